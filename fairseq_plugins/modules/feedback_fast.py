@@ -1,0 +1,277 @@
+"""The feedback recurrence, fast: buffers written in place, and a backward pass that leaves to the end of the block all
+that no earlier step needs (see `deferred`). Equal to `feedback_reference`.
+
+T steps, B batch, C width, H heads, D = C / H, R = B * H, S source positions, L layers, G memories.
+"""
+
+from typing import List, Optional, Tuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from .activations import ACTIVATIONS
+from .deferred import (
+    Attention, Chain, FixedSource, Gradients, GrowingSource, LayerNorm, Linear, Part, Pointwise, Residual, dropout,
+)
+from .feedback_layer import FeedbackLayer
+
+INITIAL_CAPACITY = 32  # positions, doubled whenever they are used up
+
+
+class FastRecurrence:
+    """State of a Feedback Transformer between two time steps: keys and values of the memories so far and of the encoder.
+
+    Args:
+        layers: the stack, lowest first.
+        mixing: coefficients of the memories [G, L + 1].
+        context: encoder output [B, S, context_dim], or None.
+        context_padding: [B, S], True where the encoder's input is padding, or None.
+        beam: in step-by-step decoding, how many neighbouring rows are hypotheses for one sentence, so that they share
+            the encoder's keys and values.
+    """
+
+    def __init__(self, layers: nn.ModuleList, mixing: Tensor, context: Optional[Tensor] = None,
+                 context_padding: Optional[Tensor] = None, beam: int = 1):
+        self.layers, self.mixing, self.beam = layers, mixing, beam
+        if beam > 1:
+            context, context_padding = (None if x is None else x[::beam] for x in (context, context_padding))
+        self.heads = layers[0].config.heads
+        self.context = [] if context is None else [self.project_context(layer, context) for layer in layers]
+        self.context_mask = None
+        if context_padding is not None:
+            mask = context.new_zeros(context_padding.shape).masked_fill_(context_padding, float("-inf"))
+            self.context_mask = mask.repeat_interleave(self.heads, dim=0).unsqueeze(1)
+        self.block: Optional[Block] = None
+
+    def project_context(self, layer: FeedbackLayer, context: Tensor) -> Tuple[Tensor, Tensor]:
+        """Keys, scaled, and values of the encoder's output, each [R, S, D]."""
+        projections = layer.encoder_attn
+        scale = (projections.k_proj.out_features // self.heads) ** -0.5
+
+        def split_heads(x):
+            return x.unflatten(-1, (self.heads, -1)).transpose(1, 2).flatten(0, 1)
+
+        return split_heads(projections.k_proj(context) * scale), split_heads(projections.v_proj(context))
+
+    def run(self, x: Tensor, padding: Optional[Tensor] = None) -> Tensor:
+        """Embeddings [T, B, C] of T steps, padding [B, T] or None -> outputs of the top layer [T, B, C]."""
+        block = Block(self, x[0], len(x), padding, record=torch.is_grad_enabled())
+        if not block.record:
+            return block.forward(x)
+        context = [tensor for pair in self.context for tensor in pair]
+        return RecordedBlock.apply(block, x, self.mixing, *context, *self.layers.parameters())
+
+    @torch.no_grad()
+    def step(self, x: Tensor) -> Tuple[Tensor, Optional[Tensor]]:
+        """One embedding [B, C] -> top layer's output [B, C] and its attention to the encoder [B, H, S]. No gradients."""
+        if self.block is None:
+            self.block = Block(self, x, INITIAL_CAPACITY)
+        return self.block.step(x)[-1], self.block.context_weights()
+
+    def reorder(self, order: Tensor) -> None:
+        """Continue row order[i] of the batch as row i."""
+        self.block.reorder(order)
+
+
+class Block:
+    """The parts of all layers, put together for one block of steps (recorded) or for step-by-step decoding (not)."""
+
+    def __init__(self, state: FastRecurrence, like: Tensor, capacity: int, padding: Optional[Tensor] = None,
+                 record: bool = False):
+        self.record, self.heads, self.beam = record, state.heads, state.beam
+        layers, batch = state.layers, len(like)
+        self.mixture = Mixture(state.mixing, record)
+        mask = None
+        if padding is not None:
+            mask = F.pad(like.new_zeros(padding.shape).masked_fill_(padding, float("-inf")), (1, 0))
+            mask = mask.repeat_interleave(self.heads, dim=0).unsqueeze(1)
+
+        writers = {}  # layers of one key matrix that attend to one memory share their keys
+        self.layers, self.context_attention = [], None
+        self.contexts = [FixedSource(keys, values, state.context_mask) for keys, values in state.context]
+        for i, layer in enumerate(layers):
+            memory = min(i, len(state.mixing) - 1)
+            key = (memory, id(layer.self_attn.k_proj))
+            if key not in writers:
+                source = GrowingSource(batch, self.heads, capacity, like, mask)
+                writers[key] = MemoryWriter(layer, memory, source, record)
+            self.layers.append(self.assemble(layer, writers[key].source, self.contexts[i] if self.contexts else None))
+        self.writers = list(writers.values())
+        self.write([torch.zeros_like(like)] * len(state.mixing))  # m_0: zeros that are attended
+
+    def assemble(self, layer: FeedbackLayer, memory: GrowingSource, context: Optional[FixedSource]) -> Chain:
+        config, record, training = layer.config, self.record, layer.training
+
+        def sublayer(norm, *body):
+            body = Chain(*body, dropout(config.dropout, training, record))
+            return Residual(LayerNorm(norm, record), body, config.pre_norm)
+
+        def attention(projections, source, beam=1):
+            weight_dropout = dropout(config.attention_dropout, training, record)
+            return Attention(Linear(projections.q_proj, record), source, weight_dropout, config.heads, record, beam)
+
+        attend = attention(layer.self_attn, memory)
+        sublayers = [sublayer(layer.self_attn_layer_norm, attend, Linear(layer.self_attn.out_proj, record))]
+        if context is not None:
+            attend = self.context_attention = attention(layer.encoder_attn, context, self.beam)
+            sublayers.append(
+                sublayer(layer.encoder_attn_layer_norm, attend, Linear(layer.encoder_attn.out_proj, record))
+            )
+        sublayers.append(sublayer(
+            layer.final_layer_norm,
+            Linear(layer.fc1, record),
+            Pointwise(ACTIVATIONS[config.activation], record),
+            dropout(config.activation_dropout, training, record),
+            Linear(layer.fc2, record),
+        ))
+        return Chain(*sublayers)
+
+    def context_weights(self) -> Optional[Tensor]:
+        """The top layer's attention to the encoder at the latest step [B, H, S]."""
+        if self.context_attention is None:
+            return None
+        return self.context_attention.merge_heads(self.context_attention.weights)
+
+    def write(self, memories: List[Tensor]) -> None:
+        for writer in self.writers:
+            writer.forward(memories[writer.memory])
+
+    def step(self, x: Tensor, write: bool = True) -> List[Tensor]:
+        """One embedding [B, C] -> x^0 .. x^L, each [B, C]."""
+        states = [x]
+        for layer in self.layers:
+            states.append(layer.forward(states[-1]))
+        if write:
+            self.write(self.mixture.forward(states))
+        return states
+
+    def forward(self, x: Tensor) -> Tensor:
+        last = len(x) - 1  # nothing attends to the last step's memory
+        return torch.stack([self.step(x_t, write=t < last)[-1] for t, x_t in enumerate(x)])
+
+    def backward(self, d_top: Tensor) -> Tuple[Tensor, dict]:
+        """Gradient of the outputs [T, B, C] -> gradient of the embeddings, and of every other tensor by its id."""
+        d_top = d_top.contiguous()
+        dx = torch.empty_like(d_top)
+        for t in range(len(d_top) - 1, -1, -1):
+            d_memories = self.read_gradients() if t < len(d_top) - 1 else []
+            dx[t] = self.step_backward(d_top[t], d_memories)
+        self.read_gradients()  # m_0 is a constant, but its key and value carry the gradient of their biases
+        gradients = {}
+        for part in (*self.layers, *self.contexts, *self.writers, self.mixture):
+            for tensor, gradient in part.gradients():
+                known = gradients.get(id(tensor))
+                gradients[id(tensor)] = gradient if known is None else known + gradient
+        return dx, gradients
+
+    def read_gradients(self) -> List[Tensor]:
+        """Gradients of the latest memories that nobody has read yet, [B, C] each."""
+        d_memories = [None] * self.mixture.count
+        for writer in self.writers:
+            dm, known = writer.backward(), d_memories[writer.memory]
+            d_memories[writer.memory] = dm if known is None else known + dm
+        return d_memories
+
+    def step_backward(self, dx: Tensor, d_memories: List[Tensor]) -> Tensor:
+        """Gradients of the top output and of the step's memories -> gradient of the embedding [B, C]."""
+        self.mixture.keep(d_memories)
+        dx = self.mixture.add_backward(dx, d_memories, len(self.layers))
+        for level in range(len(self.layers) - 1, -1, -1):
+            dx = self.mixture.add_backward(self.layers[level].backward(dx), d_memories, level)
+        return dx
+
+    def reorder(self, order: Tensor) -> None:
+        for writer in self.writers:
+            writer.source.reorder(order)
+        if self.beam == 1:
+            sentences = order
+        else:  # beam search moves hypotheses within their sentence, and drops sentences that are finished
+            sentences = order.view(-1, self.beam)[:, 0] // self.beam
+        for context in self.contexts:
+            if self.beam == 1 or context.keys.size(0) != len(sentences) * self.heads:
+                context.reorder(sentences, self.heads)
+
+
+class MemoryWriter:
+    """Turns a memory into one more key and value of a source."""
+
+    def __init__(self, layer: FeedbackLayer, memory: int, source: GrowingSource, record: bool):
+        self.memory, self.source = memory, source
+        self.norm = LayerNorm(layer.self_attn_layer_norm, record) if layer.config.pre_norm else Part()
+        self.key, self.value = Linear(layer.self_attn.k_proj, record), Linear(layer.self_attn.v_proj, record)
+        self.scale = (layer.config.embed_dim // layer.config.heads) ** -0.5
+
+    def forward(self, memory: Tensor) -> None:
+        memory = self.norm.forward(memory)
+        self.source.append(self.key.forward(memory) * self.scale, self.value.forward(memory))
+
+    def backward(self) -> Tensor:
+        d_key, d_value = self.source.pop()
+        return self.norm.backward(self.key.backward(d_key * self.scale) + self.value.backward(d_value))
+
+    def gradients(self) -> Gradients:
+        for part in (self.norm, self.key, self.value):
+            yield from part.gradients()
+
+
+class Mixture:
+    """m_t = sum over l of mixing_l x_t^l (equation 1), for G memories."""
+
+    def __init__(self, mixing: Tensor, record: bool):
+        self.mixing, self.record = mixing, record
+        self.rows = mixing.tolist()
+        self.count = len(self.rows)
+        self.states, self.output_grads = [], []
+
+    def forward(self, states: List[Tensor]) -> List[Tensor]:
+        if self.record:
+            self.states.append(states)
+        return [self.mix(row, states) for row in self.rows]
+
+    @staticmethod
+    def mix(row: List[float], states: List[Tensor]) -> Tensor:
+        (first, x), *others = ((weight, x) for weight, x in zip(row, states) if weight)
+        memory = x * first
+        for weight, x in others:
+            memory.add_(x, alpha=weight)
+        return memory
+
+    def keep(self, d_memories: List[Tensor]) -> None:
+        if d_memories:
+            self.output_grads.append(d_memories)
+
+    def add_backward(self, dx: Tensor, d_memories: List[Tensor], level: int) -> Tensor:
+        """dx plus what reaches x^level through the memories."""
+        for row, dm in zip(self.rows, d_memories):
+            if row[level]:
+                dx = dx.add(dm, alpha=row[level])
+        return dx
+
+    def gradients(self) -> Gradients:
+        if not (self.mixing.requires_grad and self.output_grads):
+            return
+        states = [torch.cat(column) for column in zip(*self.states)]
+        memories = [torch.cat(column) for column in zip(*self.output_grads[::-1])]
+        yield self.mixing, torch.stack([
+            torch.stack([(dm * x).sum(dtype=torch.float64) for x in states]) for dm in memories
+        ]).to(self.mixing)
+
+
+class RecordedBlock(torch.autograd.Function):
+    """A block as one node of autograd's graph."""
+
+    @staticmethod
+    def forward(ctx, block, x, mixing, *tensors):
+        ctx.block, ctx.tensors = block, (mixing, *tensors)
+        return block.forward(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, d_top):
+        block, ctx.block = ctx.block, None  # frees what the block kept
+        if block is None:
+            raise RuntimeError("the feedback recurrence was differentiated a second time; its activations are gone")
+        dx, gradients = block.backward(d_top)
+        return None, dx, *(gradients.get(id(tensor)) for tensor in ctx.tensors)

@@ -1,0 +1,80 @@
+"""The parameters of one Feedback Transformer layer. How a step is computed stands in the engines: `feedback_reference`
+(plain) and `feedback_fast`. Names and initial values are those of fairseq's Transformer, so both can be compared.
+
+C width, F feed-forward width, H heads, D = C / H.
+"""
+
+from dataclasses import dataclass
+from typing import Optional
+
+from torch import nn
+
+from .activations import ACTIVATIONS
+
+
+@dataclass
+class FeedbackLayerConfig:
+    """Sizes and rates that all layers of a stack share; context_dim is the encoder's width, None without an encoder."""
+
+    embed_dim: int
+    ffn_dim: int
+    heads: int
+    context_dim: Optional[int] = None
+    pre_norm: bool = False
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+    activation: str = "relu"
+
+    def __post_init__(self):
+        if self.embed_dim % self.heads:
+            raise ValueError(f"width {self.embed_dim} is not divisible by {self.heads} heads")
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(f"activation {self.activation!r} is not one of {', '.join(ACTIVATIONS)}")
+
+
+class AttentionProjections(nn.Module):
+    """Query, key, value and output projections of one attention sublayer; keys and values come from vectors of key_dim."""
+
+    def __init__(self, embed_dim: int, key_dim: int):
+        super().__init__()
+        self.k_proj = nn.Linear(key_dim, embed_dim)
+        self.v_proj = nn.Linear(key_dim, embed_dim)
+        self.q_proj = nn.Linear(embed_dim, embed_dim)
+        self.out_proj = nn.Linear(embed_dim, embed_dim)
+        gain = 2**-0.5 if key_dim == embed_dim else 1.0  # as fairseq: [q; k; v] is seen as one matrix
+        for projection in (self.k_proj, self.v_proj, self.q_proj):
+            nn.init.xavier_uniform_(projection.weight, gain=gain)
+        nn.init.xavier_uniform_(self.out_proj.weight)
+        nn.init.zeros_(self.out_proj.bias)
+
+
+class FeedbackLayer(nn.Module):
+    """Attention to the feedback memory, attention to the encoder (where there is one), feed-forward."""
+
+    def __init__(self, config: FeedbackLayerConfig):
+        super().__init__()
+        self.config = config
+        self.self_attn = AttentionProjections(config.embed_dim, config.embed_dim)
+        self.self_attn_layer_norm = nn.LayerNorm(config.embed_dim)
+        self.encoder_attn = self.encoder_attn_layer_norm = None
+        if config.context_dim is not None:
+            self.encoder_attn = AttentionProjections(config.embed_dim, config.context_dim)
+            self.encoder_attn_layer_norm = nn.LayerNorm(config.embed_dim)
+        self.fc1 = nn.Linear(config.embed_dim, config.ffn_dim)
+        self.fc2 = nn.Linear(config.ffn_dim, config.embed_dim)
+        self.final_layer_norm = nn.LayerNorm(config.embed_dim)
+
+
+def share_keys_and_values(layers: nn.ModuleList) -> None:
+    """One key and one value matrix for all layers (section 3.3).
+
+    With pre-norm the memory is normalised before it is projected, so one attention LayerNorm is shared too, for the
+    memory and the queries alike: otherwise a layer's keys would differ by its own LayerNorm.
+    """
+    first = layers[0]
+    for layer in layers[1:]:
+        layer.self_attn.k_proj = first.self_attn.k_proj
+        layer.self_attn.v_proj = first.self_attn.v_proj
+        if layer.config.pre_norm:
+            layer.self_attn_layer_norm = first.self_attn_layer_norm
