@@ -1,0 +1,26 @@
+"""Your own parallel text: train, valid and test in two languages, one sentence a line.
+
+    python preprocess/parallel.py --raw DIR --source en --target fr --out data/mine --bpe 8000
+
+DIR holds train.en, train.fr, valid.en, valid.fr, test.en and test.fr, plain or .gz.
+"""
+
+import pipeline
+from steps import InputError, Steps, command_line
+
+
+def main():
+    parser = pipeline.parser(__doc__, bpe=8000)
+    pipeline.parallel_options(parser)
+    parser.add_argument("--source", required=True, metavar="LANGUAGE", help="ending of the source files")
+    parser.add_argument("--target", required=True, metavar="LANGUAGE", help="ending of the target files")
+    parser.add_argument("--lower", action="store_true", help="lower-case all text")
+    args = parser.parse_args()
+    if not args.raw:
+        raise InputError("--raw is missing: name the folder that holds your text.")
+    layouts = {split: [[split + ".{language}"]] for split in pipeline.SPLITS}
+    pipeline.prepare_parallel(args, args.source, args.target, layouts, args.raw, Steps(args.out), lower=args.lower)
+
+
+if __name__ == "__main__":
+    command_line(main)

@@ -1,0 +1,203 @@
+"""A small parallel corpus from a seeded grammar: English, and Lomi, an invented language with another word order.
+
+    python preprocess/synthetic.py --out data/lomi/raw
+    python preprocess/parallel.py --raw data/lomi/raw --source en --target lomi --bpe 400 --out data/lomi
+
+    the old farmers did not see a red boat in the forest because the girl sings .
+    lesi saline ka , tomaki vanusi un ... (see below)
+
+How Lomi differs from English:
+
+- the verb comes last, the object before it, and the place before the object;
+- adjectives follow their noun and take its endings: plural -i, then accusative -n or locative -sa;
+- "the" is not said, "a" is the word "un" after the noun phrase, "every" is "sol" before it;
+- verbs end in -e (present) or -ol (past), and -t after a plural subject; "not" is "ma" before the verb, without "do";
+- a subordinate clause comes first and its conjunction last in it.
+
+No sentence occurs twice, on either side, so none of the test set was seen in training. With --format the same text takes
+the raw layout of another corpus, so that its own script can be tried without its data.
+"""
+
+import argparse
+import json
+import random
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from steps import InputError, command_line, write_text
+
+BEINGS = dict(farmer="tomak", girl="lesi", boy="rudo", teacher="pavel", doctor="mikor", king="dran", queen="dranel",
+              soldier="katur", dog="wuf", cat="nami", horse="hapro", bird="tisil", wolf="garu", child="oli", friend="besk",
+              baker="furon", sailor="navot", singer="salid")
+THINGS = dict(house="dom", boat="lodik", book="biro", letter="skarv", apple="jablo", bread="hemu", stone="gork", tree="arvo",
+              lamp="lumi", table="tavol", box="kesto", song="melu", coat="palt", knife="zev", wheel="rondo", flower="floriz")
+PLACES = dict(garden="sadin", forest="vesk", village="selu", market="bazor", kitchen="kuhin", field="pelt", school="skolu",
+              tower="turim", street="ulit", church="kirok")
+ADJECTIVES = dict(old="van", young="jun", red="kas", small="mik", big="bol", happy="fel", poor="bid", quiet="tis", strange="cud",
+                  black="nok", green="zel", clever="umi", tired="utom", beautiful="krasiv")
+TRANSITIVE = dict(see="vid", find="nald", love="amor", carry="nes", buy="kup", sell="prod", paint="malo", hide="skriv",
+                  watch="gled", follow="sled", draw="risu", clean="cist", want="hot", bring="dones", know="zan")
+INTRANSITIVE = dict(sleep="dorm", sing="sal", laugh="smej", wait="cek", dance="tanc", work="robu", run="beg", cry="plak")
+PAST = dict(see="saw", find="found", buy="bought", sell="sold", hide="hid", draw="drew", bring="brought", know="knew",
+            sleep="slept", sing="sang", run="ran")
+CONJUNCTIONS = {"because": "ka", "when": "tem", "if": "li", "although": "ham"}
+PLURALS = {"wolf": "wolves", "child": "children", "knife": "knives"}
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A noun phrase: determiner, adjectives, noun."""
+
+    determiner: str
+    adjectives: tuple[str, ...]
+    noun: str
+    plural: bool
+
+    def english(self) -> str:
+        noun = PLURALS.get(self.noun, _with_s(self.noun)) if self.plural else self.noun
+        words = [self.determiner, *self.adjectives, noun]
+        if words[0] == "a" and words[1][0] in "aeiou":
+            words[0] = "an"
+        return " ".join(filter(None, words))
+
+    def lomi(self, case: str) -> str:
+        ending = "i" * self.plural + case
+        words = ["sol"] if self.determiner == "every" else []
+        words += [(BEINGS | THINGS | PLACES)[self.noun] + ending, *(ADJECTIVES[word] + ending for word in self.adjectives)]
+        return " ".join(words + ["un"] * (self.determiner == "a"))
+
+
+@dataclass(frozen=True)
+class Clause:
+    subject: Phrase
+    verb: str
+    past: bool
+    negated: bool
+    object: Phrase | None
+    place: Phrase | None
+
+    def english(self) -> str:
+        if self.negated:
+            verb = ("did" if self.past else "do" if self.subject.plural else "does") + f" not {self.verb}"
+        elif self.past:
+            verb = PAST.get(self.verb) or self.verb.removesuffix("y").removesuffix("e") + ("ied" if self.verb.endswith("ry") else "ed")
+        else:
+            verb = self.verb if self.subject.plural else _with_s(self.verb)
+        object = self.object.english() if self.object else ""
+        place = f"in {self.place.english()}" if self.place else ""
+        return " ".join(filter(None, [self.subject.english(), verb, object, place]))
+
+    def lomi(self) -> str:
+        verb = (TRANSITIVE | INTRANSITIVE)[self.verb] + ("ol" if self.past else "e") + "t" * self.subject.plural
+        place = self.place.lomi("sa") if self.place else ""
+        object = self.object.lomi("n") if self.object else ""
+        return " ".join(filter(None, [self.subject.lomi(""), place, object, "ma" if self.negated else "", verb]))
+
+    def short(self) -> "Clause":
+        """Without adjectives and place: what a summary keeps."""
+        bare = {name: phrase and replace(phrase, adjectives=())
+                for name, phrase in (("subject", self.subject), ("object", self.object))}
+        return replace(self, place=None, **bare)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    main: Clause
+    conjunction: str = ""
+    subordinate: Clause | None = None
+
+    def english(self) -> str:
+        tail = f" {self.conjunction} {self.subordinate.english()}" if self.subordinate else ""
+        return f"{self.main.english()}{tail} ."
+
+    def lomi(self) -> str:
+        head = f"{self.subordinate.lomi()} {CONJUNCTIONS[self.conjunction]} , " if self.subordinate else ""
+        return f"{head}{self.main.lomi()} ."
+
+
+class Grammar:
+    """Draws sentences, no two of them the same in either language."""
+
+    def __init__(self, seed: int):
+        self.random = random.Random(seed)
+        self.seen = set()
+
+    def pairs(self, number: int) -> list[tuple[str, str]]:
+        """(English, Lomi) pairs."""
+        pairs, tries = [], 0
+        while len(pairs) < number:
+            sentence = self.sentence()
+            pair = sentence.english(), sentence.lomi()
+            if self.seen.isdisjoint(pair):
+                self.seen.update(pair)
+                pairs.append(pair)
+            elif (tries := tries + 1) > 100 * number:
+                raise InputError(f"the grammar has too few sentences for {number} more: ask for fewer.")
+        return pairs
+
+    def sentence(self) -> Sentence:
+        if self.random.random() < 0.3:
+            return Sentence(self.clause(), self.random.choice(list(CONJUNCTIONS)), self.clause())
+        return Sentence(self.clause())
+
+    def clause(self) -> Clause:
+        transitive = self.random.random() < 0.65
+        return Clause(self.phrase(BEINGS), self.random.choice(list(TRANSITIVE if transitive else INTRANSITIVE)),
+                      self.chance(0.5), self.chance(0.25), self.phrase(BEINGS | THINGS) if transitive else None,
+                      replace(self.phrase(PLACES), determiner="the", adjectives=()) if self.chance(0.35) else None)
+
+    def phrase(self, nouns: dict) -> Phrase:
+        plural = self.chance(0.35)
+        determiner = self.random.choice(["the", ""] if plural else ["the", "the", "a", "every"])
+        adjectives = self.random.sample(list(ADJECTIVES), self.random.choice([0, 0, 1, 1, 2]))
+        return Phrase(determiner, tuple(adjectives), self.random.choice(list(nouns)), plural)
+
+    def chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    def article(self) -> dict[str, str]:
+        """Article and highlights in English: the highlights are the first and last sentence, shortened."""
+        clauses = [self.clause() for _ in range(self.random.randint(4, 10))]
+        return {"article": " ".join(clause.english() + " ." for clause in clauses),
+                "highlights": "\n".join(clause.short().english() + " ." for clause in (clauses[0], clauses[-1]))}
+
+
+def _with_s(word: str) -> str:
+    if word.endswith(("ch", "x", "s")):
+        return word + "es"
+    return word[:-1] + "ies" if word.endswith("ry") else word + "s"
+
+
+# name of the files of train, valid and test; ending of the English side; ending of the Lomi side
+FORMATS = {
+    "parallel": (("train", "valid", "test"), "en", "lomi"),
+    "wmt14_ende": (("train", "newstest2013", "newstest2014"), "en", "de"),
+    "iwslt14_deen": (("train", "valid", "test"), "en", "de"),
+    "multi30k": (("train", "val", "test_2016_flickr"), "en", "de"),
+    "cnndm": (("train", "valid", "test"), "jsonl", None),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write the raw text to")
+    parser.add_argument("--format", choices=FORMATS, default="parallel", help="corpus whose layout to follow (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the grammar's choices (%(default)s)")
+    for split, number in (("train", 20000), ("valid", 500), ("test", 500)):
+        parser.add_argument(f"--{split}", type=int, default=number, metavar="N", help=f"{split} sentences (%(default)s)")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    grammar = Grammar(args.seed)
+    names, english, lomi = FORMATS[args.format]
+    for name, number in zip(names, (args.train, args.valid, args.test)):
+        if args.format == "cnndm":
+            texts = {english: [json.dumps({"id": f"{name}-{n}"} | grammar.article()) for n in range(number)]}
+        else:
+            texts = dict(zip((english, lomi), zip(*grammar.pairs(number))))
+        for ending, lines in texts.items():
+            write_text(args.out / f"{name}.{ending}", "".join(line + "\n" for line in lines))
+    print(f"{args.out}: {args.train} training, {args.valid} validation and {args.test} test sentences (seed {args.seed})")
+
+
+if __name__ == "__main__":
+    command_line(main)

@@ -1,0 +1,163 @@
+"""Lines of text: reading them strictly, tokenising, cleaning, and byte pair encoding.
+
+Every function that works on a line takes and returns one line without its end; all of them can be sent to other processes.
+"""
+
+import gzip
+import html
+import json
+import multiprocessing
+import re
+import unicodedata
+import zlib
+from collections import Counter
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Iterator
+
+from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
+from tqdm import tqdm
+
+from steps import InputError
+
+SENTENCE_END = "<q>"  # between the sentences of a summary, which is one line
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Lines of a UTF-8 file, plain or .gz, ended by newline only, so that no exotic separator shifts a translation."""
+    number = 0
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                yield line.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 in line {number} ({error.reason}): convert it, for example with iconv.")
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path} is damaged after line {number} ({error}): fetch it again.")
+    if number == 0:
+        raise InputError(f"{path} is empty: put the whole file there.")
+
+
+def read_sentences(path: Path) -> Iterator[str]:
+    """Lines of plain text, or the segments of .sgm, .xml and IWSLT's train.tags files, each with single spaces."""
+    name = path.name.removesuffix(".gz")
+    lines = read_lines(path)
+    if name.endswith((".sgm", ".xml")):
+        segments = (re.search(r"<seg[^>]*>(.*)</seg>", line) for line in lines)
+        lines = (html.unescape(segment[1]) for segment in segments if segment)
+    elif name.startswith("train.tags."):
+        lines = (re.sub(r"</?(title|description)>", "", line) for line in lines)
+        lines = (line for line in lines if not re.match(r"\s*<(url|talkid|keywords|speaker|reviewer|translator|doc|/)", line))
+    return map(squeeze, lines)
+
+
+def read_records(path: Path, fields: tuple[str, ...], first: int = 1, last: int | None = None) -> Iterator[dict]:
+    """JSON objects, one a line, of lines ``first`` to ``last`` (from 1, both included)."""
+    for number, line in enumerate(islice(read_lines(path), first - 1, last), first):
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{path} holds no JSON in line {number} ({error}): expected one JSON object a line.")
+        for field in fields:
+            if not isinstance(record, dict) or not isinstance(record.get(field), str):
+                raise InputError(f"{path} has no text field '{field}' in line {number}: expected {', '.join(fields)}.")
+        yield record
+
+
+def write_lines(path: Path, lines) -> int:
+    number = 0
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        for number, line in enumerate(lines, 1):
+            file.write(line + "\n")
+    return number
+
+
+def squeeze(line: str) -> str:
+    """Single spaces, and no control characters: a stray line separator would be a line to other programs."""
+    line = "".join(" " if unicodedata.category(character) == "Cc" else character for character in line)
+    return " ".join(line.split())
+
+
+def tokenise(line: str, language: str, normalise: bool = False, lower: bool = False) -> str:
+    """Moses tokens, escaped as Moses does; hyphenated words stay whole, as the WMT scoring of compounds expects."""
+    if normalise:
+        line = _normaliser(language).normalize(line)
+    line = _tokeniser(language).tokenize(line, return_str=True)
+    return line.lower() if lower else line
+
+
+def keep(line: str, lower: bool = False) -> str:
+    """A line that is tokenised already."""
+    return line.lower() if lower else line
+
+
+def tokenise_words(line: str, language: str, words: int) -> str:
+    """The first ``words`` tokens. Tokenises only as much of a long article as can matter."""
+    return " ".join(tokenise(" ".join(line.split()[:words]), language).split()[:words])
+
+
+def tokenise_summary(line: str, language: str) -> str:
+    return f" {SENTENCE_END} ".join(tokenise(sentence, language) for sentence in line.split(f" {SENTENCE_END} "))
+
+
+def detokenise(line: str, language: str) -> str:
+    return _detokeniser(language).detokenize(line.split())
+
+
+def encode(line: str, codes: str, glossaries: tuple[str, ...] = ()) -> str:
+    return _encoder(codes, glossaries).process_line(line)
+
+
+def learn_codes(texts: list[Path], codes: Path, merges: int) -> str:
+    """Joint byte pair encoding of all ``texts``."""
+    if merges < 1:
+        raise InputError(f"--bpe {merges} is no number of merges: choose at least 1, for example 8000.")
+    with open(codes, "w", encoding="utf-8") as out:
+        learn_bpe((line for path in texts for line in read_lines(path)), out, merges)
+    learned = sum(1 for _ in read_lines(codes)) - 1
+    return f"{merges} merges asked for, {learned} learned from {', '.join(path.name for path in texts)}"
+
+
+def map_lines(function, source: Path, destination: Path, workers: int) -> int:
+    """Write ``function(line)`` for every line, in order; returns their number."""
+    with multiprocessing.Pool(workers) as pool:
+        lines = pool.imap(function, read_lines(source), chunksize=200)
+        return write_lines(destination, tqdm(lines, desc=source.name, unit=" lines", disable=None))
+
+
+def clean(pairs, max_words: int, max_ratio: float | None, dropped: Counter) -> Iterator[tuple[str, str]]:
+    """Pairs of 1 to ``max_words`` words of which neither is over ``max_ratio`` times as long as the other; counts the rest."""
+    for pair in pairs:
+        short, long = sorted(len(line.split()) for line in pair)
+        if short == 0:
+            dropped["empty"] += 1
+        elif long > max_words:
+            dropped["too long"] += 1
+        elif max_ratio and long > max_ratio * short:
+            dropped["too unequal"] += 1
+        else:
+            yield pair
+
+
+@lru_cache
+def _normaliser(language: str) -> MosesPunctNormalizer:
+    return MosesPunctNormalizer(language)
+
+
+@lru_cache
+def _tokeniser(language: str) -> MosesTokenizer:
+    return MosesTokenizer(language)
+
+
+@lru_cache
+def _detokeniser(language: str) -> MosesDetokenizer:
+    return MosesDetokenizer(language)
+
+
+@lru_cache
+def _encoder(codes: str, glossaries: tuple[str, ...]) -> BPE:
+    with open(codes, encoding="utf-8") as file:
+        return BPE(file, glossaries=list(glossaries))
