@@ -195,9 +195,11 @@ class Source:
         return dscores.transpose(1, 2), query, weights.transpose(1, 2), dy
 
 
-def reorder_rows(x: Tensor, order: Tensor, heads: int) -> Tensor:
-    """[B * heads, ...] with the batch in a new order."""
-    return x.unflatten(0, (-1, heads)).index_select(0, order).flatten(0, 1)
+def reorder_rows(x: Tensor, order: Tensor, heads: int, out: Optional[Tensor] = None) -> Tensor:
+    """[B * heads, ...] with the batch in a new order, written to the first rows of `out` where that is given."""
+    if out is not None:
+        out = out[: len(order) * heads].unflatten(0, (-1, heads))
+    return torch.index_select(x.unflatten(0, (-1, heads)), 0, order, out=out).flatten(0, 1)
 
 
 class FixedSource(Source):
@@ -234,7 +236,8 @@ class GrowingSource(Source):
         self.length = 0
         self.keys = like.new_empty(batch * heads, capacity, like.size(-1) // heads)
         self.values = torch.empty_like(self.keys)
-        self.key_grads = self.value_grads = None
+        self.key_grads = self.value_grads = None  # made by the first `pop`
+        self.spare_keys = self.spare_values = None  # made by the first `reorder`
 
     def append(self, key: Tensor, value: Tensor) -> None:
         """key and value [B, C]"""
@@ -254,14 +257,19 @@ class GrowingSource(Source):
         if self.key_grads is None:
             self.key_grads, self.value_grads = torch.zeros_like(self.keys), torch.zeros_like(self.values)
         dscores, query, weights, dy = self.products()
-        self.key_grads[:, :n].baddbmm_(dscores, query)
-        self.value_grads[:, :n].baddbmm_(weights, dy)
+        # not baddbmm_: on a part of the buffer it is ten times slower
+        self.key_grads[:, :n] += torch.bmm(dscores, query)
+        self.value_grads[:, :n] += torch.bmm(weights, dy)
         self.length -= 1
         return tuple(grads[:, n - 1].reshape(self.batch, -1) for grads in (self.key_grads, self.value_grads))
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
-        self.keys, self.values = (reorder_rows(x, order, self.heads) for x in (self.keys, self.values))
+        if self.spare_keys is None or self.spare_keys.shape[1:] != self.keys.shape[1:] or len(order) > self.batch:
+            shape = (len(order) * self.heads, *self.keys.shape[1:])
+            self.spare_keys, self.spare_values = self.keys.new_empty(shape), self.values.new_empty(shape)
+        self.keys, self.spare_keys = reorder_rows(self.keys, order, self.heads, self.spare_keys), self.keys
+        self.values, self.spare_values = reorder_rows(self.values, order, self.heads, self.spare_values), self.values
         self.batch = len(order)
 
 

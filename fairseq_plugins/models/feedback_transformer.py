@@ -1,0 +1,272 @@
+"""Feedback Transformer for translation and summarisation (Fan et al., 2020, sections 4.2.1 and 6): fairseq's encoder and a
+decoder whose layers attend to the feedback memory.
+"""
+
+from argparse import Namespace
+from dataclasses import dataclass, field
+
+import torch
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import register_model, register_model_architecture
+from fairseq.models.transformer import (
+    TransformerConfig,
+    TransformerDecoderBase,
+    TransformerEncoderBase,
+    TransformerModel,
+    base_architecture as transformer_base,
+)
+from omegaconf import DictConfig, OmegaConf
+from torch import nn
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.modules.feedback_layer import FeedbackLayerConfig
+from fairseq_plugins.modules.feedback_stack import ENGINES, KEYS_AND_VALUES, FeedbackStack
+
+
+@dataclass
+class FeedbackConfig(FairseqDataclass):
+    """What the Feedback Transformer has beyond fairseq's Transformer."""
+
+    feedback_memory: str = field(default="weighted", metadata={
+        "help": "what a time step leaves in memory: weighted (sum of all layers, learned), top, average, layer-I "
+                "(one layer, layer-0 is the embedding), recurrent (each layer sees itself and those below)"})
+    feedback_kv: ChoiceEnum(list(KEYS_AND_VALUES)) = field(default="shared", metadata={
+        "help": "one key and one value matrix for all decoder layers, or one per layer"})
+    feedback_engine: ChoiceEnum(list(ENGINES)) = field(default="fast", metadata={
+        "help": "how the recurrence is computed; reference is a plain loop with the same result"})
+
+
+STATE = "feedback_recurrence"  # key in fairseq's incremental state
+ROWS = "rows"  # key in the encoder's output
+
+# fairseq's decoder options that the recurrence has no meaning or no code for
+UNSUPPORTED = {
+    "decoder_layerdrop": "the memory mixes all decoder layers, so none can be dropped; use --encoder-layerdrop",
+    "decoder_layers_to_keep": "the memory mixes all decoder layers, so none can be pruned",
+    "no_cross_attention": "every layer of this decoder attends to the encoder",
+    "cross_self_attention": "self- and cross-attention have different sources here",
+    "checkpoint_activations": "the recurrence keeps its activations; lower --max-tokens and raise --update-freq",
+    "offload_activations": "the recurrence keeps its activations; lower --max-tokens and raise --update-freq",
+    "quant_noise_pq": "the decoder's matrices are used without fairseq's quantisation noise",
+    "quant_noise_scalar": "the decoder's matrices are used without fairseq's quantisation noise",
+    "base_layers": "the decoder has no BASE layers",
+    "export": "a loop over time steps cannot be exported to TorchScript or ONNX",
+}
+
+
+def flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def check_options(args: Namespace) -> None:
+    """Raises UserError for an option that this model cannot honour."""
+    for name, reason in UNSUPPORTED.items():
+        if getattr(args, name, None):
+            raise UserError(f"{flag(name)} does not work with feedback_transformer: {reason}.")
+    for side in ("encoder", "decoder"):
+        width, heads = (getattr(args, f"{side}_{name}") for name in ("embed_dim", "attention_heads"))
+        if heads < 1 or width % heads:
+            raise UserError(f"--{side}-embed-dim {width} is not divisible by --{side}-attention-heads {heads}. "
+                            f"Choose a multiple of {max(heads, 1)}, for example {-(-width // max(heads, 1)) * max(heads, 1)}.")
+
+
+class FeedbackTransformerEncoder(TransformerEncoderBase):
+    """fairseq's encoder, whose output beam search need not copy at every step.
+
+    Our decoder reads the encoder's output once and keeps keys and values of its own. So a new order of rows is only noted
+    (under ROWS), and carried out by `in_order` for the one who reads.
+    """
+
+    def reorder_encoder_out(self, encoder_out, new_order):
+        rows = encoder_out[ROWS][0].index_select(0, new_order) if ROWS in encoder_out else new_order
+        return {**encoder_out, ROWS: [rows]}
+
+
+def in_order(encoder_out: dict) -> dict:
+    """The encoder's output with its rows in the order that was noted."""
+    if ROWS not in encoder_out:
+        return encoder_out
+    rows = encoder_out[ROWS][0]
+    return {
+        "encoder_out": [x.index_select(1, rows) for x in encoder_out["encoder_out"]],
+        "encoder_padding_mask": [x.index_select(0, rows) for x in encoder_out["encoder_padding_mask"]],
+    }
+
+
+class FeedbackDecoderLayers(FeedbackStack):
+    """The stack behind the signature of one of fairseq's decoder layers, so that fairseq's decoder does all around it."""
+
+    beam = 1
+
+    def set_beam_size(self, beam: int) -> None:
+        self.beam = beam
+
+    def forward(self, x, encoder_out=None, encoder_padding_mask=None, incremental_state=None, self_attn_mask=None,
+                self_attn_padding_mask=None, need_attn=False, need_head_weights=False):
+        """x [T, B, C] -> outputs [T, B, C], and at generation the top layer's attention to the source [H, B, 1, S]."""
+        context = encoder_out.transpose(0, 1)
+        if incremental_state is None:
+            return super().forward(x, context, encoder_padding_mask, left_padding(self_attn_padding_mask)), None, None
+        if STATE not in incremental_state:
+            incremental_state[STATE] = self.start(context, encoder_padding_mask, self.shared_rows(context))
+        x, attention = incremental_state[STATE].step(x[0])
+        return x.unsqueeze(0), attention.transpose(0, 1).unsqueeze(2), None
+
+    def shared_rows(self, context: torch.Tensor) -> int:
+        """How many neighbouring rows of the batch are hypotheses for one sentence."""
+        beam = self.beam
+        whole = beam > 1 and len(context) % beam == 0
+        return beam if whole and torch.equal(context[::beam].repeat_interleave(beam, dim=0), context) else 1
+
+    def reorder_incremental_state(self, incremental_state, new_order) -> None:
+        if STATE in incremental_state:
+            incremental_state[STATE].reorder(new_order)
+
+
+def left_padding(mask):
+    """The mask [B, T] if any token comes after padding. Padding at the end needs none: nothing attends to it."""
+    return mask if mask is not None and (mask[:, :-1] & ~mask[:, 1:]).any() else None
+
+
+class FeedbackTransformerDecoder(TransformerDecoderBase):
+    """fairseq's decoder (embeddings, positions, output layer) around the feedback stack."""
+
+    def __init__(self, cfg, dictionary, embed_tokens, output_projection=None):
+        super().__init__(cfg, dictionary, embed_tokens, output_projection=output_projection)
+        config = FeedbackLayerConfig(
+            embed_dim=cfg.decoder.embed_dim,
+            ffn_dim=cfg.decoder.ffn_embed_dim,
+            heads=cfg.decoder.attention_heads,
+            context_dim=cfg.encoder.embed_dim,
+            pre_norm=cfg.decoder.normalize_before,
+            dropout=cfg.dropout,
+            attention_dropout=cfg.attention_dropout,
+            activation_dropout=cfg.activation_dropout or cfg.relu_dropout,
+            activation=cfg.activation_fn,
+        )
+        try:
+            stack = FeedbackDecoderLayers(
+                config, cfg.decoder.layers, cfg.feedback_memory, cfg.feedback_kv, cfg.feedback_engine
+            )
+        except ValueError as error:
+            raise UserError(f"{error}. See --feedback-memory, --decoder-layers and --activation-fn.") from error
+        self.layers = nn.ModuleList([stack])
+        self.num_layers = 1
+
+    def extract_features(self, prev_output_tokens, encoder_out, incremental_state=None, *args, **kwargs):
+        if incremental_state is None or STATE not in incremental_state:
+            encoder_out = in_order(encoder_out)
+        return super().extract_features(prev_output_tokens, encoder_out, incremental_state, *args, **kwargs)
+
+    def build_decoder_layer(self, cfg, no_encoder_attn=False):
+        return nn.Identity()  # the layers share keys, values and memory, so they are built together
+
+    def prepare_for_onnx_export_(self):
+        raise UserError("a Feedback Transformer cannot be exported to ONNX: its decoder is a loop over time steps.")
+
+
+@register_model("feedback_transformer")
+class FeedbackTransformerModel(TransformerModel):
+    """fairseq's Transformer encoder with a Feedback Transformer decoder."""
+
+    @classmethod
+    def hub_models(cls):
+        return {}
+
+    @classmethod
+    def add_args(cls, parser):
+        super().add_args(parser)
+        gen_parser_from_dataclass(parser, FeedbackConfig(), delete_default=True)
+
+    @classmethod
+    def build_model(cls, args, task):
+        if isinstance(args, DictConfig):  # fairseq-hydra-train
+            args = Namespace(**OmegaConf.to_container(args))
+        base_architecture(args)
+        check_options(args)
+        return super().build_model(args, task)
+
+    @classmethod
+    def build_encoder(cls, args, src_dict, embed_tokens):
+        return FeedbackTransformerEncoder(TransformerConfig.from_namespace(args), src_dict, embed_tokens)
+
+    @classmethod
+    def build_decoder(cls, args, tgt_dict, embed_tokens):
+        return FeedbackTransformerDecoder(TransformerConfig.from_namespace(args), tgt_dict, embed_tokens)
+
+    def set_beam_size(self, beam):
+        """Called by fairseq's generator, which looks for this method on the model and not on the decoder."""
+        self.decoder.set_beam_size(beam)
+
+    def __prepare_scriptable__(self):
+        raise UserError("a Feedback Transformer cannot be exported to TorchScript: its decoder is a loop over time steps.")
+
+
+def set_defaults(args: Namespace, **defaults) -> None:
+    for name, value in defaults.items():
+        setattr(args, name, getattr(args, name, value))
+
+
+def both_sides(**sizes) -> dict:
+    return {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sizes.items()}
+
+
+@register_model_architecture("feedback_transformer", "feedback_transformer")
+def base_architecture(args):
+    set_defaults(args, feedback_memory="weighted", feedback_kv="shared", feedback_engine="fast")
+    transformer_base(args)
+
+
+@register_model_architecture("feedback_transformer", "feedback_transformer_wmt")
+def wmt(args):
+    """WMT14 En-De (Table 8)."""
+    set_defaults(
+        args,
+        dropout=0.3,
+        share_all_embeddings=True,
+        **both_sides(embed_dim=1024, ffn_embed_dim=4096, attention_heads=16, layers=6),
+    )
+    base_architecture(args)
+
+
+@register_model_architecture("feedback_transformer", "feedback_transformer_wmt_12_2")
+def wmt_12_2(args):
+    """Deep encoder, shallow decoder (section 4.2.1). The paper gives no LayerDrop rate; 0.1 is ours."""
+    set_defaults(args, encoder_layers=12, decoder_layers=2, encoder_layerdrop=0.1)
+    wmt(args)
+
+
+@register_model_architecture("feedback_transformer", "feedback_transformer_iwslt")
+def iwslt(args):
+    """IWSLT De-En (Table 8)."""
+    set_defaults(
+        args,
+        dropout=0.3,
+        share_decoder_input_output_embed=True,
+        **both_sides(embed_dim=512, ffn_embed_dim=1024, attention_heads=4, layers=6),
+    )
+    base_architecture(args)
+
+
+@register_model_architecture("feedback_transformer", "feedback_transformer_cnndm")
+def cnndm(args):
+    """CNN-DailyMail summarisation (Table 8)."""
+    set_defaults(
+        args,
+        dropout=0.3,
+        share_all_embeddings=True,
+        **both_sides(embed_dim=512, ffn_embed_dim=2048, attention_heads=8, layers=6),
+    )
+    base_architecture(args)
+
+
+@register_model_architecture("feedback_transformer", "feedback_transformer_tiny")
+def tiny(args):
+    """For tests and for the quickstart; not from the paper."""
+    set_defaults(
+        args,
+        share_decoder_input_output_embed=True,
+        **both_sides(embed_dim=64, ffn_embed_dim=128, attention_heads=2, layers=2),
+    )
+    base_architecture(args)

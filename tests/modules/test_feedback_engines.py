@@ -1,0 +1,199 @@
+"""The fast engine against the plain loop: outputs and every gradient in float64, over a matrix of options."""
+
+import itertools
+
+import pytest
+import torch
+
+from fairseq_plugins.modules.activations import ACTIVATIONS
+from fairseq_plugins.modules.feedback_layer import FeedbackLayerConfig
+from fairseq_plugins.modules.feedback_stack import ENGINES, FeedbackStack
+
+T, B, C, S, CONTEXT = 6, 4, 12, 5, 10
+
+
+def build(num_layers=3, memory="weighted", kv="shared", dtype=torch.double, **options):
+    torch.manual_seed(0)
+    config = FeedbackLayerConfig(**{"embed_dim": C, "ffn_dim": 20, "heads": 3, "context_dim": CONTEXT, **options})
+    stack = FeedbackStack(config, num_layers, memory, kv).double()
+    for parameter in stack.parameters():  # away from the symmetries of the initial values
+        torch.nn.init.normal_(parameter, std=0.5)
+    return stack.to(dtype)
+
+
+def inputs(context=True, left_padding=False, steps=T, dtype=torch.double):
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(steps, B, C, generator=generator, dtype=torch.double).to(dtype)
+    if not context:
+        return {"x": x}
+    context_padding = torch.zeros(B, S, dtype=torch.bool)
+    context_padding[1, 3:] = True
+    padding = torch.zeros(B, steps, dtype=torch.bool)
+    padding[2, :2] = left_padding
+    return {
+        "x": x,
+        "context": torch.randn(B, S, CONTEXT, generator=generator, dtype=torch.double).to(dtype),
+        "context_padding": context_padding,
+        "padding": padding if left_padding else None,
+    }
+
+
+def outputs_and_gradients(stack, engine, arguments):
+    stack.engine = ENGINES[engine]
+    stack.zero_grad()
+    leaves = {name: v.clone().requires_grad_() for name, v in arguments.items() if name in ("x", "context")}
+    torch.manual_seed(2)  # dropout: both engines draw their masks in the same order
+    y = stack(**{**arguments, **leaves})
+    weights = torch.randn(y.shape, generator=torch.Generator().manual_seed(3), dtype=torch.double).to(y)
+    (y * weights).sum().backward()
+    gradients = {name: parameter.grad for name, parameter in stack.named_parameters()}
+    return {"output": y, **{name: leaf.grad for name, leaf in leaves.items()}, **gradients}
+
+
+def assert_engines_agree(stack, arguments, tolerance=1e-9):
+    fast, reference = (outputs_and_gradients(stack, engine, arguments) for engine in ("fast", "reference"))
+    for name, expected in reference.items():
+        got = fast[name]
+        if expected is None or got is None:  # a parameter that nothing depends on
+            assert (0 if got is None else got.abs().max()) == (0 if expected is None else expected.abs().max()), name
+            continue
+        error = (got - expected).abs().max() / max(1, expected.abs().max())
+        assert error < tolerance, f"{name} differs by {error:.1e}"
+
+
+@pytest.mark.parametrize("memory, kv, pre_norm", list(itertools.product(
+    ["weighted", "top", "average", "layer-0", "layer-1", "recurrent"], ["shared", "per-layer"], [False, True])))
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize("context", [True, False])
+def test_engines_agree(memory, kv, pre_norm, rate, context):
+    stack = build(
+        memory=memory, kv=kv, pre_norm=pre_norm, context_dim=CONTEXT if context else None,
+        dropout=rate, attention_dropout=rate / 2, activation_dropout=rate / 3,
+    )
+    assert_engines_agree(stack, inputs(context))
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_engines_agree_for_every_activation(activation):
+    assert_engines_agree(build(activation=activation), inputs())
+
+
+@pytest.mark.parametrize("kv", ["shared", "per-layer"])
+def test_engines_agree_with_padding_on_the_left(kv):
+    assert_engines_agree(build(kv=kv), inputs(left_padding=True))
+
+
+@pytest.mark.parametrize("num_layers, steps", [(1, T), (2, 1), (1, 1), (1, 2)])
+def test_engines_agree_at_the_smallest_sizes(num_layers, steps):
+    assert_engines_agree(build(num_layers), inputs(steps=steps))
+
+
+def test_engines_agree_when_some_parameters_are_frozen():
+    stack = build()
+    for parameter in stack.layers[0].parameters():
+        parameter.requires_grad_(False)
+    assert_engines_agree(stack, inputs())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_stays_close_to_double(dtype):
+    exact = outputs_and_gradients(build(), "fast", inputs())
+    half = outputs_and_gradients(build(dtype=dtype), "fast", inputs(dtype=dtype))
+    for name, expected in exact.items():
+        assert half[name].dtype is dtype
+        error = (half[name].double() - expected).norm() / expected.norm().clamp(min=1)  # a key bias has gradient zero
+        assert error < 0.2, f"{name} differs by {error:.1e}"
+
+
+def test_autocast_changes_nothing():
+    stack, arguments = build(dtype=torch.float), inputs(dtype=torch.float)
+    plain = stack(**arguments)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(stack(**arguments), plain)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("memory, kv", [("weighted", "shared"), ("recurrent", "per-layer"), ("top", "per-layer")])
+def test_step_by_step_equals_all_at_once(engine, memory, kv):
+    steps = 70  # more than the initial capacity of the buffers, twice
+    stack, arguments = build(memory=memory, kv=kv).eval(), inputs(steps=steps)
+    stack.engine = ENGINES[engine]
+    with torch.no_grad():
+        at_once = stack(**arguments)
+        state = stack.start(arguments["context"], arguments["context_padding"])
+        for x_t, expected in zip(arguments["x"], at_once):
+            y, attention = state.step(x_t)
+            assert torch.allclose(y, expected, atol=1e-12)
+    assert attention.shape == (B, 3, S)
+    assert torch.allclose(attention.sum(-1), torch.ones(B, 3, dtype=torch.double))
+    assert (attention[1, :, 3:] == 0).all()  # padding of the source
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_reordered_rows_continue_as_their_own_hypotheses(engine):
+    stack, arguments = build().eval(), inputs(steps=8)
+    stack.engine = ENGINES[engine]
+    order = torch.tensor([2, 0, 0, 3, 1, 2])  # rows are moved, dropped and doubled: more rows than before
+    x = arguments["x"]
+    with torch.no_grad():
+        alone = stack(**arguments)
+        state = stack.start(arguments["context"], arguments["context_padding"])
+        for x_t in x[:4]:
+            state.step(x_t)
+        state.reorder(order)
+        for t in (4, 5):
+            assert torch.allclose(state.step(x[t, order])[0], alone[t, order], atol=1e-12)
+        again = torch.tensor([1, 4])  # fewer rows
+        state.reorder(again)
+        for t in (6, 7):
+            assert torch.allclose(state.step(x[t, order[again]])[0], alone[t, order[again]], atol=1e-12)
+
+
+def test_hypotheses_of_one_sentence_share_the_encoder():
+    """With beam > 1 rows may move within their sentence and whole sentences may end."""
+    beam = 2
+    stack, arguments = build().eval(), inputs(steps=6)
+    context, context_padding = (arguments[name].repeat_interleave(beam, dim=0) for name in ("context", "context_padding"))
+    x = torch.randn(6, B * beam, C, generator=torch.Generator().manual_seed(4), dtype=torch.double)
+    separate, shared = (stack.start(context, context_padding, beam=n) for n in (1, beam))
+    with torch.no_grad():
+        order = torch.tensor([1, 0, 2, 2, 5, 5, 7, 6])
+        for orders in (order, torch.tensor([0, 0, 5, 4, 7, 6]), torch.tensor([3, 2])):
+            for x_t in x[:2]:
+                for y, expected in zip(shared.step(x_t), separate.step(x_t)):
+                    assert torch.allclose(y, expected, atol=1e-12)
+            separate.reorder(orders), shared.reorder(orders)
+            x = x[:, orders]
+
+
+def test_a_later_token_changes_nothing_before_it():
+    stack, arguments = build(), inputs()
+    before = stack(**arguments)
+    arguments["x"] = arguments["x"].clone()
+    arguments["x"][4] = 1
+    after = stack(**arguments)
+    assert torch.equal(after[:4], before[:4])
+    assert all(not torch.allclose(after[t], before[t]) for t in (4, 5))
+
+
+def test_a_step_sees_the_memory_of_the_step_before_and_not_its_own():
+    """With one layer and memory layer-0, output t depends on embeddings 0..t-1 through the memory, on t by its query."""
+    stack, arguments = build(num_layers=1, memory="layer-0"), inputs(steps=3)
+    x = arguments["x"].requires_grad_()
+    for t in range(3):
+        (gradient,) = torch.autograd.grad(stack(**arguments)[t].sum(), x)
+        assert [bool(g.abs().sum() > 0) for g in gradient] == [s <= t for s in range(3)]
+
+
+def test_second_backward_is_refused():
+    y = build()(**inputs())
+    y.sum().backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="second time"):
+        y.sum().backward()
+
+
+def test_sizes_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="12 is not divisible by 5"):
+        build(heads=5)
+    with pytest.raises(ValueError, match="'mish' is not one of relu"):
+        build(activation="mish")
