@@ -3,8 +3,8 @@
     python preprocess/synthetic.py --out data/lomi/raw
     python preprocess/parallel.py --raw data/lomi/raw --source en --target lomi --bpe 400 --out data/lomi
 
-    the old farmers did not see a red boat in the forest because the girl sings .
-    lesi saline ka , tomaki vanusi un ... (see below)
+    the old farmers did not see a red boat in the forest because every girl cries .
+    sol lesi plake ka , tomaki vani vesksa lodikn kasn un ma vidolt .
 
 How Lomi differs from English:
 
@@ -149,7 +149,7 @@ class Grammar:
     def phrase(self, nouns: dict) -> Phrase:
         plural = self.chance(0.35)
         determiner = self.random.choice(["the", ""] if plural else ["the", "the", "a", "every"])
-        adjectives = self.random.sample(list(ADJECTIVES), self.random.choice([0, 0, 1, 1, 2]))
+        adjectives = self.random.sample(list(ADJECTIVES), self.random.choice([0, 0, 0, 1, 1, 2]))
         return Phrase(determiner, tuple(adjectives), self.random.choice(list(nouns)), plural)
 
     def chance(self, probability: float) -> bool:

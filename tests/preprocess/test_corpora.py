@@ -1,0 +1,174 @@
+"""Each corpus from raw text to what fairseq-train reads, through its real script."""
+
+import gzip
+import io
+import json
+import tarfile
+from hashlib import sha1
+from pathlib import Path
+
+import pytest
+from fairseq.data import Dictionary, indexed_dataset
+from steps import Steps
+
+REAL = Path(__file__).parents[3] / "shared" / "data"
+
+
+def sentences(out, split, pair, side):
+    """The binarised sentences, without byte pair encoding, as text."""
+    dictionary = Dictionary.load(str(out / "bin" / f"dict.{side}.txt"))
+    data = indexed_dataset.make_dataset(str(out / "bin" / f"{split}.{pair}.{side}"), impl="mmap")
+    return [dictionary.string(data[n], bpe_symbol="subword_nmt") for n in range(len(data))]
+
+
+def lines(path):
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def test_multi30k_lower_cases_tokenises_and_keeps_raw_references(script, generated, tmp_path):
+    raw = generated("multi30k")
+    (raw / "test_2016_flickr.en").write_text("A Man's hat, in an \"orange\" tree.\n" * 21)
+    done = script("multi30k", "--raw", raw, "--out", tmp_path, "--bpe", 200, "--workers", 1)
+    assert done.returncode == 0, done.stderr
+    assert "text-train: train.de + train.en 200 lines in, 200 pairs out" in done.stdout
+    assert "clean: 200 pairs in, 200 train out, dropped: none" in done.stdout
+    assert sentences(tmp_path, "train", "de-en", "de") == lines(raw / "train.de")
+    assert len(sentences(tmp_path, "valid", "de-en", "en")) == 20
+    # letters that the training text lacks are unknown
+    assert sentences(tmp_path, "test", "de-en", "en")[0].startswith("a man")
+    assert lines(tmp_path / "tok" / "test.en")[0] == "a man &apos;s hat , in an &quot; orange &quot; tree ."
+    assert lines(tmp_path / "test.de-en.ref")[0] == "A Man's hat, in an \"orange\" tree."
+
+
+def test_wmt14_normalises_punctuation_cleans_and_reads_the_archives_names(script, generated, tmp_path):
+    raw = generated("wmt14_ende")
+    for language in ("en", "de"):
+        train = lines(raw / f"train.{language}")
+        parts = {"europarl-v7": train[:80], "commoncrawl": train[80:150], "news-commentary-v11": train[150:]}
+        for name, part in parts.items():
+            file = raw / f"archive-{name}" / f"{name}.de-en.{language}"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text("".join(line + "\n" for line in part))
+        (raw / f"train.{language}").unlink()
+        (raw / f"newstest2014.{language}").unlink()
+    long = raw / "archive-commoncrawl" / "commoncrawl.de-en.en"
+    long.write_text("".join(line + "\n" for line in ["", "word " * 30, "word " * 300, *lines(long)[3:]]))
+    segment = '<doc>\n<seg id="1">{}</seg>\n<seg id="2">Q &amp; A</seg>\n</doc>\n'
+    (raw / "newstest2014-deen-src.en.sgm").write_text(segment.format("A “quiet” king – old"))
+    (raw / "newstest2014-deen-ref.de.sgm").write_text(segment.format("Ein „stiller“ König"))
+
+    done = script("wmt14_ende", "--raw", raw, "--out", tmp_path, "--bpe", 200, "--workers", 1)
+    assert done.returncode == 0, done.stderr
+    assert "commoncrawl.de-en.en + commoncrawl.de-en.de 70, " in done.stdout
+    assert "1 empty" in done.stdout and "1 too long" in done.stdout and " too unequal" in done.stdout
+    assert lines(tmp_path / "tok" / "test.en") == ["A &quot; quiet &quot; king - old", "Q &amp; A"]
+    assert lines(tmp_path / "test.en-de.ref") == ["Ein „stiller“ König", "Q & A"]
+    for english, german in zip(lines(tmp_path / "clean" / "train.en"), lines(tmp_path / "clean" / "train.de")):
+        short, long = sorted((len(english.split()), len(german.split())))
+        assert 1 <= short and long <= 1.5 * short
+
+
+def test_iwslt14_reads_the_archives_markup_and_carves_every_23rd_pair(script, generated, tmp_path):
+    source = generated("iwslt14_deen", train=100, test=10)
+    raw = tmp_path / "raw" / "de-en"
+    raw.mkdir(parents=True)
+    for language in ("de", "en"):
+        head = f"<url>http://x.{language}</url>\n<keywords>a, b</keywords>\n<title>A King</title>\n<talkid>1</talkid>\n"
+        (raw / f"train.tags.de-en.{language}").write_text(head + (source / f"train.{language}").read_text())
+        for n, name in enumerate(("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")):
+            segments = "".join(f'<seg id="{m}"> {line} </seg>\n' for m, line in enumerate(lines(source / f"test.{language}")[2 * n:2 * n + 2]))
+            (raw / f"IWSLT14.{name}.de-en.{language}.xml").write_text(f"<title>x</title>\n{segments}</doc>\n")
+    out = tmp_path / "out"
+    done = script("iwslt14_deen", "--raw", raw.parent, "--out", out, "--bpe", 200, "--max-ratio", 9, "--workers", 1)
+    assert done.returncode == 0, done.stderr
+    assert "101 pairs in, 97 train and 4 valid (one in 23) out" in done.stdout
+    tokens = lines(out / "tok" / "train.en")
+    assert tokens[0] == "a king"
+    assert sentences(out, "valid", "de-en", "en") == tokens[22::23]
+    assert sentences(out, "train", "de-en", "en") == [line for n, line in enumerate(tokens, 1) if n % 23]
+    assert sentences(out, "test", "de-en", "de") == lines(source / "test.de")
+
+
+def test_cnndm_cuts_articles_and_separates_sentences(script, generated, tmp_path):
+    raw = generated("cnndm", train=60, valid=40, test=10)
+    (raw / "train.jsonl").rename(raw / "first.jsonl")
+    done = script("cnndm", "--raw", raw, "--out", tmp_path, "--bpe", 200, "--article-words", 20, "--workers", 1,
+                  "--train", "first.jsonl", "valid.jsonl:1-30", "--valid", "valid.jsonl:31-40")
+    assert done.returncode == 0, done.stderr
+    assert "text-train: first.jsonl 60, valid.jsonl 30 records in, 90 pairs out" in done.stdout
+    pair = "article-highlights"
+    assert len(sentences(tmp_path, "train", pair, "article")) == 90 and len(sentences(tmp_path, "valid", pair, "article")) == 10
+    records = [json.loads(line) for line in lines(raw / "test.jsonl")]
+    for record, article, highlights, reference in zip(records, sentences(tmp_path, "test", pair, "article"),
+                                                      sentences(tmp_path, "test", pair, "highlights"),
+                                                      lines(tmp_path / f"test.{pair}.ref"), strict=True):
+        assert article == " ".join(record["article"].split()[:20])
+        assert highlights == reference == record["highlights"].replace("\n", " <q> ")
+    assert "<q>" in (tmp_path / "bpe" / "test.highlights").read_text().split()
+
+
+def test_cnndm_makes_records_of_story_archives(tmp_path):
+    import cnndm
+
+    raw = tmp_path / "raw"
+    addresses = {"all_train.txt": "http://cnn/1", "all_val.txt": "http://mail/2", "all_test.txt": "http://cnn/3"}
+    for name, address in addresses.items():
+        site = "cnn" if "cnn" in address else "dailymail"
+        stories = raw / f"{site}_stories" / site / "stories"
+        stories.mkdir(parents=True, exist_ok=True)
+        (raw / name).write_text(address + "\n")
+        (stories / f"{sha1(address.encode()).hexdigest()}.story").write_text(
+            f"(CNN) From {address}.\n\nIt rained.\n\n@highlight\n\nIt was wet\n\n@highlight\n\nNobody came.\n")
+    records = cnndm._records_of_stories(raw, Steps(tmp_path))
+    assert json.loads((records / "valid.jsonl").read_text()) == {
+        "id": sha1(b"http://mail/2").hexdigest(), "article": "(CNN) From http://mail/2. It rained.",
+        "highlights": "It was wet .\nNobody came."}
+
+
+def test_parallel_takes_tokenised_text_and_any_languages(script, generated, tmp_path):
+    raw = generated("parallel")
+    for file in raw.iterdir():
+        (raw / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    out = tmp_path / "with space"
+    done = script("parallel", "--raw", raw, "--source", "en", "--target", "lomi", "--out", out, "--bpe", 200, "--workers", 2,
+                  "--tokenised", "train", "valid", "test")
+    assert done.returncode == 0, done.stderr
+    train = gzip.decompress((raw / "train.lomi.gz").read_bytes()).decode().splitlines()
+    assert sentences(out, "train", "en-lomi", "lomi") == train
+    test = gzip.decompress((raw / "test.lomi.gz").read_bytes()).decode().splitlines()
+    assert lines(out / "test.en-lomi.ref") == [line.replace(" .", ".").replace(" ,", ",") for line in test]
+
+
+@pytest.mark.skipif(not (REAL / "iwslt14-deen").exists(), reason="the real text is not here")
+def test_real_iwslt14_keeps_every_test_line(script, tmp_path):
+    done = script("iwslt14_deen", "--raw", REAL / "iwslt14-deen", "--out", tmp_path, "--train-prefix", "valid",
+                  "--carve-valid", "--tokenised", "train", "test", "--bpe", 100)
+    assert done.returncode == 0, done.stderr
+    assert "6969 pairs in, 6666 train and 303 valid (one in 23) out, dropped: none" in done.stdout
+    assert len(sentences(tmp_path, "test", "de-en", "en")) == len(lines(tmp_path / "test.de-en.ref")) == 6750
+
+
+def archive(files):
+    """A .tgz of name: text."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content.encode())
+            tar.addfile(info, io.BytesIO(content.encode()))
+    return buffer.getvalue()
+
+
+def test_an_archive_is_unpacked_once_and_a_damaged_one_is_named(tmp_path):
+    from download import Remote, fetch_all
+    from steps import InputError
+
+    (tmp_path / "raw").mkdir()
+    whole = archive({"de-en/train.de": "ja\n"})
+    (tmp_path / "raw" / "corpus.tgz").write_bytes(whole)
+    raw = fetch_all([Remote("corpus.tgz", ())], Steps(tmp_path))
+    assert (raw / "corpus" / "de-en" / "train.de").read_text() == "ja\n"
+    (tmp_path / "raw" / "corpus.tgz").write_bytes(whole[:60])
+    with pytest.raises(InputError, match="corpus.tgz cannot be unpacked"):
+        fetch_all([Remote("corpus.tgz", ())], Steps(tmp_path))

@@ -1,0 +1,115 @@
+"""The downloader against a local server: dead mirrors, cut connections, wrong content."""
+
+import hashlib
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from download import Remote, fetch
+from steps import InputError
+
+CONTENT = bytes(range(256)) * 40_000
+CHECKSUM = hashlib.sha256(CONTENT).hexdigest()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """/good, /wrong, and /cut, which breaks off every answer after 4,000,000 bytes; all know ranges. /plain does not."""
+
+    def do_GET(self):
+        self.server.asked.append((self.path, self.headers.get("Range")))
+        content = CONTENT[::-1] if self.path == "/wrong" else CONTENT
+        start = 0
+        if (range_ := self.headers.get("Range")) and self.path != "/plain":
+            start = int(re.fullmatch(r"bytes=(\d+)-", range_)[1])
+        if self.path == "/missing" or start >= len(content):
+            self.send_response(404 if self.path == "/missing" else 416)
+            self.send_header("Content-Range", f"bytes */{len(content)}")
+            self.end_headers()
+            return
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        self.wfile.write(content[start:start + 4_000_000] if self.path == "/cut" else content[start:])
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.asked = []
+        server.url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def dead():
+    """The address of a mirror that is not there."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        address = f"http://127.0.0.1:{server.server_port}/good"
+    return address
+
+
+def test_the_next_mirror_is_taken_when_the_first_is_dead_or_wrong(server, dead, tmp_path, capsys):
+    mirrors = (dead, f"{server.url}/missing", f"{server.url}/wrong", f"{server.url}/good")
+    fetch(Remote("corpus", mirrors, CHECKSUM), tmp_path / "corpus")
+    assert (tmp_path / "corpus").read_bytes() == CONTENT
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus"]
+    assert "/wrong: another checksum" in capsys.readouterr().out
+
+
+def test_a_cut_download_is_resumed_behind_what_is_there(server, tmp_path):
+    fetch(Remote("corpus", (f"{server.url}/cut",), CHECKSUM), tmp_path / "corpus")
+    assert (tmp_path / "corpus").read_bytes() == CONTENT
+    assert server.asked == [("/cut", None), ("/cut", "bytes=4000000-"), ("/cut", "bytes=8000000-")]
+
+
+def test_an_interrupted_call_is_resumed_by_the_next(server, tmp_path, monkeypatch):
+    remote = Remote("corpus", (f"{server.url}/cut",), CHECKSUM)
+    monkeypatch.setattr("download.ATTEMPTS", 1)
+    with pytest.raises(InputError, match="cut off at 4000000 bytes"):
+        fetch(remote, tmp_path / "corpus")
+    assert not (tmp_path / "corpus").exists()
+    monkeypatch.setattr("download.ATTEMPTS", 3)
+    fetch(remote, tmp_path / "corpus")
+    assert (tmp_path / "corpus").read_bytes() == CONTENT
+    assert [asked for _, asked in server.asked] == [None, "bytes=4000000-", "bytes=8000000-"]
+
+
+def test_a_whole_partial_file_needs_no_more_bytes(server, tmp_path):
+    remote = Remote("corpus", (f"{server.url}/good",), CHECKSUM)
+    fetch(remote, tmp_path / "corpus")
+    import zlib
+
+    partial = tmp_path / f"corpus.{zlib.crc32(remote.urls[0].encode()):08x}.partial"
+    (tmp_path / "corpus").rename(partial)
+    fetch(remote, tmp_path / "corpus")
+    assert (tmp_path / "corpus").read_bytes() == CONTENT
+
+
+def test_a_server_without_ranges_sends_the_whole_again(server, tmp_path, monkeypatch):
+    remote = Remote("corpus", (f"{server.url}/plain",), CHECKSUM)
+    import zlib
+
+    (tmp_path / f"corpus.{zlib.crc32(remote.urls[0].encode()):08x}.partial").write_bytes(CONTENT[:1000])
+    fetch(remote, tmp_path / "corpus")
+    assert (tmp_path / "corpus").read_bytes() == CONTENT
+
+
+def test_without_any_mirror_the_message_says_what_to_put_where(server, dead, tmp_path):
+    with pytest.raises(InputError) as error:
+        fetch(Remote("corpus.tgz", (dead, f"{server.url}/wrong"), CHECKSUM), tmp_path / "corpus.tgz")
+    message = str(error.value)
+    assert dead in message and "another checksum" in message
+    assert f"put it at {tmp_path / 'corpus.tgz'}" in message and "--raw" in message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_is_not_fetched_again(server, tmp_path):
+    (tmp_path / "corpus").write_text("mine")
+    fetch(Remote("corpus", (f"{server.url}/good",)), tmp_path / "corpus")
+    assert (tmp_path / "corpus").read_text() == "mine" and server.asked == []

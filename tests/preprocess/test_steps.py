@@ -1,0 +1,67 @@
+"""An interrupted preparation goes on where it stopped and takes no half of a file for a whole one."""
+
+import subprocess
+import sys
+
+from conftest import PREPROCESS
+
+OPTIONS = ["--source", "en", "--target", "lomi", "--workers", "1"]
+
+
+def files(out):
+    return {path.relative_to(out): path.read_bytes() for path in sorted(out.rglob("*"))
+            if path.is_file() and path.suffix not in (".json", ".log")}
+
+
+def test_a_killed_run_goes_on_and_ends_like_one_that_was_not_killed(script, generated, tmp_path):
+    raw = generated("parallel")
+    command = ["parallel", "--raw", raw, "--bpe", "150", *OPTIONS]
+    whole = script(*command, "--out", tmp_path / "whole")
+    assert whole.returncode == 0, whole.stderr
+
+    killed = subprocess.Popen([sys.executable, PREPROCESS / "parallel.py", *map(str, command[1:]), "--out", tmp_path / "killed"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    for line in killed.stdout:
+        if line.startswith("tokenise-valid.en"):
+            killed.kill()
+            break
+    killed.wait()
+    killed.stdout.close()
+    again = script(*command, "--out", tmp_path / "killed")
+    assert again.returncode == 0, again.stderr
+    assert "tokenise-train.en: 200 lines in, 200 out (done before)" in again.stdout
+    assert "encode-test.lomi: 21 lines in, 21 out (done before)" not in again.stdout
+    assert files(tmp_path / "killed") == files(tmp_path / "whole")
+
+    # nothing is left to do; then one file is cut, and what was made of it is made again, no more
+    third = script(*command, "--out", tmp_path / "killed")
+    assert third.stdout.count("(done before)") == len(third.stdout.splitlines()) - 1
+    cut = tmp_path / "killed" / "bpe" / "train.en"
+    cut.write_bytes(cut.read_bytes()[:1000])
+    mended = script(*command, "--out", tmp_path / "killed")
+    fresh = [line.split(":")[0] for line in mended.stdout.splitlines() if "(done before)" not in line]
+    assert fresh == ["encode-train.en", "binarise", "ready"]
+    assert files(tmp_path / "killed") == files(tmp_path / "whole")
+
+    # another option makes its own step and those behind it run, and no others
+    other = script(*command, "--bpe", "100", "--out", tmp_path / "killed")
+    fresh = [line.split(":")[0] for line in other.stdout.splitlines() if "(done before)" not in line]
+    assert fresh[0] == "learn-bpe" and "binarise" in fresh and not any(name.startswith("tokenise") for name in fresh)
+    assert files(tmp_path / "killed") != files(tmp_path / "whole")
+
+
+def test_a_failed_step_leaves_no_output_and_no_stamp(tmp_path):
+    import pytest
+    from steps import InputError, Steps
+
+    steps = Steps(tmp_path)
+
+    def fail(path):
+        path.write_text("half")
+        raise InputError("broken")
+
+    with pytest.raises(InputError):
+        steps.run("work", [], [tmp_path / "whole"], {}, fail)
+    assert not (tmp_path / "whole").exists()
+    steps.run("work", [], [tmp_path / "whole"], {}, lambda path: str(path.write_text("whole")))
+    assert (tmp_path / "whole").read_text() == "whole"
