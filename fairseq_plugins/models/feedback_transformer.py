@@ -134,18 +134,18 @@ class FeedbackTransformerDecoder(TransformerDecoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens, output_projection=None):
         super().__init__(cfg, dictionary, embed_tokens, output_projection=output_projection)
-        config = FeedbackLayerConfig(
-            embed_dim=cfg.decoder.embed_dim,
-            ffn_dim=cfg.decoder.ffn_embed_dim,
-            heads=cfg.decoder.attention_heads,
-            context_dim=cfg.encoder.embed_dim,
-            pre_norm=cfg.decoder.normalize_before,
-            dropout=cfg.dropout,
-            attention_dropout=cfg.attention_dropout,
-            activation_dropout=cfg.activation_dropout or cfg.relu_dropout,
-            activation=cfg.activation_fn,
-        )
         try:
+            config = FeedbackLayerConfig(
+                embed_dim=cfg.decoder.embed_dim,
+                ffn_dim=cfg.decoder.ffn_embed_dim,
+                heads=cfg.decoder.attention_heads,
+                context_dim=cfg.encoder.embed_dim,
+                pre_norm=cfg.decoder.normalize_before,
+                dropout=cfg.dropout,
+                attention_dropout=cfg.attention_dropout,
+                activation_dropout=cfg.activation_dropout or cfg.relu_dropout,
+                activation=cfg.activation_fn,
+            )
             stack = FeedbackDecoderLayers(
                 config, cfg.decoder.layers, cfg.feedback_memory, cfg.feedback_kv, cfg.feedback_engine
             )
