@@ -40,12 +40,13 @@ SIDES = ("article", "highlights")
 
 
 def main():
-    parser = pipeline.parser(__doc__, bpe=32000, max_words=1000)  # articles are cut: this only drops absurd highlights
+    parser = pipeline.parser(__doc__, bpe=32000, max_words=1000)  # only against absurd highlights
     parser.add_argument("--article-words", type=int, default=400, metavar="N", help="words kept of an article (%(default)s)")
     for split in pipeline.SPLITS:
         parser.add_argument(f"--{split}", nargs="+", default=[f"{split}.jsonl"], metavar="FILE[:FIRST-LAST]",
                             help="files in --raw, lines counted from 1 (%(default)s)")
     args = parser.parse_args()
+    args.max_words = max(args.max_words, args.article_words)
     steps = Steps(args.out)
     raw = args.raw or _records_of_stories(fetch_all(REMOTES, steps), steps)
     for split in pipeline.SPLITS:

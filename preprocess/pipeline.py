@@ -178,14 +178,14 @@ def _binarise(out: Path, source: str, target: str, workers: int, destination: Pa
                *(word for split in SPLITS for word in (f"--{split}pref", str(out / "bpe" / split))),
                "--joined-dictionary", "--destdir", str(destination), "--workers", str(workers)]
     result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if result.returncode:
+    reports = re.findall(r"\[\S+\] (\S.*?): (\d+) sents, (\d+) tokens, (\S+)% replaced", result.stdout)
+    if result.returncode or len(reports) != 2 * len(SPLITS):
         raise InputError(f"fairseq-preprocess failed: {' '.join(command)}\n{result.stdout[-2000:]}")
-    reports = re.findall(r"\[(\S+)\] (\S.*?): (\d+) sents, (\d+) tokens, (\S+)% replaced", result.stdout)
-    for _, path, sentences, _, _ in reports:
+    for path, sentences, _, _ in reports:
         if int(sentences) != (number := sum(1 for _ in text.read_lines(Path(path)))):
             raise InputError(f"fairseq-preprocess made {sentences} sentences of the {number} lines of {path}: call it again "
                              "with --workers 1.")
     types = re.search(r"Dictionary: (\d+) types", result.stdout)[1]
     sizes = "; ".join(f"{Path(path).name} {sentences} lines, {tokens} tokens, {unknown}% unknown"
-                      for _, path, sentences, tokens, unknown in reports)
+                      for path, sentences, tokens, unknown in reports)
     return f"dictionary {types} types; {sizes}"

@@ -142,11 +142,18 @@ def test_parallel_takes_tokenised_text_and_any_languages(script, generated, tmp_
 
 @pytest.mark.skipif(not (REAL / "iwslt14-deen").exists(), reason="the real text is not here")
 def test_real_iwslt14_keeps_every_test_line(script, tmp_path):
-    done = script("iwslt14_deen", "--raw", REAL / "iwslt14-deen", "--out", tmp_path, "--train-prefix", "valid",
-                  "--carve-valid", "--tokenised", "train", "test", "--bpe", 100)
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for name in ("valid.de", "valid.en", "test.de", "test.en"):
+        whole = gzip.decompress((REAL / "iwslt14-deen" / f"{name}.gz").read_bytes())
+        (raw / f"{name}.gz").write_bytes(gzip.compress(b"".join(whole.splitlines(keepends=True)[:690])))
+    out = tmp_path / "out"
+    done = script("iwslt14_deen", "--raw", raw, "--out", out, "--train-prefix", "valid", "--carve-valid",
+                  "--tokenised", "train", "test", "--bpe", 100, "--workers", 1)
     assert done.returncode == 0, done.stderr
-    assert "6969 pairs in, 6666 train and 303 valid (one in 23) out, dropped: none" in done.stdout
-    assert len(sentences(tmp_path, "test", "de-en", "en")) == len(lines(tmp_path / "test.de-en.ref")) == 6750
+    assert "690 pairs in, 660 train and 30 valid (one in 23) out, dropped: none" in done.stdout
+    assert sentences(out, "valid", "de-en", "en") == lines(out / "tok" / "train.en")[22::23]
+    assert len(sentences(out, "test", "de-en", "en")) == len(lines(out / "test.de-en.ref")) == 690
 
 
 def archive(files):

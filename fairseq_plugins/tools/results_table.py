@@ -1,0 +1,81 @@
+"""The rows of a recipe's table: ours, the paper's, the command.
+
+    python -m fairseq_plugins.tools.results_table has results.jsonl depth-1 || fairseq-train ...
+    python -m fairseq_plugins.tools.results_table add results.jsonl depth-1 ours=28.1 paper=28.3 command='recipes/feedback/...'
+    python -m fairseq_plugins.tools.results_table show results.jsonl
+
+A cell is one run's row. ``has`` ends with status 0 if the cell is there, so that a recipe called again skips it; ``add``
+replaces a cell of the same name; ``show`` prints a Markdown table with the columns in the order they first appeared. Values
+are numbers where they look like numbers.
+"""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=("has", "add", "show"))
+    parser.add_argument("table", type=Path, help="file of JSON lines")
+    parser.add_argument("cell", nargs="?", help="name of the row")
+    parser.add_argument("values", nargs="*", metavar="COLUMN=VALUE")
+    args = parser.parse_args()
+    if args.action != "show" and not args.cell:
+        parser.error(f"{args.action} needs the name of a cell.")
+    try:
+        rows = read_rows(args.table)
+        if args.action == "has":
+            sys.exit(0 if args.cell in rows else 1)
+        if args.action == "add":
+            write_rows(args.table, rows | {args.cell: dict(map(_value, args.values))})
+        if args.action == "show":
+            print(markdown(rows))
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def read_rows(path: Path) -> dict[str, dict]:
+    """Columns by cell; none if there is no file yet. A damaged line is an error, since its run would be repeated."""
+    rows = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else [], 1):
+        try:
+            row = json.loads(line)
+            rows[row.pop("cell")] = row
+        except (ValueError, KeyError, AttributeError):
+            raise ValueError(f"{path} is damaged in line {number}: remove that line to run its cell again.") from None
+    return rows
+
+
+def write_rows(path: Path, rows: dict[str, dict]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".partial")
+    temporary.write_text("".join(json.dumps({"cell": cell} | row) + "\n" for cell, row in rows.items()), encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def markdown(rows: dict[str, dict]) -> str:
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    table = [["cell", *columns], ["---"] * (len(columns) + 1)]
+    table += [[cell, *(_shown(row.get(column, "")) for column in columns)] for cell, row in rows.items()]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in table)
+
+
+def _value(argument: str) -> tuple[str, float | str]:
+    column, equals, value = argument.partition("=")
+    if not equals or not column:
+        raise ValueError(f"'{argument}' is not COLUMN=VALUE.")
+    try:
+        return column, float(value)
+    except ValueError:
+        return column, value
+
+
+def _shown(value) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Choose the length penalty, and for summaries the minimum and maximum length, on the validation set.
+
+    python -m fairseq_plugins.tools.tune_length_penalty DATA --path average.pt --out tuning --lenpen 0.2 0.6 1.0 \
+        --metric compound-bleu -- --user-dir fairseq_plugins --beam 5 --remove-bpe
+    python -m fairseq_plugins.tools.tune_length_penalty DATA --path model.pt --out tuning --lenpen 1 2 --min-len 30 50 \
+        --max-len-b 100 140 --metric rougeLsum --references valid.ref -- --user-dir fairseq_plugins --beam 4 --remove-bpe
+
+Runs fairseq-generate once for every combination, with what follows ``--`` added. A combination that is done is not run again
+unless its command or the checkpoint changed. The table goes to stderr and OUT/best.json; the chosen flags alone go to stdout,
+for the command that translates the test set.
+"""
+
+import argparse
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tqdm import tqdm
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools.bleu import split_compounds, tokenised_bleu
+from fairseq_plugins.tools.command_line import run
+from fairseq_plugins.tools.files import write_json, write_whole
+from fairseq_plugins.tools.generation_log import read_generation, read_references
+from fairseq_plugins.tools.rouge import rouge
+
+GRID = ("lenpen", "min-len", "max-len-b")
+
+
+def main():
+    own, extra = _split(sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", help="binarised data")
+    parser.add_argument("--path", type=Path, required=True, help="checkpoint")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for outputs and scores")
+    parser.add_argument("--subset", default="valid", help="set to tune on (%(default)s)")
+    parser.add_argument("--metric", choices=METRICS, default="bleu", help="what to raise (%(default)s)")
+    parser.add_argument("--references", type=Path, help="raw summaries of the set, for ROUGE")
+    parser.add_argument("--lenpen", type=float, nargs="+", required=True, metavar="P", help="length penalties to try")
+    parser.add_argument("--min-len", type=int, nargs="+", metavar="N", help="shortest outputs to try, in tokens")
+    parser.add_argument("--max-len-b", type=int, nargs="+", metavar="N", help="longest outputs to try, in tokens")
+    args = parser.parse_args(own)
+    if args.metric.startswith("rouge") and not args.references:
+        raise UserError(f"--metric {args.metric} needs --references: name the file of raw summaries.")
+    if not args.path.is_file():
+        raise UserError(f"--path {args.path} does not exist: name a checkpoint file.")
+
+    grid = {name: values for name in GRID if (values := getattr(args, name.replace("-", "_")))}
+    points = []
+    for values in tqdm([*itertools.product(*grid.values())], desc="tuning", unit=" settings", file=sys.stderr):
+        flags = [word for name, value in zip(grid, values) for word in (f"--{name}", f"{value:g}")]
+        points.append({"flags": flags, "score": score_point(args, flags, extra)})
+    best = max(points, key=lambda point: point["score"])
+    for point in points:
+        mark = "  <- best" if point is best else ""
+        print(f"{' '.join(point['flags'])}: {args.metric} {point['score']:.2f}{mark}", file=sys.stderr)
+    for name, values in grid.items():
+        chosen = best["flags"][best["flags"].index(f"--{name}") + 1]
+        if len(values) > 1 and chosen in (f"{min(values):g}", f"{max(values):g}"):
+            print(f"--{name} {chosen} is at the edge of what was tried: try more beyond it.", file=sys.stderr)
+    write_json(args.out / "best.json", {"metric": args.metric, "subset": args.subset, **best, "points": points})
+    print(" ".join(best["flags"]))
+
+
+def score_point(args, flags: list[str], extra: list[str]) -> float:
+    """Score of one setting, generated unless that is done already for this command and checkpoint."""
+    command = ["fairseq-generate", args.data, "--path", str(args.path), "--gen-subset", args.subset, *flags, *extra]
+    checkpoint = args.path.stat()
+    key = {"command": command, "checkpoint": [checkpoint.st_size, checkpoint.st_mtime_ns], "metric": args.metric}
+    name = "_".join(flag.lstrip("-") for flag in flags)
+    generated, result = args.out / f"{name}.txt", args.out / f"{name}.json"
+    if result.exists() and (done := json.loads(result.read_text()))["key"] == key:
+        return done["score"]
+    write_whole(generated, lambda temporary: _generate(command, temporary, generated.with_suffix(".err")))
+    examples = read_generation(generated)
+    references = read_references(args.references, len(examples)) if args.references else [e.target for e in examples]
+    score = METRICS[args.metric]([example.hypothesis for example in examples], references)
+    write_json(result, {"key": key, "score": score})
+    return score
+
+
+def _generate(command: list[str], output: Path, log: Path) -> None:
+    # the module rather than the script, so that it is this Python's fairseq
+    runnable = [sys.executable, "-m", "fairseq_cli.generate", *command[1:]]
+    with open(output, "w") as out, open(log, "w") as err:
+        if subprocess.run(runnable, stdout=out, stderr=err).returncode:
+            last = log.read_text(errors="replace").strip().splitlines()[-1:]
+            raise UserError(f"'{' '.join(command)}' failed ({' '.join(last)}): see {log}.")
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    """What is ours, and what comes after ``--``."""
+    where = words.index("--") if "--" in words else len(words)
+    return words[:where], words[where + 1:]
+
+
+def _compound_bleu(hypotheses: list[str], references: list[str]) -> float:
+    return tokenised_bleu([*map(split_compounds, hypotheses)], [*map(split_compounds, references)])
+
+
+METRICS = {"bleu": tokenised_bleu, "compound-bleu": _compound_bleu} | {
+    kind: lambda hypotheses, references, kind=kind: rouge(hypotheses, references)[kind]
+    for kind in ("rouge1", "rouge2", "rougeL", "rougeLsum")}
+
+
+if __name__ == "__main__":
+    run(main)

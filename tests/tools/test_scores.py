@@ -1,0 +1,140 @@
+"""Scores from fairseq-generate's output, held against fairseq-score, sacreBLEU and rouge-score themselves."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+import sacrebleu
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools.bleu import split_compounds, tokenised_bleu
+from fairseq_plugins.tools.generation_log import read_generation, read_references
+from fairseq_plugins.tools.rouge import rouge
+from fairseq_plugins.tools.score_translations import compare, score
+
+REFERENCES = ["ein gut gelaunter Mann geht nach Haus- und Hof-Art .", "die well-known U-Bahn-Station &quot; Alt-Mitte &quot; ist zu .",
+              "wir sehen den alten Hund im Garten ."]
+HYPOTHESES = ["ein gut-gelaunter Mann geht nach Hof-Art .", "die U-Bahn-Station &quot; Alt Mitte &quot; ist heute zu .",
+              "wir sehen den alten Hund im Garten nicht ."]
+
+
+def write_log(path, hypotheses, references, order=None, end=True):
+    """A log as fairseq-generate prints it, sentences in batch order."""
+    lines = ["INFO:fairseq_cli.generate:loading model(s)"]
+    for n in order or range(len(hypotheses)):
+        lines += [f"S-{n}\tsource {n}", f"T-{n}\t{references[n]}", f"H-{n}\t-0.5\t{hypotheses[n]}", f"D-{n}\t-0.5\t{hypotheses[n]}",
+                  f"P-{n}\t-0.5 -0.5"]
+    path.write_text("\n".join(lines + ["Generate test with beam=5: BLEU4 = 0.0"] * end) + "\n", encoding="utf-8")
+    return path
+
+
+def tool(name, *arguments):
+    command = [sys.executable, "-m", f"fairseq_plugins.tools.{name}", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_tokenised_bleu_equals_fairseq_score(tmp_path):
+    for name, text in (("sys", HYPOTHESES), ("ref", REFERENCES)):
+        (tmp_path / name).write_text("\n".join(text) + "\n")
+    printed = subprocess.run([sys.executable, "-m", "fairseq_cli.score", "--sys", tmp_path / "sys", "--ref", tmp_path / "ref"],
+                             capture_output=True, text=True, check=True).stdout
+    assert float(re.search(r"BLEU4 = ([\d.]+),", printed)[1]) == round(tokenised_bleu(HYPOTHESES, REFERENCES), 2) > 0
+
+
+def test_compounds_are_split_at_hyphens_inside_words():
+    assert split_compounds("A-Tor - UN-Büro-Chef -h") == "A ##AT##-##AT## Tor - UN ##AT##-##AT## Büro ##AT##-##AT## Chef -h"
+    assert split_compounds("e-f-g") == "e ##AT##-##AT## f-g"  # as the published scores have it
+
+
+def test_compound_split_bleu_is_of_split_text(tmp_path):
+    log = write_log(tmp_path / "log", HYPOTHESES, REFERENCES, order=[2, 0, 1])
+    done = tool("compound_split_bleu", log)
+    expected = tokenised_bleu([*map(split_compounds, HYPOTHESES)], [*map(split_compounds, REFERENCES)])
+    assert done.stdout == f"BLEU after compound splitting = {expected:.2f} (3 sentences)\n"
+    assert expected != pytest.approx(tokenised_bleu(HYPOTHESES, REFERENCES), abs=0.1)
+
+
+def test_score_translations_prints_sacrebleus_own_score_and_signature(tmp_path):
+    log = write_log(tmp_path / "log", HYPOTHESES, REFERENCES, order=[1, 2, 0])
+    raw = ["Ein gut gelaunter Mann geht nach Haus- und Hof-Art.", 'Die well-known U-Bahn-Station "Alt-Mitte" ist zu.',
+           "Wir sehen den alten Hund im Garten."]
+    (tmp_path / "ref").write_text("\n".join(raw) + "\n")
+    done = tool("score_translations", log, "--references", tmp_path / "ref", "--lang", "de", "--lowercase", "--json", tmp_path / "json")
+    plain = ["ein gut-gelaunter Mann geht nach Hof-Art.", 'die U-Bahn-Station "Alt Mitte" ist heute zu.',
+             "wir sehen den alten Hund im Garten nicht."]
+    expected = sacrebleu.corpus_bleu(plain, [raw], lowercase=True).score
+    assert f"sacreBLEU = {expected:.2f} nrefs:1|case:lc|eff:no|tok:13a" in done.stdout, done.stderr
+    assert f"tokenised BLEU = {tokenised_bleu(HYPOTHESES, REFERENCES):.2f} (3 sentences)" in done.stdout
+    assert json.loads((tmp_path / "json").read_text())["sacrebleu"] == pytest.approx(expected)
+
+
+def test_paired_bootstrap_tells_a_better_system_from_an_equal_one(tmp_path):
+    references = [f"the {noun} saw {n} red boats on the lake ." for n in range(40) for noun in ("king", "cat")]
+    worse = [line.replace("red boats", "boats") if n % 2 else line for n, line in enumerate(references)]
+    good = read_generation(write_log(tmp_path / "good", references, references))
+    bad = read_generation(write_log(tmp_path / "bad", worse, references))
+    raw = [line.replace(" .", ".") for line in references]
+    # as bad, in other places
+    other = read_generation(write_log(tmp_path / "other", [line.replace("red boats", "boats") if n % 2 == 0 else line
+                                                           for n, line in enumerate(references)], references))
+    apart, near, same = (compare(system, bad, raw, "en", samples=300) for system in (good, other, bad))
+    assert apart["difference"] > 5 and apart["p"] < 0.01
+    assert abs(near["difference"]) < 1 and near["p"] > 0.2
+    assert same["difference"] == 0 and same["p"] == 1
+    assert apart["baseline"] == pytest.approx(score(bad, raw, "en")["sacrebleu"])
+
+
+def test_rouge_counts_sentences_and_detokenises(tmp_path):
+    hypothesis = "The king &apos;s dog ran . <q> It rained ."
+    assert rouge([hypothesis], ["The king's dog ran. <q> It rained."])["rougeLsum"] == pytest.approx(100)
+    # the same sentences in another order: summary-level L does not mind, the L of one sequence does
+    swapped = rouge([hypothesis], ["It rained. <q> The king's dog ran."])
+    assert swapped["rougeLsum"] == pytest.approx(100) and swapped["rougeL"] < 75
+    log = write_log(tmp_path / "log", [hypothesis], ["x"])
+    (tmp_path / "ref").write_text("The kings' dogs run. <q> It rains.\n")
+    done = tool("rouge", log, "--references", tmp_path / "ref")
+    assert "ROUGE-1 = " in done.stdout and "ROUGE-L sum (of sentences) = " in done.stdout, done.stderr
+    # a stemmer makes rained = rains and dogs = dog
+    assert rouge(["It rained ."], ["It rains."])["rouge1"] == pytest.approx(100)
+
+
+def break_order(log):
+    write_log(log, HYPOTHESES, REFERENCES, order=[0, 2])
+
+
+def break_end(log):
+    write_log(log, HYPOTHESES, REFERENCES, end=False)
+
+
+def break_words(log):
+    write_log(log, ["ein M@@ ann"], ["ein Mann"])
+
+
+@pytest.mark.parametrize("spoil, sentence", [
+    (break_order, "holds 2 hypotheses and 2 references, numbered up to 2"),
+    (break_end, "lacks fairseq-generate's last line"),
+    (break_words, "generate with --remove-bpe"),
+])
+def test_a_log_that_is_not_the_whole_test_set_is_refused(spoil, sentence, tmp_path):
+    spoil(tmp_path / "log")
+    with pytest.raises(UserError, match=sentence):
+        read_generation(tmp_path / "log")
+
+
+def test_errors_of_a_tool_are_one_sentence(tmp_path):
+    log = write_log(tmp_path / "log", HYPOTHESES, REFERENCES)
+    (tmp_path / "ref").write_text("one\ntwo\n")
+    done = tool("score_translations", log, "--references", tmp_path / "ref", "--lang", "de")
+    assert done.returncode == 1
+    assert done.stderr == (f"fairseq_plugins: error: {tmp_path / 'ref'} holds 2 references for 3 hypotheses: "
+                           "give those of the same test set.\n")
+    with pytest.raises(UserError, match="nowhere does not exist"):
+        read_references(tmp_path / "nowhere", 3)
+
+
+def test_only_the_best_of_several_hypotheses_counts(tmp_path):
+    log = write_log(tmp_path / "log", ["best"], ["x"])
+    log.write_text(log.read_text().replace("P-0\t", "H-0\t-0.9\tsecond\nP-0\t"))
+    assert [example.hypothesis for example in read_generation(log)] == ["best"]
