@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Make the virtual environment VENV (default: .venv at the repository root) with everything the suite needs, once.
+#
+#   VENV     where it goes; one that holds torch >= 2.6 already keeps its torch
+#   PYTHON   the interpreter that makes it (default: python3); torch >= 2.6 installed there is used, not downloaded again
+#
+# The last step writes a stamp, so an interrupted set-up is never taken for a finished one; it goes on where it stopped.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+VENV=${VENV:-$(cd "$here/../.." && pwd)/.venv}
+PYTHON=${PYTHON:-python3}
+TORCH=torch==2.13.0
+FAIRSEQ=fairseq-fixed==0.12.3.1
+
+python=$VENV/bin/python
+stamp=$VENV/.fairseq_plugins_setup
+log=$VENV/setup.log
+
+fingerprint() { { cat "$here"/*; "$python" -VV; } | cksum; }
+finished() { [[ -x $python && -f $stamp && $(<"$stamp") == "$(fingerprint)" ]]; }
+
+# step WORDS COMMAND...: run the command, say what it is and how long it took; files being downloaded are shown.
+step() {
+    local words=$1 start=$SECONDS
+    shift
+    echo "setup: $words"
+    if ! "$@" 2>&1 | tee -a "$log" | { grep --line-buffered -E '^ *Downloading .*[0-9] [MG]B' || true; }; then
+        tail -n 20 "$log" >&2
+        echo "setup: failed: $words (the whole output is in $log; the same command tries again)" >&2
+        exit 1
+    fi
+    echo "setup: $words: done in $((SECONDS - start)) s"
+}
+
+pip_install() { "$python" -m pip install --disable-pip-version-check --no-build-isolation "$@"; }
+
+has_torch() {
+    "$1" -c 'import sys, torch; sys.exit(tuple(map(int, torch.__version__.split(".")[:2])) < (2, 6))' 2>/dev/null
+}
+
+make_venv() {
+    "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or 3.12 is needed, PYTHON names it.")'
+    if has_torch "$PYTHON"; then "$PYTHON" -m venv --system-site-packages "$VENV"; else "$PYTHON" -m venv "$VENV"; fi
+}
+
+# Without a GPU toolkit in sight, whatever the machine has: one of fairseq's CUDA sources is missing.
+build_fairseq() (
+    unset CUDA_HOME
+    work=$(mktemp -d "$VENV/build.XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    "$python" -m pip download --disable-pip-version-check --no-deps --no-binary :all: --no-build-isolation -d "$work" "$FAIRSEQ"
+    tar -xzf "$work"/fairseq*.tar.gz -C "$work"
+    cd "$work"/fairseq*/
+    "$python" "$here/build_fairseq.py" "$work/wheel"
+    mkdir -p "$VENV/wheels"
+    mv "$work"/wheel/*.whl "$VENV/wheels/"
+)
+
+install_fairseq() { pip_install --no-deps --force-reinstall "$VENV"/wheels/fairseq*.whl; }
+
+check() { "$python" -c 'import torch, fairseq_cli.train, fairseq.data.data_utils_fast, sacrebleu, sacremoses, pytest'; }
+
+finished && exit 0
+total=$SECONDS
+mkdir -p "$VENV"
+rm -f "$stamp"
+"$python" -m pip --version >/dev/null 2>&1 || step "making the virtual environment $VENV" make_venv
+step "installing build tools" pip_install "setuptools>=77,<81" wheel "cython>=3.1,<4" "$(grep ^numpy "$here/requirements.txt")"
+if has_torch "$python"; then
+    echo "setup: keeping torch $("$python" -c 'import torch; print(torch.__version__)')"
+else
+    step "installing $TORCH" pip_install "$TORCH"
+fi
+step "installing libraries" pip_install -r "$here/requirements.txt"
+[[ -n $(compgen -G "$VENV/wheels/fairseq*.whl") ]] || step "building $FAIRSEQ" build_fairseq
+step "installing $FAIRSEQ" install_fairseq
+step "checking that it all imports" check
+fingerprint >"$stamp.new" && mv "$stamp.new" "$stamp"
+echo "setup: done in $((SECONDS - total)) s"

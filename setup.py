@@ -1,0 +1,25 @@
+from setuptools import find_packages, setup
+
+setup(
+    name="fairseq_plugins",
+    version="0.1.0",
+    description="Feedback Transformer and other memory architectures as fairseq plugins",
+    license="MIT",
+    python_requires=">=3.11",
+    packages=find_packages(include=["fairseq_plugins", "fairseq_plugins.*"]),
+    install_requires=[
+        "fairseq-fixed==0.12.3.1",
+        "torch>=2.6",
+        "numpy",
+        "rouge-score",
+        "sacrebleu",
+        "sacremoses",
+        "sentencepiece",
+        "subword-nmt",
+    ],
+    extras_require={
+        "plots": ["matplotlib"],
+        "rl": ["gymnasium"],
+        "dev": ["pytest", "pytest-xdist", "ruff"],
+    },
+)
