@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Set up the virtual environment on first use, then run the tests. Arguments go to pytest, for example
+# Set up the virtual environment on first use, then run the tests, from the repository root. Arguments go to pytest:
 #   tests/run.sh                    all tests, with the smoke run of one recipe
 #   tests/run.sh --all              ... of every recipe
 #   tests/run.sh tests/cli -k resume
 # Two tests run at a time where there are two cores (-n 0: one, with prints and breakpoints).
 set -euo pipefail
-here=$PWD
 source "$(dirname "${BASH_SOURCE[0]}")/../recipes/lib.sh"
 setup_venv
-[[ $# -gt 0 && $here != "$ROOT" ]] || cd "$ROOT"
-exec python -m pytest --rootdir "$ROOT" -n 2 --dist loadfile --durations 10 "$@"
+cd "$ROOT"
+exec python -m pytest -n 2 --dist loadfile --durations 10 "$@"

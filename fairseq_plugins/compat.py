@@ -1,0 +1,336 @@
+"""What the installed fairseq gets wrong on today's Python, numpy and torch, mended when ``--user-dir`` is loaded.
+
+One function a fault. Each says what the fault is and acts only where it shows: a fairseq without it behaves as before. A mend
+wraps fairseq's own function, which stays within reach as ``__wrapped__``; no code of fairseq is repeated.
+"""
+
+import argparse
+import collections
+import contextlib
+import fcntl
+import functools
+import inspect
+import logging
+import os
+import pickle
+import re
+import struct
+import sys
+import types
+import typing
+from pathlib import Path
+
+import numpy as np
+import omegaconf
+import torch
+import torch.distributed as dist
+from fairseq import checkpoint_utils, file_io, options
+from fairseq.data import data_utils, indexed_dataset
+from fairseq.distributed import utils as distributed_utils
+from fairseq.models import distributed_fairseq_model
+from omegaconf.base import ContainerMetadata, Metadata
+from omegaconf.nodes import AnyNode
+
+from fairseq_plugins.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+
+def apply():
+    """Mend everything. ``fairseq_plugins/__init__.py`` calls this before anything else is loaded."""
+    keep_last_batch()
+    restore_np_compat()
+    restore_percentile()
+    bf16_is_not_tpu()
+    one_training_per_launch()
+    one_training_per_folder()
+    data_parallel_on_cpu()
+    load_safely()
+    never_restart_from_zero()
+    copy_whole_checkpoints()
+    refuse_damaged_data()
+
+
+def replace(owner, name: str):
+    """Decorator: put a function in place of ``owner.name``, called with the original first."""
+
+    def install(wrapper):
+        original = getattr(owner, name)
+
+        @functools.wraps(original)
+        def replacement(*args, **kwargs):
+            return wrapper(original, *args, **kwargs)
+
+        static = isinstance(inspect.getattr_static(owner, name), staticmethod)
+        setattr(owner, name, staticmethod(replacement) if static else replacement)
+
+    return install
+
+
+# Data
+
+
+def keep_last_batch():
+    """fairseq drops the last batch unless its size is a multiple of --required-batch-size-multiple, 8 by default: of 60
+    sentences it trains on, or translates, 56, and says nothing; of 5 it translates none and divides by zero."""
+
+    @replace(data_utils, "batch_by_size")
+    def batch_by_size(original, indices, *args, fixed_shapes=None, **kwargs):
+        if fixed_shapes is not None:  # a TPU's: nothing of another shape may be added
+            return original(indices, *args, fixed_shapes=fixed_shapes, **kwargs)
+        if not isinstance(indices, np.ndarray):
+            indices = np.fromiter(indices, dtype=np.int64)
+        if not len(indices):
+            return []
+        batches = list(original(indices, *args, **kwargs))
+        # Batches are consecutive pieces of indices, so what is left is the batch that was dropped.
+        rest = indices[sum(map(len, batches)) :]
+        return [*batches, rest] if len(rest) else batches
+
+
+def restore_np_compat():
+    """numpy 2 has no ``np.compat``, which fairseq-interactive with a language model, --sample-break-mode eos and
+    --num-batch-buckets use."""
+    if not hasattr(np, "compat"):
+        np.compat = types.SimpleNamespace(long=np.int64)
+
+
+def restore_percentile():
+    """numpy 2.4 calls ``interpolation`` of ``np.percentile`` ``method``, which breaks --num-batch-buckets."""
+    try:
+        np.percentile([0], 50, interpolation="lower")
+    except TypeError:
+
+        @replace(np, "percentile")
+        def percentile(original, *args, interpolation=None, **kwargs):
+            return original(*args, **kwargs, **({"method": interpolation} if interpolation else {}))
+
+
+def refuse_damaged_data():
+    """fairseq maps binarised files without looking at them: a truncated one fails in the middle of training, a token outside
+    the dictionary is read from beyond the embedding table."""
+
+    @replace(indexed_dataset.MMapIndexedDataset, "_do_init")
+    def map_files(original, self, path):
+        data, index = files_of(path)
+        try:
+            original(self, path)
+        except (AssertionError, KeyError, struct.error, ValueError) as error:
+            raise UserError(f"{data if not data.stat().st_size else index} is damaged or truncated; {AGAIN}.") from error
+        promised = int(self.sizes.sum(dtype=np.int64)) * np.dtype(self._index.dtype).itemsize
+        if promised != data.stat().st_size:
+            raise UserError(
+                f"{data} has {data.stat().st_size} bytes where {index.name} says {promised}: one of them is damaged,"
+                f" truncated or of another run; {AGAIN}."
+            )
+
+    @replace(data_utils, "load_indexed_dataset")
+    def load_indexed_dataset(original, path, dictionary=None, *args, **kwargs):
+        data, index = files_of(path)
+        if data.exists() != index.exists():
+            missing, other = (index, data) if data.exists() else (data, index)
+            raise UserError(f"{missing} is missing beside {other.name}; {AGAIN}.")
+        if index.exists() and indexed_dataset.infer_dataset_impl(path) is None:
+            raise UserError(f"{index} is damaged or truncated; {AGAIN}.")
+        dataset = original(path, dictionary, *args, **kwargs)
+        for part in getattr(dataset, "datasets", [dataset]):
+            if dictionary is not None and isinstance(part, indexed_dataset.MMapIndexedDataset) and len(part):
+                largest = int(np.frombuffer(part._bin_buffer, dtype=part._index.dtype).max())
+                if largest >= len(dictionary):
+                    raise UserError(
+                        f"{part._path}.bin holds token {largest} but the dictionary has {len(dictionary)} entries: it was"
+                        f" binarised with another one; {AGAIN} and this dictionary (--srcdict, --tgtdict)."
+                    )
+        return dataset
+
+    for half_open in (indexed_dataset.MMapIndexedDataset, indexed_dataset.MMapIndexedDataset.Index):
+
+        @replace(half_open, "__del__")
+        def close(original, self):
+            with contextlib.suppress(AttributeError):  # of what was never opened; Python would print it as a traceback
+                original(self)
+
+
+AGAIN = "make both of its files again with fairseq-preprocess"
+
+
+def files_of(path) -> tuple[Path, Path]:
+    return Path(indexed_dataset.data_file_path(str(path))), Path(indexed_dataset.index_file_path(str(path)))
+
+
+# Numbers and processes
+
+
+def bf16_is_not_tpu():
+    """fairseq's parser takes --bf16 for a wish to train on a TPU and then fails for want of torch_xla."""
+
+    @replace(options, "parse_args_and_arch")
+    def parse_args_and_arch(original, parser, input_args=None, *args, **kwargs):
+        parsed = original(parser, input_args, *args, **kwargs)
+        settings = parsed[0] if isinstance(parsed, tuple) else parsed
+        if getattr(settings, "bf16", False) and getattr(settings, "tpu", False):
+            settings.tpu = getattr(parser.parse_known_args(input_args)[0], "tpu", False)
+        return parsed
+
+
+def one_training_per_launch():
+    """Under torchrun without --distributed-world-size fairseq starts as many independent trainings as there are processes, all
+    into one folder, and on a CPU it cannot join them at all (it divides by the number of GPUs and insists on NCCL). With
+    several processes fairseq-eval-lm prints the first one's share as the whole, and fairseq-validate fails."""
+
+    @replace(distributed_utils, "call_main")
+    def call_main(original, cfg, main, **kwargs):
+        join = cfg.distributed_training
+        on_cpu = cfg.common.cpu or not torch.cuda.is_available()
+        launched = dist.is_torchelastic_launched() or {"MASTER_ADDR", "MASTER_PORT", "RANK"} <= os.environ.keys()
+        processes = int(os.environ.get("WORLD_SIZE", 1)) if launched else 1
+        command = inspect.getmodule(main).__spec__
+        command = command.name.rpartition(".")[2] if command else main.__module__
+        if command in ("eval_lm", "validate") and max(processes, join.distributed_world_size) > 1:
+            raise UserError(
+                f"fairseq-{command.replace('_', '-')} is right in one process only: start it without torchrun and without"
+                " --distributed-world-size."
+            )
+        if command == "train" and join.distributed_init_method is None and processes > 1:
+            join.distributed_world_size = processes
+            if on_cpu:
+                join.distributed_init_method = "env://"
+                join.distributed_rank = int(os.environ["RANK"])
+                join.distributed_no_spawn = True
+        if on_cpu and join.distributed_world_size > 1:
+            if join.distributed_init_method is None:
+                raise UserError(
+                    f"--distributed-world-size {join.distributed_world_size} needs as many GPUs. On a CPU start the processes"
+                    f" with torchrun --nproc_per_node {join.distributed_world_size} and leave the flag out."
+                )
+            join.distributed_no_spawn = True  # fairseq would spawn one process for each of zero GPUs, and train nothing
+            join.distributed_backend = "gloo"
+            join.device_id = 0
+        return original(cfg, main, **kwargs)
+
+
+def data_parallel_on_cpu():
+    """torch's DistributedDataParallel refuses the GPU number that fairseq gives it with a model on the CPU, and fairseq's
+    all_gather_list keeps its buffer on a GPU."""
+
+    @replace(distributed_fairseq_model, "DistributedDataParallel")
+    def distributed_data_parallel(original, module, **kwargs):
+        if next(module.parameters()).device.type == "cpu":
+            kwargs.update(device_ids=None, output_device=None)
+        return original(module, **kwargs)
+
+    @replace(distributed_utils, "all_gather_list")
+    def all_gather_list(original, data, group=None, max_size=16384):
+        if torch.cuda.is_available():
+            return original(data, group, max_size)
+        group = group or distributed_utils.get_global_group()
+        gathered = [None] * distributed_utils.get_world_size(group)
+        dist.all_gather_object(gathered, data, group=group)
+        return gathered
+
+
+def one_training_per_folder():
+    """Two trainings into one --save-dir overwrite each other's checkpoints without a word."""
+
+    held = []  # until the process ends, however it ends; workers that outlive it do not inherit this kind of lock
+
+    @replace(checkpoint_utils, "verify_checkpoint_directory")
+    def verify_checkpoint_directory(original, save_dir):
+        original(save_dir)
+        lock = open(Path(save_dir) / ".lock", "w")
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"another process is training into --save-dir {save_dir}: wait for it, or choose another folder. Where"
+                " torchrun started both, use fairseq-train, which makes one training of them."
+            ) from None
+        except OSError as error:
+            logger.warning(f"cannot lock {lock.name} ({error.strerror}): do not train into {save_dir} twice at a time")
+        held.append(lock)
+
+
+# Checkpoints
+
+UNSAFE_SWITCH = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+
+
+def checkpoint_types() -> list:
+    """The types, beside tensors and plain Python, that fairseq's checkpoints hold."""
+    try:
+        from numpy._core.multiarray import _reconstruct, scalar
+    except ImportError:  # numpy 1
+        from numpy.core.multiarray import _reconstruct, scalar
+    numbers = [type(np.dtype(code)) for code in "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 ?".split()]
+    return [
+        argparse.Namespace,  # models and optimizers without a configuration dataclass
+        *(_reconstruct, scalar, np.ndarray, np.dtype, *numbers),  # meters, among them BLEU's counts
+        # the whole state as the first of several processes sends it to the others when they resume
+        *(omegaconf.DictConfig, omegaconf.ListConfig, ContainerMetadata, Metadata, AnyNode),
+        *(distributed_utils._TensorPlaceholder, typing.Any, collections.defaultdict, dict, list, int),
+    ]
+
+
+def load_safely():
+    """fairseq leaves it to torch whether unpickling a checkpoint may run code. Here it may not, whatever torch's default: only
+    what fairseq itself stores is loaded. ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1`` switches that off, and is named in the log."""
+    torch.serialization.add_safe_globals(checkpoint_types())
+    unsafe = os.environ.get(UNSAFE_SWITCH, "0").lower() in ("1", "y", "yes", "true")
+    if unsafe:
+        logger.warning(f"{UNSAFE_SWITCH} is set: loading a checkpoint may run whatever code it holds")
+
+    @replace(torch, "load")
+    def load(original, *args, weights_only=None, **kwargs):
+        return original(*args, weights_only=not unsafe if weights_only is None else weights_only, **kwargs)
+
+    @replace(checkpoint_utils, "load_checkpoint_to_cpu")
+    def load_checkpoint_to_cpu(original, path, *args, **kwargs):
+        try:
+            return original(path, *args, **kwargs)
+        except UserError:
+            raise
+        except (pickle.UnpicklingError, EOFError, RuntimeError, LookupError, AttributeError, TypeError, ValueError) as error:
+            # torch names the type in one of these ways; otherwise it could make nothing of the file
+            foreign = re.search(r"GLOBAL (\S+)|add_safe_globals`, but got <class '(\S+)'>", str(error))
+            if isinstance(error, pickle.UnpicklingError) and foreign:
+                raise UserError(
+                    f"the checkpoint {path} holds a {foreign[1] or foreign[2]}: fairseq stores no such thing, loading it could run"
+                    f" code, and it was not loaded. If you trust whoever made the file, set {UNSAFE_SWITCH}=1."
+                ) from error
+            raise UserError(
+                f"{path} is damaged, truncated or no checkpoint of fairseq; take another one (with --restore-file to go on"
+                " training, with --path to use a model)."
+            ) from error
+
+
+def never_restart_from_zero():
+    """Where the checkpoint to go on from is missing fairseq starts again from nothing, with a line in the log, and overwrites
+    what is there."""
+
+    @replace(checkpoint_utils, "load_checkpoint")
+    def load_checkpoint(original, cfg, trainer, **kwargs):
+        last = f"checkpoint_last{trainer.checkpoint_suffix}.pt"
+        if cfg.restore_file != "checkpoint_last.pt":
+            path = Path(cfg.restore_file.replace(".pt", trainer.checkpoint_suffix + ".pt"))
+            if not path.is_file():
+                raise UserError(f"--restore-file {path} does not exist; leave the flag out to start from nothing.")
+        elif not (Path(cfg.save_dir) / last).is_file():
+            others = sorted(Path(cfg.save_dir).glob("checkpoint*.pt"), key=lambda path: path.stat().st_mtime)
+            if others:
+                raise UserError(
+                    f"--save-dir {cfg.save_dir} holds checkpoints but no {last}: training would start from nothing and"
+                    f" overwrite them. Go on with --restore-file {others[-1]}, or choose another folder."
+                )
+        return original(cfg, trainer, **kwargs)
+
+
+def copy_whole_checkpoints():
+    """fairseq copies the newest checkpoint over checkpoint_last.pt in place: killed there, it leaves half a file."""
+
+    @replace(file_io.PathManager, "copy")
+    def copy(original, src_path, dst_path, overwrite=False):
+        if file_io.IOPathManager and file_io.PathManager.path_requires_pathmanager(dst_path):
+            return original(src_path, dst_path, overwrite)
+        copied = original(src_path, f"{dst_path}.tmp", overwrite)
+        os.replace(f"{dst_path}.tmp", dst_path)
+        return copied and dst_path

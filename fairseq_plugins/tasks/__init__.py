@@ -1,0 +1,1 @@
+"""fairseq tasks; fairseq imports every file here when --user-dir is loaded."""

@@ -1,0 +1,120 @@
+"""What the tests share: the real commands, a generated corpus, a small trained model."""
+
+import os
+import random
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported: on two cores more threads only get into each other's way
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+sys.path.insert(0, str(ROOT))
+
+ARCH = "transformer"
+TINY = {
+    "transformer": (
+        "--arch transformer --encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 32 --decoder-embed-dim 32"
+        " --encoder-ffn-embed-dim 64 --decoder-ffn-embed-dim 64 --encoder-attention-heads 2"
+        " --decoder-attention-heads 2 --share-all-embeddings"
+    ),
+}
+
+
+def pytest_addoption(parser):
+    parser.addoption("--all", action="store_true", help="smoke every recipe, not just one")
+
+
+def run_command(*command, check=True, env=None, cwd=ROOT, input=None) -> subprocess.CompletedProcess:
+    """Run a command of this virtual environment (fairseq-train, python, torchrun...), output captured as text.
+
+    ``env`` is added to the environment. Unless ``check`` is False, a failing command fails the test with its output.
+    """
+    command = [str(word) for word in command]
+    if (BIN / command[0]).exists():
+        command[0] = str(BIN / command[0])
+    env = {**os.environ, "PYTHONWARNINGS": "ignore", "CUDA_VISIBLE_DEVICES": "", **(env or {})}
+    done = subprocess.run(command, env=env, cwd=cwd, input=input, capture_output=True, text=True)
+    if check and done.returncode:
+        pytest.fail(f"{' '.join(command)}\nexit status {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
+    return done
+
+
+@pytest.fixture(scope="session")
+def run():
+    return run_command
+
+
+@pytest.fixture(scope="session")
+def user_dir() -> Path:
+    """The plugin package, for ``--user-dir``."""
+    return ROOT / "fairseq_plugins"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """``raw/{train,valid,test}.{src,tgt}``, one space between letters, and ``bin``, made by fairseq-preprocess."""
+
+    raw: Path
+    bin: Path
+
+    def lines(self, split: str, side: str) -> list[str]:
+        return (self.raw / f"{split}.{side}").read_text().splitlines()
+
+
+@pytest.fixture(scope="session")
+def reverse_corpus(tmp_path_factory) -> Corpus:
+    """Strings of two to seven out of eight letters; the target is the source reversed. 2000, 100 and 60 lines."""
+    folder = tmp_path_factory.mktemp("reverse")
+    return binarise(write_reversals(folder / "raw", {"train": 2000, "valid": 100, "test": 60}), folder / "bin")
+
+
+def write_reversals(raw: Path, splits: dict[str, int], letters="abcdefgh", seed=1) -> Path:
+    raw.mkdir(parents=True)
+    draw = random.Random(seed)
+    for split, number in splits.items():
+        words = [draw.choices(letters, k=draw.randint(2, 7)) for _ in range(number)]
+        (raw / f"{split}.src").write_text("".join(" ".join(word) + "\n" for word in words))
+        (raw / f"{split}.tgt").write_text("".join(" ".join(reversed(word)) + "\n" for word in words))
+    return raw
+
+
+def binarise(raw: Path, folder: Path, *options) -> Corpus:
+    prefixes = {split: raw / split for split in ("train", "valid", "test") if (raw / f"{split}.src").exists()}
+    words = [word for split, prefix in prefixes.items() for word in (f"--{split}pref", prefix)]
+    run_command(
+        "fairseq-preprocess", "--source-lang", "src", "--target-lang", "tgt", *words, "--destdir", folder,
+        "--joined-dictionary", *options,
+    )  # fmt: skip
+    return Corpus(raw, folder)
+
+
+@pytest.fixture(scope="session")
+def tiny_flags() -> list[str]:
+    """Model, criterion and optimisation flags of a training that takes seconds; add data, --save-dir and --max-update."""
+    return (
+        f"{TINY[ARCH]} --dropout 0.0 --criterion label_smoothed_cross_entropy --optimizer adam --lr 0.005"
+        " --max-tokens 600 --cpu --num-workers 0 --no-progress-bar --log-format simple"
+    ).split()
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A folder that fairseq-train wrote, its newest checkpoint, and the command that made it."""
+
+    folder: Path
+    checkpoint: Path
+    command: list
+
+
+@pytest.fixture(scope="session")
+def trained(reverse_corpus, tiny_flags, user_dir, tmp_path_factory) -> Trained:
+    """A tiny model after twelve updates: it loads and translates, badly."""
+    folder = tmp_path_factory.mktemp("trained")
+    command = ["fairseq-train", reverse_corpus.bin, "--user-dir", user_dir, *tiny_flags, "--max-update", 12]
+    run_command(*command, "--save-dir", folder)
+    return Trained(folder, folder / "checkpoint_last.pt", command)

@@ -1,0 +1,291 @@
+"""Each mend of fairseq_plugins.compat, against fairseq's own function, which shows the fault.
+
+A mended function keeps fairseq's as ``__wrapped__``. What only shows in whole commands is in cli/.
+"""
+
+import argparse
+import importlib
+import inspect
+import os
+import pickle
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fairseq import checkpoint_utils, file_io, options
+from fairseq.data import Dictionary, data_utils, indexed_dataset
+from fairseq.data.token_block_dataset import TokenBlockDataset
+from fairseq.distributed import utils as distributed_utils
+
+from fairseq_plugins import compat
+from fairseq_plugins.errors import UserError
+
+
+@pytest.mark.parametrize("lines", [1, 5, 8, 13, 60])
+def test_every_sentence_is_in_a_batch(lines):
+    order = np.random.RandomState(lines).permutation(lines)
+    batches = data_utils.batch_by_size(
+        order, None, np.full(lines, 6), max_tokens=100, required_batch_size_multiple=8
+    )
+    assert np.concatenate(batches).tolist() == order.tolist()
+    assert all(len(batch) * 6 <= 100 for batch in batches)
+
+
+def test_fairseq_drops_the_last_batch():
+    batches = data_utils.batch_by_size.__wrapped__(
+        np.arange(60), None, np.full(60, 6), max_tokens=100, required_batch_size_multiple=8
+    )
+    assert sum(map(len, batches)) == 56
+
+
+def test_no_sentences_make_no_batches():
+    assert data_utils.batch_by_size([], None, np.zeros(0), max_tokens=100, required_batch_size_multiple=8) == []
+
+
+def blocks_of_sentences():
+    sentences = [torch.tensor([4, 5, 2]), torch.tensor([6, 2])]
+    return TokenBlockDataset(sentences, [3, 2], block_size=None, pad=1, eos=2, break_mode="eos")
+
+
+def test_numpy_compat(monkeypatch):
+    assert [len(block) for block in blocks_of_sentences()] == [3, 2]
+    monkeypatch.delattr(np, "compat")
+    with pytest.raises(AttributeError, match="compat"):
+        blocks_of_sentences()
+    compat.restore_np_compat()
+    assert [len(block) for block in blocks_of_sentences()] == [3, 2]
+
+
+def test_batch_buckets(monkeypatch):
+    assert data_utils.get_buckets(np.arange(1, 101), 4).tolist() == [25, 50, 75, 100]
+    assert np.percentile([0, 10], 50) == 5
+    if hasattr(np.percentile, "__wrapped__"):
+        monkeypatch.setattr(np, "percentile", np.percentile.__wrapped__)
+        with pytest.raises(TypeError, match="interpolation"):
+            data_utils.get_buckets(np.arange(1, 101), 4)
+
+
+@pytest.mark.parametrize("flags, tpu", [(["--bf16"], False), (["--bf16", "--tpu"], True), ([], False)])
+def test_bf16_is_not_tpu(flags, tpu, reverse_corpus, tiny_flags):
+    command = [str(reverse_corpus.bin), *tiny_flags, *flags]
+    assert options.parse_args_and_arch(options.get_training_parser(), command).tpu == tpu
+
+
+def test_fairseq_takes_bf16_for_tpu(reverse_corpus, tiny_flags):
+    command = [str(reverse_corpus.bin), *tiny_flags, "--bf16"]
+    assert options.parse_args_and_arch.__wrapped__(options.get_training_parser(), command).tpu
+
+
+# Processes; the real launches are in cli/test_distributed.py
+
+
+def test_torchrun_on_cpu_makes_one_training(monkeypatch):
+    for name, value in {"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    seen = launch_of("fairseq_cli.train")
+    assert (seen.distributed_world_size, seen.distributed_rank, seen.distributed_backend) == (2, 1, "gloo")
+    assert seen.distributed_no_spawn and seen.distributed_init_method == "env://"
+
+
+def test_one_process_is_left_alone():
+    assert launch_of("fairseq_cli.train").distributed_init_method is None
+
+
+@pytest.mark.parametrize("command", ["eval_lm", "validate"])
+def test_evaluation_in_several_processes_is_refused(command, monkeypatch):
+    with pytest.raises(UserError, match="without torchrun"):
+        launch_of(f"fairseq_cli.{command}", distributed_world_size=2)
+
+
+def test_spawning_without_gpus_is_refused():
+    with pytest.raises(UserError, match="torchrun --nproc_per_node 3"):
+        launch_of("fairseq_cli.train", distributed_world_size=3)
+
+
+def launch_of(module, **settings):
+    """What fairseq's call_main would be asked to start."""
+    join = dict(distributed_world_size=1, distributed_init_method=None, distributed_no_spawn=False, distributed_rank=0)
+    join = types.SimpleNamespace(**{**join, "distributed_backend": "nccl", "device_id": 0, **settings})
+    cfg = types.SimpleNamespace(distributed_training=join, common=types.SimpleNamespace(cpu=True, tpu=False))
+    main = importlib.import_module(module).main
+    call_main = mend_of(distributed_utils, "call_main")
+    call_main(lambda cfg, main: None, cfg, main)
+    return join
+
+
+def mend_of(owner, name):
+    """A mend's own function, which takes the original as its first argument."""
+    return inspect.getclosurevars(getattr(owner, name)).nonlocals["wrapper"]
+
+
+# Binarised data
+
+
+@pytest.fixture
+def sentences(tmp_path):
+    """A binarised file of 20 sentences of 5 tokens, and a dictionary for it."""
+    dictionary = Dictionary()
+    for letter in "abcdefgh":
+        dictionary.add_symbol(letter)
+    builder = indexed_dataset.make_builder(str(tmp_path / "train.bin"), "mmap", len(dictionary))
+    for start in range(20):
+        builder.add_item(torch.arange(start, start + 5) % 8 + 4)
+    builder.finalize(str(tmp_path / "train.idx"))
+    return tmp_path / "train", dictionary
+
+
+def load(sentences):
+    path, dictionary = sentences
+    return data_utils.load_indexed_dataset(str(path), dictionary)
+
+
+def test_whole_data_is_loaded(sentences):
+    assert load(sentences)[3].tolist() == [7, 8, 9, 10, 11]
+
+
+@pytest.mark.parametrize("suffix, size", [("bin", 0), ("bin", 150), ("idx", 0), ("idx", 3), ("idx", 12), ("idx", 100)])
+def test_truncated_data_is_refused(sentences, suffix, size):
+    file = sentences[0].with_suffix(f".{suffix}")
+    os.truncate(file, size)
+    with pytest.raises(UserError, match=str(file)):
+        load(sentences)
+
+
+def test_fairseq_maps_truncated_data(sentences):
+    os.truncate(sentences[0].with_suffix(".bin"), 150)
+    dataset = object.__new__(indexed_dataset.MMapIndexedDataset)
+    indexed_dataset.MMapIndexedDataset._do_init.__wrapped__(dataset, str(sentences[0]))
+    assert len(dataset) == 20
+    with pytest.raises(ValueError):
+        dataset[19]
+
+
+def test_another_dictionary_is_refused(sentences):
+    path, _ = sentences
+    smaller = Dictionary()
+    smaller.add_symbol("a")
+    with pytest.raises(UserError, match="token 11 but the dictionary has 5"):
+        load((path, smaller))
+    assert data_utils.load_indexed_dataset.__wrapped__(str(path), smaller) is not None
+
+
+# Checkpoints
+
+
+class RunsCode:
+    """Unpickling it creates a file."""
+
+    def __init__(self, marker: Path):
+        self.marker = marker
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.marker),)
+
+
+def save(path: Path, **extra) -> Path:
+    torch.save({"model": {"weight": torch.ones(2)}, "args": argparse.Namespace(arch="transformer"), **extra}, path)
+    return path
+
+
+def test_a_checkpoint_cannot_run_code(tmp_path):
+    path = save(tmp_path / "evil.pt", extra=RunsCode(tmp_path / "ran"))
+    with pytest.raises(UserError, match=r"evil.pt holds a \w+\.mkdir"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    assert not (tmp_path / "ran").exists()
+    torch.load(path, weights_only=False)
+    assert (tmp_path / "ran").exists()
+
+
+def test_safe_loading_does_not_depend_on_torchs_default(tmp_path, monkeypatch):
+    """Even where torch's own default is to trust every file."""
+    path = save(tmp_path / "evil.pt", extra=RunsCode(tmp_path / "ran"))
+    trusting = lambda *args, weights_only=False, **kwargs: weights_only  # noqa: E731
+    monkeypatch.setattr(torch, "load", trusting)
+    monkeypatch.setattr(checkpoint_utils, "load_checkpoint_to_cpu", None)
+    compat.load_safely()
+    assert torch.load(path) is True
+    assert torch.load(path, weights_only=False) is False
+
+
+@pytest.mark.parametrize("held", [Path("x"), types.SimpleNamespace(a=1), np.array(["text"]), Dictionary()])
+def test_a_foreign_type_is_named(tmp_path, held):
+    path = save(tmp_path / "foreign.pt", extra=held)
+    with pytest.raises(UserError, match=f"{path} holds a .*(Path|SimpleNamespace|StrDType|Dictionary)"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def test_what_fairseq_stores_is_loaded(tmp_path):
+    meters = {"counts": np.arange(4), "sum": np.float32(1.5), "flag": np.bool_(True)}
+    path = save(tmp_path / "meters.pt", meters=meters)
+    assert torch.load(path)["meters"]["counts"].tolist() == [0, 1, 2, 3]
+    torch.serialization.clear_safe_globals()
+    try:
+        with pytest.raises(pickle.UnpicklingError, match="Namespace"):
+            torch.load(path)
+    finally:
+        torch.serialization.add_safe_globals(compat.checkpoint_types())
+
+
+def test_the_switch_that_allows_code_is_named(tmp_path, run):
+    path = save(tmp_path / "evil.pt", extra=RunsCode(tmp_path / "ran"))
+    load = f"import fairseq_plugins, torch; torch.load({str(path)!r})"
+    done = run("python", "-c", load, env={compat.UNSAFE_SWITCH: "1"})
+    assert compat.UNSAFE_SWITCH in done.stderr
+    assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("size", [0, 4, 100, 1000])
+def test_a_truncated_checkpoint_is_refused(tmp_path, size):
+    path = save(tmp_path / "cut.pt")
+    assert path.stat().st_size > size
+    os.truncate(path, size)
+    with pytest.raises(UserError, match=f"{path} is damaged, truncated or no"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    path = save(tmp_path / "flipped.pt")
+    content = path.read_bytes()
+    path.write_bytes(content.replace(torch.ones(2).numpy().tobytes(), bytes(8)))
+    with pytest.raises(UserError, match=f"{path} is damaged, truncated or no"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def test_text_is_no_checkpoint(tmp_path):
+    path = tmp_path / "text.pt"
+    path.write_text("no checkpoint at all\n" * 100)
+    with pytest.raises(UserError, match=f"{path} is damaged"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def test_checkpoints_are_copied_whole(tmp_path, monkeypatch):
+    """Killed in the middle of a copy, the old checkpoint_last.pt is still there; fairseq's own copy leaves half of the new."""
+    new, last = tmp_path / "checkpoint2.pt", tmp_path / "checkpoint_last.pt"
+    new.write_bytes(b"new" * 1000)
+
+    def killed_half_way(source, target):
+        Path(target).write_bytes(Path(source).read_bytes()[:1500])
+        raise KeyboardInterrupt
+
+    copies = {"mended": file_io.PathManager.copy, "own": file_io.PathManager.copy.__wrapped__}
+    for name, copy in copies.items():
+        last.write_bytes(b"old")
+        copy(str(new), str(last), overwrite=True)
+        assert last.read_bytes() == new.read_bytes()
+        last.write_bytes(b"old")
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr("shutil.copyfile", killed_half_way)
+            copy(str(new), str(last), overwrite=True)
+        assert (last.read_bytes() == b"old") == (name == "mended")
+
+
+def test_a_folder_is_trained_into_once_at_a_time(tmp_path):
+    checkpoint_utils.verify_checkpoint_directory(str(tmp_path))
+    again = f"import fairseq_plugins; from fairseq import checkpoint_utils as c; c.verify_checkpoint_directory({str(tmp_path)!r})"
+    done = subprocess.run([sys.executable, "-c", again], capture_output=True, text=True, cwd=Path(__file__).parent.parent)
+    assert done.returncode == 1
+    assert "another process is training into" in done.stderr and "Traceback" not in done.stderr
