@@ -4,9 +4,9 @@
     python preprocess/cnndm.py --out data/cnndm --raw DIR             # train, valid, test .jsonl (or .jsonl.gz) in DIR
 
 A record is one JSON object a line with the text fields id, article and highlights (sentences separated by newlines).
---train, --valid and --test name other files, each with an optional range of lines: valid-1000.jsonl:1-800. Words are Moses
-tokens, cased. Highlight sentences are separated by <q>, in the training targets and in the reference file, so that ROUGE-L
-over sentences needs no guessing. Records without an article or highlights leave the training set.
+--train, --valid and --test name other files, each with an optional range of lines: valid-1000.jsonl:1-800. Words are
+Moses tokens, cased. Highlight sentences are separated by <q>, in the training targets and in the reference file, so
+that ROUGE-L over sentences needs no guessing. Records without an article or highlights leave the training set.
 """
 
 import hashlib
@@ -25,26 +25,48 @@ DRIVE = "https://drive.usercontent.google.com/download?export=download&confirm=t
 LISTS = "https://raw.githubusercontent.com/abisee/cnn-dailymail/master/url_lists/"
 LISTS_MIRROR = "https://cdn.jsdelivr.net/gh/abisee/cnn-dailymail@master/url_lists/"
 REMOTES = [
-    Remote("cnn_stories.tgz", (STORIES + "cnn_stories.tgz", DRIVE + "0BwmD_VLjROrfTHk4NFg2SndKcjQ"),
-           "e8fbc0027e54e0a916abd9c969eb35f708ed1467d7ef4e3b17a56739d65cb200"),
-    Remote("dailymail_stories.tgz", (STORIES + "dailymail_stories.tgz", DRIVE + "0BwmD_VLjROrfM1BxdkxVaTY2bWs"),
-           "ad69010002210b7c406718248ee66e65868b9f6820f163aa966369878d14147e"),
-    Remote("all_train.txt", (LISTS + "all_train.txt", LISTS_MIRROR + "all_train.txt"),
-           "a5cee49f3a6c862c26ce29308236d2a99625ab6c86a43be22d5206b2790d8029"),
-    Remote("all_val.txt", (LISTS + "all_val.txt", LISTS_MIRROR + "all_val.txt"),
-           "81887e982b045083409c6ee838aede8ff4b97291605bcfb21bffc456a16991db"),
-    Remote("all_test.txt", (LISTS + "all_test.txt", LISTS_MIRROR + "all_test.txt"),
-           "c4f5efb5ec2126430a5c156efbd13d0e9c4cb490169e552c38b4a51981a009bd"),
+    Remote(
+        "cnn_stories.tgz",
+        (STORIES + "cnn_stories.tgz", DRIVE + "0BwmD_VLjROrfTHk4NFg2SndKcjQ"),
+        "e8fbc0027e54e0a916abd9c969eb35f708ed1467d7ef4e3b17a56739d65cb200",
+    ),
+    Remote(
+        "dailymail_stories.tgz",
+        (STORIES + "dailymail_stories.tgz", DRIVE + "0BwmD_VLjROrfM1BxdkxVaTY2bWs"),
+        "ad69010002210b7c406718248ee66e65868b9f6820f163aa966369878d14147e",
+    ),
+    Remote(
+        "all_train.txt",
+        (LISTS + "all_train.txt", LISTS_MIRROR + "all_train.txt"),
+        "a5cee49f3a6c862c26ce29308236d2a99625ab6c86a43be22d5206b2790d8029",
+    ),
+    Remote(
+        "all_val.txt",
+        (LISTS + "all_val.txt", LISTS_MIRROR + "all_val.txt"),
+        "81887e982b045083409c6ee838aede8ff4b97291605bcfb21bffc456a16991db",
+    ),
+    Remote(
+        "all_test.txt",
+        (LISTS + "all_test.txt", LISTS_MIRROR + "all_test.txt"),
+        "c4f5efb5ec2126430a5c156efbd13d0e9c4cb490169e552c38b4a51981a009bd",
+    ),
 ]
 SIDES = ("article", "highlights")
 
 
 def main():
     parser = pipeline.parser(__doc__, bpe=32000, max_words=1000)  # only against absurd highlights
-    parser.add_argument("--article-words", type=int, default=400, metavar="N", help="words kept of an article (%(default)s)")
+    parser.add_argument(
+        "--article-words", type=int, default=400, metavar="N", help="words kept of an article (%(default)s)"
+    )
     for split in pipeline.SPLITS:
-        parser.add_argument(f"--{split}", nargs="+", default=[f"{split}.jsonl"], metavar="FILE[:FIRST-LAST]",
-                            help="files in --raw, lines counted from 1 (%(default)s)")
+        parser.add_argument(
+            f"--{split}",
+            nargs="+",
+            default=[f"{split}.jsonl"],
+            metavar="FILE[:FIRST-LAST]",
+            help="files in --raw, lines counted from 1 (%(default)s)",
+        )
     args = parser.parse_args()
     args.max_words = max(args.max_words, args.article_words)
     steps = Steps(args.out)
@@ -52,12 +74,22 @@ def main():
     for split in pipeline.SPLITS:
         parts = [_part(raw, split, part) for part in getattr(args, split)]
         outputs = [args.out / "text" / f"{split}.{side}" for side in SIDES]
-        steps.run(f"text-{split}", [file for file, _, _ in parts], outputs, {"lines": [part[1:] for part in parts]},
-                  partial(_write_sides, parts))
-    tokenisers = {(split, side): function for split in pipeline.SPLITS for side, function in (
-        ("article", partial(text.tokenise_words, language="en", words=args.article_words)),
-        ("highlights", partial(text.tokenise_summary, language="en")))}
-    pipeline.prepare_text(args, steps, *SIDES, list(pipeline.SPLITS), tokenisers, glossaries=(text.SENTENCE_END,))
+        steps.run(
+            f"text-{split}",
+            [file for file, _, _ in parts],
+            outputs,
+            {"lines": [part[1:] for part in parts]},
+            partial(_write_sides, parts),
+        )
+    tokenisers = {
+        (split, side): function
+        for split in pipeline.SPLITS
+        for side, function in (
+            ("article", partial(text.tokenise_words, language="en", words=args.article_words)),
+            ("highlights", partial(text.tokenise_summary, language="en")),
+        )
+    }
+    pipeline.prepare_text(args, steps, *SIDES, list(pipeline.SPLITS), tokenisers, {}, glossaries=(text.SENTENCE_END,))
 
 
 def _part(raw: Path, split: str, part: str) -> tuple[Path, int, int | None]:
@@ -81,16 +113,22 @@ def _write_sides(parts, article: Path, highlights: Path) -> str:
                 sentences = filter(None, map(text.squeeze, record["highlights"].splitlines()))
                 summaries.write(f" {text.SENTENCE_END} ".join(sentences) + "\n")
             if number == 0 or last and number != last - first + 1:
-                raise InputError(f"{file} has {number} records from line {first} on, but lines up to {last or first} were asked for.")
+                raise InputError(
+                    f"{file} has {number} records from line {first} on, but lines up to {last or first} were asked for."
+                )
             counts.append((file.name, number))
-    return f"{', '.join(f'{name} {number}' for name, number in counts)} records in, {sum(n for _, n in counts)} pairs out"
+    return (
+        f"{', '.join(f'{name} {number}' for name, number in counts)} records in, {sum(n for _, n in counts)} pairs out"
+    )
 
 
 def _records_of_stories(raw: Path, steps: Steps) -> Path:
     """JSON lines from the story files, in the order and with the splits of the published lists of addresses."""
     records = steps.out / "records"
     for split, name in (("train", "all_train.txt"), ("valid", "all_val.txt"), ("test", "all_test.txt")):
-        steps.run(f"records-{split}", [raw / name], [records / f"{split}.jsonl"], {}, partial(_write_records, raw, raw / name))
+        steps.run(
+            f"records-{split}", [raw / name], [records / f"{split}.jsonl"], {}, partial(_write_records, raw, raw / name)
+        )
     return records
 
 
@@ -111,8 +149,10 @@ def story(content: str) -> dict[str, str]:
     """Article and highlights of a story file: paragraphs, then each highlight below a line "@highlight"."""
     article, *highlights = re.split(r"^@highlight\s*$", content, flags=re.MULTILINE)
     sentences = [text.squeeze(highlight) for highlight in highlights]
-    return {"article": text.squeeze(article),
-            "highlights": "\n".join(s if s.endswith((".", "!", "?", "'", '"', ")")) else s + " ." for s in sentences)}
+    return {
+        "article": text.squeeze(article),
+        "highlights": "\n".join(s if s.endswith((".", "!", "?", "'", '"', ")")) else s + " ." for s in sentences),
+    }
 
 
 if __name__ == "__main__":

@@ -12,9 +12,8 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from tqdm import tqdm
-
 from steps import InputError, Steps
+from tqdm import tqdm
 
 BLOCK = 1 << 20
 ATTEMPTS = 3  # a mirror, each going on where the last was cut
@@ -65,11 +64,16 @@ def fetch(remote: Remote, file: Path) -> None:
             print(f"download: {url}: {error}", flush=True)
             continue
         os.replace(partial, file)
-        print(f"download: {file.name}: {file.stat().st_size} bytes from {url}"
-              + (", checksum right" if remote.sha256 else ", no checksum known"), flush=True)
+        print(
+            f"download: {file.name}: {file.stat().st_size} bytes from {url}"
+            + (", checksum right" if remote.sha256 else ", no checksum known"),
+            flush=True,
+        )
         return
-    raise InputError(f"no mirror has {file.name} ({'; '.join(answers)}): fetch it by other means, put it at {file} and call "
-                     "this command again, or give a folder that holds the corpus with --raw.")
+    raise InputError(
+        f"no mirror has {file.name} ({'; '.join(answers)}): fetch it by other means, put it at {file} and call "
+        "this command again, or give a folder that holds the corpus with --raw."
+    )
 
 
 def _fetch_on(url: str, partial: Path) -> bool:
@@ -104,5 +108,5 @@ def _unpack(archive: Path, folder: Path) -> str:
             tar.extractall(folder, filter="data")
     except (tarfile.TarError, EOFError, zlib.error) as error:
         shutil.rmtree(folder, ignore_errors=True)
-        raise InputError(f"{archive} cannot be unpacked ({error}): remove it and call this command again.")
+        raise InputError(f"{archive} cannot be unpacked ({error}): remove it and call this command again.") from None
     return f"{sum(path.is_file() for path in folder.rglob('*'))} files"

@@ -1,20 +1,27 @@
 """IWSLT14 German to English: TED talks, lower-cased, 10K joint BPE, split as fairseq's example does.
 
     python preprocess/iwslt14_deen.py --out data/iwslt14              # downloads 19 MB
-    python preprocess/iwslt14_deen.py --out data/iwslt14 --raw DIR    # the archive's files, or train and test .de and .en
+    python preprocess/iwslt14_deen.py --out data/iwslt14 --raw DIR    # the archive's files, or train and test
 
-Cleaning: 1 to 175 words, neither side over 1.5 times as long as the other. Where there is no valid set, every 23rd clean
-training pair is taken; the test set is dev2010, dev2012 and tst2010 to tst2012 (6,750 pairs). The dictionary is joined,
-which models with separate embeddings may ignore.
+Cleaning: 1 to 175 words, neither side over 1.5 times as long as the other. Where there is no valid set, every 23rd
+clean training pair is taken; the test set is dev2010, dev2012 and tst2010 to tst2012 (6,750 pairs). The dictionary is
+joined, which models with separate embeddings may ignore.
 """
 
 import pipeline
 from download import Remote, fetch_all
 from steps import Steps, command_line
 
-REMOTES = [Remote("de-en.tgz", ("https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
-                                "http://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
-                                "https://wit3.fbk.eu/archive/2014-01/texts/de/en/de-en.tgz"))]
+REMOTES = [
+    Remote(
+        "de-en.tgz",
+        (
+            "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
+            "http://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
+            "https://wit3.fbk.eu/archive/2014-01/texts/de/en/de-en.tgz",
+        ),
+    )
+]
 TESTS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
 LAYOUTS = {
     "train": [["train.{language}"], ["train.tags.de-en.{language}"]],
@@ -26,7 +33,9 @@ LAYOUTS = {
 def main():
     parser = pipeline.parser(__doc__, bpe=10000, max_words=175, max_ratio=1.5)
     pipeline.parallel_options(parser)
-    parser.add_argument("--carve-valid", action="store_true", help="take valid from train even where there is a valid file")
+    parser.add_argument(
+        "--carve-valid", action="store_true", help="take valid from train even where there is a valid file"
+    )
     args = parser.parse_args()
     steps = Steps(args.out)
     raw = args.raw or fetch_all(REMOTES, steps)

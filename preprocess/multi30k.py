@@ -10,8 +10,10 @@ import pipeline
 from download import Remote, fetch_all
 from steps import Steps, command_line
 
-MIRRORS = ("https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/",
-           "https://cdn.jsdelivr.net/gh/multi30k/dataset@master/data/task1/raw/")
+MIRRORS = (
+    "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/",
+    "https://cdn.jsdelivr.net/gh/multi30k/dataset@master/data/task1/raw/",
+)
 CHECKSUMS = {
     "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
     "train.en.gz": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",

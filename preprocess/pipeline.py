@@ -1,9 +1,12 @@
 """From aligned raw text to what ``fairseq-train`` reads.
 
-    OUT/text   one raw sentence a line, train/valid/test by language      OUT/codes.bpe   joint byte pair encoding
-    OUT/tok    tokenised                                                  OUT/bpe         encoded
-    OUT/clean  the training pairs that are left after cleaning            OUT/bin         binarised: fairseq-train OUT/bin
-    OUT/test.SOURCE-TARGET.ref   raw test references, for sacreBLEU and ROUGE
+    OUT/text        one raw sentence a line: train.en, train.de, valid.en ...
+    OUT/tok         tokenised
+    OUT/clean       the training pairs that are left after cleaning
+    OUT/codes.bpe   joint byte pair encoding
+    OUT/bpe         encoded
+    OUT/bin         binarised: fairseq-train OUT/bin
+    OUT/test.SOURCE-TARGET.ref   raw references, for sacreBLEU and ROUGE; the valid set's too, where it has a raw text
 
 Every step prints how many lines went in and came out.
 """
@@ -31,7 +34,9 @@ def parser(doc: str, **defaults) -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="folder to fill")
     parser.add_argument("--bpe", type=int, metavar="N", help="merges of the joint byte pair encoding (%(default)s)")
     parser.add_argument("--max-words", type=int, metavar="N", help="longest training sentence (%(default)s)")
-    parser.add_argument("--workers", type=int, metavar="N", default=min(8, os.cpu_count()), help="processes (%(default)s)")
+    parser.add_argument(
+        "--workers", type=int, metavar="N", default=min(8, os.cpu_count()), help="processes (%(default)s)"
+    )
     parser.set_defaults(**{"max_words": 250} | defaults)
     return parser
 
@@ -40,46 +45,84 @@ def parallel_options(parser: argparse.ArgumentParser) -> None:
     """The options of parallel text."""
     for split in SPLITS:
         parser.add_argument(f"--{split}-prefix", metavar="NAME", help=f"{split} files are NAME.LANGUAGE in --raw")
-    parser.add_argument("--tokenised", nargs="+", choices=SPLITS, default=[], metavar="SPLIT",
-                        help="splits whose raw text is tokenised already, Moses escapes included")
-    parser.add_argument("--max-ratio", type=float, metavar="R", help="longest training pair, long : short side (%(default)s)")
+    parser.add_argument(
+        "--tokenised",
+        nargs="+",
+        choices=SPLITS,
+        default=[],
+        metavar="SPLIT",
+        help="splits whose raw text is tokenised already, Moses escapes included",
+    )
+    parser.add_argument(
+        "--max-ratio", type=float, metavar="R", help="longest training pair, long : short side (%(default)s)"
+    )
 
 
-def prepare_parallel(args, source: str, target: str, layouts: dict[str, list[list[str]]], raw: Path, steps: Steps,
-                     lower: bool = False, normalise: bool = False, carve: int = 0) -> None:
+def prepare_parallel(
+    args,
+    source: str,
+    target: str,
+    layouts: dict[str, list[list[str]]],
+    raw: Path,
+    steps: Steps,
+    lower: bool = False,
+    normalise: bool = False,
+    carve: int = 0,
+) -> None:
     """Tokenise, clean, encode and binarise parallel text.
 
     ``layouts`` lists, for every split, the ways its files may be named: each way is a list of names to be joined, with
-    {language} and {role} (src or ref) in them. ``carve`` takes every n-th clean training pair as valid set if there is no
-    other.
+    {language} and {role} (src or ref) in them. ``carve`` takes every n-th clean training pair as the valid set
+    if there is no other.
     """
     if steps.out.resolve().is_relative_to(raw.resolve()) and raw != steps.out / "raw":
-        raise InputError(f"--out {steps.out} lies in --raw {raw}, where it could be taken for raw text: choose another folder.")
+        raise InputError(
+            f"--out {steps.out} lies in --raw {raw}, where it could be taken for raw text: choose another folder."
+        )
     raw_files, tokenisers = {}, {}
     for split in SPLITS:
         if prefix := getattr(args, f"{split}_prefix"):
             layouts[split] = [[prefix + ".{language}"]]
         if not (split == "valid" and carve and _absent(raw, layouts[split], source)):
-            raw_files[split] = [_find(raw, split, layouts[split], language, role)
-                                for language, role in ((source, "src"), (target, "ref"))]
+            raw_files[split] = [
+                _find(raw, split, layouts[split], language, role)
+                for language, role in ((source, "src"), (target, "ref"))
+            ]
         for language in (source, target):
             tokenisers[split, language] = (
-                partial(text.keep, lower=lower) if split in args.tokenised
-                else partial(text.tokenise, language=language, normalise=normalise, lower=lower))
+                partial(text.keep, lower=lower)
+                if split in args.tokenised
+                else partial(text.tokenise, language=language, normalise=normalise, lower=lower)
+            )
     used = Counter(file for files in raw_files.values() for file in files[0])
     if twice := [file for file, times in used.items() if times > 1]:
-        raise InputError(f"{twice[0]} would be used for two of train, valid and test: name other files with --train-prefix, "
-                         "--valid-prefix or --test-prefix.")
+        raise InputError(
+            f"{twice[0]} would be used for two of train, valid and test: name other files with --train-prefix, "
+            "--valid-prefix or --test-prefix."
+        )
     for split, (sources, targets) in raw_files.items():
         outputs = [steps.out / "text" / f"{split}.{language}" for language in (source, target)]
         steps.run(f"text-{split}", sources + targets, outputs, {}, partial(_collect, sources, targets))
-    reference = partial(text.detokenise, language=target) if "test" in args.tokenised else None
-    prepare_text(args, steps, source, target, list(raw_files), tokenisers, reference, carve)
+    references = {split: partial(text.detokenise, language=target) for split in args.tokenised}
+    prepare_text(args, steps, source, target, list(raw_files), tokenisers, references, carve)
 
 
-def prepare_text(args, steps: Steps, source: str, target: str, splits: list[str], tokenisers: dict, reference=None,
-                 carve: int = 0, glossaries: tuple[str, ...] = ()) -> None:
-    """Go on from ``OUT/text/SPLIT.SIDE``. ``tokenisers[split, side]`` turns a raw line into tokens."""
+def prepare_text(
+    args,
+    steps: Steps,
+    source: str,
+    target: str,
+    splits: list[str],
+    tokenisers: dict,
+    references: dict,
+    carve: int = 0,
+    glossaries: tuple[str, ...] = (),
+) -> None:
+    """Go on from ``OUT/text/SPLIT.SIDE``.
+
+    ``tokenisers[split, side]`` turns a raw line into tokens; ``references[split]``, where given, a raw target
+    into plain text.
+    """
     sides, out = (source, target), steps.out
     lines = {}
     for split in splits:
@@ -87,8 +130,15 @@ def prepare_text(args, steps: Steps, source: str, target: str, splits: list[str]
             raw, tokenised = out / "text" / f"{split}.{side}", out / "tok" / f"{split}.{side}"
             _map_step(steps, f"tokenise-{split}.{side}", tokenisers[split, side], raw, tokenised, args.workers)
             lines[split, side] = tokenised
-    _map_step(steps, "reference", reference or text.keep, out / "text" / f"test.{target}",
-              out / f"test.{source}-{target}.ref", args.workers)
+    for split in sorted({"valid", "test"} & set(splits)):
+        _map_step(
+            steps,
+            f"references-{split}",
+            references.get(split, text.keep),
+            out / "text" / f"{split}.{target}",
+            out / f"{split}.{source}-{target}.ref",
+            args.workers,
+        )
 
     carved = ["valid"] if carve and "valid" not in splits else []
     inputs = [lines["train", side] for side in sides]
@@ -99,12 +149,16 @@ def prepare_text(args, steps: Steps, source: str, target: str, splits: list[str]
 
     codes = out / "codes.bpe"
     training = [lines["train", side] for side in sides]
-    steps.run("learn-bpe", training, [codes], {"bpe": args.bpe}, lambda path: text.learn_codes(training, path, args.bpe))
+    steps.run(
+        "learn-bpe", training, [codes], {"bpe": args.bpe}, lambda path: text.learn_codes(training, path, args.bpe)
+    )
     encode = partial(text.encode, codes=str(codes), glossaries=glossaries)
     encoded = [out / "bpe" / f"{split}.{side}" for split in SPLITS for side in sides]
     for path in encoded:
         _map_step(steps, f"encode-{path.name}", encode, lines[path.stem, path.suffix[1:]], path, args.workers, [codes])
-    steps.run("binarise", encoded, [out / "bin"], {"joined": True}, partial(_binarise, out, source, target, args.workers))
+    steps.run(
+        "binarise", encoded, [out / "bin"], {"joined": True}, partial(_binarise, out, source, target, args.workers)
+    )
     print(f"ready: fairseq-train {out / 'bin'} --source-lang {source} --target-lang {target}", flush=True)
 
 
@@ -125,8 +179,10 @@ def _find(raw: Path, split: str, layouts, language: str, role: str) -> list[Path
         if all(files):
             return files
     wanted = "; or ".join(" and ".join(names) for names in named)
-    raise InputError(f"--raw {raw} has no {split} text for '{language}': put {wanted} there (plain or .gz), or name the "
-                     f"files with --{split}-prefix.")
+    raise InputError(
+        f"--raw {raw} has no {split} text for '{language}': put {wanted} there (plain or .gz), or name the "
+        f"files with --{split}-prefix."
+    )
 
 
 def _collect(sources: list[Path], targets: list[Path], *outputs: Path) -> str:
@@ -163,10 +219,12 @@ def _clean(inputs: list[Path], *outputs: Path, max_words: int, max_ratio: float 
         for number, pair in enumerate(pairs, 1):
             split = 1 if carve and number % carve == 0 else 0
             kept[split] += 1
-            for file, line in zip(files[2 * split:], pair):
+            for file, line in zip(files[2 * split :], pair):
                 file.write(line + "\n")
     if not kept[0]:
-        raise InputError(f"no pair of {inputs[0]} and {inputs[1]} is left after cleaning ({dict(dropped)}): raise --max-words.")
+        raise InputError(
+            f"no pair of {inputs[0]} and {inputs[1]} is left after cleaning ({dict(dropped)}): raise --max-words."
+        )
     left = f"{kept[0]} train" + (f" and {kept[1]} valid (one in {carve})" if carve else "")
     why = ", ".join(f"{number} {reason}" for reason, number in dropped.items()) or "none"
     return f"{kept.total() + dropped.total()} pairs in, {left} out, dropped: {why}"
@@ -174,18 +232,34 @@ def _clean(inputs: list[Path], *outputs: Path, max_words: int, max_ratio: float 
 
 def _binarise(out: Path, source: str, target: str, workers: int, destination: Path) -> str:
     """Run fairseq-preprocess and hold its sentence counts against the files'."""
-    command = [sys.executable, "-m", "fairseq_cli.preprocess", "--source-lang", source, "--target-lang", target,
-               *(word for split in SPLITS for word in (f"--{split}pref", str(out / "bpe" / split))),
-               "--joined-dictionary", "--destdir", str(destination), "--workers", str(workers)]
+    command = [
+        sys.executable,
+        "-m",
+        "fairseq_cli.preprocess",
+        "--source-lang",
+        source,
+        "--target-lang",
+        target,
+        *(word for split in SPLITS for word in (f"--{split}pref", str(out / "bpe" / split))),
+        "--joined-dictionary",
+        "--destdir",
+        str(destination),
+        "--workers",
+        str(workers),
+    ]
     result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     reports = re.findall(r"\[\S+\] (\S.*?): (\d+) sents, (\d+) tokens, (\S+)% replaced", result.stdout)
     if result.returncode or len(reports) != 2 * len(SPLITS):
         raise InputError(f"fairseq-preprocess failed: {' '.join(command)}\n{result.stdout[-2000:]}")
     for path, sentences, _, _ in reports:
         if int(sentences) != (number := sum(1 for _ in text.read_lines(Path(path)))):
-            raise InputError(f"fairseq-preprocess made {sentences} sentences of the {number} lines of {path}: call it again "
-                             "with --workers 1.")
+            raise InputError(
+                f"fairseq-preprocess made {sentences} sentences of the {number} lines of {path}: call it again "
+                "with --workers 1."
+            )
     types = re.search(r"Dictionary: (\d+) types", result.stdout)[1]
-    sizes = "; ".join(f"{Path(path).name} {sentences} lines, {tokens} tokens, {unknown}% unknown"
-                      for path, sentences, tokens, unknown in reports)
+    sizes = "; ".join(
+        f"{Path(path).name} {sentences} lines, {tokens} tokens, {unknown}% unknown"
+        for path, sentences, tokens, unknown in reports
+    )
     return f"dictionary {types} types; {sizes}"

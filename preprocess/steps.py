@@ -26,7 +26,7 @@ class Steps:
     def run(self, name, inputs, outputs, options, work) -> None:
         """Do ``work(*temporary_outputs)``, which returns one line of report, unless it is done already.
 
-        ``outputs`` are files or folders below ``out``; ``options`` is everything but the inputs that ``work`` depends on.
+        ``outputs`` are files or folders below ``out``; ``options`` is what else ``work`` depends on.
         """
         stamp = self.stamps / f"{name}.json"
         options = json.loads(json.dumps(options))
@@ -71,7 +71,9 @@ def _state(inputs, outputs) -> dict:
 
 
 def _fingerprints(paths) -> dict:
-    files = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path]) if file.is_file()]
+    files = [
+        file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path]) if file.is_file()
+    ]
     return {str(file): [file.stat().st_size, file.stat().st_mtime_ns] for file in files}
 
 

@@ -14,8 +14,8 @@ How Lomi differs from English:
 - verbs end in -e (present) or -ol (past), and -t after a plural subject; "not" is "ma" before the verb, without "do";
 - a subordinate clause comes first and its conjunction last in it.
 
-No sentence occurs twice, on either side, so none of the test set was seen in training. With --format the same text takes
-the raw layout of another corpus, so that its own script can be tried without its data.
+No sentence occurs twice, on either side, so none of the test set was seen in training. With --format the same text
+takes the raw layout of another corpus, so that its own script can be tried without its data.
 """
 
 import argparse
@@ -26,22 +26,65 @@ from pathlib import Path
 
 from steps import InputError, command_line, write_text
 
-BEINGS = dict(farmer="tomak", girl="lesi", boy="rudo", teacher="pavel", doctor="mikor", king="dran", queen="dranel",
-              soldier="katur", dog="wuf", cat="nami", horse="hapro", bird="tisil", wolf="garu", child="oli", friend="besk",
-              baker="furon", sailor="navot", singer="salid")
-THINGS = dict(house="dom", boat="lodik", book="biro", letter="skarv", apple="jablo", bread="hemu", stone="gork", tree="arvo",
-              lamp="lumi", table="tavol", box="kesto", song="melu", coat="palt", knife="zev", wheel="rondo", flower="floriz")
-PLACES = dict(garden="sadin", forest="vesk", village="selu", market="bazor", kitchen="kuhin", field="pelt", school="skolu",
-              tower="turim", street="ulit", church="kirok")
-ADJECTIVES = dict(old="van", young="jun", red="kas", small="mik", big="bol", happy="fel", poor="bid", quiet="tis", strange="cud",
-                  black="nok", green="zel", clever="umi", tired="utom", beautiful="krasiv")
-TRANSITIVE = dict(see="vid", find="nald", love="amor", carry="nes", buy="kup", sell="prod", paint="malo", hide="skriv",
-                  watch="gled", follow="sled", draw="risu", clean="cist", want="hot", bring="dones", know="zan")
-INTRANSITIVE = dict(sleep="dorm", sing="sal", laugh="smej", wait="cek", dance="tanc", work="robu", run="beg", cry="plak")
-PAST = dict(see="saw", find="found", buy="bought", sell="sold", hide="hid", draw="drew", bring="brought", know="knew",
-            sleep="slept", sing="sang", run="ran")
-CONJUNCTIONS = {"because": "ka", "when": "tem", "if": "li", "although": "ham"}
-PLURALS = {"wolf": "wolves", "child": "children", "knife": "knives"}
+
+def _lexicon(words: str) -> dict[str, str]:
+    """Translations by word, from "word translation word translation ..."."""
+    return dict(zip(words.split()[::2], words.split()[1::2], strict=True))
+
+
+BEINGS = _lexicon(
+    """
+    farmer tomak  girl lesi  boy rudo  teacher pavel  doctor mikor  king dran  queen dranel  soldier katur
+    dog wuf  cat nami  horse hapro  bird tisil  wolf garu  child oli  friend besk  baker furon  sailor navot
+    singer salid
+    """
+)
+THINGS = _lexicon(
+    """
+    house dom  boat lodik  book biro  letter skarv  apple jablo  bread hemu  stone gork  tree arvo  lamp lumi
+    table tavol  box kesto  song melu  coat palt  knife zev  wheel rondo  flower floriz
+    """
+)
+PLACES = _lexicon(
+    """
+    garden sadin  forest vesk  village selu  market bazor  kitchen kuhin  field pelt  school skolu  tower turim
+    street ulit  church kirok
+    """
+)
+ADJECTIVES = _lexicon(
+    """
+    old van  young jun  red kas  small mik  big bol  happy fel  poor bid  quiet tis  strange cud  black nok
+    green zel  clever umi  tired utom  beautiful krasiv
+    """
+)
+TRANSITIVE = _lexicon(
+    """
+    see vid  find nald  love amor  carry nes  buy kup  sell prod  paint malo  hide skriv  watch gled
+    follow sled  draw risu  clean cist  want hot  bring dones  know zan
+    """
+)
+INTRANSITIVE = _lexicon(
+    """
+    sleep dorm  sing sal  laugh smej  wait cek  dance tanc  work robu  run beg  cry plak
+    """
+)
+CONJUNCTIONS = _lexicon(
+    """
+    because ka  when tem  if li  although ham
+    """
+)
+# irregular English forms
+PAST = _lexicon(
+    """
+    see saw  find found  buy bought  sell sold  hide hid  draw drew  bring brought  know knew  sleep slept
+    sing sang  run ran
+    """
+)
+PLURALS = _lexicon(
+    """
+    wolf wolves  child children  knife knives
+    """
+)
 
 
 @dataclass(frozen=True)
@@ -63,7 +106,10 @@ class Phrase:
     def lomi(self, case: str) -> str:
         ending = "i" * self.plural + case
         words = ["sol"] if self.determiner == "every" else []
-        words += [(BEINGS | THINGS | PLACES)[self.noun] + ending, *(ADJECTIVES[word] + ending for word in self.adjectives)]
+        words += [
+            (BEINGS | THINGS | PLACES)[self.noun] + ending,
+            *(ADJECTIVES[word] + ending for word in self.adjectives),
+        ]
         return " ".join(words + ["un"] * (self.determiner == "a"))
 
 
@@ -80,7 +126,9 @@ class Clause:
         if self.negated:
             verb = ("did" if self.past else "do" if self.subject.plural else "does") + f" not {self.verb}"
         elif self.past:
-            verb = PAST.get(self.verb) or self.verb.removesuffix("y").removesuffix("e") + ("ied" if self.verb.endswith("ry") else "ed")
+            verb = PAST.get(self.verb) or self.verb.removesuffix("y").removesuffix("e") + (
+                "ied" if self.verb.endswith("ry") else "ed"
+            )
         else:
             verb = self.verb if self.subject.plural else _with_s(self.verb)
         object = self.object.english() if self.object else ""
@@ -95,8 +143,10 @@ class Clause:
 
     def short(self) -> "Clause":
         """Without adjectives and place: what a summary keeps."""
-        bare = {name: phrase and replace(phrase, adjectives=())
-                for name, phrase in (("subject", self.subject), ("object", self.object))}
+        bare = {
+            name: phrase and replace(phrase, adjectives=())
+            for name, phrase in (("subject", self.subject), ("object", self.object))
+        }
         return replace(self, place=None, **bare)
 
 
@@ -142,9 +192,14 @@ class Grammar:
 
     def clause(self) -> Clause:
         transitive = self.random.random() < 0.65
-        return Clause(self.phrase(BEINGS), self.random.choice(list(TRANSITIVE if transitive else INTRANSITIVE)),
-                      self.chance(0.5), self.chance(0.25), self.phrase(BEINGS | THINGS) if transitive else None,
-                      replace(self.phrase(PLACES), determiner="the", adjectives=()) if self.chance(0.35) else None)
+        return Clause(
+            self.phrase(BEINGS),
+            self.random.choice(list(TRANSITIVE if transitive else INTRANSITIVE)),
+            self.chance(0.5),
+            self.chance(0.25),
+            self.phrase(BEINGS | THINGS) if transitive else None,
+            replace(self.phrase(PLACES), determiner="the", adjectives=()) if self.chance(0.35) else None,
+        )
 
     def phrase(self, nouns: dict) -> Phrase:
         plural = self.chance(0.35)
@@ -158,8 +213,10 @@ class Grammar:
     def article(self) -> dict[str, str]:
         """Article and highlights in English: the highlights are the first and last sentence, shortened."""
         clauses = [self.clause() for _ in range(self.random.randint(4, 10))]
-        return {"article": " ".join(clause.english() + " ." for clause in clauses),
-                "highlights": "\n".join(clause.short().english() + " ." for clause in (clauses[0], clauses[-1]))}
+        return {
+            "article": " ".join(clause.english() + " ." for clause in clauses),
+            "highlights": "\n".join(clause.short().english() + " ." for clause in (clauses[0], clauses[-1])),
+        }
 
 
 def _with_s(word: str) -> str:
@@ -181,10 +238,14 @@ FORMATS = {
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write the raw text to")
-    parser.add_argument("--format", choices=FORMATS, default="parallel", help="corpus whose layout to follow (%(default)s)")
+    parser.add_argument(
+        "--format", choices=FORMATS, default="parallel", help="corpus whose layout to follow (%(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the grammar's choices (%(default)s)")
     for split, number in (("train", 20000), ("valid", 500), ("test", 500)):
-        parser.add_argument(f"--{split}", type=int, default=number, metavar="N", help=f"{split} sentences (%(default)s)")
+        parser.add_argument(
+            f"--{split}", type=int, default=number, metavar="N", help=f"{split} sentences (%(default)s)"
+        )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     grammar = Grammar(args.seed)
@@ -196,7 +257,9 @@ def main():
             texts = dict(zip((english, lomi), zip(*grammar.pairs(number))))
         for ending, lines in texts.items():
             write_text(args.out / f"{name}.{ending}", "".join(line + "\n" for line in lines))
-    print(f"{args.out}: {args.train} training, {args.valid} validation and {args.test} test sentences (seed {args.seed})")
+    print(
+        f"{args.out}: {args.train} training, {args.valid} validation and {args.test} test sentences (seed {args.seed})"
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Lines of text: reading them strictly, tokenising, cleaning, and byte pair encoding.
 
-Every function that works on a line takes and returns one line without its end; all of them can be sent to other processes.
+Every function that works on a line takes and returns one line without its end; all of them can be sent to other
+processes.
 """
 
 import gzip
@@ -11,17 +12,16 @@ import re
 import unicodedata
 import zlib
 from collections import Counter
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Iterator
 
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
+from steps import InputError
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 from tqdm import tqdm
-
-from steps import InputError
 
 SENTENCE_END = "<q>"  # between the sentences of a summary, which is one line
 
@@ -34,9 +34,11 @@ def read_lines(path: Path) -> Iterator[str]:
             for number, line in enumerate(file, 1):
                 yield line.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 in line {number} ({error.reason}): convert it, for example with iconv.")
+        raise InputError(
+            f"{path} is not UTF-8 in line {number} ({error.reason}): convert it, for example with iconv."
+        ) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path} is damaged after line {number} ({error}): fetch it again.")
+        raise InputError(f"{path} is damaged after line {number} ({error}): fetch it again.") from None
     if number == 0:
         raise InputError(f"{path} is empty: put the whole file there.")
 
@@ -50,7 +52,9 @@ def read_sentences(path: Path) -> Iterator[str]:
         lines = (html.unescape(segment[1]) for segment in segments if segment)
     elif name.startswith("train.tags."):
         lines = (re.sub(r"</?(title|description)>", "", line) for line in lines)
-        lines = (line for line in lines if not re.match(r"\s*<(url|talkid|keywords|speaker|reviewer|translator|doc|/)", line))
+        lines = (
+            line for line in lines if not re.match(r"\s*<(url|talkid|keywords|speaker|reviewer|translator|doc|/)", line)
+        )
     return map(squeeze, lines)
 
 
@@ -60,7 +64,9 @@ def read_records(path: Path, fields: tuple[str, ...], first: int = 1, last: int 
         try:
             record = json.loads(line)
         except ValueError as error:
-            raise InputError(f"{path} holds no JSON in line {number} ({error}): expected one JSON object a line.")
+            raise InputError(
+                f"{path} holds no JSON in line {number} ({error}): expected one JSON object a line."
+            ) from None
         for field in fields:
             if not isinstance(record, dict) or not isinstance(record.get(field), str):
                 raise InputError(f"{path} has no text field '{field}' in line {number}: expected {', '.join(fields)}.")
@@ -129,7 +135,7 @@ def map_lines(function, source: Path, destination: Path, workers: int) -> int:
 
 
 def clean(pairs, max_words: int, max_ratio: float | None, dropped: Counter) -> Iterator[tuple[str, str]]:
-    """Pairs of 1 to ``max_words`` words of which neither is over ``max_ratio`` times as long as the other; counts the rest."""
+    """Pairs of 1 to ``max_words`` words and no more unequal than ``max_ratio``; counts the rest."""
     for pair in pairs:
         short, long = sorted(len(line.split()) for line in pair)
         if short == 0:

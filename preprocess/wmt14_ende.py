@@ -3,10 +3,10 @@
     python preprocess/wmt14_ende.py --out data/wmt14                  # downloads 1.2 GB
     python preprocess/wmt14_ende.py --out data/wmt14 --raw DIR        # train.{en,de} or the archives' files in DIR
 
-Training text is Europarl v7, Common Crawl and News Commentary v11, cased. All splits get Moses punctuation normalisation
-(newstest2014 has German quotation marks, most training text has not); hyphenated words stay whole, since the published
-scores split compounds at scoring time. Cleaning: 1 to 250 words, neither side over 1.5 times as long as the other.
-sacreBLEU scores against the raw references.
+Training text is Europarl v7, Common Crawl and News Commentary v11, cased. All splits get Moses punctuation
+normalisation (newstest2014 has German quotation marks, most training text has not); hyphenated words stay whole,
+since the published scores split compounds at scoring time. Cleaning: 1 to 250 words, neither side over 1.5 times as
+long as the other. sacreBLEU scores against the raw references.
 """
 
 import pipeline
@@ -14,20 +14,42 @@ from download import Remote, fetch_all
 from steps import Steps, command_line
 
 REMOTES = [
-    Remote("europarl-v7.tgz", ("https://www.statmt.org/europarl/v7/de-en.tgz", "http://www.statmt.org/europarl/v7/de-en.tgz")),
-    Remote("commoncrawl.tgz", ("https://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
-                               "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz"),
-           "c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5"),
-    Remote("news-commentary-v11.tgz", ("https://data.statmt.org/wmt16/translation-task/training-parallel-nc-v11.tgz",
-                                       "http://data.statmt.org/wmt16/translation-task/training-parallel-nc-v11.tgz"),
-           "cfe8ab047e05043476e498ee765c98e939c7b7d6d294e856344c84476b619d6a"),
-    Remote("dev.tgz", ("https://data.statmt.org/wmt16/translation-task/dev.tgz",
-                       "http://data.statmt.org/wmt16/translation-task/dev.tgz")),
-    Remote("test-full.tgz", ("https://www.statmt.org/wmt14/test-full.tgz", "http://www.statmt.org/wmt14/test-full.tgz")),
+    Remote(
+        "europarl-v7.tgz",
+        ("https://www.statmt.org/europarl/v7/de-en.tgz", "http://www.statmt.org/europarl/v7/de-en.tgz"),
+    ),
+    Remote(
+        "commoncrawl.tgz",
+        (
+            "https://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
+            "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
+        ),
+        "c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
+    ),
+    Remote(
+        "news-commentary-v11.tgz",
+        (
+            "https://data.statmt.org/wmt16/translation-task/training-parallel-nc-v11.tgz",
+            "http://data.statmt.org/wmt16/translation-task/training-parallel-nc-v11.tgz",
+        ),
+        "cfe8ab047e05043476e498ee765c98e939c7b7d6d294e856344c84476b619d6a",
+    ),
+    Remote(
+        "dev.tgz",
+        (
+            "https://data.statmt.org/wmt16/translation-task/dev.tgz",
+            "http://data.statmt.org/wmt16/translation-task/dev.tgz",
+        ),
+    ),
+    Remote(
+        "test-full.tgz", ("https://www.statmt.org/wmt14/test-full.tgz", "http://www.statmt.org/wmt14/test-full.tgz")
+    ),
 ]
 LAYOUTS = {
-    "train": [["train.{language}"],
-              ["europarl-v7.de-en.{language}", "commoncrawl.de-en.{language}", "news-commentary-v11.de-en.{language}"]],
+    "train": [
+        ["train.{language}"],
+        ["europarl-v7.de-en.{language}", "commoncrawl.de-en.{language}", "news-commentary-v11.de-en.{language}"],
+    ],
     "valid": [["newstest2013.{language}"], ["newstest2013-{role}.{language}.sgm"]],
     "test": [["newstest2014.{language}"], ["newstest2014-deen-{role}.{language}.sgm"]],
 }

@@ -3,8 +3,8 @@
     python -m fairseq_plugins.tools.average_checkpoints runs/wmt --last 10 --by update --output runs/wmt/average.pt
     python -m fairseq_plugins.tools.average_checkpoints a.pt b.pt --output average.pt
 
-Sums are kept in float64. Parameters that are tied in every checkpoint are averaged once and stay tied. The result can be
-used for generation and as a start, not for resuming: it has no optimizer state.
+Sums are kept in float64. Parameters that are tied in every checkpoint are averaged once and stay tied. The result can
+be used for generation and as a start, not for resuming: it has no optimizer state.
 """
 
 import argparse
@@ -15,7 +15,6 @@ from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools.command_line import run
 from fairseq_plugins.tools.files import write_whole
 
 PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
@@ -25,7 +24,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("inputs", type=Path, nargs="+", help="checkpoints, or a save folder with --last")
     parser.add_argument("--last", type=int, metavar="N", help="the last N checkpoints of the folder")
-    parser.add_argument("--by", choices=PATTERNS, default="epoch", help="those written after epochs or updates (%(default)s)")
+    parser.add_argument(
+        "--by", choices=PATTERNS, default="epoch", help="those written after epochs or updates (%(default)s)"
+    )
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     args = parser.parse_args()
     paths = last_checkpoints(args.inputs[0], args.last, args.by) if args.last else args.inputs
@@ -41,8 +42,10 @@ def last_checkpoints(folder: Path, number: int, by: str) -> list[Path]:
         raise UserError(f"{folder} is no folder: --last takes the folder given to fairseq-train as --save-dir.")
     paths = checkpoint_utils.checkpoint_paths(str(folder), PATTERNS[by])
     if not 1 <= number <= len(paths):
-        raise UserError(f"{folder} holds {len(paths)} checkpoints by {by}, so --last {number} cannot be taken: "
-                        "choose another number, or --by epoch or update.")
+        raise UserError(
+            f"{folder} holds {len(paths)} checkpoints by {by}, so --last {number} cannot be taken: "
+            "choose another number, or --by epoch or update."
+        )
     return [Path(path) for path in reversed(paths[:number])]
 
 
@@ -77,7 +80,9 @@ def average(paths: list[Path]) -> dict:
     state["model"] = {name: means[storages[name], tensor.shape] for name, tensor in model.items()}
     state.pop("last_optimizer_state", None)
     if OmegaConf.is_config(state.get("cfg")):
-        state["cfg"] = OmegaConf.to_container(state["cfg"], resolve=True, enum_to_str=True)  # as fairseq's trainer saves it
+        state["cfg"] = OmegaConf.to_container(
+            state["cfg"], resolve=True, enum_to_str=True
+        )  # as fairseq's trainer saves it
     return state
 
 
@@ -90,18 +95,24 @@ def _load(path: Path) -> dict:
     except UserError:
         raise
     except Exception as error:  # torch raises many kinds, by where the file is cut
-        raise UserError(f"{path} is no readable fairseq checkpoint ({type(error).__name__}: {str(error).splitlines()[0]}).") from error
+        raise UserError(
+            f"{path} is no readable fairseq checkpoint ({type(error).__name__}: {str(error).splitlines()[0]})."
+        ) from error
     return state
 
 
 def _check_same(one: dict, other: dict, first: Path, path: Path) -> None:
     if names := sorted(one.keys() ^ other.keys()):
-        raise UserError(f"{path} and {first} differ in parameter {names[0]} ({len(names)} in all): average one model only.")
+        raise UserError(
+            f"{path} and {first} differ in parameter {names[0]} ({len(names)} in all): average one model only."
+        )
     for name in one:
         if one[name].shape != other[name].shape:
-            raise UserError(f"{name} has shape {tuple(other[name].shape)} in {path} but {tuple(one[name].shape)} in {first}: "
-                            "average one model only.")
+            raise UserError(
+                f"{name} has shape {tuple(other[name].shape)} in {path} but {tuple(one[name].shape)} in {first}: "
+                "average one model only."
+            )
 
 
 if __name__ == "__main__":
-    run(main)
+    main()

@@ -34,8 +34,10 @@ def read_generation(path: Path) -> list[Example]:
         raise UserError(f"{path} lacks fairseq-generate's last line, so it may be cut: run fairseq-generate again.")
     numbers = sorted(hypotheses)
     if numbers != list(range(len(numbers))) or targets.keys() != hypotheses.keys():
-        raise UserError(f"{path} holds {len(hypotheses)} hypotheses and {len(targets)} references, numbered up to "
-                        f"{max(numbers, default=-1)}: generate with --required-batch-size-multiple 1 and without --num-shards.")
+        raise UserError(
+            f"{path} holds {len(hypotheses)} hypotheses and {len(targets)} references, numbered up to "
+            f"{max(numbers, default=-1)}: generate with --required-batch-size-multiple 1 and without --num-shards."
+        )
     if any("@@ " in hypothesis or hypothesis.endswith("@@") for hypothesis in hypotheses.values()):
         raise UserError(f"{path} holds words in pieces ('@@ '): generate with --remove-bpe.")
     return [Example(sources.get(number, ""), targets[number], hypotheses[number]) for number in numbers]
@@ -55,7 +57,9 @@ def read_references(path: Path, count: int) -> list[str]:
     """One reference a line, as many as there are hypotheses."""
     references = read_text(path)
     if len(references) != count:
-        raise UserError(f"{path} holds {len(references)} references for {count} hypotheses: give those of the same test set.")
+        raise UserError(
+            f"{path} holds {len(references)} references for {count} hypotheses: give those of the same test set."
+        )
     return references
 
 

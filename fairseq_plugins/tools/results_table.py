@@ -1,12 +1,12 @@
 """The rows of a recipe's table: ours, the paper's, the command.
 
     python -m fairseq_plugins.tools.results_table has results.jsonl depth-1 || fairseq-train ...
-    python -m fairseq_plugins.tools.results_table add results.jsonl depth-1 ours=28.1 paper=28.3 command='recipes/feedback/...'
+    python -m fairseq_plugins.tools.results_table add results.jsonl depth-1 ours=28.1 paper=28.3
     python -m fairseq_plugins.tools.results_table show results.jsonl
 
-A cell is one run's row. ``has`` ends with status 0 if the cell is there, so that a recipe called again skips it; ``add``
-replaces a cell of the same name; ``show`` prints a Markdown table with the columns in the order they first appeared. Values
-are numbers where they look like numbers.
+A cell is one run's row. ``has`` ends with status 0 if the cell is there, so that a recipe called again skips it;
+``add`` replaces a cell of the same name; ``show`` prints a Markdown table with the columns in the order they first
+appeared. Values are numbers where they look like numbers.
 """
 
 import argparse
@@ -52,7 +52,9 @@ def read_rows(path: Path) -> dict[str, dict]:
 def write_rows(path: Path, rows: dict[str, dict]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".partial")
-    temporary.write_text("".join(json.dumps({"cell": cell} | row) + "\n" for cell, row in rows.items()), encoding="utf-8")
+    temporary.write_text(
+        "".join(json.dumps({"cell": cell} | row) + "\n" for cell, row in rows.items()), encoding="utf-8"
+    )
     os.replace(temporary, path)
 
 

@@ -1,10 +1,11 @@
 """ROUGE-1, -2 and -L (F1, stemmed) of fairseq-generate's summaries.
 
-    python -m fairseq_plugins.tools.rouge generated.txt --references data/cnndm/test.article-highlights.ref --json rouge.json
+    python -m fairseq_plugins.tools.rouge generated.txt \
+        --references data/cnndm/test.article-highlights.ref --json rouge.json
 
 Two kinds of L are in use: the summary-level one that the CNN-DailyMail papers report, over sentences (rouge-score's
-rougeLsum, printed as ROUGE-L sum), and the one over the summary as a single sentence (ROUGE-L). Sentences are separated by
-<q> in hypotheses and references alike; Moses tokens are joined and unescaped before scoring.
+rougeLsum, printed as ROUGE-L sum), and the one over the summary as a single sentence (ROUGE-L). Sentences are
+separated by <q> in hypotheses and references alike; Moses tokens are joined and unescaped before scoring.
 """
 
 import argparse
@@ -12,18 +13,24 @@ from pathlib import Path
 
 from rouge_score.rouge_scorer import RougeScorer
 
-from fairseq_plugins.tools.command_line import run
 from fairseq_plugins.tools.files import write_json
 from fairseq_plugins.tools.generation_log import moses_detokeniser, read_generation, read_references
 
 SENTENCE_END = "<q>"
-NAMES = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeLsum": "ROUGE-L sum (of sentences)", "rougeL": "ROUGE-L (one sequence)"}
+NAMES = {
+    "rouge1": "ROUGE-1",
+    "rouge2": "ROUGE-2",
+    "rougeLsum": "ROUGE-L sum (of sentences)",
+    "rougeL": "ROUGE-L (one sequence)",
+}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("generated", type=Path, help="output of fairseq-generate")
-    parser.add_argument("--references", type=Path, required=True, help="raw summaries, one a line, sentences separated by <q>")
+    parser.add_argument(
+        "--references", type=Path, required=True, help="raw summaries, one a line, sentences separated by <q>"
+    )
     parser.add_argument("--lang", default="en", help="for detokenising (%(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores there too")
     args = parser.parse_args()
@@ -41,8 +48,10 @@ def rouge(hypotheses: list[str], references: list[str], language: str = "en") ->
     """Mean F1 in percent, by rouge-score's names. Hypotheses are Moses tokens, references raw."""
     detokenise = moses_detokeniser(language)
     scorer = RougeScorer(list(NAMES), use_stemmer=True)
-    scores = [scorer.score(_lines(reference), _lines(hypothesis, detokenise))
-              for reference, hypothesis in zip(references, hypotheses, strict=True)]
+    scores = [
+        scorer.score(_lines(reference), _lines(hypothesis, detokenise))
+        for reference, hypothesis in zip(references, hypotheses, strict=True)
+    ]
     return {kind: 100 * sum(score[kind].fmeasure for score in scores) / len(scores) for kind in NAMES}
 
 
@@ -52,4 +61,4 @@ def _lines(summary: str, function=str.strip) -> str:
 
 
 if __name__ == "__main__":
-    run(main)
+    main()

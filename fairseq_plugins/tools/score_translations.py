@@ -1,23 +1,21 @@
 """Tokenised BLEU and sacreBLEU of fairseq-generate's output; with --baseline, whether the difference is chance.
 
-    python -m fairseq_plugins.tools.score_translations generated.txt --references data/multi30k/test.de-en.ref --lang en \
-        --lowercase --json score.json
-    python -m fairseq_plugins.tools.score_translations feedback.txt --baseline transformer.txt --references ... --lang en
+    python -m fairseq_plugins.tools.score_translations generated.txt --lang en --lowercase \
+        --references data/multi30k/test.de-en.ref --json score.json
+    python -m fairseq_plugins.tools.score_translations ours.txt --baseline theirs.txt --lang en --references ...
 
-Tokenised BLEU is what fairseq-generate prints. sacreBLEU is of the detokenised hypotheses against the raw references, printed
-with its signature; --lowercase ignores case, for models of lower-cased text. The test against a baseline is sacreBLEU's
-paired bootstrap (Koehn, 2004).
+Tokenised BLEU is what fairseq-generate prints. sacreBLEU is of the detokenised hypotheses against the raw references,
+printed with its signature; --lowercase ignores case, for models of lower-cased text. The test against a baseline is
+sacreBLEU's paired bootstrap (Koehn, 2004).
 """
 
 import argparse
-import json
 from pathlib import Path
 
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
 from fairseq_plugins.tools.bleu import split_compounds, tokenised_bleu
-from fairseq_plugins.tools.command_line import run
 from fairseq_plugins.tools.files import write_json
 from fairseq_plugins.tools.generation_log import moses_detokeniser, read_generation, read_references
 
@@ -28,7 +26,9 @@ def main():
     parser.add_argument("--references", type=Path, required=True, help="raw references, one a line")
     parser.add_argument("--lang", required=True, help="target language, for detokenising")
     parser.add_argument("--lowercase", action="store_true", help="sacreBLEU without case")
-    parser.add_argument("--compound-split", action="store_true", help="split compounds before tokenised BLEU (WMT14 En-De)")
+    parser.add_argument(
+        "--compound-split", action="store_true", help="split compounds before tokenised BLEU (WMT14 En-De)"
+    )
     parser.add_argument("--baseline", type=Path, help="fairseq-generate's output of the system to compare with")
     parser.add_argument("--samples", type=int, default=1000, help="bootstrap samples (%(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores there too")
@@ -46,8 +46,10 @@ def main():
     print(f"sacreBLEU = {scores['sacrebleu']:.2f} {scores['signature']}")
     if args.baseline:
         test = scores["paired_bootstrap"]
-        print(f"baseline sacreBLEU = {test['baseline']:.2f}; difference {test['difference']:+.2f}, p = {test['p']:.4f} "
-              f"(paired bootstrap, {args.samples} samples)")
+        print(
+            f"baseline sacreBLEU = {test['baseline']:.2f}; difference {test['difference']:+.2f}, p = {test['p']:.4f} "
+            f"(paired bootstrap, {args.samples} samples)"
+        )
     if args.json:
         write_json(args.json, scores)
 
@@ -57,9 +59,13 @@ def score(examples, references, language: str, lowercase: bool = False, compound
     split = split_compounds if compound_split else str
     metric = BLEU(lowercase=lowercase)
     sacrebleu = metric.corpus_score(detokenise(examples, language), [references]).score
-    return {"bleu": tokenised_bleu([split(e.hypothesis) for e in examples], [split(e.target) for e in examples]),
-            "compound_split": compound_split, "sacrebleu": sacrebleu, "signature": str(metric.get_signature()),
-            "sentences": len(examples)}
+    return {
+        "bleu": tokenised_bleu([split(e.hypothesis) for e in examples], [split(e.target) for e in examples]),
+        "compound_split": compound_split,
+        "sacrebleu": sacrebleu,
+        "signature": str(metric.get_signature()),
+        "sentences": len(examples),
+    }
 
 
 def compare(examples, baseline, references, language: str, lowercase: bool = False, samples: int = 1000) -> dict:
@@ -77,4 +83,4 @@ def detokenise(examples, language: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    run(main)
+    main()

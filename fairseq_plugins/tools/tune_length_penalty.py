@@ -3,11 +3,11 @@
     python -m fairseq_plugins.tools.tune_length_penalty DATA --path average.pt --out tuning --lenpen 0.2 0.6 1.0 \
         --metric compound-bleu -- --user-dir fairseq_plugins --beam 5 --remove-bpe
     python -m fairseq_plugins.tools.tune_length_penalty DATA --path model.pt --out tuning --lenpen 1 2 --min-len 30 50 \
-        --max-len-b 100 140 --metric rougeLsum --references valid.ref -- --user-dir fairseq_plugins --beam 4 --remove-bpe
+        --max-len-b 100 140 --metric rougeLsum --references valid.ref -- --user-dir fairseq_plugins --remove-bpe
 
-Runs fairseq-generate once for every combination, with what follows ``--`` added. A combination that is done is not run again
-unless its command or the checkpoint changed. The table goes to stderr and OUT/best.json; the chosen flags alone go to stdout,
-for the command that translates the test set.
+Runs fairseq-generate once for every combination, with what follows ``--`` added. A combination that is done is not
+run again unless its command, the checkpoint or the references changed. The table goes to stderr and OUT/best.json;
+the chosen flags alone go to stdout, for the command that translates the test set.
 """
 
 import argparse
@@ -21,7 +21,6 @@ from tqdm import tqdm
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools.bleu import split_compounds, tokenised_bleu
-from fairseq_plugins.tools.command_line import run
 from fairseq_plugins.tools.files import write_json, write_whole
 from fairseq_plugins.tools.generation_log import read_generation, read_references
 from fairseq_plugins.tools.rouge import rouge
@@ -44,8 +43,9 @@ def main():
     args = parser.parse_args(own)
     if args.metric.startswith("rouge") and not args.references:
         raise UserError(f"--metric {args.metric} needs --references: name the file of raw summaries.")
-    if not args.path.is_file():
-        raise UserError(f"--path {args.path} does not exist: name a checkpoint file.")
+    for flag, path in (("--path", args.path), ("--references", args.references)):
+        if path and not path.is_file():
+            raise UserError(f"{flag} {path} does not exist.")
 
     grid = {name: values for name in GRID if (values := getattr(args, name.replace("-", "_")))}
     points = []
@@ -67,8 +67,8 @@ def main():
 def score_point(args, flags: list[str], extra: list[str]) -> float:
     """Score of one setting, generated unless that is done already for this command and checkpoint."""
     command = ["fairseq-generate", args.data, "--path", str(args.path), "--gen-subset", args.subset, *flags, *extra]
-    checkpoint = args.path.stat()
-    key = {"command": command, "checkpoint": [checkpoint.st_size, checkpoint.st_mtime_ns], "metric": args.metric}
+    files = {str(path): [path.stat().st_size, path.stat().st_mtime_ns] for path in (args.path, args.references) if path}
+    key = {"command": command, "metric": args.metric, "files": files}
     name = "_".join(flag.lstrip("-") for flag in flags)
     generated, result = args.out / f"{name}.txt", args.out / f"{name}.json"
     if result.exists() and (done := json.loads(result.read_text()))["key"] == key:
@@ -93,7 +93,7 @@ def _generate(command: list[str], output: Path, log: Path) -> None:
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
     """What is ours, and what comes after ``--``."""
     where = words.index("--") if "--" in words else len(words)
-    return words[:where], words[where + 1:]
+    return words[:where], words[where + 1 :]
 
 
 def _compound_bleu(hypotheses: list[str], references: list[str]) -> float:
@@ -102,8 +102,9 @@ def _compound_bleu(hypotheses: list[str], references: list[str]) -> float:
 
 METRICS = {"bleu": tokenised_bleu, "compound-bleu": _compound_bleu} | {
     kind: lambda hypotheses, references, kind=kind: rouge(hypotheses, references)[kind]
-    for kind in ("rouge1", "rouge2", "rougeL", "rougeLsum")}
+    for kind in ("rouge1", "rouge2", "rougeL", "rougeLsum")
+}
 
 
 if __name__ == "__main__":
-    run(main)
+    main()

@@ -24,7 +24,7 @@ def spoil_missing(raw):
 def spoil_gzip(raw):
     whole = gzip.compress((raw / "train.en").read_bytes())
     (raw / "train.en").unlink()
-    (raw / "train.en.gz").write_bytes(whole[:len(whole) // 2])
+    (raw / "train.en.gz").write_bytes(whole[: len(whole) // 2])
 
 
 def spoil_everything(raw):
@@ -32,14 +32,17 @@ def spoil_everything(raw):
         (raw / f"train.{language}").write_text("\n" * 5)
 
 
-@pytest.mark.parametrize("spoil, sentence", [
-    (spoil_lines, "train.en has 1 lines but {raw}/train.lomi has 200"),
-    (spoil_empty, "valid.lomi is empty"),
-    (spoil_encoding, "train.lomi is not UTF-8 in line 5"),
-    (spoil_missing, "has no test text for 'en': put test.en there"),
-    (spoil_gzip, "train.en.gz is damaged after line"),
-    (spoil_everything, "is left after cleaning"),
-])
+@pytest.mark.parametrize(
+    "spoil, sentence",
+    [
+        (spoil_lines, "train.en has 1 lines but {raw}/train.lomi has 200"),
+        (spoil_empty, "valid.lomi is empty"),
+        (spoil_encoding, "train.lomi is not UTF-8 in line 5"),
+        (spoil_missing, "has no test text for 'en': put test.en there"),
+        (spoil_gzip, "train.en.gz is damaged after line"),
+        (spoil_everything, "is left after cleaning"),
+    ],
+)
 def test_parallel_text(spoil, sentence, script, generated, tmp_path):
     raw = generated("parallel")
     spoil(raw)
@@ -49,11 +52,14 @@ def test_parallel_text(spoil, sentence, script, generated, tmp_path):
     assert "Traceback" not in done.stderr and not (tmp_path / "bin").exists()
 
 
-@pytest.mark.parametrize("line, sentence", [
-    ('{"id": "1", "article": "cut', "holds no JSON in line 2"),
-    ('{"id": "1", "article": "no highlights"}', "has no text field 'highlights' in line 2"),
-    ('["a list"]', "has no text field 'id' in line 2"),
-])
+@pytest.mark.parametrize(
+    "line, sentence",
+    [
+        ('{"id": "1", "article": "cut', "holds no JSON in line 2"),
+        ('{"id": "1", "article": "no highlights"}', "has no text field 'highlights' in line 2"),
+        ('["a list"]', "has no text field 'id' in line 2"),
+    ],
+)
 def test_records(line, sentence, script, generated, tmp_path):
     raw = generated("cnndm", 5, 5, 5)
     records = (raw / "train.jsonl").read_text().splitlines()
@@ -62,11 +68,14 @@ def test_records(line, sentence, script, generated, tmp_path):
     assert done.returncode == 1 and f"train.jsonl {sentence}" in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("options, sentence", [
-    (["--train", "nowhere.jsonl"], "has no nowhere.jsonl"),
-    (["--train", "train.jsonl:1-9"], "train.jsonl has 5 records from line 1 on, but lines up to 9 were asked for"),
-    (["--valid", "valid.jsonl:4-2"], "--valid valid.jsonl:4-2 is no range of lines"),
-])
+@pytest.mark.parametrize(
+    "options, sentence",
+    [
+        (["--train", "nowhere.jsonl"], "has no nowhere.jsonl"),
+        (["--train", "train.jsonl:1-9"], "train.jsonl has 5 records from line 1 on, but lines up to 9 were asked for"),
+        (["--valid", "valid.jsonl:4-2"], "--valid valid.jsonl:4-2 is no range of lines"),
+    ],
+)
 def test_record_options(options, sentence, script, generated, tmp_path):
     done = script("cnndm", "--raw", generated("cnndm", 5, 5, 5), "--out", tmp_path, *options)
     assert done.returncode == 1 and sentence in done.stderr and "Traceback" not in done.stderr

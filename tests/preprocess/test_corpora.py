@@ -27,7 +27,7 @@ def lines(path):
 
 def test_multi30k_lower_cases_tokenises_and_keeps_raw_references(script, generated, tmp_path):
     raw = generated("multi30k")
-    (raw / "test_2016_flickr.en").write_text("A Man's hat, in an \"orange\" tree.\n" * 21)
+    (raw / "test_2016_flickr.en").write_text('A Man\'s hat, in an "orange" tree.\n' * 21)
     done = script("multi30k", "--raw", raw, "--out", tmp_path, "--bpe", 200, "--workers", 1)
     assert done.returncode == 0, done.stderr
     assert "text-train: train.de + train.en 200 lines in, 200 pairs out" in done.stdout
@@ -37,7 +37,7 @@ def test_multi30k_lower_cases_tokenises_and_keeps_raw_references(script, generat
     # letters that the training text lacks are unknown
     assert sentences(tmp_path, "test", "de-en", "en")[0].startswith("a man")
     assert lines(tmp_path / "tok" / "test.en")[0] == "a man &apos;s hat , in an &quot; orange &quot; tree ."
-    assert lines(tmp_path / "test.de-en.ref")[0] == "A Man's hat, in an \"orange\" tree."
+    assert lines(tmp_path / "test.de-en.ref")[0] == 'A Man\'s hat, in an "orange" tree.'
 
 
 def test_wmt14_normalises_punctuation_cleans_and_reads_the_archives_names(script, generated, tmp_path):
@@ -76,7 +76,10 @@ def test_iwslt14_reads_the_archives_markup_and_carves_every_23rd_pair(script, ge
         head = f"<url>http://x.{language}</url>\n<keywords>a, b</keywords>\n<title>A King</title>\n<talkid>1</talkid>\n"
         (raw / f"train.tags.de-en.{language}").write_text(head + (source / f"train.{language}").read_text())
         for n, name in enumerate(("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")):
-            segments = "".join(f'<seg id="{m}"> {line} </seg>\n' for m, line in enumerate(lines(source / f"test.{language}")[2 * n:2 * n + 2]))
+            segments = "".join(
+                f'<seg id="{m}"> {line} </seg>\n'
+                for m, line in enumerate(lines(source / f"test.{language}")[2 * n : 2 * n + 2])
+            )
             (raw / f"IWSLT14.{name}.de-en.{language}.xml").write_text(f"<title>x</title>\n{segments}</doc>\n")
     out = tmp_path / "out"
     done = script("iwslt14_deen", "--raw", raw.parent, "--out", out, "--bpe", 200, "--max-ratio", 9, "--workers", 1)
@@ -92,16 +95,39 @@ def test_iwslt14_reads_the_archives_markup_and_carves_every_23rd_pair(script, ge
 def test_cnndm_cuts_articles_and_separates_sentences(script, generated, tmp_path):
     raw = generated("cnndm", train=60, valid=40, test=10)
     (raw / "train.jsonl").rename(raw / "first.jsonl")
-    done = script("cnndm", "--raw", raw, "--out", tmp_path, "--bpe", 200, "--article-words", 20, "--workers", 1,
-                  "--train", "first.jsonl", "valid.jsonl:1-30", "--valid", "valid.jsonl:31-40")
+    done = script(
+        "cnndm",
+        "--raw",
+        raw,
+        "--out",
+        tmp_path,
+        "--bpe",
+        200,
+        "--article-words",
+        20,
+        "--workers",
+        1,
+        "--train",
+        "first.jsonl",
+        "valid.jsonl:1-30",
+        "--valid",
+        "valid.jsonl:31-40",
+    )
     assert done.returncode == 0, done.stderr
     assert "text-train: first.jsonl 60, valid.jsonl 30 records in, 90 pairs out" in done.stdout
     pair = "article-highlights"
-    assert len(sentences(tmp_path, "train", pair, "article")) == 90 and len(sentences(tmp_path, "valid", pair, "article")) == 10
+    assert (
+        len(sentences(tmp_path, "train", pair, "article")) == 90
+        and len(sentences(tmp_path, "valid", pair, "article")) == 10
+    )
     records = [json.loads(line) for line in lines(raw / "test.jsonl")]
-    for record, article, highlights, reference in zip(records, sentences(tmp_path, "test", pair, "article"),
-                                                      sentences(tmp_path, "test", pair, "highlights"),
-                                                      lines(tmp_path / f"test.{pair}.ref"), strict=True):
+    for record, article, highlights, reference in zip(
+        records,
+        sentences(tmp_path, "test", pair, "article"),
+        sentences(tmp_path, "test", pair, "highlights"),
+        lines(tmp_path / f"test.{pair}.ref"),
+        strict=True,
+    ):
         assert article == " ".join(record["article"].split()[:20])
         assert highlights == reference == record["highlights"].replace("\n", " <q> ")
     assert "<q>" in (tmp_path / "bpe" / "test.highlights").read_text().split()
@@ -118,11 +144,14 @@ def test_cnndm_makes_records_of_story_archives(tmp_path):
         stories.mkdir(parents=True, exist_ok=True)
         (raw / name).write_text(address + "\n")
         (stories / f"{sha1(address.encode()).hexdigest()}.story").write_text(
-            f"(CNN) From {address}.\n\nIt rained.\n\n@highlight\n\nIt was wet\n\n@highlight\n\nNobody came.\n")
+            f"(CNN) From {address}.\n\nIt rained.\n\n@highlight\n\nIt was wet\n\n@highlight\n\nNobody came.\n"
+        )
     records = cnndm._records_of_stories(raw, Steps(tmp_path))
     assert json.loads((records / "valid.jsonl").read_text()) == {
-        "id": sha1(b"http://mail/2").hexdigest(), "article": "(CNN) From http://mail/2. It rained.",
-        "highlights": "It was wet .\nNobody came."}
+        "id": sha1(b"http://mail/2").hexdigest(),
+        "article": "(CNN) From http://mail/2. It rained.",
+        "highlights": "It was wet .\nNobody came.",
+    }
 
 
 def test_parallel_takes_tokenised_text_and_any_languages(script, generated, tmp_path):
@@ -131,8 +160,25 @@ def test_parallel_takes_tokenised_text_and_any_languages(script, generated, tmp_
         (raw / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
         file.unlink()
     out = tmp_path / "with space"
-    done = script("parallel", "--raw", raw, "--source", "en", "--target", "lomi", "--out", out, "--bpe", 200, "--workers", 2,
-                  "--tokenised", "train", "valid", "test")
+    done = script(
+        "parallel",
+        "--raw",
+        raw,
+        "--source",
+        "en",
+        "--target",
+        "lomi",
+        "--out",
+        out,
+        "--bpe",
+        200,
+        "--workers",
+        2,
+        "--tokenised",
+        "train",
+        "valid",
+        "test",
+    )
     assert done.returncode == 0, done.stderr
     train = gzip.decompress((raw / "train.lomi.gz").read_bytes()).decode().splitlines()
     assert sentences(out, "train", "en-lomi", "lomi") == train
@@ -148,8 +194,23 @@ def test_real_iwslt14_keeps_every_test_line(script, tmp_path):
         whole = gzip.decompress((REAL / "iwslt14-deen" / f"{name}.gz").read_bytes())
         (raw / f"{name}.gz").write_bytes(gzip.compress(b"".join(whole.splitlines(keepends=True)[:690])))
     out = tmp_path / "out"
-    done = script("iwslt14_deen", "--raw", raw, "--out", out, "--train-prefix", "valid", "--carve-valid",
-                  "--tokenised", "train", "test", "--bpe", 100, "--workers", 1)
+    done = script(
+        "iwslt14_deen",
+        "--raw",
+        raw,
+        "--out",
+        out,
+        "--train-prefix",
+        "valid",
+        "--carve-valid",
+        "--tokenised",
+        "train",
+        "test",
+        "--bpe",
+        100,
+        "--workers",
+        1,
+    )
     assert done.returncode == 0, done.stderr
     assert "690 pairs in, 660 train and 30 valid (one in 23) out, dropped: none" in done.stdout
     assert sentences(out, "valid", "de-en", "en") == lines(out / "tok" / "train.en")[22::23]

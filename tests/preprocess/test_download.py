@@ -14,7 +14,7 @@ CHECKSUM = hashlib.sha256(CONTENT).hexdigest()
 
 
 class Handler(BaseHTTPRequestHandler):
-    """/good, /wrong, and /cut, which breaks off every answer after 4,000,000 bytes; all know ranges. /plain does not."""
+    """/good, /wrong, and /cut, which breaks off after 4,000,000 bytes, know ranges; /plain does not."""
 
     def do_GET(self):
         self.server.asked.append((self.path, self.headers.get("Range")))
@@ -30,7 +30,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(content) - start))
         self.end_headers()
-        self.wfile.write(content[start:start + 4_000_000] if self.path == "/cut" else content[start:])
+        self.wfile.write(content[start : start + 4_000_000] if self.path == "/cut" else content[start:])
 
     def log_message(self, *_):
         pass

@@ -2,15 +2,20 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
-from conftest import PREPROCESS
+import pytest
+import steps
 
 OPTIONS = ["--source", "en", "--target", "lomi", "--workers", "1"]
 
 
 def files(out):
-    return {path.relative_to(out): path.read_bytes() for path in sorted(out.rglob("*"))
-            if path.is_file() and path.suffix not in (".json", ".log")}
+    return {
+        path.relative_to(out): path.read_bytes()
+        for path in sorted(out.rglob("*"))
+        if path.is_file() and path.suffix not in (".json", ".log")
+    }
 
 
 def test_a_killed_run_goes_on_and_ends_like_one_that_was_not_killed(script, generated, tmp_path):
@@ -19,8 +24,18 @@ def test_a_killed_run_goes_on_and_ends_like_one_that_was_not_killed(script, gene
     whole = script(*command, "--out", tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr
 
-    killed = subprocess.Popen([sys.executable, PREPROCESS / "parallel.py", *map(str, command[1:]), "--out", tmp_path / "killed"],
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    killed = subprocess.Popen(
+        [
+            sys.executable,
+            Path(steps.__file__).with_name("parallel.py"),
+            *map(str, command[1:]),
+            "--out",
+            tmp_path / "killed",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     for line in killed.stdout:
         if line.startswith("tokenise-valid.en"):
             killed.kill()
@@ -51,17 +66,14 @@ def test_a_killed_run_goes_on_and_ends_like_one_that_was_not_killed(script, gene
 
 
 def test_a_failed_step_leaves_no_output_and_no_stamp(tmp_path):
-    import pytest
-    from steps import InputError, Steps
-
-    steps = Steps(tmp_path)
+    todo = steps.Steps(tmp_path)
 
     def fail(path):
         path.write_text("half")
-        raise InputError("broken")
+        raise steps.InputError("broken")
 
-    with pytest.raises(InputError):
-        steps.run("work", [], [tmp_path / "whole"], {}, fail)
+    with pytest.raises(steps.InputError):
+        todo.run("work", [], [tmp_path / "whole"], {}, fail)
     assert not (tmp_path / "whole").exists()
-    steps.run("work", [], [tmp_path / "whole"], {}, lambda path: str(path.write_text("whole")))
+    todo.run("work", [], [tmp_path / "whole"], {}, lambda path: str(path.write_text("whole")))
     assert (tmp_path / "whole").read_text() == "whole"

@@ -37,6 +37,8 @@ def test_too_much_is_refused(monkeypatch):
     from steps import InputError
 
     grammar = Grammar(1)
-    monkeypatch.setattr(grammar, "sentence", lambda: Sentence(Clause(Phrase("", (), "king", True), "run", False, False, None, None)))
+    monkeypatch.setattr(
+        grammar, "sentence", lambda: Sentence(Clause(Phrase("", (), "king", True), "run", False, False, None, None))
+    )
     with pytest.raises(InputError, match="too few sentences"):
         grammar.pairs(2)

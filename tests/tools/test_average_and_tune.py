@@ -30,7 +30,7 @@ def save(path, **parameters):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A folder with binarised data (``bin``) and checkpoints of 3 epochs and of updates (``save``), embeddings shared."""
+    """A folder with binarised data (``bin``) and checkpoints by epoch and update (``save``), embeddings shared."""
     folder = tmp_path_factory.mktemp("run")
     words = ["red", "old", "king", "dog", "sees", "runs"]
     for split, number in (("train", 64), ("valid", 9), ("test", 5)):
@@ -38,12 +38,52 @@ def run(tmp_path_factory):
         (folder / f"{split}.a").write_text("".join(" ".join(pair) + "\n" for pair in pairs))
         (folder / f"{split}.b").write_text("".join(" ".join(reversed(pair)) + "\n" for pair in pairs))
     prefs = [word for split in ("train", "valid", "test") for word in (f"--{split}pref", folder / split)]
-    assert python("fairseq_cli.preprocess", "-s", "a", "-t", "b", *prefs, "--joined-dictionary", "--destdir", folder / "bin").returncode == 0
-    small = [word for side in ("encoder", "decoder") for word in (
-        f"--{side}-layers", 1, f"--{side}-embed-dim", 8, f"--{side}-ffn-embed-dim", 8, f"--{side}-attention-heads", 2)]
-    done = python("fairseq_cli.train", folder / "bin", "--user-dir", USER_DIR, "--arch", "transformer", *small,
-                  "--share-all-embeddings", "--optimizer", "adam", "--lr", 0.01, "--max-tokens", 60, "--max-epoch", 3, "--cpu",
-                  "--save-dir", folder / "save", "--save-interval-updates", 2, "--disable-validation", "--log-format", "none")
+    assert (
+        python(
+            "fairseq_cli.preprocess", "-s", "a", "-t", "b", *prefs, "--joined-dictionary", "--destdir", folder / "bin"
+        ).returncode
+        == 0
+    )
+    small = [
+        word
+        for side in ("encoder", "decoder")
+        for word in (
+            f"--{side}-layers",
+            1,
+            f"--{side}-embed-dim",
+            8,
+            f"--{side}-ffn-embed-dim",
+            8,
+            f"--{side}-attention-heads",
+            2,
+        )
+    ]
+    done = python(
+        "fairseq_cli.train",
+        folder / "bin",
+        "--user-dir",
+        USER_DIR,
+        "--arch",
+        "transformer",
+        *small,
+        "--share-all-embeddings",
+        "--optimizer",
+        "adam",
+        "--lr",
+        0.01,
+        "--max-tokens",
+        60,
+        "--max-epoch",
+        3,
+        "--cpu",
+        "--save-dir",
+        folder / "save",
+        "--save-interval-updates",
+        2,
+        "--disable-validation",
+        "--log-format",
+        "none",
+    )
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -52,18 +92,33 @@ def test_averaged_parameters_are_means_and_shared_ones_stay_shared(run):
     output = run / "average.pt"
     done = python("fairseq_plugins.tools.average_checkpoints", run / "save", "--last", 2, "--output", output)
     assert "averaging 2 checkpoints: checkpoint2.pt checkpoint3.pt" in done.stdout, done.stderr
-    two, three, mean = (torch.load(path, weights_only=False)["model"]
-                        for path in (run / "save" / "checkpoint2.pt", run / "save" / "checkpoint3.pt", output))
+    two, three, mean = (
+        torch.load(path, weights_only=False)["model"]
+        for path in (run / "save" / "checkpoint2.pt", run / "save" / "checkpoint3.pt", output)
+    )
     assert mean.keys() == three.keys()
     for name in mean:
-        torch.testing.assert_close(mean[name], ((two[name].double() + three[name].double()) / 2).to(mean[name].dtype), rtol=0, atol=0)
+        torch.testing.assert_close(
+            mean[name], ((two[name].double() + three[name].double()) / 2).to(mean[name].dtype), rtol=0, atol=0
+        )
     assert not torch.equal(mean[TIED[0]], three[TIED[0]])
     assert len({mean[name].data_ptr() for name in TIED}) == 1
     # the file holds a shared tensor once
     assert output.stat().st_size < (run / "save" / "checkpoint3.pt").stat().st_size
 
-    generated = python("fairseq_cli.generate", run / "bin", "--path", output, "--user-dir", USER_DIR, "--cpu", "--beam", 2,
-                       "--required-batch-size-multiple", 1)
+    generated = python(
+        "fairseq_cli.generate",
+        run / "bin",
+        "--path",
+        output,
+        "--user-dir",
+        USER_DIR,
+        "--cpu",
+        "--beam",
+        2,
+        "--required-batch-size-multiple",
+        1,
+    )
     assert "Generate test with beam=2" in generated.stdout, generated.stderr
 
 
@@ -86,7 +141,11 @@ def test_sums_are_kept_in_double_precision(tmp_path):
 
 def test_checkpoints_are_taken_by_update_or_epoch(run):
     save = run / "save"
-    assert [path.name for path in last_checkpoints(save, 3, "epoch")] == ["checkpoint1.pt", "checkpoint2.pt", "checkpoint3.pt"]
+    assert [path.name for path in last_checkpoints(save, 3, "epoch")] == [
+        "checkpoint1.pt",
+        "checkpoint2.pt",
+        "checkpoint3.pt",
+    ]
     updates = [int(path.stem.split("_")[2]) for path in last_checkpoints(save, 2, "update")]
     assert updates == sorted(updates)[-2:] and all(update % 2 == 0 for update in updates)
     with pytest.raises(UserError, match="holds 3 checkpoints by epoch, so --last 4"):
@@ -98,10 +157,12 @@ def test_what_cannot_be_averaged_is_refused(run, tmp_path):
     save(tmp_path / "a.pt", a=torch.ones(2))
     save(tmp_path / "longer.pt", a=torch.ones(3))
     (tmp_path / "cut.pt").write_bytes(good.read_bytes()[:5000])
-    for paths, sentence in (([tmp_path / "a.pt", tmp_path / "longer.pt"], r"a has shape \(3,\) in .*longer.pt but \(2,\)"),
-                            ([good, tmp_path / "a.pt"], "differ in parameter"),
-                            ([tmp_path / "cut.pt"], "cut.pt is no readable fairseq checkpoint"),
-                            ([tmp_path / "none.pt"], "none.pt does not exist")):
+    for paths, sentence in (
+        ([tmp_path / "a.pt", tmp_path / "longer.pt"], r"a has shape \(3,\) in .*longer.pt but \(2,\)"),
+        ([good, tmp_path / "a.pt"], "differ in parameter"),
+        ([tmp_path / "cut.pt"], "cut.pt is no readable fairseq checkpoint"),
+        ([tmp_path / "none.pt"], "none.pt does not exist"),
+    ):
         with pytest.raises(UserError, match=sentence):
             average(paths)
     done = python("fairseq_plugins.tools.average_checkpoints", tmp_path / "cut.pt", "--output", tmp_path / "out.pt")
@@ -110,8 +171,19 @@ def test_what_cannot_be_averaged_is_refused(run, tmp_path):
 
 def test_the_best_length_penalty_is_chosen_and_done_settings_are_not_run_again(run):
     out = run / "tuning"
-    command = ["fairseq_plugins.tools.tune_length_penalty", run / "bin", "--path", run / "save" / "checkpoint3.pt", "--out", out,
-               "--lenpen", -3, 1.0, "--max-len-b", 6]
+    command = [
+        "fairseq_plugins.tools.tune_length_penalty",
+        run / "bin",
+        "--path",
+        run / "save" / "checkpoint3.pt",
+        "--out",
+        out,
+        "--lenpen",
+        -3,
+        1.0,
+        "--max-len-b",
+        6,
+    ]
     extra = ["--", "--user-dir", USER_DIR, "--cpu", "--beam", 2, "--required-batch-size-multiple", 1]
     first = python(*command, *extra)
     assert first.returncode == 0, first.stderr
@@ -128,7 +200,14 @@ def test_the_best_length_penalty_is_chosen_and_done_settings_are_not_run_again(r
 
 
 def test_a_failing_generation_is_named(run, tmp_path, monkeypatch):
-    command = ["tune", str(tmp_path / "nowhere"), "--path", str(run / "save" / "checkpoint3.pt"), "--out", str(tmp_path)]
+    command = [
+        "tune",
+        str(tmp_path / "nowhere"),
+        "--path",
+        str(run / "save" / "checkpoint3.pt"),
+        "--out",
+        str(tmp_path),
+    ]
     monkeypatch.setattr(sys, "argv", [*command, "--lenpen", "1.0", "--", "--user-dir", USER_DIR, "--cpu"])
     with pytest.raises(UserError, match="fairseq-generate .*--lenpen 1 .*failed"):
         tune_length_penalty.main()

@@ -13,7 +13,10 @@ def table(*arguments):
 def test_cells_are_added_found_replaced_and_shown(tmp_path):
     rows = tmp_path / "runs" / "table.jsonl"
     assert table("has", rows, "depth-1").returncode == 1
-    assert table("add", rows, "depth-1", "ours=27.9", "paper=28.3", "command=fairseq-train --lenpen=0.6 | tee").returncode == 0
+    assert (
+        table("add", rows, "depth-1", "ours=27.9", "paper=28.3", "command=fairseq-train --lenpen=0.6 | tee").returncode
+        == 0
+    )
     assert table("has", rows, "depth-1").returncode == 0
     table("add", rows, "depth-2", "ours=28.5", "words/s=1200")
     table("add", rows, "depth-1", "ours=28.1", "paper=28.3", "command=fairseq-train --lenpen=0.6 | tee")

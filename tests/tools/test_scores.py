@@ -14,18 +14,29 @@ from fairseq_plugins.tools.generation_log import read_generation, read_reference
 from fairseq_plugins.tools.rouge import rouge
 from fairseq_plugins.tools.score_translations import compare, score
 
-REFERENCES = ["ein gut gelaunter Mann geht nach Haus- und Hof-Art .", "die well-known U-Bahn-Station &quot; Alt-Mitte &quot; ist zu .",
-              "wir sehen den alten Hund im Garten ."]
-HYPOTHESES = ["ein gut-gelaunter Mann geht nach Hof-Art .", "die U-Bahn-Station &quot; Alt Mitte &quot; ist heute zu .",
-              "wir sehen den alten Hund im Garten nicht ."]
+REFERENCES = [
+    "ein gut gelaunter Mann geht nach Haus- und Hof-Art .",
+    "die well-known U-Bahn-Station &quot; Alt-Mitte &quot; ist zu .",
+    "wir sehen den alten Hund im Garten .",
+]
+HYPOTHESES = [
+    "ein gut-gelaunter Mann geht nach Hof-Art .",
+    "die U-Bahn-Station &quot; Alt Mitte &quot; ist heute zu .",
+    "wir sehen den alten Hund im Garten nicht .",
+]
 
 
 def write_log(path, hypotheses, references, order=None, end=True):
     """A log as fairseq-generate prints it, sentences in batch order."""
     lines = ["INFO:fairseq_cli.generate:loading model(s)"]
     for n in order or range(len(hypotheses)):
-        lines += [f"S-{n}\tsource {n}", f"T-{n}\t{references[n]}", f"H-{n}\t-0.5\t{hypotheses[n]}", f"D-{n}\t-0.5\t{hypotheses[n]}",
-                  f"P-{n}\t-0.5 -0.5"]
+        lines += [
+            f"S-{n}\tsource {n}",
+            f"T-{n}\t{references[n]}",
+            f"H-{n}\t-0.5\t{hypotheses[n]}",
+            f"D-{n}\t-0.5\t{hypotheses[n]}",
+            f"P-{n}\t-0.5 -0.5",
+        ]
     path.write_text("\n".join(lines + ["Generate test with beam=5: BLEU4 = 0.0"] * end) + "\n", encoding="utf-8")
     return path
 
@@ -38,13 +49,20 @@ def tool(name, *arguments):
 def test_tokenised_bleu_equals_fairseq_score(tmp_path):
     for name, text in (("sys", HYPOTHESES), ("ref", REFERENCES)):
         (tmp_path / name).write_text("\n".join(text) + "\n")
-    printed = subprocess.run([sys.executable, "-m", "fairseq_cli.score", "--sys", tmp_path / "sys", "--ref", tmp_path / "ref"],
-                             capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        [sys.executable, "-m", "fairseq_cli.score", "--sys", tmp_path / "sys", "--ref", tmp_path / "ref"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     assert float(re.search(r"BLEU4 = ([\d.]+),", printed)[1]) == round(tokenised_bleu(HYPOTHESES, REFERENCES), 2) > 0
 
 
 def test_compounds_are_split_at_hyphens_inside_words():
-    assert split_compounds("A-Tor - UN-Büro-Chef -h") == "A ##AT##-##AT## Tor - UN ##AT##-##AT## Büro ##AT##-##AT## Chef -h"
+    assert (
+        split_compounds("A-Tor - UN-Büro-Chef -h")
+        == "A ##AT##-##AT## Tor - UN ##AT##-##AT## Büro ##AT##-##AT## Chef -h"
+    )
     assert split_compounds("e-f-g") == "e ##AT##-##AT## f-g"  # as the published scores have it
 
 
@@ -58,12 +76,28 @@ def test_compound_split_bleu_is_of_split_text(tmp_path):
 
 def test_score_translations_prints_sacrebleus_own_score_and_signature(tmp_path):
     log = write_log(tmp_path / "log", HYPOTHESES, REFERENCES, order=[1, 2, 0])
-    raw = ["Ein gut gelaunter Mann geht nach Haus- und Hof-Art.", 'Die well-known U-Bahn-Station "Alt-Mitte" ist zu.',
-           "Wir sehen den alten Hund im Garten."]
+    raw = [
+        "Ein gut gelaunter Mann geht nach Haus- und Hof-Art.",
+        'Die well-known U-Bahn-Station "Alt-Mitte" ist zu.',
+        "Wir sehen den alten Hund im Garten.",
+    ]
     (tmp_path / "ref").write_text("\n".join(raw) + "\n")
-    done = tool("score_translations", log, "--references", tmp_path / "ref", "--lang", "de", "--lowercase", "--json", tmp_path / "json")
-    plain = ["ein gut-gelaunter Mann geht nach Hof-Art.", 'die U-Bahn-Station "Alt Mitte" ist heute zu.',
-             "wir sehen den alten Hund im Garten nicht."]
+    done = tool(
+        "score_translations",
+        log,
+        "--references",
+        tmp_path / "ref",
+        "--lang",
+        "de",
+        "--lowercase",
+        "--json",
+        tmp_path / "json",
+    )
+    plain = [
+        "ein gut-gelaunter Mann geht nach Hof-Art.",
+        'die U-Bahn-Station "Alt Mitte" ist heute zu.',
+        "wir sehen den alten Hund im Garten nicht.",
+    ]
     expected = sacrebleu.corpus_bleu(plain, [raw], lowercase=True).score
     assert f"sacreBLEU = {expected:.2f} nrefs:1|case:lc|eff:no|tok:13a" in done.stdout, done.stderr
     assert f"tokenised BLEU = {tokenised_bleu(HYPOTHESES, REFERENCES):.2f} (3 sentences)" in done.stdout
@@ -77,8 +111,13 @@ def test_paired_bootstrap_tells_a_better_system_from_an_equal_one(tmp_path):
     bad = read_generation(write_log(tmp_path / "bad", worse, references))
     raw = [line.replace(" .", ".") for line in references]
     # as bad, in other places
-    other = read_generation(write_log(tmp_path / "other", [line.replace("red boats", "boats") if n % 2 == 0 else line
-                                                           for n, line in enumerate(references)], references))
+    other = read_generation(
+        write_log(
+            tmp_path / "other",
+            [line.replace("red boats", "boats") if n % 2 == 0 else line for n, line in enumerate(references)],
+            references,
+        )
+    )
     apart, near, same = (compare(system, bad, raw, "en", samples=300) for system in (good, other, bad))
     assert apart["difference"] > 5 and apart["p"] < 0.01
     assert abs(near["difference"]) < 1 and near["p"] > 0.2
@@ -112,11 +151,14 @@ def break_words(log):
     write_log(log, ["ein M@@ ann"], ["ein Mann"])
 
 
-@pytest.mark.parametrize("spoil, sentence", [
-    (break_order, "holds 2 hypotheses and 2 references, numbered up to 2"),
-    (break_end, "lacks fairseq-generate's last line"),
-    (break_words, "generate with --remove-bpe"),
-])
+@pytest.mark.parametrize(
+    "spoil, sentence",
+    [
+        (break_order, "holds 2 hypotheses and 2 references, numbered up to 2"),
+        (break_end, "lacks fairseq-generate's last line"),
+        (break_words, "generate with --remove-bpe"),
+    ],
+)
 def test_a_log_that_is_not_the_whole_test_set_is_refused(spoil, sentence, tmp_path):
     spoil(tmp_path / "log")
     with pytest.raises(UserError, match=sentence):
@@ -128,8 +170,10 @@ def test_errors_of_a_tool_are_one_sentence(tmp_path):
     (tmp_path / "ref").write_text("one\ntwo\n")
     done = tool("score_translations", log, "--references", tmp_path / "ref", "--lang", "de")
     assert done.returncode == 1
-    assert done.stderr == (f"fairseq_plugins: error: {tmp_path / 'ref'} holds 2 references for 3 hypotheses: "
-                           "give those of the same test set.\n")
+    assert done.stderr == (
+        f"fairseq_plugins: error: {tmp_path / 'ref'} holds 2 references for 3 hypotheses: "
+        "give those of the same test set.\n"
+    )
     with pytest.raises(UserError, match="nowhere does not exist"):
         read_references(tmp_path / "nowhere", 3)
 
