@@ -12,3 +12,200 @@ setup_venv() {
     bash "$ROOT/recipes/setup/setup.sh" || exit 1
     export PATH="$VENV/bin:$PATH"
 }
+
+# Below: what recipes for a published table share. Such a recipe reads like this (recipes/multi30k.sh is a short one):
+#
+#   begin_recipe "$@"                         options, environment, GPUs; the working directory is the repository root
+#   number UPDATES 30000 40                   a number of the paper's run and of the smoke run
+#   prepare wmt14_ende --bpe "$BPE"           preprocess/wmt14_ende.py into $DATA
+#   train feedback --arch ...                 fairseq-train into $OUT/feedback
+#   first_node_only                           the other nodes only train
+#   generate "$OUT/feedback/test.txt" "$OUT/feedback/checkpoint_best.pt" --beam 5
+#   cell feedback BLEU=... paper=29.5         a row of the table
+#   show_table
+#
+# What is finished is skipped, what was killed goes on: call the recipe again. The nodes of a run share $OUT and $DATA.
+
+shopt -s inherit_errexit
+
+OPTIONS="options:
+  --smoke     the same code path with small numbers on generated text, on the CPU
+  --dry-run   pass every command through its own parser, run nothing
+  --gpus N    GPUs to train on (default: all of this machine; 0: the CPU)
+  --raw DIR   raw text that is already there, instead of downloading it
+  --data DIR  the prepared corpus, shared by recipes (default: runs/data/CORPUS)
+  --out DIR   everything else (default: runs/RECIPE)
+several nodes: set NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT as for torchrun, and share --data and --out"
+
+begin_recipe() {
+    parse_options "$@"
+    setup_venv
+    cd "$ROOT"
+    find_machine
+}
+
+parse_options() {
+    RECIPE=$(basename "$0" .sh) SMOKE=0 DRY_RUN=0 GPUS='' RAW='' DATA='' OUT=''
+    THIS_COMMAND=$(realpath --relative-to "$ROOT" "$0")${*:+ $*}
+    while (($#)); do
+        case $1 in
+            --smoke) SMOKE=1 ;;
+            --dry-run) DRY_RUN=1 ;;
+            --gpus) GPUS=$(value "$@") ;;
+            --raw) RAW=$(folder "$@") ;;
+            --data) DATA=$(folder "$@") ;;
+            --out) OUT=$(folder "$@") ;;
+            --help) sed -n '2,/^[^#]/s/^#\( \|$\)//p' "$0" && echo "$OPTIONS" && exit ;;
+            *) stop "there is no option $1: --help lists those there are." ;;
+        esac
+        [[ $1 = --smoke || $1 = --dry-run ]] || shift
+        shift
+    done
+    [[ -z $GPUS || $GPUS =~ ^[0-9]+$ ]] || stop "--gpus $GPUS is no number."
+    [[ -z $RAW || -d $RAW ]] || stop "--raw $RAW does not exist: name the folder that holds the raw text."
+    OUT=${OUT:-runs/$RECIPE}
+    if ((SMOKE)); then OUT=$OUT/smoke DATA=$OUT/smoke/data; fi # never among what a real run made
+    if ((DRY_RUN)); then COMMANDS=$(mktemp) && trap 'check_commands $?' EXIT; fi
+}
+
+value() { [[ $# -gt 1 && $2 != --* ]] && echo "$2" || stop "$1 needs a value: --help lists the options."; }
+folder() {
+    local path
+    path=$(value "$@")
+    realpath --no-symlinks --canonicalize-missing -- "$path"
+}
+
+stop() {
+    echo "$RECIPE: error: $*" >&2
+    exit 2
+}
+
+say() { echo "$RECIPE: $*" >&2; }
+
+# The launcher LAUNCH and the flags MACHINE of fairseq-train and -generate.
+find_machine() {
+    local here
+    NNODES=${NNODES:-1} NODE_RANK=${NODE_RANK:-0} LAUNCH=() MACHINE=(--fp16)
+    export PYTHONWARNINGS=ignore
+    if ((SMOKE)); then GPUS=${GPUS:-0} && export OMP_NUM_THREADS=1; fi
+    GPUS=${GPUS:-$(python -c 'import torch; print(torch.cuda.device_count())')}
+    ((GPUS)) || MACHINE=(--cpu)
+    here=$((GPUS > 1 ? GPUS : 1))
+    PROCESSES=$((here * NNODES))
+    if ((NNODES > 1)); then
+        [[ -n ${MASTER_ADDR:-} ]] || stop "NNODES is $NNODES but MASTER_ADDR, the first node's address, is not set."
+        LAUNCH=(torchrun --no-python --nproc_per_node "$here" --nnodes "$NNODES" --node_rank "$NODE_RANK"
+            --master_addr "$MASTER_ADDR" --master_port "${MASTER_PORT:-29500}")
+    elif ((here > 1)); then
+        LAUNCH=(torchrun --no-python --nproc_per_node "$here" --standalone)
+    else
+        MACHINE+=(--distributed-world-size 1) # fairseq's default is every GPU it sees
+    fi
+    number LOG_INTERVAL 100 5
+}
+
+# number NAME VALUE SMOKE_VALUE
+number() { printf -v "$1" %s "${@:SMOKE + 2:1}"; }
+
+# run COMMAND...: in a dry run only note it, and the line of the recipe that it comes from
+run() {
+    if ((DRY_RUN)); then
+        printf '%s:%s\t%s\n' "${BASH_SOURCE[-1]}" "${BASH_LINENO[-2]}" "$(printf '%q ' "$@")" >>"$COMMANDS"
+    else
+        say "$(printf '%q ' "$@")"
+        "$@"
+    fi
+}
+
+# output FILE COMMAND...: what the command prints, whole or not there
+output() {
+    if ((DRY_RUN)); then
+        run "${@:2}"
+    else
+        mkdir -p "$(dirname "$1")"
+        run "${@:2}" >"$1.partial"
+        mv "$1.partial" "$1"
+    fi
+}
+
+check_commands() {
+    local status=$1
+    ((status)) || python -m fairseq_plugins.tools.parse_commands "$COMMANDS" || status=$?
+    rm -f "$COMMANDS"
+    exit "$status"
+}
+
+# made FILE FROM...: the file is there and no older than what it was made from
+made() {
+    local from
+    ((!DRY_RUN)) && [[ -e $1 ]] || return 1
+    for from in "${@:2}"; do
+        [[ ! $from -nt $1 ]] || return 1
+    done
+}
+
+stamp() { ((DRY_RUN)) || touch "$1"; }
+
+# prepare CORPUS FLAGS...: preprocess/CORPUS.py into DATA. A smoke run generates its raw text.
+prepare() {
+    local corpus=$1
+    DATA=${DATA:-runs/data/$corpus}
+    if ((NODE_RANK && !DRY_RUN)); then
+        until [[ -e $DATA/prepared ]]; do say "waiting for the first node to prepare $DATA" && sleep 20; done
+        return
+    fi
+    if ((SMOKE)) && [[ -z $RAW ]]; then
+        RAW=$OUT/raw
+        if ! made "$RAW/whole"; then
+            run python preprocess/synthetic.py --format "$corpus" --out "$RAW" --train 1000 --valid 20 --test 20
+            stamp "$RAW/whole"
+        fi
+    fi
+    run python "preprocess/$corpus.py" --out "$DATA" ${RAW:+--raw "$RAW"} "${@:2}"
+    stamp "$DATA/prepared"
+}
+
+# batch TOKENS TIMES: flags that make a batch of TIMES x TOKENS tokens out of any number of processes
+batch() {
+    local times=$(($2 / PROCESSES))
+    if ((times)); then echo --max-tokens "$1" --update-freq "$times"; else echo --max-tokens "$(($1 * $2 / PROCESSES))"; fi
+}
+
+# train NAME FLAGS...: fairseq-train into OUT/NAME
+train() {
+    local folder=$OUT/$1
+    if made "$folder/trained"; then say "$1 is trained" && return; fi
+    ((DRY_RUN)) || mkdir -p "$folder"
+    run "${LAUNCH[@]}" fairseq-train "$DATA/bin" --user-dir fairseq_plugins --save-dir "$folder" --log-file "$folder/train.log" \
+        --log-format simple --log-interval "$LOG_INTERVAL" "${MACHINE[@]}" "${@:2}"
+    stamp "$folder/trained"
+}
+
+first_node_only() { ((NODE_RANK == 0)) || exit 0; }
+
+# generate FILE CHECKPOINT FLAGS...: what fairseq-generate prints for the test set
+generate() {
+    if made "$1" "$2"; then say "$1 is there" && return; fi
+    output "$1" fairseq-generate "$DATA/bin" --path "$2" --user-dir fairseq_plugins --remove-bpe "${MACHINE[@]}" "${@:3}"
+}
+
+# score FILE FLAGS...: BLEU and sacreBLEU of generate's FILE.txt, in FILE.json
+score() {
+    made "${1%.txt}.json" "$1" ||
+        run python -m fairseq_plugins.tools.score_translations "$1" --json "${1%.txt}.json" "${@:2}"
+}
+
+# Numbers for the table, from the files that hold them.
+json() { ((DRY_RUN)) || python -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$@"; }
+generation_speed() { ((DRY_RUN)) || grep -oP '[\d.]+(?= tokens/s)' "$1"; }
+training_speed() { ((DRY_RUN)) || grep -oP 'wps=\K[\d.]+' "$1/train.log" | sort -n | awk '{ wps[NR] = $1 } END { print wps[int((NR + 1) / 2)] }'; }
+ratio() { awk -v a="${1:-1}" -v b="${2:-1}" 'BEGIN { printf "%.2f", a / b }'; }
+
+# cell NAME COLUMN=VALUE...
+cell() { run python fairseq_plugins/tools/results_table.py add "$OUT/results.jsonl" "$@" command="$THIS_COMMAND"; }
+
+show_table() {
+    output "$OUT/table.md" python fairseq_plugins/tools/results_table.py show "$OUT/results.jsonl"
+    ((DRY_RUN)) || cat "$OUT/table.md"
+    ((!SMOKE)) || say "a smoke run on generated text: its numbers say nothing about the paper's."
+}

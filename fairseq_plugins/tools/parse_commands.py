@@ -1,0 +1,128 @@
+"""Pass commands through their own parsers without running them: the dry run of a recipe.
+
+    python -m fairseq_plugins.tools.parse_commands commands.txt
+
+Each line is FILE:LINE, a tab, and a command as it would be typed: fairseq-*, python -m MODULE, python SCRIPT, any of them
+behind torchrun. A command is started in this process as usual and stopped when it has parsed its command line; fairseq's
+are also taken through the architecture's defaults and fairseq's check of types. So a misspelt flag, a choice that does not
+exist and a missing flag are found in seconds, whether or not data and checkpoints are there.
+"""
+
+import argparse
+import contextlib
+import io
+import runpy
+import shlex
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from unittest import mock
+
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import import_models
+from fairseq.tasks import import_tasks
+from torch.distributed.run import get_args_parser as torchrun_parser
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+class Parsed(BaseException):
+    """The command line was right. No Exception: a command that catches its errors must not catch this."""
+
+
+class Refused(Exception):
+    """What the command would have said about its command line."""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("commands", type=Path, help="file with one command a line")
+    lines = parser.parse_args().commands.read_text(encoding="utf-8").splitlines()
+    # --user-dir does not register what is in a package that is imported already, as ours is here
+    import_models(str(PACKAGE / "models"), "fairseq_plugins.models")
+    import_tasks(str(PACKAGE / "tasks"), "fairseq_plugins.tasks")
+    refused = 0
+    for line in lines:
+        where, _, command = line.partition("\t")
+        try:
+            check(shlex.split(command))
+        except Refused as error:
+            refused += 1
+            print(f"{where}: error: {error}\n  {command}", file=sys.stderr)
+    print(f"{len(lines)} commands parsed, {refused} refused")
+    sys.exit(1 if refused else 0)
+
+
+def check(words: list[str]) -> None:
+    """Parse one command.
+
+    Raises:
+        Refused: its parser refused it, or there is no such command.
+    """
+    if words[0] == "torchrun":
+        launch = parse(torchrun_parser().parse_args, words[1:])
+        words = [launch.training_script, *launch.training_script_args]
+    start, words = command(words)
+    said = io.StringIO()
+    try:
+        with mock.patch.object(sys, "argv", words), stop_after_parsing(), contextlib.redirect_stderr(said):
+            start()
+    except Parsed:
+        return
+    except SystemExit:
+        raise Refused((said.getvalue().strip().splitlines() or ["it exits"])[-1]) from None
+    except Exception as error:  # whatever a check of types or values raises
+        raise Refused(f"{type(error).__name__}: {error}") from error
+    raise Refused("it ended without parsing its command line")
+
+
+def command(words: list[str]):
+    """What starts the command, and its ``sys.argv``."""
+    program, *rest = words
+    if program == "python" and rest[:1] == ["-m"]:
+        return lambda: runpy.run_module(rest[1], run_name="__main__", alter_sys=True), rest[1:]
+    if program == "python" and rest:
+        return lambda: run_script(rest[0]), rest
+    if scripts := entry_points(group="console_scripts", name=program):
+        return next(iter(scripts)).load(), words
+    raise Refused(f"{program} is no command that could be parsed")
+
+
+def run_script(path: str) -> None:
+    with mock.patch.object(sys, "path", [str(Path(path).parent), *sys.path]):
+        runpy.run_path(path, run_name="__main__")
+
+
+def parse(parse_args, words):
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return parse_args(words)
+    except SystemExit:
+        raise Refused(said.getvalue().strip().splitlines()[-1]) from None
+
+
+@contextlib.contextmanager
+def stop_after_parsing():
+    """``Parsed`` is raised by the first complete parse: argparse's, or fairseq's, which wraps two of argparse's."""
+    parse_args, parse_with_arch = argparse.ArgumentParser.parse_args, options.parse_args_and_arch
+
+    def parse_and_stop(*args, **kwargs):
+        parse_args(*args, **kwargs)
+        raise Parsed
+
+    def parse_with_arch_and_stop(*args, **kwargs):
+        with mock.patch.object(argparse.ArgumentParser, "parse_args", parse_args):
+            convert_namespace_to_omegaconf(parse_with_arch(*args, **kwargs))
+        raise Parsed
+
+    with (
+        mock.patch.object(argparse.ArgumentParser, "parse_args", parse_and_stop),
+        mock.patch.object(options, "parse_args_and_arch", parse_with_arch_and_stop),
+    ):
+        yield
+
+
+if __name__ == "__main__":
+    main()
