@@ -19,7 +19,9 @@ TIED = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "decoder.o
 
 
 def python(*arguments):
-    return subprocess.run([sys.executable, "-m", *map(str, arguments)], capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-m", *map(str, arguments)], capture_output=True, text=True, cwd=Path(USER_DIR).parent
+    )
 
 
 def save(path, **parameters):
@@ -29,7 +31,7 @@ def save(path, **parameters):
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def training(tmp_path_factory):
     """A folder with binarised data (``bin``) and checkpoints by epoch and update (``save``), embeddings shared."""
     folder = tmp_path_factory.mktemp("run")
     words = ["red", "old", "king", "dog", "sees", "runs"]
@@ -88,13 +90,13 @@ def run(tmp_path_factory):
     return folder
 
 
-def test_averaged_parameters_are_means_and_shared_ones_stay_shared(run):
-    output = run / "average.pt"
-    done = python("fairseq_plugins.tools.average_checkpoints", run / "save", "--last", 2, "--output", output)
+def test_averaged_parameters_are_means_and_shared_ones_stay_shared(training):
+    output = training / "average.pt"
+    done = python("fairseq_plugins.tools.average_checkpoints", training / "save", "--last", 2, "--output", output)
     assert "averaging 2 checkpoints: checkpoint2.pt checkpoint3.pt" in done.stdout, done.stderr
     two, three, mean = (
         torch.load(path, weights_only=False)["model"]
-        for path in (run / "save" / "checkpoint2.pt", run / "save" / "checkpoint3.pt", output)
+        for path in (training / "save" / "checkpoint2.pt", training / "save" / "checkpoint3.pt", output)
     )
     assert mean.keys() == three.keys()
     for name in mean:
@@ -104,11 +106,11 @@ def test_averaged_parameters_are_means_and_shared_ones_stay_shared(run):
     assert not torch.equal(mean[TIED[0]], three[TIED[0]])
     assert len({mean[name].data_ptr() for name in TIED}) == 1
     # the file holds a shared tensor once
-    assert output.stat().st_size < (run / "save" / "checkpoint3.pt").stat().st_size
+    assert output.stat().st_size < (training / "save" / "checkpoint3.pt").stat().st_size
 
     generated = python(
         "fairseq_cli.generate",
-        run / "bin",
+        training / "bin",
         "--path",
         output,
         "--user-dir",
@@ -139,8 +141,8 @@ def test_sums_are_kept_in_double_precision(tmp_path):
     assert mean.dtype == torch.float16 and mean.item() == values.double().mean().half().item() != (values[0] / 8).item()
 
 
-def test_checkpoints_are_taken_by_update_or_epoch(run):
-    save = run / "save"
+def test_checkpoints_are_taken_by_update_or_epoch(training):
+    save = training / "save"
     assert [path.name for path in last_checkpoints(save, 3, "epoch")] == [
         "checkpoint1.pt",
         "checkpoint2.pt",
@@ -152,8 +154,8 @@ def test_checkpoints_are_taken_by_update_or_epoch(run):
         last_checkpoints(save, 4, "epoch")
 
 
-def test_what_cannot_be_averaged_is_refused(run, tmp_path):
-    good = run / "save" / "checkpoint3.pt"
+def test_what_cannot_be_averaged_is_refused(training, tmp_path):
+    good = training / "save" / "checkpoint3.pt"
     save(tmp_path / "a.pt", a=torch.ones(2))
     save(tmp_path / "longer.pt", a=torch.ones(3))
     (tmp_path / "cut.pt").write_bytes(good.read_bytes()[:5000])
@@ -169,13 +171,13 @@ def test_what_cannot_be_averaged_is_refused(run, tmp_path):
     assert done.returncode == 1 and "Traceback" not in done.stderr and not (tmp_path / "out.pt").exists()
 
 
-def test_the_best_length_penalty_is_chosen_and_done_settings_are_not_run_again(run):
-    out = run / "tuning"
+def test_the_best_length_penalty_is_chosen_and_done_settings_are_not_run_again(training):
+    out = training / "tuning"
     command = [
         "fairseq_plugins.tools.tune_length_penalty",
-        run / "bin",
+        training / "bin",
         "--path",
-        run / "save" / "checkpoint3.pt",
+        training / "save" / "checkpoint3.pt",
         "--out",
         out,
         "--lenpen",
@@ -199,12 +201,12 @@ def test_the_best_length_penalty_is_chosen_and_done_settings_are_not_run_again(r
     assert again.stdout == first.stdout and not logs[0].exists() and logs[1].stat().st_mtime_ns == times[1]
 
 
-def test_a_failing_generation_is_named(run, tmp_path, monkeypatch):
+def test_a_failing_generation_is_named(training, tmp_path, monkeypatch):
     command = [
         "tune",
         str(tmp_path / "nowhere"),
         "--path",
-        str(run / "save" / "checkpoint3.pt"),
+        str(training / "save" / "checkpoint3.pt"),
         "--out",
         str(tmp_path),
     ]

@@ -4,10 +4,12 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import sacrebleu
 
+import fairseq_plugins
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools.bleu import split_compounds, tokenised_bleu
 from fairseq_plugins.tools.generation_log import read_generation, read_references
@@ -43,7 +45,8 @@ def write_log(path, hypotheses, references, order=None, end=True):
 
 def tool(name, *arguments):
     command = [sys.executable, "-m", f"fairseq_plugins.tools.{name}", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
+    root = Path(fairseq_plugins.__file__).parents[1]
+    return subprocess.run(command, capture_output=True, text=True, cwd=root)
 
 
 def test_tokenised_bleu_equals_fairseq_score(tmp_path):
