@@ -1,0 +1,244 @@
+"""Speed and memory of the Feedback Transformer beside fairseq's own Transformer of the same sizes.
+
+    python benchmarks/translation_speed.py                  # sizes of IWSLT De-En (Table 8), about 15 minutes on two cores
+    python benchmarks/translation_speed.py --output benchmarks/translation_speed.md
+
+Both models run in turn in one process (A B A B ...) and the ratio is the median over the pairs, so that a drift of the
+machine's speed hits both. Training is forward, backward and Adam step on generated sentence pairs; generation is fairseq's
+beam search, beam 5, to a fixed length, so that both models take the same number of steps whatever they say. Peak memory
+is of a process of its own: what training, or generation, adds to the loaded model.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import fairseq_plugins  # noqa: E402, F401  mends fairseq
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion  # noqa: E402
+from fairseq.data import Dictionary, data_utils  # noqa: E402
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY  # noqa: E402
+from fairseq.sequence_generator import SequenceGenerator  # noqa: E402
+from tqdm import tqdm  # noqa: E402
+
+from fairseq_plugins.models import feedback_transformer  # noqa: E402, F401  registers it
+
+ARCHS = {"transformer": "transformer", "feedback": "feedback_transformer"}
+DEPTHS = (1, 2, 6)
+SENTENCE = 25  # target tokens of a generated sentence
+AIMS = {"train 2": 0.7, "generate 1": 0.95, "generate 2": 1.1, "generate 6": 1.2}
+PAPER = {"train 2": 0.45, "generate 2": 1.7, "generate 1 against 6": 4.2}  # Table 5, Figure 4; one GPU, larger batches
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--embed-dim", type=int, default=512)
+    parser.add_argument("--ffn-dim", type=int, default=1024)
+    parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--vocabulary", type=int, default=10000)
+    parser.add_argument("--max-tokens", type=int, default=2500, help="padded target tokens of a training batch (%(default)s)")
+    parser.add_argument("--pairs", type=int, default=5, help="measured pairs of runs (%(default)s)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the CPU (%(default)s)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the tables there too (Markdown)")
+    parser.add_argument("--memory-of", nargs=3, metavar=("MODEL", "DEPTH", "JOB"), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    if args.memory_of:
+        model, depth, job = args.memory_of
+        print(json.dumps(peak_memory(args, model, int(depth), job)))
+        return
+    lines = [*header(args), *train_table(args), *generation_table(args), *memory_table(args)]
+    print("\n".join(lines))
+    if args.output:
+        args.output.write_text("\n".join(lines) + "\n")
+
+
+def header(args) -> list:
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {args.threads} threads"
+    return [
+        "# Translation speed: Feedback Transformer against fairseq's Transformer",
+        "",
+        f"{datetime.date.today()}, {device} ({platform.machine()}), Python {platform.python_version()}, torch {torch.__version__}. "
+        f"6 encoder layers, width {args.embed_dim}, FFN {args.ffn_dim}, {args.heads} heads, vocabulary {args.vocabulary}, "
+        "shared keys and values. Median of "
+        f"{args.pairs} pairs; in brackets the smallest and largest ratio. A ratio above 1 means that Feedback is faster. The paper's ratios are of one "
+        "GPU and larger batches (Table 5, Figure 4).",
+        "",
+        f"    {' '.join(['python', 'benchmarks/translation_speed.py', *sys.argv[1:]])}",
+        "",
+    ]
+
+
+def train_table(args) -> list:
+    rows = ["## Training, target tokens per second", "",
+            "| decoder layers | Transformer | Feedback | ratio | aim | paper |", "| --- | --- | --- | --- | --- | --- |"]
+    for depth in tqdm(DEPTHS, desc="training"):
+        jobs = {name: Training(args, name, depth) for name in ARCHS}
+        rows.append(row(f"{depth}", compare(jobs, args.pairs), f"train {depth}"))
+    return [*rows, ""]
+
+
+def generation_table(args) -> list:
+    rows = ["## Generation, beam 5, target tokens per second", "",
+            "| decoder layers | batch | Transformer | Feedback | ratio | aim | paper |",
+            "| --- | --- | --- | --- | --- | --- | --- |"]
+    for batch, batches in ((1, 8), (32, 1)):
+        jobs = {(name, depth): Generation(args, name, depth, batch, batches) for name in ARCHS for depth in DEPTHS}
+        for depth in tqdm(DEPTHS, desc=f"generation, batch {batch}"):
+            both = compare({name: jobs[name, depth] for name in ARCHS}, args.pairs)
+            rows.append(row(f"{depth} | {batch}", both, f"generate {depth}"))
+        shallow = compare({"transformer": jobs["transformer", 6], "feedback": jobs["feedback", 1]}, args.pairs)
+        rows.append(row(f"Feedback 1, Transformer 6 | {batch}", shallow, "generate 1 against 6"))
+    return [*rows, ""]
+
+
+def memory_table(args) -> list:
+    rows = ["## Peak memory beyond the loaded model, MiB", "",
+            "| decoder layers | job | Transformer | Feedback | Feedback / Transformer |", "| --- | --- | --- | --- | --- |"]
+    for depth in tqdm(DEPTHS, desc="memory"):
+        for job in ("training", "generation"):
+            plain, feedback = (in_own_process(name, depth, job) for name in ARCHS)
+            rows.append(f"| {depth} | {job} | {plain:.0f} | {feedback:.0f} | {feedback / plain:.2f} |")
+    return [*rows, ""]
+
+
+def row(label: str, measured: dict, key: str) -> str:
+    aim, paper = (table.get(key, "") for table in (AIMS, PAPER))
+    return (f"| {label} | {measured['transformer']:.0f} | {measured['feedback']:.0f} | **{measured['ratio']:.2f}** "
+            f"({measured['low']:.2f} to {measured['high']:.2f}) | {aim} | {paper} |")
+
+
+def compare(jobs: dict, pairs: int) -> dict:
+    """Median tokens per second of both jobs, run in turn after a warm-up, and their ratio pair by pair."""
+    for job in jobs.values():
+        job()
+    speeds = [{name: tokens_per_second(job) for name, job in jobs.items()} for _ in range(pairs)]
+    ratios = [pair["feedback"] / pair["transformer"] for pair in speeds]
+    medians = {name: statistics.median(pair[name] for pair in speeds) for name in jobs}
+    return {**medians, "ratio": statistics.median(ratios), "low": min(ratios), "high": max(ratios)}
+
+
+def tokens_per_second(job) -> float:
+    synchronise()
+    start = time.perf_counter()
+    tokens = job()
+    synchronise()
+    return tokens / (time.perf_counter() - start)
+
+
+def synchronise():
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+class Job:
+    """A model of 6 + depth layers and generated data; calling it does the work and returns the target tokens handled."""
+
+    def __init__(self, args, name: str, depth: int):
+        torch.manual_seed(1)
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.draw = random.Random(1)
+        self.dictionary = Dictionary()
+        for i in range(args.vocabulary):
+            self.dictionary.add_symbol(str(i))
+        task = SimpleNamespace(source_dictionary=self.dictionary, target_dictionary=self.dictionary)
+        sizes = dict(embed_dim=args.embed_dim, ffn_embed_dim=args.ffn_dim, attention_heads=args.heads)
+        config = Namespace(
+            encoder_layers=6, decoder_layers=depth, dropout=0.3, share_decoder_input_output_embed=True,
+            **{f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in sizes.items()},
+        )
+        ARCH_CONFIG_REGISTRY[ARCHS[name]](config)
+        self.model = ARCH_MODEL_REGISTRY[ARCHS[name]].build_model(config, task).to(self.device)
+
+    def sentences(self, lengths: list) -> torch.Tensor:
+        symbols = range(self.dictionary.nspecial, len(self.dictionary))
+        rows = [torch.tensor([*self.draw.choices(symbols, k=n), self.dictionary.eos()]) for n in lengths]
+        return data_utils.collate_tokens(rows, self.dictionary.pad(), left_pad=False).to(self.device)
+
+    def source(self, lengths: list) -> dict:
+        return {"src_tokens": self.sentences(lengths), "src_lengths": torch.tensor(lengths, device=self.device) + 1}
+
+
+class Training(Job):
+    """Batches of sentences of similar length, as fairseq makes them: short, medium and long ones."""
+
+    def __init__(self, args, name, depth):
+        super().__init__(args, name, depth)
+        self.model.train()
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4)
+        task = SimpleNamespace(target_dictionary=self.dictionary)
+        self.criterion = LabelSmoothedCrossEntropyCriterion(task, sentence_avg=False, label_smoothing=0.1)
+        self.samples = [self.sample(longest, args.max_tokens // longest) for longest in (12, 24, 48)]
+
+    def sample(self, longest: int, size: int) -> dict:
+        lengths = [self.draw.randint(longest - longest // 6, longest - 1) for _ in range(size)]
+        target = self.sentences(lengths)
+        previous = target.roll(1, dims=1)
+        previous[:, 0] = self.dictionary.eos()
+        net_input = {**self.source(lengths), "prev_output_tokens": previous}
+        return {"net_input": net_input, "target": target, "ntokens": sum(lengths) + size}
+
+    def __call__(self):
+        for sample in self.samples:
+            self.optimizer.zero_grad()
+            loss, _, _ = self.criterion(self.model, sample)
+            loss.backward()
+            self.optimizer.step()
+        return sum(sample["ntokens"] for sample in self.samples)
+
+
+class Generation(Job):
+    def __init__(self, args, name, depth, batch, batches):
+        super().__init__(args, name, depth)
+        self.model.eval()
+        self.generator = SequenceGenerator(
+            [self.model], self.dictionary, beam_size=5, max_len_a=0, max_len_b=SENTENCE, min_len=SENTENCE
+        )
+        self.batches = [self.source([SENTENCE] * batch) for _ in range(batches)]
+
+    @torch.no_grad()
+    def __call__(self):
+        for source in self.batches:
+            self.generator.generate([self.model], {"net_input": source})
+        return sum(len(source["src_tokens"]) for source in self.batches) * SENTENCE
+
+
+def peak_memory(args, name: str, depth: int, job: str) -> float:
+    """MiB that the job adds to a process that holds the model."""
+    job = Training(args, name, depth) if job == "training" else Generation(args, name, depth, 32, 1)
+    if torch.cuda.is_available():
+        before = torch.cuda.memory_allocated()
+        job()
+        return (torch.cuda.max_memory_allocated() - before) / 2**20
+    Path("/proc/self/clear_refs").write_text("5")  # Linux: forget the peak so far
+    before = resident("VmRSS")
+    job()
+    return resident("VmHWM") - before
+
+
+def resident(field: str) -> float:
+    """MiB of this process's memory: now (VmRSS), or at the peak (VmHWM)."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field + ":"))
+    return int(line.split()[1]) / 2**10
+
+
+def in_own_process(name: str, depth: int, job: str) -> float:
+    command = [sys.executable, __file__, *sys.argv[1:], "--memory-of", name, str(depth), job]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    main()
