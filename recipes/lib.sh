@@ -64,7 +64,7 @@ parse_options() {
     [[ -z $GPUS || $GPUS =~ ^[0-9]+$ ]] || stop "--gpus $GPUS is no number."
     [[ -z $RAW || -d $RAW ]] || stop "--raw $RAW does not exist: name the folder that holds the raw text."
     OUT=${OUT:-runs/$RECIPE}
-    if ((SMOKE)); then OUT=$OUT/smoke DATA=$OUT/smoke/data; fi # never among what a real run made
+    if ((SMOKE)); then OUT=$OUT/smoke && DATA=$OUT/data; fi # never among what a real run made
     if ((DRY_RUN)); then COMMANDS=$(mktemp) && trap 'check_commands $?' EXIT; fi
 }
 
@@ -80,7 +80,7 @@ stop() {
     exit 2
 }
 
-say() { echo "$RECIPE: $*" >&2; }
+say() { ((DRY_RUN)) || echo "$RECIPE: $*" >&2; }
 
 # The launcher LAUNCH and the flags MACHINE of fairseq-train and -generate.
 find_machine() {
@@ -157,7 +157,7 @@ prepare() {
     if ((SMOKE)) && [[ -z $RAW ]]; then
         RAW=$OUT/raw
         if ! made "$RAW/whole"; then
-            run python preprocess/synthetic.py --format "$corpus" --out "$RAW" --train 1000 --valid 20 --test 20
+            run python preprocess/synthetic.py --format "$corpus" --out "$RAW" --train 4000 --valid 50 --test 50
             stamp "$RAW/whole"
         fi
     fi
@@ -171,17 +171,33 @@ batch() {
     if ((times)); then echo --max-tokens "$1" --update-freq "$times"; else echo --max-tokens "$(($1 * $2 / PROCESSES))"; fi
 }
 
-# train NAME FLAGS...: fairseq-train into OUT/NAME
+# train NAME FLAGS...: fairseq-train into OUT/NAME; shown are the progress and the losses, train.log has everything
 train() {
     local folder=$OUT/$1
     if made "$folder/trained"; then say "$1 is trained" && return; fi
     ((DRY_RUN)) || mkdir -p "$folder"
     run "${LAUNCH[@]}" fairseq-train "$DATA/bin" --user-dir fairseq_plugins --save-dir "$folder" --log-file "$folder/train.log" \
-        --log-format simple --log-interval "$LOG_INTERVAL" "${MACHINE[@]}" "${@:2}"
+        --log-format simple --log-interval "$LOG_INTERVAL" "${MACHINE[@]}" "${@:2}" |
+        { grep --line-buffered -oP '\| (train_inner|valid) \| \K.*' || true; }
     stamp "$folder/trained"
 }
 
+# each_depth COMMAND: COMMAND MODEL-DEPTH FLAGS for both models and every decoder depth in DEPTHS
+each_depth() {
+    local depth
+    for depth in $DEPTHS; do
+        "$1" "feedback-$depth" $FEEDBACK --decoder-layers "$depth"
+        "$1" "transformer-$depth" $TRANSFORMER --decoder-layers "$depth"
+    done
+}
+
 first_node_only() { ((NODE_RANK == 0)) || exit 0; }
+
+# tune CHECKPOINT FOLDER GRID -- FLAGS...: the flags that score best on the validation set
+tune() {
+    run python -m fairseq_plugins.tools.tune_length_penalty "$DATA/bin" --path "$1" --out "$2" "${@:3}" \
+        --user-dir fairseq_plugins --remove-bpe "${MACHINE[@]}"
+}
 
 # generate FILE CHECKPOINT FLAGS...: what fairseq-generate prints for the test set
 generate() {

@@ -11,11 +11,13 @@ exist and a missing flag are found in seconds, whether or not data and checkpoin
 import argparse
 import contextlib
 import io
+import logging
 import runpy
 import shlex
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
+from textwrap import shorten
 from unittest import mock
 
 from fairseq import options
@@ -39,6 +41,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("commands", type=Path, help="file with one command a line")
     lines = parser.parse_args().commands.read_text(encoding="utf-8").splitlines()
+    logging.disable()
     # --user-dir does not register what is in a package that is imported already, as ours is here
     import_models(str(PACKAGE / "models"), "fairseq_plugins.models")
     import_tasks(str(PACKAGE / "tasks"), "fairseq_plugins.tasks")
@@ -49,7 +52,7 @@ def main():
             check(shlex.split(command))
         except Refused as error:
             refused += 1
-            print(f"{where}: error: {error}\n  {command}", file=sys.stderr)
+            print(f"{where}: error: {shorten(str(error), 300)}\n  {command}", file=sys.stderr)
     print(f"{len(lines)} commands parsed, {refused} refused")
     sys.exit(1 if refused else 0)
 
@@ -61,19 +64,15 @@ def check(words: list[str]) -> None:
         Refused: its parser refused it, or there is no such command.
     """
     if words[0] == "torchrun":
-        launch = parse(torchrun_parser().parse_args, words[1:])
+        with refusing():
+            launch = torchrun_parser().parse_args(words[1:])
         words = [launch.training_script, *launch.training_script_args]
     start, words = command(words)
-    said = io.StringIO()
     try:
-        with mock.patch.object(sys, "argv", words), stop_after_parsing(), contextlib.redirect_stderr(said):
+        with refusing(), stop_after_parsing(), mock.patch.object(sys, "argv", words):
             start()
     except Parsed:
         return
-    except SystemExit:
-        raise Refused((said.getvalue().strip().splitlines() or ["it exits"])[-1]) from None
-    except Exception as error:  # whatever a check of types or values raises
-        raise Refused(f"{type(error).__name__}: {error}") from error
     raise Refused("it ended without parsing its command line")
 
 
@@ -94,13 +93,17 @@ def run_script(path: str) -> None:
         runpy.run_path(path, run_name="__main__")
 
 
-def parse(parse_args, words):
+@contextlib.contextmanager
+def refusing():
+    """What ends a command here is its parser, with its last word on stderr, or a check of types and values."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            return parse_args(words)
-    except SystemExit:
-        raise Refused(said.getvalue().strip().splitlines()[-1]) from None
+            yield
+    except SystemExit as end:
+        raise Refused((said.getvalue() or str(end)).strip().splitlines()[-1]) from None
+    except Exception as error:
+        raise Refused(f"{type(error).__name__}: {error}") from error
 
 
 @contextlib.contextmanager
