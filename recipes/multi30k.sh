@@ -40,5 +40,12 @@ for depth in ${DEPTHS:-1}; do
             cell "$name" BLEU="$(json "$OUT/$name/test.json" bleu)" sacreBLEU="$(json "$OUT/$name/test.json" sacrebleu)"
         done
     done
+    if [[ " ${MODELS:-} " == *" feedback "*transformer* ]]; then
+        outputs() { for seed in ${SEEDS:-1}; do echo "$OUT/$1-$depth-seed$seed/test.txt"; done; }
+        # shellcheck disable=SC2046
+        output "$OUT/depth-$depth.md" python -m fairseq_plugins.tools.compare_seeds --system $(outputs feedback) \
+            --baseline $(outputs transformer) --names feedback transformer --references "$DATA/test.de-en.ref" --lang en --lowercase
+    fi
 done
 show_table
+cat "$OUT"/depth-*.md 2>/dev/null || true

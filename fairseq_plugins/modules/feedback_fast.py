@@ -250,7 +250,10 @@ class Mixture:
         return dx
 
     def gradients(self) -> Gradients:
-        if not (self.mixing.requires_grad and self.output_grads):
+        if not self.mixing.requires_grad:
+            return
+        if not self.output_grads:  # a single step; data-parallel training wants a gradient all the same
+            yield self.mixing, torch.zeros_like(self.mixing)
             return
         states = [torch.cat(column) for column in zip(*self.states)]
         memories = [torch.cat(column) for column in zip(*self.output_grads[::-1])]

@@ -197,3 +197,11 @@ def test_sizes_that_do_not_fit_are_refused():
         build(heads=5)
     with pytest.raises(ValueError, match="'mish' is not one of relu"):
         build(activation="mish")
+
+
+@pytest.mark.parametrize("memory", ["weighted", "recurrent"])
+def test_every_parameter_gets_a_gradient_from_a_single_step(memory):
+    """Data-parallel training waits for all of them, also in a batch of empty sentences."""
+    stack = build(memory=memory)
+    stack(**inputs(steps=1)).sum().backward()
+    assert all(parameter.grad is not None for parameter in stack.parameters())

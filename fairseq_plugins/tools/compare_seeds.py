@@ -1,0 +1,69 @@
+"""Is the difference between two systems larger than what another seed does?
+
+    python -m fairseq_plugins.tools.compare_seeds --references data/multi30k/test.de-en.ref --lang en --lowercase \
+        --system feedback-seed{1,2,3}/test.txt --baseline transformer-seed{1,2,3}/test.txt
+
+Reads fairseq-generate's output for each seed and prints, as Markdown, tokenised BLEU of every run, mean and spread (largest minus smallest), and
+sacreBLEU's paired bootstrap for the runs of one seed.
+"""
+
+import argparse
+import statistics
+from pathlib import Path
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools.generation_log import read_generation, read_references
+from fairseq_plugins.tools.score_translations import compare, score
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--system", type=Path, nargs="+", required=True, metavar="FILE", help="fairseq-generate's output, one a seed")
+    parser.add_argument("--baseline", type=Path, nargs="+", required=True, metavar="FILE", help="the same of the baseline")
+    parser.add_argument("--references", type=Path, required=True, help="raw references, one a line")
+    parser.add_argument("--lang", required=True, help="target language, for detokenising")
+    parser.add_argument("--lowercase", action="store_true", help="sacreBLEU without case")
+    parser.add_argument("--names", nargs=2, default=["system", "baseline"], metavar="NAME", help="of the two, for the table")
+    args = parser.parse_args()
+    if len(args.system) != len(args.baseline):
+        raise UserError(f"--system has {len(args.system)} files and --baseline {len(args.baseline)}: give one of each for a seed.")
+    examples = {name: [read_generation(path) for path in paths]
+                for name, paths in zip(args.names, (args.system, args.baseline))}
+    references = read_references(args.references, len(examples[args.names[0]][0]))
+    print("\n".join(table(examples, references, args.lang, args.lowercase)))
+
+
+def table(examples: dict, references: list[str], language: str, lowercase: bool) -> list[str]:
+    """Markdown lines; `examples` maps the name of the system, then of the baseline, to a list of examples for every seed."""
+    scores = {name: [score(run, references, language, lowercase) for run in runs] for name, runs in examples.items()}
+    lines = ["| | BLEU, each seed | mean | spread | sacreBLEU, mean |", "| --- | --- | --- | --- | --- |"]
+    for name, runs in scores.items():
+        bleu = [run["bleu"] for run in runs]
+        lines.append(
+            f"| {name} | {', '.join(f'{b:.2f}' for b in bleu)} | {statistics.mean(bleu):.2f} | {max(bleu) - min(bleu):.2f} | "
+            f"{statistics.mean(run['sacrebleu'] for run in runs):.2f} |"
+        )
+    (system, runs), (baseline, others) = examples.items()
+    tests = [compare(run, other, references, language, lowercase) for run, other in zip(runs, others)]
+    difference, spread = verdict(scores[system], scores[baseline])
+    inside = "within" if abs(difference) <= spread else "larger than"
+    return [
+        *lines,
+        "",
+        f"Mean difference in BLEU, {system} - {baseline}: {difference:+.2f}"
+        + (f", {inside} the spread of {spread:.2f} between seeds." if len(runs) > 1 else " (one seed)."),
+        "Paired bootstrap of sacreBLEU, one seed each: "
+        + "; ".join(f"{test['difference']:+.2f} (p = {test['p']:.3f})" for test in tests)
+        + ".",
+        f"sacreBLEU signature: {next(iter(scores.values()))[0]['signature']}",
+    ]
+
+
+def verdict(system: list[dict], baseline: list[dict]) -> tuple[float, float]:
+    """Difference of the means in BLEU, and the larger spread of the two."""
+    a, b = ([run["bleu"] for run in runs] for runs in (system, baseline))
+    return statistics.mean(a) - statistics.mean(b), max(max(a) - min(a), max(b) - min(b))
+
+
+if __name__ == "__main__":
+    main()
