@@ -15,14 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 sys.path.insert(0, str(ROOT))
 
-ARCH = "transformer"
-TINY = {
-    "transformer": (
-        "--arch transformer --encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 32 --decoder-embed-dim 32"
-        " --encoder-ffn-embed-dim 64 --decoder-ffn-embed-dim 64 --encoder-attention-heads 2"
-        " --decoder-attention-heads 2 --share-all-embeddings"
-    ),
-}
+ARCH = "feedback_transformer_tiny"
 
 
 def pytest_addoption(parser):
@@ -38,7 +31,7 @@ def run_command(*command, check=True, env=None, cwd=ROOT, input=None) -> subproc
     if (BIN / command[0]).exists():
         command[0] = str(BIN / command[0])
     env = {**os.environ, "PYTHONWARNINGS": "ignore", "CUDA_VISIBLE_DEVICES": "", **(env or {})}
-    done = subprocess.run(command, env=env, cwd=cwd, input=input, capture_output=True, text=True)
+    done = subprocess.run(command, env=env, cwd=cwd, input=input, capture_output=True, text=True, timeout=900)
     if check and done.returncode:
         pytest.fail(f"{' '.join(command)}\nexit status {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
     return done
@@ -68,9 +61,10 @@ class Corpus:
 
 @pytest.fixture(scope="session")
 def reverse_corpus(tmp_path_factory) -> Corpus:
-    """Strings of two to seven out of eight letters; the target is the source reversed. 2000, 100 and 60 lines."""
+    """Strings of two to seven out of eight letters; the target is the source reversed. 2000, 100 and 60 lines, and test1 of 5."""
     folder = tmp_path_factory.mktemp("reverse")
-    return binarise(write_reversals(folder / "raw", {"train": 2000, "valid": 100, "test": 60}), folder / "bin")
+    raw = write_reversals(folder / "raw", {"train": 2000, "valid": 100, "test": 60, "test1": 5})
+    return binarise(raw, folder / "bin", "--testpref", f"{raw / 'test'},{raw / 'test1'}")
 
 
 def write_reversals(raw: Path, splits: dict[str, int], letters="abcdefgh", seed=1) -> Path:
@@ -97,7 +91,7 @@ def binarise(raw: Path, folder: Path, *options) -> Corpus:
 def tiny_flags() -> list[str]:
     """Model, criterion and optimisation flags of a training that takes seconds; add data, --save-dir and --max-update."""
     return (
-        f"{TINY[ARCH]} --dropout 0.0 --criterion label_smoothed_cross_entropy --optimizer adam --lr 0.005"
+        f"--arch {ARCH} --dropout 0.0 --criterion label_smoothed_cross_entropy --optimizer adam --lr 0.005"
         " --max-tokens 600 --cpu --num-workers 0 --no-progress-bar --log-format simple"
     ).split()
 

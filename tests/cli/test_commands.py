@@ -1,0 +1,163 @@
+"""fairseq's own commands with --user-dir, from where and how they are used."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import fairseq
+import fairseq_cli
+import pytest
+import torch
+
+import fairseq_plugins  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
+
+ROOT = fairseq_plugins.__path__[0].rpartition("/")[0]
+
+
+def parameters(checkpoint):
+    return torch.load(checkpoint)["model"]
+
+
+def hypotheses(output: str) -> dict[int, str]:
+    """Sentence number -> translation, from fairseq-generate or -interactive."""
+    return {int(number): text for number, text in re.findall(r"^H-(\d+)\t\S+\t(.*)$", output, re.MULTILINE)}
+
+
+def installed(folder):
+    """fairseq beside a pip-installed fairseq_plugins, as in one site-packages."""
+    source = shutil.copytree(ROOT, folder / "source", ignore=shutil.ignore_patterns(".git", ".venv", "runs", "tests"))
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*pip, "--target", folder / "site", source], check=True, capture_output=True)
+    for package in (fairseq, fairseq_cli):
+        source = Path(package.__file__).parent
+        shutil.copytree(source, folder / "site" / source.name, ignore=shutil.ignore_patterns("examples"))
+    return folder / "site"
+
+
+def from_repository_root(folder):
+    return ROOT, "fairseq_plugins", {}
+
+
+def from_another_folder(folder):
+    return folder, f"{ROOT}/fairseq_plugins", {}
+
+
+def from_a_path_with_a_space(folder):
+    shutil.copytree(f"{ROOT}/fairseq_plugins", folder / "my plugins" / "fairseq_plugins")
+    return folder / "my plugins", "./fairseq_plugins/", {}
+
+
+def pip_installed_and_in_use_from_its_folder(folder):
+    return ROOT, "fairseq_plugins", {"PYTHONPATH": str(installed(folder))}
+
+
+def pip_installed_and_named(folder):
+    return folder, "fairseq_plugins", {"PYTHONPATH": str(installed(folder))}
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        from_repository_root,
+        from_another_folder,
+        from_a_path_with_a_space,
+        pip_installed_and_in_use_from_its_folder,
+        pip_installed_and_named,
+    ],
+)
+def test_user_dir(place, run, reverse_corpus, tiny_flags, tmp_path):
+    folder, user_dir, env = place(tmp_path)
+    command = ["fairseq-train", reverse_corpus.bin, "--user-dir", user_dir, *tiny_flags, "--max-update", 1, "--no-save"]
+    done = run(*command, "--save-dir", tmp_path / "save", cwd=folder, env=env)
+    assert "num_updates 1 " in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("subset, lines", [("test", 60), ("test1", 5)])
+def test_generate_translates_every_line(subset, lines, run, trained, reverse_corpus, user_dir):
+    done = run(
+        "fairseq-generate", reverse_corpus.bin, "--user-dir", user_dir, "--path", trained.checkpoint, "--cpu",
+        "--gen-subset", subset, "--beam", 2, "--scoring", "sacrebleu",
+    )  # fmt: skip
+    assert sorted(hypotheses(done.stdout)) == list(range(lines))
+    assert "BLEU = " in done.stdout
+
+
+def test_validate_uses_every_line(trained, reverse_corpus, run, user_dir):
+    done = run(
+        "fairseq-validate", reverse_corpus.bin, "--user-dir", user_dir, "--path", trained.checkpoint, "--cpu",
+        "--task", "translation", "--max-tokens", 10000, "--valid-subset", "test1", "--log-format", "simple",
+    )  # fmt: skip
+    assert re.search(r"valid on 'test1' subset .* bsz 5\b", done.stdout + done.stderr)
+
+
+def test_interactive_translates_in_order(run, trained, reverse_corpus, user_dir):
+    lines = reverse_corpus.lines("test", "src")[:3]
+    done = run(
+        "fairseq-interactive", reverse_corpus.bin, "--user-dir", user_dir, "--path", trained.checkpoint, "--cpu",
+        "--beam", 2, input="\n".join(lines) + "\n",
+    )  # fmt: skip
+    assert re.findall(r"^S-\d+\t(.*)$", done.stdout, re.MULTILINE) == lines
+    assert list(hypotheses(done.stdout)) == [0, 1, 2]
+
+
+def test_score(run, reverse_corpus):
+    reference = reverse_corpus.raw / "test.tgt"
+    assert "BLEU4 = 100.00" in run("fairseq-score", "--sys", reference, "--ref", reference).stdout
+
+
+def test_resumed_is_uninterrupted(run, trained, tmp_path):
+    """Twelve updates at once, and five, then the other seven from the middle of the epoch."""
+    command = [*trained.command, "--save-dir", tmp_path]
+    run(*command, "--max-update", 5)
+    done = run(*command)
+    assert "Loaded checkpoint" in done.stdout + done.stderr
+    whole, resumed = parameters(trained.checkpoint), parameters(tmp_path / "checkpoint_last.pt")
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_hydra_train(run, reverse_corpus, user_dir, tmp_path):
+    size = [f"+model.{side}_{what}=32" for side in ("encoder", "decoder") for what in ("embed_dim", "ffn_embed_dim")]
+    heads = [f"+model.{side}_attention_heads=2" for side in ("encoder", "decoder")]
+    run(
+        "fairseq-hydra-train", f"hydra.run.dir={tmp_path}", f"common.user_dir={user_dir}", "common.cpu=true",
+        "task=translation", f"task.data={reverse_corpus.bin}", "criterion=cross_entropy", "optimizer=adam",
+        "optimization.lr=[0.005]", "lr_scheduler=fixed", "+model._name=feedback_transformer", *size, *heads,
+        "dataset.max_tokens=600", "optimization.max_update=2", f"checkpoint.save_dir={tmp_path}/save",
+    )  # fmt: skip
+    assert parameters(tmp_path / "save" / "checkpoint_last.pt")
+
+
+@pytest.fixture(scope="module")
+def language_model(run, reverse_corpus, user_dir, tmp_path_factory):
+    """Data folder and checkpoint of fairseq's own small Transformer language model on the target side."""
+    folder = tmp_path_factory.mktemp("lm")
+    splits = [word for split in ("train", "valid", "test") for word in (f"--{split}pref", reverse_corpus.raw / f"{split}.tgt")]
+    run("fairseq-preprocess", "--only-source", *splits, "--destdir", folder / "bin")
+    run(
+        "fairseq-train", folder / "bin", "--user-dir", user_dir, "--task", "language_modeling", "--arch", "transformer_lm",
+        *"--decoder-embed-dim 32 --decoder-input-dim 32 --decoder-output-dim 32 --decoder-ffn-embed-dim 32".split(),
+        *"--decoder-layers 1 --decoder-attention-heads 2 --optimizer adam --lr 0.005 --tokens-per-sample 32".split(),
+        *"--max-tokens 600 --max-update 3 --cpu --num-workers 0 --sample-break-mode eos".split(), "--save-dir", folder,
+    )  # fmt: skip
+    return folder / "bin", folder / "checkpoint_last.pt"
+
+
+def test_eval_lm(run, language_model, reverse_corpus, user_dir):
+    data, checkpoint = language_model
+    done = run(
+        "fairseq-eval-lm", data, "--user-dir", user_dir, "--path", checkpoint, "--cpu", "--tokens-per-sample", 32,
+        "--sample-break-mode", "eos",
+    )  # fmt: skip
+    tokens = sum(len(line.split()) + 1 for line in reverse_corpus.lines("test", "tgt"))
+    assert f"Evaluated {tokens:,} tokens" in done.stdout + done.stderr
+
+
+def test_interactive_language_model(run, language_model, user_dir):
+    data, checkpoint = language_model
+    done = run(
+        "fairseq-interactive", data, "--user-dir", user_dir, "--path", checkpoint, "--cpu", "--task", "language_modeling",
+        "--beam", 1, "--max-len-b", 8, input="a b c\n",
+    )  # fmt: skip
+    assert hypotheses(done.stdout)[0].startswith("a b c")

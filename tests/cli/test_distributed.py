@@ -1,0 +1,37 @@
+"""Several processes on a CPU, started by torchrun as on any cluster."""
+
+import torch
+
+import fairseq_plugins  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
+from conftest import BIN
+
+
+def torchrun(run, command, *options, **kwargs):
+    return run("torchrun", "--standalone", "--nproc_per_node", 2, BIN / command[0], *command[1:], *options, **kwargs)
+
+
+def test_two_processes_are_one_with_twice_the_update_frequency(run, trained, tmp_path):
+    """No flag but torchrun's own; resumed with the other implementation of data parallelism."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    run(*trained.command, "--update-freq", 2, "--max-update", 8, "--save-dir", one)
+    torchrun(run, trained.command, "--max-update", 4, "--save-dir", two)
+    done = torchrun(run, trained.command, "--max-update", 8, "--save-dir", two, "--ddp-backend", "legacy_ddp")
+    assert "Loaded checkpoint" in done.stdout + done.stderr
+    one, two = (torch.load(folder / "checkpoint_last.pt")["model"] for folder in (one, two))
+    assert one.keys() == two.keys()
+    for name in one:
+        torch.testing.assert_close(one[name], two[name], rtol=1e-5, atol=1e-6)
+
+
+def test_two_trainings_into_one_folder_are_refused(run, reverse_corpus, user_dir, tmp_path):
+    """fairseq-hydra-train loads plugins too late to join its processes, but not too late to see the other one."""
+    command = [
+        "fairseq-hydra-train", f"hydra.run.dir={tmp_path}", f"common.user_dir={user_dir}", "common.cpu=true",
+        "task=translation", f"task.data={reverse_corpus.bin}", "criterion=cross_entropy", "optimizer=adam",
+        "optimization.lr=[0.005]", "lr_scheduler=fixed", "+model._name=transformer", "dataset.max_tokens=600",
+        "optimization.max_update=200", f"checkpoint.save_dir={tmp_path}/save",
+    ]  # fmt: skip
+    done = torchrun(run, command, check=False)
+    assert done.returncode
+    assert f"another process is training into --save-dir {tmp_path}/save" in done.stderr
+    assert not list((tmp_path / "save").glob("*.pt"))
