@@ -1,12 +1,12 @@
 """Speed and memory of the Feedback Transformer beside fairseq's own Transformer of the same sizes.
 
-    python benchmarks/translation_speed.py                  # sizes of IWSLT De-En (Table 8), about 15 minutes on two cores
+    python benchmarks/translation_speed.py                  # sizes of IWSLT De-En (Table 8)
     python benchmarks/translation_speed.py --output benchmarks/translation_speed.md
 
 Both models run in turn in one process (A B A B ...) and the ratio is the median over the pairs, so that a drift of the
-machine's speed hits both. Training is forward, backward and Adam step on generated sentence pairs; generation is fairseq's
-beam search, beam 5, to a fixed length, so that both models take the same number of steps whatever they say. Peak memory
-is of a process of its own: what training, or generation, adds to the loaded model.
+machine's speed hits both. Training is forward, backward and Adam step on generated sentence pairs; generation is
+fairseq's beam search, beam 5, to a fixed length, so that both models take the same number of steps whatever they say.
+Peak memory is of a process of its own: what training, or generation, adds to the loaded model.
 """
 
 import argparse
@@ -27,13 +27,13 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import fairseq_plugins  # noqa: E402, F401  mends fairseq
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion  # noqa: E402
 from fairseq.data import Dictionary, data_utils  # noqa: E402
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY  # noqa: E402
 from fairseq.sequence_generator import SequenceGenerator  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
+import fairseq_plugins  # noqa: E402, F401  mends fairseq
 from fairseq_plugins.models import feedback_transformer  # noqa: E402, F401  registers it
 
 ARCHS = {"transformer": "transformer", "feedback": "feedback_transformer"}
@@ -49,7 +49,9 @@ def main():
     parser.add_argument("--ffn-dim", type=int, default=1024)
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--vocabulary", type=int, default=10000)
-    parser.add_argument("--max-tokens", type=int, default=2500, help="padded target tokens of a training batch (%(default)s)")
+    parser.add_argument(
+        "--max-tokens", type=int, default=2500, help="padded target tokens of a training batch (%(default)s)"
+    )
     parser.add_argument("--pairs", type=int, default=5, help="measured pairs of runs (%(default)s)")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the CPU (%(default)s)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the tables there too (Markdown)")
@@ -71,11 +73,12 @@ def header(args) -> list:
     return [
         "# Translation speed: Feedback Transformer against fairseq's Transformer",
         "",
-        f"{datetime.date.today()}, {device} ({platform.machine()}), Python {platform.python_version()}, torch {torch.__version__}. "
-        f"6 encoder layers, width {args.embed_dim}, FFN {args.ffn_dim}, {args.heads} heads, vocabulary {args.vocabulary}, "
-        "shared keys and values. Median of "
-        f"{args.pairs} pairs; in brackets the smallest and largest ratio. A ratio above 1 means that Feedback is faster. The paper's ratios are of one "
-        "GPU and larger batches (Table 5, Figure 4).",
+        f"{datetime.date.today()}, {device} ({platform.machine()}), Python {platform.python_version()}, "
+        f"torch {torch.__version__}. Both: 6 encoder layers, width {args.embed_dim}, FFN {args.ffn_dim}, "
+        f"{args.heads} heads, vocabulary {args.vocabulary}; Feedback: shared keys and values.",
+        "",
+        f"Medians of {args.pairs} pairs of runs; in brackets the smallest and the largest ratio. A ratio above 1 means "
+        "that Feedback is faster. The paper's ratios are of one GPU and larger batches (Table 5, Figure 4).",
         "",
         f"    {' '.join(['python', 'benchmarks/translation_speed.py', *sys.argv[1:]])}",
         "",
@@ -83,8 +86,12 @@ def header(args) -> list:
 
 
 def train_table(args) -> list:
-    rows = ["## Training, target tokens per second", "",
-            "| decoder layers | Transformer | Feedback | ratio | aim | paper |", "| --- | --- | --- | --- | --- | --- |"]
+    rows = [
+        "## Training, target tokens per second",
+        "",
+        "| decoder layers | Transformer | Feedback | ratio | aim | paper |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for depth in tqdm(DEPTHS, desc="training"):
         jobs = {name: Training(args, name, depth) for name in ARCHS}
         rows.append(row(f"{depth}", compare(jobs, args.pairs), f"train {depth}"))
@@ -92,9 +99,12 @@ def train_table(args) -> list:
 
 
 def generation_table(args) -> list:
-    rows = ["## Generation, beam 5, target tokens per second", "",
-            "| decoder layers | batch | Transformer | Feedback | ratio | aim | paper |",
-            "| --- | --- | --- | --- | --- | --- | --- |"]
+    rows = [
+        "## Generation, beam 5, target tokens per second",
+        "",
+        "| decoder layers | batch | Transformer | Feedback | ratio | aim | paper |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
     for batch, batches in ((1, 8), (32, 1)):
         jobs = {(name, depth): Generation(args, name, depth, batch, batches) for name in ARCHS for depth in DEPTHS}
         for depth in tqdm(DEPTHS, desc=f"generation, batch {batch}"):
@@ -106,8 +116,12 @@ def generation_table(args) -> list:
 
 
 def memory_table(args) -> list:
-    rows = ["## Peak memory beyond the loaded model, MiB", "",
-            "| decoder layers | job | Transformer | Feedback | Feedback / Transformer |", "| --- | --- | --- | --- | --- |"]
+    rows = [
+        "## Peak memory beyond the loaded model, MiB",
+        "",
+        "| decoder layers | job | Transformer | Feedback | Feedback / Transformer |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     for depth in tqdm(DEPTHS, desc="memory"):
         for job in ("training", "generation"):
             plain, feedback = (in_own_process(name, depth, job) for name in ARCHS)
@@ -117,8 +131,10 @@ def memory_table(args) -> list:
 
 def row(label: str, measured: dict, key: str) -> str:
     aim, paper = (table.get(key, "") for table in (AIMS, PAPER))
-    return (f"| {label} | {measured['transformer']:.0f} | {measured['feedback']:.0f} | **{measured['ratio']:.2f}** "
-            f"({measured['low']:.2f} to {measured['high']:.2f}) | {aim} | {paper} |")
+    return (
+        f"| {label} | {measured['transformer']:.0f} | {measured['feedback']:.0f} | **{measured['ratio']:.2f}** "
+        f"({measured['low']:.2f} to {measured['high']:.2f}) | {aim} | {paper} |"
+    )
 
 
 def compare(jobs: dict, pairs: int) -> dict:
@@ -157,7 +173,10 @@ class Job:
         task = SimpleNamespace(source_dictionary=self.dictionary, target_dictionary=self.dictionary)
         sizes = dict(embed_dim=args.embed_dim, ffn_embed_dim=args.ffn_dim, attention_heads=args.heads)
         config = Namespace(
-            encoder_layers=6, decoder_layers=depth, dropout=0.3, share_decoder_input_output_embed=True,
+            encoder_layers=6,
+            decoder_layers=depth,
+            dropout=0.3,
+            share_decoder_input_output_embed=True,
             **{f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in sizes.items()},
         )
         ARCH_CONFIG_REGISTRY[ARCHS[name]](config)

@@ -14,6 +14,8 @@ from fairseq.models.transformer import (
     TransformerDecoderBase,
     TransformerEncoderBase,
     TransformerModel,
+)
+from fairseq.models.transformer import (
     base_architecture as transformer_base,
 )
 from omegaconf import DictConfig, OmegaConf
@@ -28,13 +30,20 @@ from fairseq_plugins.modules.feedback_stack import ENGINES, KEYS_AND_VALUES, Fee
 class FeedbackConfig(FairseqDataclass):
     """What the Feedback Transformer has beyond fairseq's Transformer."""
 
-    feedback_memory: str = field(default="weighted", metadata={
-        "help": "what a time step leaves in memory: weighted (sum of all layers, learned), top, average, layer-I "
-                "(one layer, layer-0 is the embedding), recurrent (each layer sees itself and those below)"})
-    feedback_kv: ChoiceEnum(list(KEYS_AND_VALUES)) = field(default="shared", metadata={
-        "help": "one key and one value matrix for all decoder layers, or one per layer"})
-    feedback_engine: ChoiceEnum(list(ENGINES)) = field(default="fast", metadata={
-        "help": "how the recurrence is computed; reference is a plain loop with the same result"})
+    feedback_memory: str = field(
+        default="weighted",
+        metadata={
+            "help": "what a time step leaves in memory: weighted (sum of all layers, learned), top, average, layer-I "
+            "(one layer, layer-0 is the embedding), recurrent (each layer sees itself and those below)"
+        },
+    )
+    feedback_kv: ChoiceEnum(list(KEYS_AND_VALUES)) = field(
+        default="shared", metadata={"help": "one key and one value matrix for all decoder layers, or one per layer"}
+    )
+    feedback_engine: ChoiceEnum(list(ENGINES)) = field(
+        default="fast",
+        metadata={"help": "how the recurrence is computed; reference is a plain loop with the same result"},
+    )
 
 
 STATE = "feedback_recurrence"  # key in fairseq's incremental state
@@ -67,8 +76,10 @@ def check_options(args: Namespace) -> None:
     for side in ("encoder", "decoder"):
         width, heads = (getattr(args, f"{side}_{name}") for name in ("embed_dim", "attention_heads"))
         if heads < 1 or width % heads:
-            raise UserError(f"--{side}-embed-dim {width} is not divisible by --{side}-attention-heads {heads}. "
-                            f"Choose a multiple of {max(heads, 1)}, for example {-(-width // max(heads, 1)) * max(heads, 1)}.")
+            raise UserError(
+                f"--{side}-embed-dim {width} is not divisible by --{side}-attention-heads {heads}. "
+                f"Choose a multiple of {max(heads, 1)}, for example {-(-width // max(heads, 1)) * max(heads, 1)}."
+            )
 
 
 class FeedbackTransformerEncoder(TransformerEncoderBase):
@@ -102,8 +113,17 @@ class FeedbackDecoderLayers(FeedbackStack):
     def set_beam_size(self, beam: int) -> None:
         self.beam = beam
 
-    def forward(self, x, encoder_out=None, encoder_padding_mask=None, incremental_state=None, self_attn_mask=None,
-                self_attn_padding_mask=None, need_attn=False, need_head_weights=False):
+    def forward(
+        self,
+        x,
+        encoder_out=None,
+        encoder_padding_mask=None,
+        incremental_state=None,
+        self_attn_mask=None,
+        self_attn_padding_mask=None,
+        need_attn=False,
+        need_head_weights=False,
+    ):
         """x [T, B, C] -> outputs [T, B, C], and at generation the top layer's attention to the source [H, B, 1, S]."""
         context = encoder_out.transpose(0, 1)
         if incremental_state is None:
@@ -200,7 +220,9 @@ class FeedbackTransformerModel(TransformerModel):
         self.decoder.set_beam_size(beam)
 
     def __prepare_scriptable__(self):
-        raise UserError("a Feedback Transformer cannot be exported to TorchScript: its decoder is a loop over time steps.")
+        raise UserError(
+            "a Feedback Transformer cannot be exported to TorchScript: its decoder is a loop over time steps."
+        )
 
 
 def set_defaults(args: Namespace, **defaults) -> None:

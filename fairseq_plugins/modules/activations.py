@@ -1,6 +1,7 @@
 """Activation functions by fairseq's names, each with its derivative for backward passes that are written by hand."""
 
-from typing import Callable, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch.nn import functional as F

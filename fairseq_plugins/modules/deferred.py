@@ -11,7 +11,7 @@ input; `gradients` is called at the end and yields pairs (tensor, its gradient).
 B batch, C width, R = B * heads, D = C / heads, S positions attended to.
 """
 
-from typing import Iterator, Optional, Tuple
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from .activations import Activation
 
 aten = torch.ops.aten
-Gradients = Iterator[Tuple[Tensor, Tensor]]
+Gradients = Iterator[tuple[Tensor, Tensor]]
 
 
 class Part:
@@ -180,14 +180,14 @@ class Source:
     def __init__(self):
         self.uses = []  # (queries, gradient of scores, dropped weights, gradient of outputs), each [R, 1, ...]
 
-    def window(self) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+    def window(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """Keys and values [R, S, D] and what is added to the scores [R, 1, S], or None, at the present step."""
         raise NotImplementedError
 
     def add_use(self, *use: Tensor) -> None:
         self.uses.append(use)
 
-    def products(self) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+    def products(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """All uses so far, one after the other along dimension 1: the gradient of the keys is the product of the first
         two, that of the values of the last two."""
         query, dscores, weights, dy = (torch.cat(column, dim=1) for column in zip(*self.uses))
@@ -195,7 +195,7 @@ class Source:
         return dscores.transpose(1, 2), query, weights.transpose(1, 2), dy
 
 
-def reorder_rows(x: Tensor, order: Tensor, heads: int, out: Optional[Tensor] = None) -> Tensor:
+def reorder_rows(x: Tensor, order: Tensor, heads: int, out: Tensor | None = None) -> Tensor:
     """[B * heads, ...] with the batch in a new order, written to the first rows of `out` where that is given."""
     if out is not None:
         out = out[: len(order) * heads].unflatten(0, (-1, heads))
@@ -205,7 +205,7 @@ def reorder_rows(x: Tensor, order: Tensor, heads: int, out: Optional[Tensor] = N
 class FixedSource(Source):
     """A source that is the same for all steps: the encoder's output. mask [R, 1, S] is added to the scores, or None."""
 
-    def __init__(self, keys: Tensor, values: Tensor, mask: Optional[Tensor]):
+    def __init__(self, keys: Tensor, values: Tensor, mask: Tensor | None):
         super().__init__()
         self.keys, self.values, self.mask = keys, values, mask
 
@@ -230,7 +230,7 @@ class GrowingSource(Source):
     its uses have been seen by then. What the layers of one step add to the gradients is added as one product.
     """
 
-    def __init__(self, batch: int, heads: int, capacity: int, like: Tensor, mask: Optional[Tensor] = None):
+    def __init__(self, batch: int, heads: int, capacity: int, like: Tensor, mask: Tensor | None = None):
         super().__init__()
         self.batch, self.heads, self.mask = batch, heads, mask
         self.length = 0
@@ -251,7 +251,7 @@ class GrowingSource(Source):
         n = self.length
         return self.keys[:, :n], self.values[:, :n], None if self.mask is None else self.mask[..., :n]
 
-    def pop(self) -> Tuple[Tensor, Tensor]:
+    def pop(self) -> tuple[Tensor, Tensor]:
         """Gradients of the last position's key and value, both [B, C]."""
         n = self.length
         if self.key_grads is None:
@@ -282,13 +282,16 @@ class Attention(Part):
     def __init__(self, query: Linear, source: Source, weight_dropout: Part, heads: int, record: bool, beam: int = 1):
         self.query, self.source, self.weight_dropout, self.record = query, source, weight_dropout, record
         self.heads, self.beam = heads, beam
-        self.weights: Optional[Tensor] = None  # [R, beam, S] of the latest step
+        self.weights: Tensor | None = None  # [R, beam, S] of the latest step
         self.kept = []
 
     def split_heads(self, x: Tensor) -> Tensor:
         """[B, C] -> [B / beam * heads, beam, D]"""
-        return x.view(-1, self.beam, self.heads, x.size(1) // self.heads).transpose(1, 2).reshape(
-            -1, self.beam, x.size(1) // self.heads)
+        return (
+            x.view(-1, self.beam, self.heads, x.size(1) // self.heads)
+            .transpose(1, 2)
+            .reshape(-1, self.beam, x.size(1) // self.heads)
+        )
 
     def merge_heads(self, x: Tensor) -> Tensor:
         """[B / beam * heads, beam, D] -> [B, heads, D]"""

@@ -4,8 +4,6 @@ that no earlier step needs (see `deferred`). Equal to `feedback_reference`.
 T steps, B batch, C width, H heads, D = C / H, R = B * H, S source positions, L layers, G memories.
 """
 
-from typing import List, Optional, Tuple
-
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
@@ -13,7 +11,17 @@ from torch.nn import functional as F
 
 from .activations import ACTIVATIONS
 from .deferred import (
-    Attention, Chain, FixedSource, Gradients, GrowingSource, LayerNorm, Linear, Part, Pointwise, Residual, dropout,
+    Attention,
+    Chain,
+    FixedSource,
+    Gradients,
+    GrowingSource,
+    LayerNorm,
+    Linear,
+    Part,
+    Pointwise,
+    Residual,
+    dropout,
 )
 from .feedback_layer import FeedbackLayer
 
@@ -32,8 +40,14 @@ class FastRecurrence:
             the encoder's keys and values.
     """
 
-    def __init__(self, layers: nn.ModuleList, mixing: Tensor, context: Optional[Tensor] = None,
-                 context_padding: Optional[Tensor] = None, beam: int = 1):
+    def __init__(
+        self,
+        layers: nn.ModuleList,
+        mixing: Tensor,
+        context: Tensor | None = None,
+        context_padding: Tensor | None = None,
+        beam: int = 1,
+    ):
         self.layers, self.mixing, self.beam = layers, mixing, beam
         if beam > 1:
             context, context_padding = (None if x is None else x[::beam] for x in (context, context_padding))
@@ -43,9 +57,9 @@ class FastRecurrence:
         if context_padding is not None:
             mask = context.new_zeros(context_padding.shape).masked_fill_(context_padding, float("-inf"))
             self.context_mask = mask.repeat_interleave(self.heads, dim=0).unsqueeze(1)
-        self.block: Optional[Block] = None
+        self.block: Block | None = None
 
-    def project_context(self, layer: FeedbackLayer, context: Tensor) -> Tuple[Tensor, Tensor]:
+    def project_context(self, layer: FeedbackLayer, context: Tensor) -> tuple[Tensor, Tensor]:
         """Keys, scaled, and values of the encoder's output, each [R, S, D]."""
         projections = layer.encoder_attn
         scale = (projections.k_proj.out_features // self.heads) ** -0.5
@@ -55,7 +69,7 @@ class FastRecurrence:
 
         return split_heads(projections.k_proj(context) * scale), split_heads(projections.v_proj(context))
 
-    def run(self, x: Tensor, padding: Optional[Tensor] = None) -> Tensor:
+    def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """Embeddings [T, B, C] of T steps, padding [B, T] or None -> outputs of the top layer [T, B, C]."""
         block = Block(self, x[0], len(x), padding, record=torch.is_grad_enabled())
         if not block.record:
@@ -64,7 +78,7 @@ class FastRecurrence:
         return RecordedBlock.apply(block, x, self.mixing, *context, *self.layers.parameters())
 
     @torch.no_grad()
-    def step(self, x: Tensor) -> Tuple[Tensor, Optional[Tensor]]:
+    def step(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """One embedding [B, C] -> top layer's output [B, C] and its attention to the encoder [B, H, S]. No gradients."""
         if self.block is None:
             self.block = Block(self, x, INITIAL_CAPACITY)
@@ -78,8 +92,9 @@ class FastRecurrence:
 class Block:
     """The parts of all layers, put together for one block of steps (recorded) or for step-by-step decoding (not)."""
 
-    def __init__(self, state: FastRecurrence, like: Tensor, capacity: int, padding: Optional[Tensor] = None,
-                 record: bool = False):
+    def __init__(
+        self, state: FastRecurrence, like: Tensor, capacity: int, padding: Tensor | None = None, record: bool = False
+    ):
         self.record, self.heads, self.beam = record, state.heads, state.beam
         layers, batch = state.layers, len(like)
         self.mixture = Mixture(state.mixing, record)
@@ -101,7 +116,7 @@ class Block:
         self.writers = list(writers.values())
         self.write([torch.zeros_like(like)] * len(state.mixing))  # m_0: zeros that are attended
 
-    def assemble(self, layer: FeedbackLayer, memory: GrowingSource, context: Optional[FixedSource]) -> Chain:
+    def assemble(self, layer: FeedbackLayer, memory: GrowingSource, context: FixedSource | None) -> Chain:
         config, record, training = layer.config, self.record, layer.training
 
         def sublayer(norm, *body):
@@ -119,26 +134,28 @@ class Block:
             sublayers.append(
                 sublayer(layer.encoder_attn_layer_norm, attend, Linear(layer.encoder_attn.out_proj, record))
             )
-        sublayers.append(sublayer(
-            layer.final_layer_norm,
-            Linear(layer.fc1, record),
-            Pointwise(ACTIVATIONS[config.activation], record),
-            dropout(config.activation_dropout, training, record),
-            Linear(layer.fc2, record),
-        ))
+        sublayers.append(
+            sublayer(
+                layer.final_layer_norm,
+                Linear(layer.fc1, record),
+                Pointwise(ACTIVATIONS[config.activation], record),
+                dropout(config.activation_dropout, training, record),
+                Linear(layer.fc2, record),
+            )
+        )
         return Chain(*sublayers)
 
-    def context_weights(self) -> Optional[Tensor]:
+    def context_weights(self) -> Tensor | None:
         """The top layer's attention to the encoder at the latest step [B, H, S]."""
         if self.context_attention is None:
             return None
         return self.context_attention.merge_heads(self.context_attention.weights)
 
-    def write(self, memories: List[Tensor]) -> None:
+    def write(self, memories: list[Tensor]) -> None:
         for writer in self.writers:
             writer.forward(memories[writer.memory])
 
-    def step(self, x: Tensor, write: bool = True) -> List[Tensor]:
+    def step(self, x: Tensor, write: bool = True) -> list[Tensor]:
         """One embedding [B, C] -> x^0 .. x^L, each [B, C]."""
         states = [x]
         for layer in self.layers:
@@ -151,7 +168,7 @@ class Block:
         last = len(x) - 1  # nothing attends to the last step's memory
         return torch.stack([self.step(x_t, write=t < last)[-1] for t, x_t in enumerate(x)])
 
-    def backward(self, d_top: Tensor) -> Tuple[Tensor, dict]:
+    def backward(self, d_top: Tensor) -> tuple[Tensor, dict]:
         """Gradient of the outputs [T, B, C] -> gradient of the embeddings, and of every other tensor by its id."""
         d_top = d_top.contiguous()
         dx = torch.empty_like(d_top)
@@ -166,7 +183,7 @@ class Block:
                 gradients[id(tensor)] = gradient if known is None else known + gradient
         return dx, gradients
 
-    def read_gradients(self) -> List[Tensor]:
+    def read_gradients(self) -> list[Tensor]:
         """Gradients of the latest memories that nobody has read yet, [B, C] each."""
         d_memories = [None] * self.mixture.count
         for writer in self.writers:
@@ -174,7 +191,7 @@ class Block:
             d_memories[writer.memory] = dm if known is None else known + dm
         return d_memories
 
-    def step_backward(self, dx: Tensor, d_memories: List[Tensor]) -> Tensor:
+    def step_backward(self, dx: Tensor, d_memories: list[Tensor]) -> Tensor:
         """Gradients of the top output and of the step's memories -> gradient of the embedding [B, C]."""
         self.mixture.keep(d_memories)
         dx = self.mixture.add_backward(dx, d_memories, len(self.layers))
@@ -225,24 +242,24 @@ class Mixture:
         self.count = len(self.rows)
         self.states, self.output_grads = [], []
 
-    def forward(self, states: List[Tensor]) -> List[Tensor]:
+    def forward(self, states: list[Tensor]) -> list[Tensor]:
         if self.record:
             self.states.append(states)
         return [self.mix(row, states) for row in self.rows]
 
     @staticmethod
-    def mix(row: List[float], states: List[Tensor]) -> Tensor:
+    def mix(row: list[float], states: list[Tensor]) -> Tensor:
         (first, x), *others = ((weight, x) for weight, x in zip(row, states) if weight)
         memory = x * first
         for weight, x in others:
             memory.add_(x, alpha=weight)
         return memory
 
-    def keep(self, d_memories: List[Tensor]) -> None:
+    def keep(self, d_memories: list[Tensor]) -> None:
         if d_memories:
             self.output_grads.append(d_memories)
 
-    def add_backward(self, dx: Tensor, d_memories: List[Tensor], level: int) -> Tensor:
+    def add_backward(self, dx: Tensor, d_memories: list[Tensor], level: int) -> Tensor:
         """dx plus what reaches x^level through the memories."""
         for row, dm in zip(self.rows, d_memories):
             if row[level]:
@@ -257,9 +274,12 @@ class Mixture:
             return
         states = [torch.cat(column) for column in zip(*self.states)]
         memories = [torch.cat(column) for column in zip(*self.output_grads[::-1])]
-        yield self.mixing, torch.stack([
-            torch.stack([(dm * x).sum(dtype=torch.float64) for x in states]) for dm in memories
-        ]).to(self.mixing)
+        yield (
+            self.mixing,
+            torch.stack([torch.stack([(dm * x).sum(dtype=torch.float64) for x in states]) for dm in memories]).to(
+                self.mixing
+            ),
+        )
 
 
 class RecordedBlock(torch.autograd.Function):

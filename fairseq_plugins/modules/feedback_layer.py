@@ -5,7 +5,6 @@ C width, F feed-forward width, H heads, D = C / H.
 """
 
 from dataclasses import dataclass
-from typing import Optional
 
 from torch import nn
 
@@ -19,7 +18,7 @@ class FeedbackLayerConfig:
     embed_dim: int
     ffn_dim: int
     heads: int
-    context_dim: Optional[int] = None
+    context_dim: int | None = None
     pre_norm: bool = False
     dropout: float = 0.0
     attention_dropout: float = 0.0

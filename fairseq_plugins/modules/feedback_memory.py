@@ -67,8 +67,10 @@ def average_memory(num_layers: int) -> FeedbackMemory:
 def layer_memory(layer: int, num_layers: int) -> FeedbackMemory:
     """A single layer (Figure 8); layer 0 is the embedding."""
     if not 0 <= layer <= num_layers:
-        raise ValueError(f"memory layer-{layer} does not exist; a model of {num_layers} layers has layer-0 (the "
-                         f"embedding) to layer-{num_layers}")
+        raise ValueError(
+            f"memory layer-{layer} does not exist; a model of {num_layers} layers has layer-0 (the "
+            f"embedding) to layer-{num_layers}"
+        )
     return FixedMemory([float(i == layer) for i in range(num_layers + 1)])
 
 
@@ -91,6 +93,7 @@ def build_feedback_memory(name: str, num_layers: int) -> FeedbackMemory:
     if single:
         return layer_memory(int(single[1]), num_layers)
     if name not in COMPOSITIONS:
-        raise ValueError(f"memory {name!r} is not known; choose {', '.join(COMPOSITIONS)} or layer-I with I from 0 to "
-                         f"{num_layers}")
+        raise ValueError(
+            f"memory {name!r} is not known; choose {', '.join(COMPOSITIONS)} or layer-I with I from 0 to {num_layers}"
+        )
     return COMPOSITIONS[name](num_layers)

@@ -5,8 +5,6 @@ Slow and obvious. It is the oracle that `feedback_fast` is held against.
 B batch, C width, H heads, D = C / H, S memories or source positions, L layers.
 """
 
-from typing import List, Optional, Tuple
-
 import torch
 from torch import Tensor, nn
 
@@ -30,19 +28,25 @@ class ReferenceRecurrence:
         beam: of no use here.
     """
 
-    def __init__(self, layers: nn.ModuleList, mixing: Tensor, context: Optional[Tensor] = None,
-                 context_padding: Optional[Tensor] = None, beam: int = 1):
+    def __init__(
+        self,
+        layers: nn.ModuleList,
+        mixing: Tensor,
+        context: Tensor | None = None,
+        context_padding: Tensor | None = None,
+        beam: int = 1,
+    ):
         self.layers, self.mixing = layers, mixing
         self.context, self.context_padding = context, context_padding
-        self.memories: List[Tensor] = []  # one [G, B, C] a time step
-        self.padding: List[Tensor] = []  # one [B] a time step, True where the memory is of a padding token
+        self.memories: list[Tensor] = []  # one [G, B, C] a time step
+        self.padding: list[Tensor] = []  # one [B] a time step, True where the memory is of a padding token
 
-    def run(self, x: Tensor, padding: Optional[Tensor] = None) -> Tensor:
+    def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """Embeddings [T, B, C] of T steps, padding [B, T] or None -> outputs of the top layer [T, B, C]."""
         padded = x.new_zeros(x.shape[:2], dtype=torch.bool) if padding is None else padding.t()
         return torch.stack([self.step(x_t, padded_t)[0] for x_t, padded_t in zip(x, padded)])
 
-    def step(self, x: Tensor, padded: Optional[Tensor] = None) -> Tuple[Tensor, Optional[Tensor]]:
+    def step(self, x: Tensor, padded: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """One embedding [B, C] -> top layer's output [B, C] and its attention to the encoder [B, H, S]."""
         never = x.new_zeros(len(x), dtype=torch.bool)
         if not self.memories:  # m_0: zeros that are attended
@@ -65,8 +69,12 @@ class ReferenceRecurrence:
             keys = norm(memory)
         x, _ = self.sublayer(layer, norm, x, lambda h: attend(layer.self_attn, h, keys, padding, layer))
         if layer.encoder_attn is not None:
-            x, attention = self.sublayer(layer, layer.encoder_attn_layer_norm, x, lambda h: attend(
-                layer.encoder_attn, h, self.context, self.context_padding, layer))
+            x, attention = self.sublayer(
+                layer,
+                layer.encoder_attn_layer_norm,
+                x,
+                lambda h: attend(layer.encoder_attn, h, self.context, self.context_padding, layer),
+            )
         x, _ = self.sublayer(layer, layer.final_layer_norm, x, lambda h: (feed_forward(layer, h), None))
         return x, attention
 
@@ -92,7 +100,7 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
     return torch.native_dropout(x, p, True)[0] if training and p > 0 else x
 
 
-def attend(projections: nn.Module, x: Tensor, source: Tensor, padding: Optional[Tensor], layer: FeedbackLayer):
+def attend(projections: nn.Module, x: Tensor, source: Tensor, padding: Tensor | None, layer: FeedbackLayer):
     """Multi-head attention of one query [B, C] to source [B, S, C] -> [B, C] and the weights [B, H, S]."""
     heads = layer.config.heads
     query = split_heads(projections.q_proj(x).unsqueeze(1), heads)

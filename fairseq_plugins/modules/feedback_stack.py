@@ -3,8 +3,6 @@
 T steps, B batch, C width, S source positions, H heads.
 """
 
-from typing import Optional, Tuple
-
 import torch
 from torch import Tensor, nn
 
@@ -31,20 +29,31 @@ class FeedbackStack(nn.Module):
         ValueError: for an unknown name.
     """
 
-    def __init__(self, config: FeedbackLayerConfig, num_layers: int, memory: str = "weighted", kv: str = "shared",
-                 engine: str = "fast"):
+    def __init__(
+        self,
+        config: FeedbackLayerConfig,
+        num_layers: int,
+        memory: str = "weighted",
+        kv: str = "shared",
+        engine: str = "fast",
+    ):
         super().__init__()
         self.layers = nn.ModuleList(FeedbackLayer(config) for _ in range(num_layers))
         self.memory = build_feedback_memory(memory, num_layers)
         KEYS_AND_VALUES[kv](self.layers)
         self.engine = ENGINES[engine]
 
-    def start(self, context: Optional[Tensor] = None, context_padding: Optional[Tensor] = None, beam: int = 1):
+    def start(self, context: Tensor | None = None, context_padding: Tensor | None = None, beam: int = 1):
         """State before the first step, for step-by-step decoding: see `step` and `reorder` of the engines."""
         return self.engine(self.layers, self.memory.mixing(), context, context_padding, beam)
 
-    def forward(self, x: Tensor, context: Optional[Tensor] = None, context_padding: Optional[Tensor] = None,
-                padding: Optional[Tensor] = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        context: Tensor | None = None,
+        context_padding: Tensor | None = None,
+        padding: Tensor | None = None,
+    ) -> Tensor:
         """All steps of a sequence that is known.
 
         Args:

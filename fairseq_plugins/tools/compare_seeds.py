@@ -18,17 +18,26 @@ from fairseq_plugins.tools.score_translations import compare, score
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--system", type=Path, nargs="+", required=True, metavar="FILE", help="fairseq-generate's output, one a seed")
-    parser.add_argument("--baseline", type=Path, nargs="+", required=True, metavar="FILE", help="the same of the baseline")
+    parser.add_argument(
+        "--system", type=Path, nargs="+", required=True, metavar="FILE", help="fairseq-generate's output, one a seed"
+    )
+    parser.add_argument(
+        "--baseline", type=Path, nargs="+", required=True, metavar="FILE", help="the same of the baseline"
+    )
     parser.add_argument("--references", type=Path, required=True, help="raw references, one a line")
     parser.add_argument("--lang", required=True, help="target language, for detokenising")
     parser.add_argument("--lowercase", action="store_true", help="sacreBLEU without case")
-    parser.add_argument("--names", nargs=2, default=["system", "baseline"], metavar="NAME", help="of the two, for the table")
+    parser.add_argument(
+        "--names", nargs=2, default=["system", "baseline"], metavar="NAME", help="of the two, for the table"
+    )
     args = parser.parse_args()
     if len(args.system) != len(args.baseline):
-        raise UserError(f"--system has {len(args.system)} files and --baseline {len(args.baseline)}: give one of each for a seed.")
-    examples = {name: [read_generation(path) for path in paths]
-                for name, paths in zip(args.names, (args.system, args.baseline))}
+        raise UserError(
+            f"--system has {len(args.system)} files and --baseline {len(args.baseline)}: give one of each for a seed."
+        )
+    examples = {
+        name: [read_generation(path) for path in paths] for name, paths in zip(args.names, (args.system, args.baseline))
+    }
     references = read_references(args.references, len(examples[args.names[0]][0]))
     print("\n".join(table(examples, references, args.lang, args.lowercase)))
 

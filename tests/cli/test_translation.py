@@ -15,7 +15,9 @@ def train_and_translate(run, corpus, user_dir, folder, updates) -> tuple[float, 
     """BLEU on the test set, and its hypotheses in order."""
     train = ["fairseq-train", corpus.bin, "--user-dir", user_dir, *FLAGS, "--save-dir", folder, "--max-update", updates]
     run(*train)
-    out = run("fairseq-generate", corpus.bin, "--user-dir", user_dir, "--path", folder / "checkpoint_last.pt", "--cpu").stdout
+    out = run(
+        "fairseq-generate", corpus.bin, "--user-dir", user_dir, "--path", folder / "checkpoint_last.pt", "--cpu"
+    ).stdout
     hypotheses = {int(n): text for n, text in re.findall(r"^H-(\d+)\t[^\t]*\t(.*)$", out, re.MULTILINE)}
     return float(re.search(r"BLEU4? = ([\d.]+)", out)[1]), [hypotheses[n] for n in sorted(hypotheses)]
 
@@ -39,6 +41,13 @@ def test_350_updates_teach_it_to_reverse_strings(learned, reverse_corpus):
 
 def test_interactive_reverses_a_string_of_our_own(learned, run, reverse_corpus, user_dir):
     folder, _, _ = learned
-    command = ["fairseq-interactive", reverse_corpus.bin, "--user-dir", user_dir, "--path", folder / "checkpoint_last.pt"]
+    command = [
+        "fairseq-interactive",
+        reverse_corpus.bin,
+        "--user-dir",
+        user_dir,
+        "--path",
+        folder / "checkpoint_last.pt",
+    ]
     out = run(*command, "--cpu", input="a b c d\nh g\nf a c e d\n").stdout
     assert re.findall(r"^D-\d+\t[^\t]*\t(.*)$", out, re.MULTILINE) == ["d c b a", "g h", "d e c a f"]

@@ -87,12 +87,15 @@ def test_sharing_saves_the_keys_and_values_of_all_layers_but_one(dictionary):
     assert count(per_layer) - count(shared) == 3 * 2 * (64 * 64 + 64)
 
 
-@pytest.mark.parametrize("arch, encoder_layers, decoder_layers, width, ffn, heads", [
-    ("feedback_transformer_wmt", 6, 6, 1024, 4096, 16),
-    ("feedback_transformer_wmt_12_2", 12, 2, 1024, 4096, 16),
-    ("feedback_transformer_iwslt", 6, 6, 512, 1024, 4),
-    ("feedback_transformer_cnndm", 6, 6, 512, 2048, 8),
-])
+@pytest.mark.parametrize(
+    "arch, encoder_layers, decoder_layers, width, ffn, heads",
+    [
+        ("feedback_transformer_wmt", 6, 6, 1024, 4096, 16),
+        ("feedback_transformer_wmt_12_2", 12, 2, 1024, 4096, 16),
+        ("feedback_transformer_iwslt", 6, 6, 512, 1024, 4),
+        ("feedback_transformer_cnndm", 6, 6, 512, 2048, 8),
+    ],
+)
 def test_architectures_of_table_8(arch, encoder_layers, decoder_layers, width, ffn, heads):
     args = Namespace()
     ARCH_CONFIG_REGISTRY[arch](args)
@@ -224,17 +227,20 @@ def test_generation_reports_attention_to_the_source(dictionary):
     assert not attention[:3].any()
 
 
-@pytest.mark.parametrize("options, message", [
-    ({"decoder_attention_heads": 5}, "--decoder-embed-dim 64 is not divisible by --decoder-attention-heads 5"),
-    ({"encoder_attention_heads": 3}, "--encoder-embed-dim 64 is not divisible by --encoder-attention-heads 3"),
-    ({"feedback_memory": "layer-3"}, "layer-3.*--feedback-memory"),
-    ({"decoder_layerdrop": 0.1}, "--decoder-layerdrop"),
-    ({"checkpoint_activations": True}, "--checkpoint-activations"),
-    ({"quant_noise_pq": 0.1}, "--quant-noise-pq"),
-    ({"no_cross_attention": True}, "--no-cross-attention"),
-    ({"export": True}, "--export"),
-    ({"activation_fn": "relu_squared"}, "--activation-fn"),
-])
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"decoder_attention_heads": 5}, "--decoder-embed-dim 64 is not divisible by --decoder-attention-heads 5"),
+        ({"encoder_attention_heads": 3}, "--encoder-embed-dim 64 is not divisible by --encoder-attention-heads 3"),
+        ({"feedback_memory": "layer-3"}, "layer-3.*--feedback-memory"),
+        ({"decoder_layerdrop": 0.1}, "--decoder-layerdrop"),
+        ({"checkpoint_activations": True}, "--checkpoint-activations"),
+        ({"quant_noise_pq": 0.1}, "--quant-noise-pq"),
+        ({"no_cross_attention": True}, "--no-cross-attention"),
+        ({"export": True}, "--export"),
+        ({"activation_fn": "relu_squared"}, "--activation-fn"),
+    ],
+)
 def test_options_that_the_model_cannot_honour_are_refused(dictionary, options, message):
     with pytest.raises(UserError, match=message):
         build(dictionary, **options)

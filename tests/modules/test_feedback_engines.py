@@ -61,14 +61,25 @@ def assert_engines_agree(stack, arguments, tolerance=1e-9):
         assert error < tolerance, f"{name} differs by {error:.1e}"
 
 
-@pytest.mark.parametrize("memory, kv, pre_norm", list(itertools.product(
-    ["weighted", "top", "average", "layer-0", "layer-1", "recurrent"], ["shared", "per-layer"], [False, True])))
+@pytest.mark.parametrize(
+    "memory, kv, pre_norm",
+    list(
+        itertools.product(
+            ["weighted", "top", "average", "layer-0", "layer-1", "recurrent"], ["shared", "per-layer"], [False, True]
+        )
+    ),
+)
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 @pytest.mark.parametrize("context", [True, False])
 def test_engines_agree(memory, kv, pre_norm, rate, context):
     stack = build(
-        memory=memory, kv=kv, pre_norm=pre_norm, context_dim=CONTEXT if context else None,
-        dropout=rate, attention_dropout=rate / 2, activation_dropout=rate / 3,
+        memory=memory,
+        kv=kv,
+        pre_norm=pre_norm,
+        context_dim=CONTEXT if context else None,
+        dropout=rate,
+        attention_dropout=rate / 2,
+        activation_dropout=rate / 3,
     )
     assert_engines_agree(stack, inputs(context))
 
@@ -153,7 +164,9 @@ def test_hypotheses_of_one_sentence_share_the_encoder():
     """With beam > 1 rows may move within their sentence and whole sentences may end."""
     beam = 2
     stack, arguments = build().eval(), inputs(steps=6)
-    context, context_padding = (arguments[name].repeat_interleave(beam, dim=0) for name in ("context", "context_padding"))
+    context, context_padding = (
+        arguments[name].repeat_interleave(beam, dim=0) for name in ("context", "context_padding")
+    )
     x = torch.randn(6, B * beam, C, generator=torch.Generator().manual_seed(4), dtype=torch.double)
     separate, shared = (stack.start(context, context_padding, beam=n) for n in (1, beam))
     with torch.no_grad():

@@ -1,8 +1,12 @@
 from fairseq_plugins.tools.compare_seeds import table
 from fairseq_plugins.tools.generation_log import Example
 
-REFERENCES = [f"the {animal} sees the {thing} in the {place} ." for animal in ("dog", "cat", "cow")
-              for thing in ("ball", "tree", "boat") for place in ("garden", "house", "street")]
+REFERENCES = [
+    f"the {animal} sees the {thing} in the {place} ."
+    for animal in ("dog", "cat", "cow")
+    for thing in ("ball", "tree", "boat")
+    for place in ("garden", "house", "street")
+]
 
 
 def translations(mistakes):
@@ -11,8 +15,12 @@ def translations(mistakes):
 
 
 def test_means_spreads_and_a_difference_beyond_chance():
-    lines = table({"ours": [translations(0), translations(1)], "theirs": [translations(20), translations(22)]},
-                  REFERENCES, "en", False)
+    lines = table(
+        {"ours": [translations(0), translations(1)], "theirs": [translations(20), translations(22)]},
+        REFERENCES,
+        "en",
+        False,
+    )
     text = "\n".join(lines)
     assert "| ours | 100.00," in text
     assert "larger than the spread" in text
