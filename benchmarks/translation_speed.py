@@ -161,7 +161,7 @@ def synchronise():
 
 
 class Job:
-    """A model of 6 + depth layers and generated data; calling it does the work and returns the target tokens handled."""
+    """A model of 6 + depth layers and generated data; a call does the work and returns the number of target tokens."""
 
     def __init__(self, args, name: str, depth: int):
         torch.manual_seed(1)

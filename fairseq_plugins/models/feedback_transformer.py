@@ -1,5 +1,5 @@
-"""Feedback Transformer for translation and summarisation (Fan et al., 2020, sections 4.2.1 and 6): fairseq's encoder and a
-decoder whose layers attend to the feedback memory.
+"""Feedback Transformer for translation and summarisation (Fan et al., 2020, sections 4.2.1 and 6): fairseq's encoder,
+and a decoder whose layers attend to the feedback memory.
 """
 
 from argparse import Namespace
@@ -73,20 +73,26 @@ def check_options(args: Namespace) -> None:
     for name, reason in UNSUPPORTED.items():
         if getattr(args, name, None):
             raise UserError(f"{flag(name)} does not work with feedback_transformer: {reason}.")
+    for name in ("dropout", "attention_dropout", "activation_dropout"):
+        if not 0 <= getattr(args, name) <= 1:
+            raise UserError(f"{flag(name)} {getattr(args, name)} is no probability; choose a number from 0 to 1.")
     for side in ("encoder", "decoder"):
+        for name in (f"{side}_layers", f"{side}_attention_heads", f"{side}_embed_dim", f"{side}_ffn_embed_dim"):
+            if getattr(args, name) < 1:
+                raise UserError(f"{flag(name)} {getattr(args, name)} is too small; choose at least 1.")
         width, heads = (getattr(args, f"{side}_{name}") for name in ("embed_dim", "attention_heads"))
-        if heads < 1 or width % heads:
+        if width % heads:
             raise UserError(
                 f"--{side}-embed-dim {width} is not divisible by --{side}-attention-heads {heads}. "
-                f"Choose a multiple of {max(heads, 1)}, for example {-(-width // max(heads, 1)) * max(heads, 1)}."
+                f"Choose a multiple of {heads}, for example {-(-width // heads) * heads}."
             )
 
 
 class FeedbackTransformerEncoder(TransformerEncoderBase):
     """fairseq's encoder, whose output beam search need not copy at every step.
 
-    Our decoder reads the encoder's output once and keeps keys and values of its own. So a new order of rows is only noted
-    (under ROWS), and carried out by `in_order` for the one who reads.
+    Our decoder reads the encoder's output once and keeps keys and values of its own. So a new order of rows is only
+    noted (under ROWS), and carried out by `in_order` for the one who reads.
     """
 
     def reorder_encoder_out(self, encoder_out, new_order):
@@ -106,7 +112,7 @@ def in_order(encoder_out: dict) -> dict:
 
 
 class FeedbackDecoderLayers(FeedbackStack):
-    """The stack behind the signature of one of fairseq's decoder layers, so that fairseq's decoder does all around it."""
+    """The stack behind the signature of one of fairseq's decoder layers: fairseq's decoder does all around it."""
 
     beam = 1
 

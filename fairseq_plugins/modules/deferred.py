@@ -175,7 +175,7 @@ class Residual(Part):
 
 
 class Source:
-    """Keys and values [R, S, D] that queries attend to. Keys are scaled by D^-1/2 already, so scores need no scaling."""
+    """Keys and values [R, S, D] that queries attend to. Keys come scaled by D^-1/2, so scores need no scaling."""
 
     def __init__(self):
         self.uses = []  # (queries, gradient of scores, dropped weights, gradient of outputs), each [R, 1, ...]

@@ -29,7 +29,7 @@ INITIAL_CAPACITY = 32  # positions, doubled whenever they are used up
 
 
 class FastRecurrence:
-    """State of a Feedback Transformer between two time steps: keys and values of the memories so far and of the encoder.
+    """State of a Feedback Transformer between two steps: keys and values of the memories so far and of the encoder.
 
     Args:
         layers: the stack, lowest first.
@@ -79,7 +79,7 @@ class FastRecurrence:
 
     @torch.no_grad()
     def step(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """One embedding [B, C] -> top layer's output [B, C] and its attention to the encoder [B, H, S]. No gradients."""
+        """One embedding [B, C] -> top output [B, C] and its attention to the encoder [B, H, S]. No gradients."""
         if self.block is None:
             self.block = Block(self, x, INITIAL_CAPACITY)
         return self.block.step(x)[-1], self.block.context_weights()

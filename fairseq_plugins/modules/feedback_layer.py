@@ -33,7 +33,7 @@ class FeedbackLayerConfig:
 
 
 class AttentionProjections(nn.Module):
-    """Query, key, value and output projections of one attention sublayer; keys and values come from vectors of key_dim."""
+    """Projections of one attention sublayer; keys and values come from vectors of width key_dim."""
 
     def __init__(self, embed_dim: int, key_dim: int):
         super().__init__()

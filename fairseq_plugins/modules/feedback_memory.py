@@ -12,8 +12,8 @@ from torch import Tensor, nn
 class FeedbackMemory(nn.Module):
     """m_t = sum over l = 0..L of mixing_l x_t^l, where x^0 is the embedding and x^L the top layer's output.
 
-    A subclass is one composition. `mixing()` returns its coefficients [G, L + 1], each row summing to one; layer number i
-    (from 0) attends to memory i, or to memory 0 where G is 1.
+    A subclass is one composition. `mixing()` returns its coefficients [G, L + 1], each row summing to one; layer number
+    i (from 0) attends to memory i, or to memory 0 where G is 1.
     """
 
     def __init__(self, num_layers: int):

@@ -62,7 +62,7 @@ class ReferenceRecurrence:
         return x, attention
 
     def layer_step(self, layer: FeedbackLayer, x: Tensor, memory: Tensor, padding: Tensor):
-        """x [B, C], the memories that the layer sees [B, S, C] -> the layer's output and its attention to the encoder."""
+        """x [B, C], the memories that it sees [B, S, C] -> the layer's output and its attention to the encoder."""
         config, attention = layer.config, None
         norm, keys = layer.self_attn_layer_norm, memory
         if config.pre_norm:

@@ -3,8 +3,8 @@
     python -m fairseq_plugins.tools.compare_seeds --references data/multi30k/test.de-en.ref --lang en --lowercase \
         --system feedback-seed{1,2,3}/test.txt --baseline transformer-seed{1,2,3}/test.txt
 
-Reads fairseq-generate's output for each seed and prints, as Markdown, tokenised BLEU of every run, mean and spread (largest minus smallest), and
-sacreBLEU's paired bootstrap for the runs of one seed.
+Reads fairseq-generate's output for each seed and prints, as Markdown, tokenised BLEU of every run, mean and spread
+(largest minus smallest), and sacreBLEU's paired bootstrap for the runs of one seed.
 """
 
 import argparse
@@ -43,13 +43,14 @@ def main():
 
 
 def table(examples: dict, references: list[str], language: str, lowercase: bool) -> list[str]:
-    """Markdown lines; `examples` maps the name of the system, then of the baseline, to a list of examples for every seed."""
+    """Markdown lines; `examples` maps the system's name, then the baseline's, to the examples of every seed."""
     scores = {name: [score(run, references, language, lowercase) for run in runs] for name, runs in examples.items()}
     lines = ["| | BLEU, each seed | mean | spread | sacreBLEU, mean |", "| --- | --- | --- | --- | --- |"]
     for name, runs in scores.items():
         bleu = [run["bleu"] for run in runs]
         lines.append(
-            f"| {name} | {', '.join(f'{b:.2f}' for b in bleu)} | {statistics.mean(bleu):.2f} | {max(bleu) - min(bleu):.2f} | "
+            f"| {name} | {', '.join(f'{b:.2f}' for b in bleu)} | {statistics.mean(bleu):.2f} | "
+            f"{max(bleu) - min(bleu):.2f} | "
             f"{statistics.mean(run['sacrebleu'] for run in runs):.2f} |"
         )
     (system, runs), (baseline, others) = examples.items()

@@ -252,3 +252,16 @@ def test_export_is_refused(dictionary):
         torch.jit.script(model)
     with pytest.raises(UserError, match="ONNX"):
         model.prepare_for_onnx_export_()
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"decoder_attention_heads": 0}, "--decoder-attention-heads 0"),
+        ({"decoder_layers": 0}, "--decoder-layers 0"),
+        ({"dropout": 1.5}, "--dropout 1.5"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(dictionary, options, message):
+    with pytest.raises(UserError, match=message):
+        build(dictionary, **options)

@@ -190,7 +190,7 @@ def test_a_later_token_changes_nothing_before_it():
 
 
 def test_a_step_sees_the_memory_of_the_step_before_and_not_its_own():
-    """With one layer and memory layer-0, output t depends on embeddings 0..t-1 through the memory, on t by its query."""
+    """With memory layer-0, output t depends on embeddings 0..t-1 through the memory, on t by its query."""
     stack, arguments = build(num_layers=1, memory="layer-0"), inputs(steps=3)
     x = arguments["x"].requires_grad_()
     for t in range(3):
