@@ -117,13 +117,13 @@ run() {
     fi
 }
 
-# output FILE COMMAND...: what the command prints, whole or not there
+# output FILE.txt COMMAND...: what the command prints, whole or not there; its log (stderr) is shown and goes to FILE.log
 output() {
     if ((DRY_RUN)); then
         run "${@:2}"
     else
         mkdir -p "$(dirname "$1")"
-        run "${@:2}" >"$1.partial"
+        run "${@:2}" 2>&1 >"$1.partial" | tee "${1%.*}.log" >&2
         mv "$1.partial" "$1"
     fi
 }
@@ -173,12 +173,12 @@ batch() {
 
 # train NAME FLAGS...: fairseq-train into OUT/NAME; shown are the progress and the losses, train.log has everything
 train() {
-    local folder=$OUT/$1
+    local folder=$OUT/$1 log=$OUT/$1/train.log
     if made "$folder/trained"; then say "$1 is trained" && return; fi
-    ((DRY_RUN)) || mkdir -p "$folder"
-    run "${LAUNCH[@]}" fairseq-train "$DATA/bin" --user-dir fairseq_plugins --save-dir "$folder" --log-file "$folder/train.log" \
+    if ((DRY_RUN)); then log=/dev/null; else mkdir -p "$folder"; fi
+    run "${LAUNCH[@]}" fairseq-train "$DATA/bin" --user-dir fairseq_plugins --save-dir "$folder" \
         --log-format simple --log-interval "$LOG_INTERVAL" "${MACHINE[@]}" "${@:2}" |
-        { grep --line-buffered -oP '\| (train_inner|valid) \| \K.*' || true; }
+        tee -a "$log" | { grep --line-buffered -oP '\| (train_inner|valid) \| \K.*' || true; }
     stamp "$folder/trained"
 }
 
@@ -199,13 +199,13 @@ tune() {
         --user-dir fairseq_plugins --remove-bpe "${MACHINE[@]}"
 }
 
-# generate FILE CHECKPOINT FLAGS...: what fairseq-generate prints for the test set
+# generate FILE.txt CHECKPOINT FLAGS...: what fairseq-generate prints for the test set
 generate() {
     if made "$1" "$2"; then say "$1 is there" && return; fi
     output "$1" fairseq-generate "$DATA/bin" --path "$2" --user-dir fairseq_plugins --remove-bpe "${MACHINE[@]}" "${@:3}"
 }
 
-# score FILE FLAGS...: BLEU and sacreBLEU of generate's FILE.txt, in FILE.json
+# score FILE.txt FLAGS...: BLEU and sacreBLEU of what generate wrote, in FILE.json
 score() {
     made "${1%.txt}.json" "$1" ||
         run python -m fairseq_plugins.tools.score_translations "$1" --json "${1%.txt}.json" "${@:2}"
@@ -213,7 +213,7 @@ score() {
 
 # Numbers for the table, from the files that hold them.
 json() { ((DRY_RUN)) || python -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$@"; }
-generation_speed() { ((DRY_RUN)) || grep -oP '[\d.]+(?= tokens/s)' "$1"; }
+generation_speed() { ((DRY_RUN)) || grep -oP '[\d.]+(?= tokens/s)' "${1%.*}.log"; }
 training_speed() { ((DRY_RUN)) || grep -oP 'wps=\K[\d.]+' "$1/train.log" | sort -n | awk '{ wps[NR] = $1 } END { print wps[int((NR + 1) / 2)] }'; }
 ratio() { awk -v a="${1:-1}" -v b="${2:-1}" 'BEGIN { printf "%.2f", a / b }'; }
 
@@ -221,7 +221,6 @@ ratio() { awk -v a="${1:-1}" -v b="${2:-1}" 'BEGIN { printf "%.2f", a / b }'; }
 cell() { run python fairseq_plugins/tools/results_table.py add "$OUT/results.jsonl" "$@" command="$THIS_COMMAND"; }
 
 show_table() {
-    output "$OUT/table.md" python fairseq_plugins/tools/results_table.py show "$OUT/results.jsonl"
-    ((DRY_RUN)) || cat "$OUT/table.md"
+    run python fairseq_plugins/tools/results_table.py show "$OUT/results.jsonl"
     ((!SMOKE)) || say "a smoke run on generated text: its numbers say nothing about the paper's."
 }

@@ -10,7 +10,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/wmt14.sh"
 begin_wmt14 "$@"
-number DEPTHS "1 2 3 4 5 6" "1 2"
+number DEPTHS "1 2 3 4 5 6" 1
 number ENCODER 6 2
 declare -A PAPER=([feedback-1]="28.3, 4.2 x" [feedback-6]="29.5 (Table 2)" [transformer-1]=27.3)
 

@@ -20,7 +20,7 @@ number TIMES 32 1
 number LEARNING_RATE 0.0005 0.005
 number UPDATES 30000 100
 number WARM_UP 4000 50
-number DEPTHS "1 2 3 4 5 6" "1 2"
+number DEPTHS "1 2 3 4 5 6" 1
 number SHORTEST "30 45 60" "10"
 number LONGEST "90 120 150" "20 30"
 number BATCH 64 50
