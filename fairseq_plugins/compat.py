@@ -1,7 +1,8 @@
 """What the installed fairseq gets wrong on today's Python, numpy and torch, mended when ``--user-dir`` is loaded.
 
-One function a fault. Each says what the fault is and acts only where it shows: a fairseq without it behaves as before. A mend
-wraps fairseq's own function, which stays within reach as ``__wrapped__``; no code of fairseq is repeated.
+One function a fault. Each says what the fault is and acts only where it shows: a fairseq without it behaves as
+before. A mend wraps fairseq's own function, which stays within reach as ``__wrapped__``; no code of fairseq is
+repeated.
 """
 
 import argparse
@@ -15,7 +16,6 @@ import os
 import pickle
 import re
 import struct
-import sys
 import types
 import typing
 from pathlib import Path
@@ -107,8 +107,8 @@ def restore_percentile():
 
 
 def refuse_damaged_data():
-    """fairseq maps binarised files without looking at them: a truncated one fails in the middle of training, a token outside
-    the dictionary is read from beyond the embedding table."""
+    """fairseq maps binarised files without looking at them: a truncated one fails in the middle of training, a
+    token outside the dictionary is read from beyond the embedding table."""
 
     @replace(indexed_dataset.MMapIndexedDataset, "_do_init")
     def map_files(original, self, path):
@@ -116,7 +116,9 @@ def refuse_damaged_data():
         try:
             original(self, path)
         except (AssertionError, KeyError, struct.error, ValueError) as error:
-            raise UserError(f"{data if not data.stat().st_size else index} is damaged or truncated; {AGAIN}.") from error
+            raise UserError(
+                f"{data if not data.stat().st_size else index} is damaged or truncated; {AGAIN}."
+            ) from error
         promised = int(self.sizes.sum(dtype=np.int64)) * np.dtype(self._index.dtype).itemsize
         if promised != data.stat().st_size:
             raise UserError(
@@ -138,8 +140,8 @@ def refuse_damaged_data():
                 largest = int(np.frombuffer(part._bin_buffer, dtype=part._index.dtype).max())
                 if largest >= len(dictionary):
                     raise UserError(
-                        f"{part._path}.bin holds token {largest} but the dictionary has {len(dictionary)} entries: it was"
-                        f" binarised with another one; {AGAIN} and this dictionary (--srcdict, --tgtdict)."
+                        f"{part._path}.bin holds token {largest} but the dictionary has {len(dictionary)} entries:"
+                        f" it was binarised with another one; {AGAIN} and this dictionary (--srcdict, --tgtdict)."
                     )
         return dataset
 
@@ -174,9 +176,10 @@ def bf16_is_not_tpu():
 
 
 def one_training_per_launch():
-    """Under torchrun without --distributed-world-size fairseq starts as many independent trainings as there are processes, all
-    into one folder, and on a CPU it cannot join them at all (it divides by the number of GPUs and insists on NCCL). With
-    several processes fairseq-eval-lm prints the first one's share as the whole, and fairseq-validate fails."""
+    """Under torchrun without --distributed-world-size fairseq starts as many independent trainings as there are
+    processes, all into one folder, and on a CPU it cannot join them at all (it divides by the number of GPUs and
+    insists on NCCL). With several processes fairseq-eval-lm prints the first one's share as the whole, and
+    fairseq-validate fails."""
 
     @replace(distributed_utils, "call_main")
     def call_main(original, cfg, main, **kwargs):
@@ -188,8 +191,8 @@ def one_training_per_launch():
         command = command.name.rpartition(".")[2] if command else main.__module__
         if command in ("eval_lm", "validate") and max(processes, join.distributed_world_size) > 1:
             raise UserError(
-                f"fairseq-{command.replace('_', '-')} is right in one process only: start it without torchrun and without"
-                " --distributed-world-size."
+                f"fairseq-{command.replace('_', '-')} is right in one process only: start it without torchrun"
+                " and without --distributed-world-size."
             )
         if command == "train" and join.distributed_init_method is None and processes > 1:
             join.distributed_world_size = processes
@@ -200,8 +203,8 @@ def one_training_per_launch():
         if on_cpu and join.distributed_world_size > 1:
             if join.distributed_init_method is None:
                 raise UserError(
-                    f"--distributed-world-size {join.distributed_world_size} needs as many GPUs. On a CPU start the processes"
-                    f" with torchrun --nproc_per_node {join.distributed_world_size} and leave the flag out."
+                    f"--distributed-world-size {join.distributed_world_size} needs as many GPUs. On a CPU start"
+                    f" the processes with torchrun --nproc_per_node {join.distributed_world_size} and without the flag."
                 )
             join.distributed_no_spawn = True  # fairseq would spawn one process for each of zero GPUs, and train nothing
             join.distributed_backend = "gloo"
@@ -210,8 +213,8 @@ def one_training_per_launch():
 
 
 def data_parallel_on_cpu():
-    """torch's DistributedDataParallel refuses the GPU number that fairseq gives it with a model on the CPU, and fairseq's
-    all_gather_list keeps its buffer on a GPU."""
+    """torch's DistributedDataParallel refuses the GPU number that fairseq gives it with a model on the CPU, and
+    fairseq's all_gather_list keeps its buffer on a GPU."""
 
     @replace(distributed_fairseq_model, "DistributedDataParallel")
     def distributed_data_parallel(original, module, **kwargs):
@@ -272,8 +275,9 @@ def checkpoint_types() -> list:
 
 
 def load_safely():
-    """fairseq leaves it to torch whether unpickling a checkpoint may run code. Here it may not, whatever torch's default: only
-    what fairseq itself stores is loaded. ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1`` switches that off, and is named in the log."""
+    """fairseq leaves it to torch whether unpickling a checkpoint may run code. Here it may not, whatever torch's
+    default: only what fairseq itself stores is loaded. ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1`` switches that off,
+    and is named in the log."""
     torch.serialization.add_safe_globals(checkpoint_types())
     unsafe = os.environ.get(UNSAFE_SWITCH, "0").lower() in ("1", "y", "yes", "true")
     if unsafe:
@@ -289,23 +293,35 @@ def load_safely():
             return original(path, *args, **kwargs)
         except UserError:
             raise
-        except (pickle.UnpicklingError, EOFError, RuntimeError, LookupError, AttributeError, TypeError, ValueError) as error:
+        except (
+            pickle.UnpicklingError,
+            EOFError,
+            OSError,
+            RuntimeError,
+            LookupError,
+            AttributeError,
+            TypeError,
+            ValueError,
+        ) as error:
+            if getattr(error, "filename", None):  # cannot be opened at all
+                raise
             # torch names the type in one of these ways; otherwise it could make nothing of the file
             foreign = re.search(r"GLOBAL (\S+)|add_safe_globals`, but got <class '(\S+)'>", str(error))
             if isinstance(error, pickle.UnpicklingError) and foreign:
                 raise UserError(
-                    f"the checkpoint {path} holds a {foreign[1] or foreign[2]}: fairseq stores no such thing, loading it could run"
-                    f" code, and it was not loaded. If you trust whoever made the file, set {UNSAFE_SWITCH}=1."
+                    f"the checkpoint {path} holds a {foreign[1] or foreign[2]}: fairseq stores no such thing, and"
+                    " loading it could run code. It was not loaded; if you trust whoever made the file, set"
+                    f" {UNSAFE_SWITCH}=1."
                 ) from error
             raise UserError(
-                f"{path} is damaged, truncated or no checkpoint of fairseq; take another one (with --restore-file to go on"
-                " training, with --path to use a model)."
+                f"{path} is damaged, truncated or no checkpoint of fairseq; take another one (with --restore-file"
+                " to go on training, with --path to use a model)."
             ) from error
 
 
 def never_restart_from_zero():
-    """Where the checkpoint to go on from is missing fairseq starts again from nothing, with a line in the log, and overwrites
-    what is there."""
+    """Where the checkpoint to go on from is missing fairseq starts again from nothing, with a line in the log, and
+    overwrites what is there."""
 
     @replace(checkpoint_utils, "load_checkpoint")
     def load_checkpoint(original, cfg, trainer, **kwargs):

@@ -16,60 +16,143 @@ class UserError(ValueError):
 
 
 # What an error and its causes say, outermost first, each as "Type: text" -> what the user reads.
-KNOWN = {
+KNOWN = [
     # raised in a process that fairseq-train started, one for each GPU
-    r"errors\.UserError: ([^\n]*)": "{0}",
+    (
+        r"errors\.UserError: ([^\n]*)",
+        "{0}",
+    ),
     # data and dictionaries
-    r"Dataset not found: (\S+) \(([^)]*)\)": "{1} holds no split named {0}; see which it has (SPLIT.*.bin) and choose with"
-    " --train-subset, --valid-subset or --gen-subset, or make it with fairseq-preprocess.",
-    r"No such file or directory: '(\S*dict\.\S*txt)'": "the dictionary {0} is missing; the data folder must be one that"
-    " fairseq-preprocess made for this task and these languages.",
-    r"Could not infer language pair": "the data folder holds no files that fairseq-preprocess made for a language pair; give it"
-    " the --destdir, and name the languages with --source-lang and --target-lang.",
-    r"Incorrect dictionary format, expected '([^']*)': \"([^\n]*)": "a dictionary (dict.*.txt in the data folder) has the line"
-    " '{1}' instead of {0}; copy it again from where the data was made.",
-    r"Duplicate word found when loading Dictionary: ('[^\n]*?')\.": "a dictionary (dict.*.txt in the data folder) has {0} twice;"
-    " copy it again from where the data was made.",
-    r"Incorrect encoding detected in (\S+),": "{0} is not UTF-8; copy it again from where the data was made.",
-    r"Source and target must contain the same number of examples": "source and target of a split have different numbers of"
-    " sentences; make both again from the same files with fairseq-preprocess.",
-    r"The dataset is empty": "no sentence fits: raise --max-tokens, or check the files given to fairseq-preprocess.",
-    r"Size of sample #(\d+) is invalid .*? since max_positions=([^\n]*?), skip": "sentence {0} (counted from 0) is longer than"
-    " the {1} tokens the model takes; raise --max-source-positions, --max-target-positions or --tokens-per-sample, or leave"
-    " such sentences out with --skip-invalid-size-inputs-valid-test.",
+    (
+        r"Dataset not found: (\S+) \(([^)]*)\)",
+        "{1} has no split {0}, or not both its .bin and its .idx file; choose another with --train-subset, "
+        "--valid-subset or --gen-subset, or make it again with fairseq-preprocess.",
+    ),
+    (
+        r"No such file or directory: '(\S*dict\.\S*txt)'",
+        "the dictionary {0} is missing; the data folder must be one that fairseq-preprocess made for this task "
+        "and these languages.",
+    ),
+    (
+        r"Could not infer language pair",
+        "the data folder holds no files that fairseq-preprocess made for a language pair; give it the --destdir, "
+        "and name the languages with --source-lang and --target-lang.",
+    ),
+    (
+        r"Incorrect dictionary format, expected '([^']*)': \"([^\n]*)",
+        "a dictionary (dict.*.txt in the data folder) has the line '{1}' instead of {0}; copy it again from where "
+        "the data was made.",
+    ),
+    (
+        r"Duplicate word found when loading Dictionary: ('[^\n]*?')\.",
+        "a dictionary (dict.*.txt in the data folder) has {0} twice; copy it again from where the data was made.",
+    ),
+    (
+        r"Incorrect encoding detected in (\S+),",
+        "{0} is not UTF-8; copy it again from where the data was made.",
+    ),
+    (
+        r"Source and target must contain the same number of examples",
+        "source and target of a split have different numbers of sentences; make both again from the same files "
+        "with fairseq-preprocess.",
+    ),
+    (
+        r"The dataset is empty",
+        "no sentence fits: raise --max-tokens, or check the files given to fairseq-preprocess.",
+    ),
+    (
+        r"Size of sample #(\d+) is invalid .*? since max_positions=([^\n]*?), skip",
+        "sentence {0} (counted from 0) is longer than the {1} tokens the model takes; raise "
+        "--max-source-positions, --max-target-positions or --tokens-per-sample, or leave such sentences out with "
+        "--skip-invalid-size-inputs-valid-test.",
+    ),
     # checkpoints
-    r"Model file not found: ([^\n]*)": "the checkpoint {0} does not exist; --path takes one that fairseq-train wrote, such as"
-    " checkpoints/checkpoint_best.pt.",
-    r"--path required": "--path is missing; it takes a checkpoint that fairseq-train wrote.",
-    r"--finetune-from-model (\S+) does not exist": "--finetune-from-model {0} does not exist; give it a checkpoint.",
-    r"size mismatch for (\S*embed_tokens\.weight): copying a param with shape torch\.Size\(\[(\d+), (\d+)\]\) from checkpoint,"
-    r" the shape in current model is torch\.Size\(\[(?!\2)(\d+), \3\]\)": "the checkpoint is for a dictionary of {1} entries, the"
-    " data has one of {3}; use the data folder it was trained with, or binarise with its dictionary (fairseq-preprocess"
-    " --srcdict and --tgtdict).",
-    r"Cannot load model parameters from checkpoint ([^\n]*?); .*state_dict for (\w+):\s*([^\n]*)": "the checkpoint {0} is of"
-    " another architecture ({2}); give --arch and the model flags it was trained with, or another --save-dir.",
-    r"Error\(s\) in loading state_dict for (\w+):\s*([^\n]*)": "the checkpoint does not fit the {0} it says it holds ({1});"
-    " leave out --model-overrides, and use the fairseq_plugins it was trained with.",
-    r"(Criterion|Optimizer) does not match.* (\S+) vs (\S+)": "the checkpoint was trained with the {0} {1}, not {2}; go on with"
-    " that one, or pass --reset-optimizer.",
+    (
+        r"Model file not found: ([^\n]*)",
+        "the checkpoint {0} does not exist; --path takes one that fairseq-train wrote, such as "
+        "checkpoints/checkpoint_best.pt.",
+    ),
+    (
+        r"--path required",
+        "--path is missing; it takes a checkpoint that fairseq-train wrote.",
+    ),
+    (
+        r"--finetune-from-model (\S+) does not exist",
+        "--finetune-from-model {0} does not exist; give it a checkpoint.",
+    ),
+    (
+        r"size mismatch for (\S*embed_tokens\.weight): copying a param with shape torch\.Size\(\[(\d+), (\d+)\]\)"
+        r" from checkpoint, the shape in current model is torch\.Size\(\[(?!\2)(\d+), \3\]\)",
+        "the checkpoint is for a dictionary of {1} entries, the data has one of {3}; use the data folder it was "
+        "trained with, or binarise with its dictionary (fairseq-preprocess --srcdict and --tgtdict).",
+    ),
+    (
+        r"Cannot load model parameters from checkpoint ([^\n]*?); .*state_dict for (\w+):\s*([^\n]*)",
+        "the checkpoint {0} is of another architecture ({2}); give --arch and the model flags it was trained "
+        "with, or another --save-dir.",
+    ),
+    (
+        r"Error\(s\) in loading state_dict for (\w+):\s*([^\n]*)",
+        "the checkpoint does not fit the {0} it says it holds ({1}); leave out --model-overrides, and use the "
+        "fairseq_plugins it was trained with.",
+    ),
+    (
+        r"(Criterion|Optimizer) does not match.* (\S+) vs (\S+)",
+        "the checkpoint was trained with the {0} {1}, not {2}; go on with that one, or pass --reset-optimizer.",
+    ),
     # flags
-    r"Must specify batch size": "give the batch size, with --max-tokens or --batch-size.",
-    r"--batch-size cannot be larger than --buffer-size": "--batch-size is larger than --buffer-size; raise --buffer-size.",
-    r"embed_dim must be divisible by num_heads": "an embedding size is not divisible by its number of heads; make"
-    " --encoder-embed-dim a multiple of --encoder-attention-heads, and the same for the decoder.",
-    r"ValueError: (--share-\S+) requires ([^\n]*)": "{0} requires {1}; make them equal or leave {0} out.",
-    r"AdaptiveLoss is not compatible": "--criterion adaptive_loss needs --ddp-backend legacy_ddp.",
-    r"Torch not compiled with CUDA enabled": "--fp16 needs a GPU; leave it out, or use --bf16, which also runs on a CPU.",
-    r"Cannot combine --fp16 and --tpu": "--fp16 and --bf16 exclude each other; choose one.",
-    r"Minimum loss scale reached": "training with --fp16 diverged (the loss scale reached --min-loss-scale); lower --lr, set"
-    " --clip-norm, or use --bf16.",
-    r"OutOfMemoryError: CUDA out of memory": "the GPU ran out of memory; lower --max-tokens and raise --update-freq.",
-    r"Missing mandatory value: (\w+)": "{0} is missing; give it as a flag, with - for _.",
+    (
+        r"Must specify batch size",
+        "give the batch size, with --max-tokens or --batch-size.",
+    ),
+    (
+        r"--batch-size cannot be larger than --buffer-size",
+        "--batch-size is larger than --buffer-size; raise --buffer-size.",
+    ),
+    (
+        r"embed_dim must be divisible by num_heads",
+        "an embedding size is not divisible by its number of heads; make --encoder-embed-dim a multiple of "
+        "--encoder-attention-heads, and the same for the decoder.",
+    ),
+    (
+        r"ValueError: (--share-\S+) requires ([^\n]*)",
+        "{0} requires {1}; make them equal or leave {0} out.",
+    ),
+    (
+        r"AdaptiveLoss is not compatible",
+        "--criterion adaptive_loss needs --ddp-backend legacy_ddp.",
+    ),
+    (
+        r"Torch not compiled with CUDA enabled",
+        "--fp16 needs a GPU; leave it out, or use --bf16, which also runs on a CPU.",
+    ),
+    (
+        r"Cannot combine --fp16 and --tpu",
+        "--fp16 and --bf16 exclude each other; choose one.",
+    ),
+    (
+        r"Minimum loss scale reached",
+        "training with --fp16 diverged (the loss scale reached --min-loss-scale); lower --lr, set --clip-norm, or "
+        "use --bf16.",
+    ),
+    (
+        r"OutOfMemoryError: CUDA out of memory",
+        "the GPU ran out of memory; lower --max-tokens and raise --update-freq.",
+    ),
+    (
+        r"Missing mandatory value: (\w+)",
+        "{0} is missing; give it as a flag, with - for _.",
+    ),
     # any other file
-    r"OSError: file (\S+) not found": "cannot use {0}: no such file; check the path.",
-    r"(?:FileNotFound|IsADirectory|NotADirectory|Permission|FileExists)Error: \[Errno \d+\] ([^:]*): '([^']*)'": "cannot use {1}: {0}; check"
-    " the path.",
-}
+    (
+        r"OSError: file (\S+) not found",
+        "cannot use {0}: no such file; check the path.",
+    ),
+    (
+        r"(?:FileNotFound|IsADirectory|NotADirectory|Permission|FileExists)Error: \[Errno \d+\] ([^:]*): '([^']*)'",
+        "cannot use {1}: {0}; check the path.",
+    ),
+]
 
 
 def install():
@@ -96,7 +179,7 @@ def sentence(error: BaseException) -> str | None:
         if isinstance(cause, UserError):
             return str(cause)
     said = "\n".join(f"{type(cause).__name__}: {cause}" for cause in chain)
-    for pattern, words in KNOWN.items():
+    for pattern, words in KNOWN:
         if match := re.search(pattern, said, re.DOTALL):
             return words.format(*match.groups())
     return None

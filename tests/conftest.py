@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported: on two cores more threads only get into each other's way
+os.environ["OMP_NUM_THREADS"] = (
+    "1"  # before torch is imported: on two cores more threads only get into each other's way
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -61,7 +63,8 @@ class Corpus:
 
 @pytest.fixture(scope="session")
 def reverse_corpus(tmp_path_factory) -> Corpus:
-    """Strings of two to seven out of eight letters; the target is the source reversed. 2000, 100 and 60 lines, and test1 of 5."""
+    """Strings of two to seven out of eight letters; the target is the source reversed. 2000, 100 and 60 lines, and
+    test1 of 5."""
     folder = tmp_path_factory.mktemp("reverse")
     raw = write_reversals(folder / "raw", {"train": 2000, "valid": 100, "test": 60, "test1": 5})
     return binarise(raw, folder / "bin", "--testpref", f"{raw / 'test'},{raw / 'test1'}")
@@ -89,7 +92,8 @@ def binarise(raw: Path, folder: Path, *options) -> Corpus:
 
 @pytest.fixture(scope="session")
 def tiny_flags() -> list[str]:
-    """Model, criterion and optimisation flags of a training that takes seconds; add data, --save-dir and --max-update."""
+    """Model, criterion and optimisation flags of a training that takes seconds; add data, --save-dir and
+    --max-update."""
     return (
         f"--arch {ARCH} --dropout 0.0 --criterion label_smoothed_cross_entropy --optimizer adam --lr 0.005"
         " --max-tokens 600 --cpu --num-workers 0 --no-progress-bar --log-format simple"

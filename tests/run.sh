@@ -8,4 +8,4 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipes/lib.sh"
 setup_venv
 cd "$ROOT"
-exec python -m pytest -n 2 --dist loadfile --durations 10 "$@"
+exec python -m pytest -n 2 --dist worksteal --durations 10 "$@"

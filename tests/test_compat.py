@@ -8,18 +8,18 @@ import importlib
 import inspect
 import os
 import pickle
-import subprocess
-import sys
 import types
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from fairseq import checkpoint_utils, file_io, options
 from fairseq.data import Dictionary, data_utils, indexed_dataset
 from fairseq.data.token_block_dataset import TokenBlockDataset
 from fairseq.distributed import utils as distributed_utils
+from fairseq.models import distributed_fairseq_model
 
 from fairseq_plugins import compat
 from fairseq_plugins.errors import UserError
@@ -28,9 +28,7 @@ from fairseq_plugins.errors import UserError
 @pytest.mark.parametrize("lines", [1, 5, 8, 13, 60])
 def test_every_sentence_is_in_a_batch(lines):
     order = np.random.RandomState(lines).permutation(lines)
-    batches = data_utils.batch_by_size(
-        order, None, np.full(lines, 6), max_tokens=100, required_batch_size_multiple=8
-    )
+    batches = data_utils.batch_by_size(order, None, np.full(lines, 6), max_tokens=100, required_batch_size_multiple=8)
     assert np.concatenate(batches).tolist() == order.tolist()
     assert all(len(batch) * 6 <= 100 for batch in batches)
 
@@ -69,15 +67,16 @@ def test_batch_buckets(monkeypatch):
             data_utils.get_buckets(np.arange(1, 101), 4)
 
 
+TRAINING = "data --arch transformer_tiny --optimizer adam".split()
+
+
 @pytest.mark.parametrize("flags, tpu", [(["--bf16"], False), (["--bf16", "--tpu"], True), ([], False)])
-def test_bf16_is_not_tpu(flags, tpu, reverse_corpus, tiny_flags):
-    command = [str(reverse_corpus.bin), *tiny_flags, *flags]
-    assert options.parse_args_and_arch(options.get_training_parser(), command).tpu == tpu
+def test_bf16_is_not_tpu(flags, tpu):
+    assert options.parse_args_and_arch(options.get_training_parser(), TRAINING + flags).tpu == tpu
 
 
-def test_fairseq_takes_bf16_for_tpu(reverse_corpus, tiny_flags):
-    command = [str(reverse_corpus.bin), *tiny_flags, "--bf16"]
-    assert options.parse_args_and_arch.__wrapped__(options.get_training_parser(), command).tpu
+def test_fairseq_takes_bf16_for_tpu():
+    assert options.parse_args_and_arch.__wrapped__(options.get_training_parser(), [*TRAINING, "--bf16"]).tpu
 
 
 # Processes; the real launches are in cli/test_distributed.py
@@ -120,6 +119,26 @@ def launch_of(module, **settings):
 def mend_of(owner, name):
     """A mend's own function, which takes the original as its first argument."""
     return inspect.getclosurevars(getattr(owner, name)).nonlocals["wrapper"]
+
+
+@pytest.fixture
+def one_process_group(tmp_path):
+    """torch.distributed, of this process alone."""
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    yield dist.group.WORLD
+    dist.destroy_process_group()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the faults show without a GPU only")
+def test_data_parallel_on_cpu(one_process_group):
+    stated = dict(device_ids=[0], output_device=0, process_group=one_process_group)
+    wrap, gather = distributed_fairseq_model.DistributedDataParallel, distributed_utils.all_gather_list
+    assert wrap(torch.nn.Linear(2, 3), **stated)(torch.ones(1, 2)).shape == (1, 3)
+    assert gather({"loss": 1.5}, one_process_group) == [{"loss": 1.5}]
+    with pytest.raises(ValueError, match="device_ids"):
+        wrap.__wrapped__(torch.nn.Linear(2, 3), **stated)
+    with pytest.raises((TypeError, RuntimeError, AssertionError)):
+        gather.__wrapped__({"loss": 1.5}, one_process_group)
 
 
 # Binarised data
@@ -263,7 +282,8 @@ def test_text_is_no_checkpoint(tmp_path):
 
 
 def test_checkpoints_are_copied_whole(tmp_path, monkeypatch):
-    """Killed in the middle of a copy, the old checkpoint_last.pt is still there; fairseq's own copy leaves half of the new."""
+    """Killed in the middle of a copy, the old checkpoint_last.pt is still there; fairseq's own copy leaves half of
+    the new."""
     new, last = tmp_path / "checkpoint2.pt", tmp_path / "checkpoint_last.pt"
     new.write_bytes(b"new" * 1000)
 
@@ -283,9 +303,9 @@ def test_checkpoints_are_copied_whole(tmp_path, monkeypatch):
         assert (last.read_bytes() == b"old") == (name == "mended")
 
 
-def test_a_folder_is_trained_into_once_at_a_time(tmp_path):
+def test_a_folder_is_trained_into_once_at_a_time(tmp_path, run):
     checkpoint_utils.verify_checkpoint_directory(str(tmp_path))
-    again = f"import fairseq_plugins; from fairseq import checkpoint_utils as c; c.verify_checkpoint_directory({str(tmp_path)!r})"
-    done = subprocess.run([sys.executable, "-c", again], capture_output=True, text=True, cwd=Path(__file__).parent.parent)
+    again = f"import fairseq_plugins, fairseq as f; f.checkpoint_utils.verify_checkpoint_directory({str(tmp_path)!r})"
+    done = run("python", "-c", again, check=False)
     assert done.returncode == 1
     assert "another process is training into" in done.stderr and "Traceback" not in done.stderr

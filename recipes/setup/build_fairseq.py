@@ -2,8 +2,8 @@
 
     cd fairseq_fixed-0.12.3.1 && python build_fairseq.py FOLDER
 
-Most of a build is three C++ extensions against torch: of BASE layers, of non-autoregressive models and of an alignment loss.
-Nothing here needs them, so this calls fairseq's own setup.py with those left out.
+Most of a build is three C++ extensions against torch: of BASE layers, of non-autoregressive models and of an alignment
+loss. Nothing here needs them, so this calls fairseq's own setup.py with those left out.
 """
 
 import runpy

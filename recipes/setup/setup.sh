@@ -2,7 +2,7 @@
 # Make the virtual environment VENV (default: .venv at the repository root) with everything the suite needs, once.
 #
 #   VENV     where it goes; one that holds torch >= 2.6 already keeps its torch
-#   PYTHON   the interpreter that makes it (default: python3); torch >= 2.6 installed there is used, not downloaded again
+#   PYTHON   the interpreter that makes it (default: python3); torch >= 2.6 installed there is used, not downloaded
 #
 # The last step writes a stamp, so an interrupted set-up is never taken for a finished one; it goes on where it stopped.
 set -euo pipefail
@@ -25,7 +25,7 @@ step() {
     local words=$1 start=$SECONDS
     shift
     echo "setup: $words"
-    if ! "$@" 2>&1 | tee -a "$log" | { grep --line-buffered -E '^ *Downloading .*[0-9] [MG]B' || true; }; then
+    if ! "$@" 2>&1 | tee -a "$log" | { grep --line-buffered -E '^ *Downloading .*[0-9] [MG]B' || :; }; then
         tail -n 20 "$log" >&2
         echo "setup: failed: $words (the whole output is in $log; the same command tries again)" >&2
         exit 1
@@ -40,7 +40,7 @@ has_torch() {
 }
 
 make_venv() {
-    "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or 3.12 is needed, PYTHON names it.")'
+    "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "PYTHON must name a Python 3.11 or 3.12")'
     if has_torch "$PYTHON"; then "$PYTHON" -m venv --system-site-packages "$VENV"; else "$PYTHON" -m venv "$VENV"; fi
 }
 
@@ -49,7 +49,8 @@ build_fairseq() (
     unset CUDA_HOME
     work=$(mktemp -d "$VENV/build.XXXXXX")
     trap 'rm -rf "$work"' EXIT
-    "$python" -m pip download --disable-pip-version-check --no-deps --no-binary :all: --no-build-isolation -d "$work" "$FAIRSEQ"
+    "$python" -m pip download --disable-pip-version-check --no-build-isolation --no-deps --no-binary :all: \
+        -d "$work" "$FAIRSEQ"
     tar -xzf "$work"/fairseq*.tar.gz -C "$work"
     cd "$work"/fairseq*/
     "$python" "$here/build_fairseq.py" "$work/wheel"
@@ -66,7 +67,8 @@ total=$SECONDS
 mkdir -p "$VENV"
 rm -f "$stamp"
 "$python" -m pip --version >/dev/null 2>&1 || step "making the virtual environment $VENV" make_venv
-step "installing build tools" pip_install "setuptools>=77,<81" wheel "cython>=3.1,<4" "$(grep ^numpy "$here/requirements.txt")"
+step "installing build tools" pip_install "setuptools>=77,<81" wheel "cython>=3.1,<4" \
+    "$(grep ^numpy "$here/requirements.txt")"
 if has_torch "$python"; then
     echo "setup: keeping torch $("$python" -c 'import torch; print(torch.__version__)')"
 else

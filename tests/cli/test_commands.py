@@ -133,13 +133,16 @@ def test_hydra_train(run, reverse_corpus, user_dir, tmp_path):
 def language_model(run, reverse_corpus, user_dir, tmp_path_factory):
     """Data folder and checkpoint of fairseq's own small Transformer language model on the target side."""
     folder = tmp_path_factory.mktemp("lm")
-    splits = [word for split in ("train", "valid", "test") for word in (f"--{split}pref", reverse_corpus.raw / f"{split}.tgt")]
+    splits = [
+        word for split in ("train", "valid", "test") for word in (f"--{split}pref", reverse_corpus.raw / f"{split}.tgt")
+    ]
     run("fairseq-preprocess", "--only-source", *splits, "--destdir", folder / "bin")
     run(
-        "fairseq-train", folder / "bin", "--user-dir", user_dir, "--task", "language_modeling", "--arch", "transformer_lm",
+        "fairseq-train", folder / "bin", "--user-dir", user_dir, "--save-dir", folder,
+        "--task", "language_modeling", "--arch", "transformer_lm",
         *"--decoder-embed-dim 32 --decoder-input-dim 32 --decoder-output-dim 32 --decoder-ffn-embed-dim 32".split(),
         *"--decoder-layers 1 --decoder-attention-heads 2 --optimizer adam --lr 0.005 --tokens-per-sample 32".split(),
-        *"--max-tokens 600 --max-update 3 --cpu --num-workers 0 --sample-break-mode eos".split(), "--save-dir", folder,
+        *"--max-tokens 600 --max-update 3 --cpu --num-workers 0 --sample-break-mode eos".split(),
     )  # fmt: skip
     return folder / "bin", folder / "checkpoint_last.pt"
 
@@ -157,7 +160,7 @@ def test_eval_lm(run, language_model, reverse_corpus, user_dir):
 def test_interactive_language_model(run, language_model, user_dir):
     data, checkpoint = language_model
     done = run(
-        "fairseq-interactive", data, "--user-dir", user_dir, "--path", checkpoint, "--cpu", "--task", "language_modeling",
-        "--beam", 1, "--max-len-b", 8, input="a b c\n",
+        "fairseq-interactive", data, "--user-dir", user_dir, "--path", checkpoint, "--cpu",
+        "--task", "language_modeling", "--beam", 1, "--max-len-b", 8, input="a b c\n",
     )  # fmt: skip
     assert hypotheses(done.stdout)[0].startswith("a b c")

@@ -1,9 +1,9 @@
 """Several processes on a CPU, started by torchrun as on any cluster."""
 
 import torch
+from conftest import BIN
 
 import fairseq_plugins  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
-from conftest import BIN
 
 
 def torchrun(run, command, *options, **kwargs):

@@ -1,0 +1,247 @@
+"""Wrong input through the real commands: refused at start with one sentence that names the flag or file."""
+
+import argparse
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from fairseq_plugins.errors import UserError, sentence
+
+
+class Site:
+    """What a case works on: copies of the data and of a checkpoint that it may damage, and the commands."""
+
+    def __init__(self, folder: Path, data: Path, checkpoint: Path, flags: list, user_dir: Path):
+        self.folder, self.flags, self.user_dir = folder, flags, ["--user-dir", user_dir]
+        self.data = shutil.copytree(data, folder / "bin")
+        self.checkpoint = shutil.copy(checkpoint, folder / "model.pt")
+
+    def train(self, *flags, data=None):
+        command = ["fairseq-train", data or self.data, *self.user_dir, *self.flags, "--max-update", 2]
+        return [*command, "--save-dir", self.folder / "save", *flags]
+
+    def use(self, command, *flags, data=None, path=None):
+        return [command, data or self.data, *self.user_dir, "--cpu", "--path", path or self.checkpoint, *flags]
+
+    def generate(self, *flags, **kwargs):
+        return self.use("fairseq-generate", *flags, **kwargs)
+
+
+def without(site, *names):
+    for name in names:
+        (site.data / name).unlink()
+
+
+def cut(file: Path, size: int) -> Path:
+    os.truncate(file, size)
+    return file
+
+
+def write(file: Path, text: bytes) -> Path:
+    file.write_bytes(text)
+    return file
+
+
+def more_words(site):
+    for side in ("src", "tgt"):
+        with open(site.data / f"dict.{side}.txt", "a") as dictionary:
+            dictionary.write("z 1\n")
+
+
+def fewer_words(site):
+    for side in ("src", "tgt"):
+        write(site.data / f"dict.{side}.txt", b"a 1\nb 1\n")
+
+
+class RunsCode:
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.marker),)
+
+
+def evil(site):
+    torch.save({"model": {}, "args": argparse.Namespace(), "x": RunsCode(site.folder / "ran")}, site.checkpoint)
+
+
+def interrupted_copy(site):
+    """A save folder whose checkpoint_last.pt is half a file."""
+    (site.folder / "save").mkdir()
+    cut(Path(shutil.copy(site.checkpoint, site.folder / "save" / "checkpoint_last.pt")), 5000)
+
+
+def lost_last(site):
+    (site.folder / "save").mkdir()
+    shutil.copy(site.checkpoint, site.folder / "save" / "checkpoint1.pt")
+
+
+# name: (site -> what to damage first, site -> command, what the sentence says)
+CASES = {
+    # data
+    "no data folder": (None, lambda s: s.train(data="nowhere"), "nowhere.*No such file"),
+    "empty data folder": (None, lambda s: s.train(data=s.folder), "data folder.*--source-lang"),
+    "no dictionary": (
+        lambda s: without(s, "dict.tgt.txt"),
+        lambda s: s.train(),
+        "dictionary .*dict.tgt.txt is missing",
+    ),
+    "wrong language": (None, lambda s: s.train("--source-lang", "xx", "--target-lang", "tgt"), "dict.xx.txt"),
+    "no such split": (None, lambda s: s.generate("--gen-subset", "dev"), "no split dev.*--gen-subset"),
+    "no training split": (None, lambda s: s.train("--train-subset", "all"), "no split all.*--train-subset"),
+    "no .bin": (lambda s: without(s, "valid.src-tgt.tgt.bin"), lambda s: s.train(), "valid.src-tgt.tgt.bin is missing"),
+    "no .idx": (lambda s: without(s, "valid.src-tgt.src.idx"), lambda s: s.train(), "no split valid, or not both"),
+    "truncated .bin": (
+        lambda s: cut(s.data / "train.src-tgt.tgt.bin", 900),
+        lambda s: s.train(),
+        "tgt.bin has 900 bytes",
+    ),
+    "truncated .idx": (lambda s: cut(s.data / "train.src-tgt.src.idx", 900), lambda s: s.train(), "src.idx is damaged"),
+    "stub of an .idx": (
+        lambda s: cut(s.data / "test.src-tgt.src.idx", 3),
+        lambda s: s.generate(),
+        "src.idx is damaged",
+    ),
+    "empty .bin": (lambda s: cut(s.data / "test.src-tgt.src.bin", 0), lambda s: s.generate(), "src.bin is damaged"),
+    "smaller dictionary": (fewer_words, lambda s: s.train(), "holds token .* dictionary has 6 entries"),
+    "dictionary without counts": (
+        lambda s: write(s.data / "dict.src.txt", b"a\nb\n"),
+        lambda s: s.train(),
+        "dictionary .* has the line 'a'",
+    ),
+    "word twice": (lambda s: write(s.data / "dict.src.txt", b"a 1\na 1\n"), lambda s: s.train(), "has 'a' twice"),
+    "dictionary of bytes": (
+        lambda s: write(s.data / "dict.src.txt", b"\xff\xfe 1\n"),
+        lambda s: s.train(),
+        "dict.src.txt is not UTF-8",
+    ),
+    "sentences longer than the model": (None, lambda s: s.train("--max-source-positions", 4), "--max-source-positions"),
+    "batches shorter than a sentence": (None, lambda s: s.train("--max-tokens", 1), "raise --max-tokens"),
+    # checkpoints
+    "no checkpoint": (None, lambda s: s.generate(path="none.pt"), "none.pt does not exist"),
+    "folder for checkpoint": (None, lambda s: s.generate(path=s.folder), "Is a directory"),
+    "no --path": (None, lambda s: s.generate()[:-2], "--path is missing"),
+    "nothing to validate": (
+        None,
+        lambda s: s.use("fairseq-validate", "--max-tokens", 99, "--task", "translation", path="none.pt"),
+        "none.pt",
+    ),
+    "translation model as language model": (None, lambda s: s.use("fairseq-eval-lm"), "dict.txt is missing"),
+    "no input file": (None, lambda s: s.use("fairseq-interactive", "--input", "none.txt"), "none.txt.*No such file"),
+    "truncated checkpoint": (lambda s: cut(Path(s.checkpoint), 5000), lambda s: s.generate(), "model.pt is damaged"),
+    "text as checkpoint": (
+        lambda s: write(Path(s.checkpoint), b"hello\n"),
+        lambda s: s.train("--restore-file", s.checkpoint),
+        "model.pt is damaged",
+    ),
+    "checkpoint that runs code": (evil, lambda s: s.generate(), r"model.pt holds a \w+\.mkdir"),
+    "half of checkpoint_last.pt": (
+        interrupted_copy,
+        lambda s: s.train(),
+        "checkpoint_last.pt is damaged.*--restore-file",
+    ),
+    "checkpoint_last.pt lost": (
+        lost_last,
+        lambda s: s.train(),
+        "no checkpoint_last.pt.*--restore-file .*checkpoint1.pt",
+    ),
+    "nothing to restore": (
+        None,
+        lambda s: s.train("--restore-file", "none.pt"),
+        "--restore-file none.pt does not exist",
+    ),
+    "nothing to finetune": (
+        None,
+        lambda s: s.train("--finetune-from-model", "none.pt"),
+        "--finetune-from-model none.pt",
+    ),
+    "another depth": (
+        None,
+        lambda s: s.train("--restore-file", s.checkpoint, "--encoder-layers", 3),
+        "model.pt is of another architecture",
+    ),
+    "another architecture": (
+        None,
+        lambda s: s.train("--restore-file", s.checkpoint, "--arch", "transformer_tiny"),
+        "of another architecture",
+    ),
+    "model of another dictionary": (
+        more_words,
+        lambda s: s.generate(),
+        r"dictionary of 1\d entries, the data has one of 1\d",
+    ),
+    "another optimizer": (
+        None,
+        lambda s: s.train("--restore-file", s.checkpoint, "--optimizer", "sgd"),
+        "--reset-optimizer",
+    ),
+    # flags
+    "no batch size": (lambda s: drop(s.flags, "--max-tokens"), lambda s: s.train(), "--max-tokens or --batch-size"),
+    "buffer smaller than batch": (None, lambda s: s.use("fairseq-interactive", "--batch-size", 4), "--buffer-size"),
+    "unequal embeddings": (None, lambda s: s.train("--share-all-embeddings", "--decoder-embed-dim", 48), "--share-all"),
+    "heads that do not divide": (None, lambda s: s.train("--encoder-attention-heads", 3), "--encoder-attention-heads"),
+    "fp16 on a CPU": (None, lambda s: s.train("--fp16"), "--fp16 needs a GPU"),
+    "two processes without torchrun": (
+        None,
+        lambda s: s.train("--distributed-world-size", 2),
+        "torchrun --nproc_per_node 2",
+    ),
+    "a file for a folder": (None, lambda s: s.train("--save-dir", s.checkpoint), "model.pt.*check the path"),
+    "adaptive loss": (None, lambda s: s.train("--criterion", "adaptive_loss"), "--ddp-backend legacy_ddp"),
+    "segments without their model": (
+        None,
+        lambda s: s.generate("--bpe", "sentencepiece"),
+        "sentencepiece_model is missing",
+    ),
+}
+
+
+def drop(flags, name):
+    del flags[flags.index(name) : flags.index(name) + 2]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_sentence(case, run, reverse_corpus, trained, tiny_flags, user_dir, tmp_path):
+    damage, command, words = CASES[case]
+    site = Site(tmp_path, reverse_corpus.bin, trained.checkpoint, list(tiny_flags), user_dir)
+    if damage:
+        damage(site)
+    done = run(*command(site), check=False, input="")
+    told = [line for line in done.stderr.splitlines() if line.startswith("fairseq_plugins: error: ")]
+    assert done.returncode, "was not refused"
+    assert len(told) == 1, done.stderr[-3000:]
+    assert "Traceback" not in done.stderr
+    assert re.search(words, told[0])
+    assert not list((tmp_path / "save").glob("checkpoint_best.pt")), "trained all the same"
+    assert not (tmp_path / "ran").exists(), "ran code"
+
+
+def test_the_traceback_on_demand(run, reverse_corpus, user_dir):
+    command = ["fairseq-generate", reverse_corpus.bin, "--user-dir", user_dir, "--path", "none.pt", "--cpu"]
+    done = run(*command, check=False, env={"FAIRSEQ_PLUGINS_TRACEBACK": "1"})
+    assert done.returncode
+    assert "Traceback" in done.stderr and "Model file not found" in done.stderr
+
+
+def test_a_fault_of_the_program_keeps_its_traceback():
+    assert sentence(ZeroDivisionError("division by zero")) is None
+
+
+def test_the_sentence_is_found_behind_other_errors():
+    try:
+        try:
+            raise UserError("--depth 0 is no depth.")
+        except UserError as error:
+            raise RuntimeError("cannot build the model") from error
+    except RuntimeError as error:
+        assert sentence(error) == "--depth 0 is no depth."
+
+
+def test_the_sentence_of_a_spawned_process():
+    """torch hands over the traceback of a process that it started as text."""
+    text = "-- Process 0 terminated with the following error:\nTraceback ...\nfairseq_plugins.errors.UserError: no such file.\n"
+    assert sentence(RuntimeError(text)) == "no such file."
