@@ -6,6 +6,7 @@ repeated.
 """
 
 import argparse
+import atexit
 import collections
 import contextlib
 import fcntl
@@ -14,8 +15,11 @@ import inspect
 import logging
 import os
 import pickle
+import queue
 import re
 import struct
+import threading
+import time
 import types
 import typing
 from pathlib import Path
@@ -25,7 +29,7 @@ import omegaconf
 import torch
 import torch.distributed as dist
 from fairseq import checkpoint_utils, file_io, options
-from fairseq.data import data_utils, indexed_dataset
+from fairseq.data import data_utils, indexed_dataset, iterators
 from fairseq.distributed import utils as distributed_utils
 from fairseq.models import distributed_fairseq_model
 from omegaconf.base import ContainerMetadata, Metadata
@@ -41,6 +45,7 @@ def apply():
     keep_last_batch()
     restore_np_compat()
     restore_percentile()
+    stop_reading_at_exit()
     bf16_is_not_tpu()
     one_training_per_launch()
     one_training_per_folder()
@@ -158,6 +163,23 @@ AGAIN = "make both of its files again with fairseq-preprocess"
 
 def files_of(path) -> tuple[Path, Path]:
     return Path(indexed_dataset.data_file_path(str(path))), Path(indexed_dataset.index_file_path(str(path)))
+
+
+def stop_reading_at_exit():
+    """fairseq prepares batches in a thread that nothing stops. A training that ends within an epoch, or with an error,
+    can catch it inside torch when Python shuts down, and dies of SIGABRT after all its work is done."""
+
+    @atexit.register
+    def stop():
+        readers = [thread for thread in threading.enumerate() if isinstance(thread, iterators.BackgroundConsumer)]
+        deadline = time.monotonic() + 10  # a source that hangs must not keep the process
+        for reader in readers:
+            reader._max_len = 0  # it ends after the batch at hand
+            while reader.is_alive() and time.monotonic() < deadline:
+                with contextlib.suppress(queue.Empty):
+                    while True:  # make room for that batch
+                        reader._queue.get_nowait()
+                reader.join(0.05)
 
 
 # Numbers and processes

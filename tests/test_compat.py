@@ -8,6 +8,7 @@ import importlib
 import inspect
 import os
 import pickle
+import signal
 import types
 from pathlib import Path
 
@@ -77,6 +78,27 @@ def test_bf16_is_not_tpu(flags, tpu):
 
 def test_fairseq_takes_bf16_for_tpu():
     assert options.parse_args_and_arch.__wrapped__(options.get_training_parser(), [*TRAINING, "--bf16"]).tpu
+
+
+STOPPED_WHILE_READING = """
+import torch
+from fairseq.data.iterators import BufferedIterator
+
+class Batches:
+    def __len__(self):
+        return 1000
+
+    def __iter__(self):
+        while True:
+            yield torch.ones(200, 200) @ torch.ones(200, 200)
+
+next(BufferedIterator(1000, Batches()))
+"""
+
+
+@pytest.mark.parametrize("plugin, status", [("import fairseq_plugins", 0), ("", -signal.SIGABRT)])
+def test_the_end_of_a_process_that_still_reads(plugin, status, run):
+    assert run("python", "-c", plugin + STOPPED_WHILE_READING, check=False).returncode == status
 
 
 # Processes; the real launches are in cli/test_distributed.py
