@@ -64,7 +64,7 @@ def check(words: list[str]) -> None:
         Refused: its parser refused it, or there is no such command.
     """
     if words[0] == "torchrun":
-        with refusing():
+        with refusing(), mock.patch.object(sys, "argv", words):
             launch = torchrun_parser().parse_args(words[1:])
         words = [launch.training_script, *launch.training_script_args]
     start, words = command(words)

@@ -12,7 +12,7 @@ begin_wmt14() {
     number TOKENS 3584 1500
     number TIMES 128 1
     number LEARNING_RATE 0.001 0.005
-    number UPDATES 30000 150
+    number UPDATES 30000 250
     number WARM_UP 4000 50
     number SAVE_EVERY 300 10
     number AVERAGED 10 2
