@@ -1,9 +1,13 @@
 """Several processes on a CPU, started by torchrun as on any cluster."""
 
+import sys
+from pathlib import Path
+
 import torch
-from conftest import BIN
 
 import fairseq_plugins  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
+
+BIN = Path(sys.executable).parent
 
 
 def torchrun(run, command, *options, **kwargs):
