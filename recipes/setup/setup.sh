@@ -35,8 +35,12 @@ step() {
 
 pip_install() { "$python" -m pip install --disable-pip-version-check --no-build-isolation "$@"; }
 
+# pip lists a package's files last, so one without a list is half installed.
 has_torch() {
-    "$1" -c 'import sys, torch; sys.exit(tuple(map(int, torch.__version__.split(".")[:2])) < (2, 6))' 2>/dev/null
+    "$1" -c '
+import importlib.metadata, sys, torch
+version = tuple(map(int, torch.__version__.split(".")[:2]))
+sys.exit(version < (2, 6) or not importlib.metadata.files("torch"))' 2>/dev/null
 }
 
 make_venv() {
@@ -72,7 +76,7 @@ step "installing build tools" pip_install "setuptools>=77,<81" wheel "cython>=3.
 if has_torch "$python"; then
     echo "setup: keeping torch $("$python" -c 'import torch; print(torch.__version__)')"
 else
-    step "installing $TORCH" pip_install "$TORCH"
+    step "installing $TORCH" pip_install --ignore-installed "$TORCH"
 fi
 step "installing libraries" pip_install -r "$here/requirements.txt"
 [[ -n $(compgen -G "$VENV/wheels/fairseq*.whl") ]] || step "building $FAIRSEQ" build_fairseq
