@@ -162,7 +162,7 @@ def test_what_cannot_be_averaged_is_refused(training, tmp_path):
     for paths, sentence in (
         ([tmp_path / "a.pt", tmp_path / "longer.pt"], r"a has shape \(3,\) in .*longer.pt but \(2,\)"),
         ([good, tmp_path / "a.pt"], "differ in parameter"),
-        ([tmp_path / "cut.pt"], "cut.pt is no readable fairseq checkpoint"),
+        ([tmp_path / "cut.pt"], "cut.pt is damaged"),
         ([tmp_path / "none.pt"], "none.pt does not exist"),
     ):
         with pytest.raises(UserError, match=sentence):
