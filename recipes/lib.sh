@@ -117,7 +117,7 @@ run() {
     fi
 }
 
-# output FILE.txt COMMAND...: what the command prints, whole or not there; its log (stderr) is shown and goes to FILE.log
+# output FILE.txt COMMAND...: what the command prints, whole or not there; its stderr is shown and goes to FILE.log
 output() {
     if ((DRY_RUN)); then
         run "${@:2}"
@@ -157,7 +157,8 @@ prepare() {
     if ((SMOKE)) && [[ -z $RAW ]]; then
         RAW=$OUT/raw
         if ! made "$RAW/whole"; then
-            run python preprocess/synthetic.py --format "$corpus" --out "$RAW" --train 4000 --valid 50 --test 50
+            run python preprocess/synthetic.py --format "$corpus" --out "$RAW" \
+                --train 4000 --valid 50 --test 50
             stamp "$RAW/whole"
         fi
     fi
@@ -167,11 +168,14 @@ prepare() {
 
 # batch TOKENS TIMES: flags that make a batch of TIMES x TOKENS tokens out of any number of processes
 batch() {
-    local times=$(($2 / PROCESSES))
-    if ((times)); then echo --max-tokens "$1" --update-freq "$times"; else echo --max-tokens "$(($1 * $2 / PROCESSES))"; fi
+    if (($2 >= PROCESSES)); then
+        echo --max-tokens "$1" --update-freq $(($2 / PROCESSES))
+    else
+        echo --max-tokens $(($1 * $2 / PROCESSES))
+    fi
 }
 
-# train NAME FLAGS...: fairseq-train into OUT/NAME; shown are the progress and the losses, train.log has everything
+# train NAME FLAGS...: fairseq-train into OUT/NAME; progress and losses are shown, train.log has everything
 train() {
     local folder=$OUT/$1 log=$OUT/$1/train.log
     if made "$folder/trained"; then say "$1 is trained" && return; fi
@@ -202,7 +206,8 @@ tune() {
 # generate FILE.txt CHECKPOINT FLAGS...: what fairseq-generate prints for the test set
 generate() {
     if made "$1" "$2"; then say "$1 is there" && return; fi
-    output "$1" fairseq-generate "$DATA/bin" --path "$2" --user-dir fairseq_plugins --remove-bpe "${MACHINE[@]}" "${@:3}"
+    output "$1" fairseq-generate "$DATA/bin" --path "$2" --user-dir fairseq_plugins --remove-bpe \
+        "${MACHINE[@]}" "${@:3}"
 }
 
 # score FILE.txt FLAGS...: BLEU and sacreBLEU of what generate wrote, in FILE.json
@@ -214,7 +219,8 @@ score() {
 # Numbers for the table, from the files that hold them.
 json() { ((DRY_RUN)) || python -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$@"; }
 generation_speed() { ((DRY_RUN)) || grep -oP '[\d.]+(?= tokens/s)' "${1%.*}.log"; }
-training_speed() { ((DRY_RUN)) || grep -oP 'wps=\K[\d.]+' "$1/train.log" | sort -n | awk '{ wps[NR] = $1 } END { print wps[int((NR + 1) / 2)] }'; }
+training_speed() { ((DRY_RUN)) || grep -oP 'wps=\K[\d.]+' "$1/train.log" | median; }
+median() { sort -n | awk '{ row[NR] = $1 } END { print row[int((NR + 1) / 2)] }'; }
 ratio() { awk -v a="${1:-1}" -v b="${2:-1}" 'BEGIN { printf "%.2f", a / b }'; }
 
 # cell NAME COLUMN=VALUE...

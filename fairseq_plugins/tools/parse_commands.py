@@ -2,10 +2,10 @@
 
     python -m fairseq_plugins.tools.parse_commands commands.txt
 
-Each line is FILE:LINE, a tab, and a command as it would be typed: fairseq-*, python -m MODULE, python SCRIPT, any of them
-behind torchrun. A command is started in this process as usual and stopped when it has parsed its command line; fairseq's
-are also taken through the architecture's defaults and fairseq's check of types. So a misspelt flag, a choice that does not
-exist and a missing flag are found in seconds, whether or not data and checkpoints are there.
+Each line is FILE:LINE, a tab, and a command as it would be typed: fairseq-*, python -m MODULE, python SCRIPT, any of
+them behind torchrun. A command is started in this process as usual and stopped when it has parsed its command line;
+fairseq's are also taken through the architecture's defaults and fairseq's check of types. So a misspelt flag, a choice
+that does not exist and a missing flag are found in seconds, whether or not data and checkpoints are there.
 """
 
 import argparse

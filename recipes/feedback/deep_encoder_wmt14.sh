@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Section 4.2.1, WMT14 En-De with an encoder of 12 layers, LayerDrop, and a decoder of 2: 29.0 BLEU (newstest2014, tokenised,
-# after compound splitting) for the Feedback Transformer; the paper gives no number for the Transformer. The rate of
-# LayerDrop, 0.1, is ours. Not yet run to the end by us.
+# Section 4.2.1, WMT14 En-De with an encoder of 12 layers, LayerDrop, and a decoder of 2: 29.0 BLEU (newstest2014,
+# tokenised, after compound splitting) for the Feedback Transformer; the paper gives no number for the Transformer.
+# The rate of LayerDrop, 0.1, is ours. Not yet run to the end by us.
 #
 #   recipes/feedback/deep_encoder_wmt14.sh            the paper's run
 #   recipes/feedback/deep_encoder_wmt14.sh --smoke    the same code path on generated text, CPU, two minutes

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Figure 7 (right), CNN-DailyMail summarisation: ROUGE-L by decoder depth. The paper's numbers stand in the figure only; it says
-# that the Feedback Transformer is ahead at every depth. ROUGE-L here is over sentences (rouge-score's rougeLsum), as is
-# customary for this corpus; the paper does not say which.
+# Figure 7 (right), CNN-DailyMail summarisation: ROUGE-L by decoder depth. The paper's numbers stand in the figure
+# only; it says that the Feedback Transformer is ahead at every depth. ROUGE-L here is over sentences (rouge-score's
+# rougeLsum), as is customary for this corpus; the paper does not say which.
 #
-# From the paper: first 400 words, sizes and dropout (Table 8, in the architecture), learning rate 0.0005, 3-gram blocking,
-# minimum and maximum length tuned on the validation set. Ours: batches of 32 x 4,096 tokens, label smoothing 0.1, Adam (0.9,
-# 0.98), 4,000 warm-up updates, 30,000 updates, the checkpoint of the least validation loss, beam 5, what lengths are tried.
-# Twelve trainings; not yet run to the end by us.
+# From the paper: first 400 words, sizes and dropout (Table 8, in the architecture), learning rate 0.0005, 3-gram
+# blocking, minimum and maximum length tuned on the validation set. Ours: batches of 32 x 4,096 tokens, label
+# smoothing 0.1, Adam (0.9, 0.98), 4,000 warm-up updates, 30,000 updates, the checkpoint of the least validation loss,
+# beam 5, what lengths are tried. Twelve trainings; not yet run to the end by us.
 #
 #   recipes/feedback/fig7_cnndm_depth.sh            the paper's run
 #   recipes/feedback/fig7_cnndm_depth.sh --smoke    the same code path on generated text, CPU, two minutes
@@ -31,21 +31,23 @@ TRANSFORMER="--arch transformer --share-all-embeddings --dropout 0.3"
 SEARCH="--beam 5 --no-repeat-ngram-size 3"
 
 train_depth() {
-    train "$@" --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 0 --lr "$LEARNING_RATE" --lr-scheduler inverse_sqrt \
-        --warmup-updates "$WARM_UP" --warmup-init-lr 1e-7 --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
+    train "$@" --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 0 --lr "$LEARNING_RATE" \
+        --lr-scheduler inverse_sqrt --warmup-updates "$WARM_UP" --warmup-init-lr 1e-7 \
+        --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
         $(batch "$TOKENS" "$TIMES") --max-update "$UPDATES" --no-epoch-checkpoints $SIZE
 }
 
 test_depth() {
-    local folder=$OUT/$1 chosen
-    chosen=$(tune "$folder/checkpoint_best.pt" "$folder/tuning" --lenpen 1 --min-len $SHORTEST --max-len-b $LONGEST \
-        --metric rougeLsum --references "$DATA/valid.article-highlights.ref" -- $SEARCH --batch-size "$BATCH")
+    local folder=$OUT/$1 scores=$OUT/$1/test.json chosen
+    chosen=$(tune "$folder/checkpoint_best.pt" "$folder/tuning" --lenpen 1 --min-len $SHORTEST \
+        --max-len-b $LONGEST --metric rougeLsum --references "$DATA/valid.article-highlights.ref" -- \
+        $SEARCH --batch-size "$BATCH")
     say "$1: $chosen, tuned on the validation set"
     generate "$folder/test.txt" "$folder/checkpoint_best.pt" $SEARCH --batch-size "$BATCH" $chosen
-    made "$folder/test.json" "$folder/test.txt" || run python -m fairseq_plugins.tools.rouge "$folder/test.txt" \
-        --references "$DATA/test.article-highlights.ref" --json "$folder/test.json"
-    cell "$1" ROUGE-L="$(json "$folder/test.json" rougeLsum)" paper=figure ROUGE-1="$(json "$folder/test.json" rouge1)" \
-        ROUGE-2="$(json "$folder/test.json" rouge2)" length="$chosen"
+    made "$scores" "$folder/test.txt" || run python -m fairseq_plugins.tools.rouge "$folder/test.txt" \
+        --references "$DATA/test.article-highlights.ref" --json "$scores"
+    cell "$1" ROUGE-L="$(json "$scores" rougeLsum)" paper=figure ROUGE-1="$(json "$scores" rouge1)" \
+        ROUGE-2="$(json "$scores" rouge2)" length="$chosen"
 }
 
 prepare cnndm --bpe "$BPE"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Figure 7 (left), IWSLT14 De-En: tokenised BLEU by decoder depth. The paper's numbers stand in the figure only; it says that the
-# shallower the decoder, the more the Feedback Transformer is ahead.
+# Figure 7 (left), IWSLT14 De-En: tokenised BLEU by decoder depth. The paper's numbers stand in the figure only; it
+# says that the shallower the decoder, the more the Feedback Transformer is ahead.
 #
-# From the paper: sizes and dropout (Table 8, in the architecture), learning rate 0.0005, beam 5, no averaging, no compound
-# splitting. Ours: batches of 4,096 tokens and weight decay 0.0001 as in fairseq's example for this corpus, label smoothing 0.1,
-# Adam (0.9, 0.98), 4,000 warm-up updates, 50,000 updates, the checkpoint of the least validation loss, length penalty 1.
-# Twelve trainings on one GPU; not yet run to the end by us.
+# From the paper: sizes and dropout (Table 8, in the architecture), learning rate 0.0005, beam 5, no averaging, no
+# compound splitting. Ours: batches of 4,096 tokens and weight decay 0.0001 as in fairseq's example for this corpus,
+# label smoothing 0.1, Adam (0.9, 0.98), 4,000 warm-up updates, 50,000 updates, the checkpoint of the least validation
+# loss, length penalty 1. Twelve trainings on one GPU; not yet run to the end by us.
 #
 #   recipes/feedback/fig7_iwslt_depth.sh            the paper's run
 #   recipes/feedback/fig7_iwslt_depth.sh --smoke    the same code path on generated text, CPU, two minutes

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Table 2, WMT14 En-De, newstest2014, tokenised BLEU after compound splitting: Feedback Transformer 29.5, Transformer 29.3
-# (Ott et al., 2018). Not yet run to the end by us; at the paper's 126K against 280K words a second (Table 5, a shallower
-# decoder), a Feedback Transformer takes at least twice a Transformer's time: days on 8 GPUs.
+# Table 2, WMT14 En-De, newstest2014, tokenised BLEU after compound splitting: Feedback Transformer 29.5, Transformer
+# 29.3 (Ott et al., 2018). Not yet run to the end by us; at the paper's 126K against 280K words a second (Table 5, a
+# shallower decoder), a Feedback Transformer takes at least twice a Transformer's time: days on 8 GPUs.
 #
 #   recipes/feedback/table2_wmt14.sh            the paper's run
 #   recipes/feedback/table2_wmt14.sh --smoke    the same code path on generated text, CPU, two minutes

@@ -1,9 +1,10 @@
 # What the WMT14 En-De recipes share; sourced, not run.
 #
 # From the paper: data, sizes and dropout (Table 8, in the architecture), learning rate 0.001, average of the last 10
-# checkpoints, beam 5, length penalty tuned on newstest2013, tokenised BLEU after compound splitting. Ours, after Ott et al.
-# (2018), since the paper leaves it open: batches of 128 x 3,584 tokens (8 GPUs, 16 batches each), label smoothing 0.1, Adam
-# (0.9, 0.98), 4,000 warm-up updates, fp16; and altogether ours: 30,000 updates, a checkpoint every 300, about an epoch.
+# checkpoints, beam 5, length penalty tuned on newstest2013, tokenised BLEU after compound splitting. Ours, after Ott
+# et al. (2018), since the paper leaves it open: batches of 128 x 3,584 tokens (8 GPUs, 16 batches each), label
+# smoothing 0.1, Adam (0.9, 0.98), 4,000 warm-up updates, fp16; and altogether ours: 30,000 updates, a checkpoint
+# every 300, about an epoch.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 begin_wmt14() {
@@ -28,8 +29,9 @@ TRANSFORMER="--arch transformer_vaswani_wmt_en_de_big --share-all-embeddings --d
 
 # train_wmt14 NAME FLAGS...
 train_wmt14() {
-    train "$1" --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 0 --lr "$LEARNING_RATE" --lr-scheduler inverse_sqrt \
-        --warmup-updates "$WARM_UP" --warmup-init-lr 1e-7 --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
+    train "$1" --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 0 --lr "$LEARNING_RATE" \
+        --lr-scheduler inverse_sqrt --warmup-updates "$WARM_UP" --warmup-init-lr 1e-7 \
+        --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
         $(batch "$TOKENS" "$TIMES") --max-update "$UPDATES" --save-interval-updates "$SAVE_EVERY" \
         --keep-interval-updates "$AVERAGED" --no-epoch-checkpoints $WIDTH "${@:2}"
 }
@@ -37,9 +39,10 @@ train_wmt14() {
 # test_wmt14 NAME: from OUT/NAME/checkpoint*.pt to OUT/NAME/test.{txt,json}
 test_wmt14() {
     local model=$OUT/$1/average.pt chosen
-    made "$model" "$OUT/$1/trained" ||
-        run python -m fairseq_plugins.tools.average_checkpoints "$OUT/$1" --by update --last "$AVERAGED" --output "$model"
-    chosen=$(tune "$model" "$OUT/$1/tuning" --lenpen $LENGTH_PENALTIES --metric compound-bleu -- --beam 5 --batch-size "$BATCH")
+    made "$model" "$OUT/$1/trained" || run python -m fairseq_plugins.tools.average_checkpoints "$OUT/$1" \
+        --by update --last "$AVERAGED" --output "$model"
+    chosen=$(tune "$model" "$OUT/$1/tuning" --lenpen $LENGTH_PENALTIES --metric compound-bleu -- \
+        --beam 5 --batch-size "$BATCH")
     say "$1: $chosen, tuned on newstest2013"
     generate "$OUT/$1/test.txt" "$model" --beam 5 --batch-size "$BATCH" $chosen
     score "$OUT/$1/test.txt" --references "$DATA/test.en-de.ref" --lang de --compound-split
