@@ -60,6 +60,12 @@ UNSUPPORTED = {
     "quant_noise_pq": "the decoder's matrices are used without fairseq's quantisation noise",
     "quant_noise_scalar": "the decoder's matrices are used without fairseq's quantisation noise",
     "base_layers": "the decoder has no BASE layers",
+    "xformers_att_config": "the recurrence computes its own attention",
+    "decoder_xformers_att_config": "the recurrence computes its own attention",
+    "scale_attn": "the decoder's layers have no such LayerNorm",
+    "scale_fc": "the decoder's layers have no such LayerNorm",
+    "scale_heads": "the decoder's heads have no such factor",
+    "scale_resids": "the decoder's residuals have no such factor",
     "export": "a loop over time steps cannot be exported to TorchScript or ONNX",
 }
 
@@ -100,11 +106,17 @@ class FeedbackTransformerEncoder(TransformerEncoderBase):
         return {**encoder_out, ROWS: [rows]}
 
 
-def in_order(encoder_out: dict) -> dict:
-    """The encoder's output with its rows in the order that was noted."""
+def in_order(encoder_out: dict, share: bool) -> dict:
+    """The encoder's output with its rows in the order that was noted.
+
+    With `share`, rows that are each wanted equally often and by neighbours, as at the start of beam search, stay single.
+    """
     if ROWS not in encoder_out:
         return encoder_out
-    rows = encoder_out[ROWS][0]
+    rows, sentences = encoder_out[ROWS][0], encoder_out["encoder_out"][0].size(1)
+    beams = torch.arange(sentences).to(rows).repeat_interleave(len(rows) // sentences)
+    if share and torch.equal(rows, beams):
+        return encoder_out
     return {
         "encoder_out": [x.index_select(1, rows) for x in encoder_out["encoder_out"]],
         "encoder_padding_mask": [x.index_select(0, rows) for x in encoder_out["encoder_padding_mask"]],
@@ -113,11 +125,6 @@ def in_order(encoder_out: dict) -> dict:
 
 class FeedbackDecoderLayers(FeedbackStack):
     """The stack behind the signature of one of fairseq's decoder layers: fairseq's decoder does all around it."""
-
-    beam = 1
-
-    def set_beam_size(self, beam: int) -> None:
-        self.beam = beam
 
     def forward(
         self,
@@ -135,15 +142,9 @@ class FeedbackDecoderLayers(FeedbackStack):
         if incremental_state is None:
             return super().forward(x, context, encoder_padding_mask, left_padding(self_attn_padding_mask)), None, None
         if STATE not in incremental_state:
-            incremental_state[STATE] = self.start(context, encoder_padding_mask, self.shared_rows(context))
-        x, attention = incremental_state[STATE].step(x[0])
+            incremental_state[STATE] = self.start(context, encoder_padding_mask, beam=x.size(1) // len(context))
+        x, attention = self.step(incremental_state[STATE], x[0])
         return x.unsqueeze(0), attention.transpose(0, 1).unsqueeze(2), None
-
-    def shared_rows(self, context: torch.Tensor) -> int:
-        """How many neighbouring rows of the batch are hypotheses for one sentence."""
-        beam = self.beam
-        whole = beam > 1 and len(context) % beam == 0
-        return beam if whole and torch.equal(context[::beam].repeat_interleave(beam, dim=0), context) else 1
 
     def reorder_incremental_state(self, incremental_state, new_order) -> None:
         if STATE in incremental_state:
@@ -182,7 +183,7 @@ class FeedbackTransformerDecoder(TransformerDecoderBase):
 
     def extract_features(self, prev_output_tokens, encoder_out, incremental_state=None, *args, **kwargs):
         if incremental_state is None or STATE not in incremental_state:
-            encoder_out = in_order(encoder_out)
+            encoder_out = in_order(encoder_out, share=incremental_state is not None)
         return super().extract_features(prev_output_tokens, encoder_out, incremental_state, *args, **kwargs)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
@@ -220,10 +221,6 @@ class FeedbackTransformerModel(TransformerModel):
     @classmethod
     def build_decoder(cls, args, tgt_dict, embed_tokens):
         return FeedbackTransformerDecoder(TransformerConfig.from_namespace(args), tgt_dict, embed_tokens)
-
-    def set_beam_size(self, beam):
-        """Called by fairseq's generator, which looks for this method on the model and not on the decoder."""
-        self.decoder.set_beam_size(beam)
 
     def __prepare_scriptable__(self):
         raise UserError(

@@ -36,8 +36,8 @@ class FastRecurrence:
         mixing: coefficients of the memories [G, L + 1].
         context: encoder output [B, S, context_dim], or None.
         context_padding: [B, S], True where the encoder's input is padding, or None.
-        beam: in step-by-step decoding, how many neighbouring rows are hypotheses for one sentence, so that they share
-            the encoder's keys and values.
+        beam: how many neighbouring rows of the batch each row of the context serves: hypotheses for one sentence share
+            its keys and values (step-by-step decoding only).
     """
 
     def __init__(
@@ -49,8 +49,6 @@ class FastRecurrence:
         beam: int = 1,
     ):
         self.layers, self.mixing, self.beam = layers, mixing, beam
-        if beam > 1:
-            context, context_padding = (None if x is None else x[::beam] for x in (context, context_padding))
         self.heads = layers[0].config.heads
         self.context = [] if context is None else [self.project_context(layer, context) for layer in layers]
         self.context_mask = None
@@ -104,7 +102,7 @@ class Block:
             mask = mask.repeat_interleave(self.heads, dim=0).unsqueeze(1)
 
         writers = {}  # layers of one key matrix that attend to one memory share their keys
-        self.layers, self.context_attention = [], None
+        self.layers, self.context_attentions = [], []
         self.contexts = [FixedSource(keys, values, state.context_mask) for keys, values in state.context]
         for i, layer in enumerate(layers):
             memory = min(i, len(state.mixing) - 1)
@@ -130,7 +128,8 @@ class Block:
         attend = attention(layer.self_attn, memory)
         sublayers = [sublayer(layer.self_attn_layer_norm, attend, Linear(layer.self_attn.out_proj, record))]
         if context is not None:
-            attend = self.context_attention = attention(layer.encoder_attn, context, self.beam)
+            attend = attention(layer.encoder_attn, context, self.beam)
+            self.context_attentions.append(attend)
             sublayers.append(
                 sublayer(layer.encoder_attn_layer_norm, attend, Linear(layer.encoder_attn.out_proj, record))
             )
@@ -147,9 +146,10 @@ class Block:
 
     def context_weights(self) -> Tensor | None:
         """The top layer's attention to the encoder at the latest step [B, H, S]."""
-        if self.context_attention is None:
+        if not self.context_attentions:
             return None
-        return self.context_attention.merge_heads(self.context_attention.weights)
+        top = self.context_attentions[-1]
+        return top.merge_heads(top.weights)
 
     def write(self, memories: list[Tensor]) -> None:
         for writer in self.writers:
@@ -202,13 +202,20 @@ class Block:
     def reorder(self, order: Tensor) -> None:
         for writer in self.writers:
             writer.source.reorder(order)
-        if self.beam == 1:
-            sentences = order
-        else:  # beam search moves hypotheses within their sentence, and drops sentences that are finished
-            sentences = order.view(-1, self.beam)[:, 0] // self.beam
-        for context in self.contexts:
-            if self.beam == 1 or context.keys.size(0) != len(sentences) * self.heads:
-                context.reorder(sentences, self.heads)
+        if not self.contexts:
+            return
+        sentences = order // self.beam
+        groups = sentences.view(-1, self.beam) if len(order) % self.beam == 0 else sentences[:, None]
+        if groups.size(1) != self.beam or (groups != groups[:, :1]).any():
+            # rows have left their group, which beam search never does: each gets keys and values of its own
+            groups = sentences[:, None]
+            self.beam = 1
+            for attention in self.context_attentions:
+                attention.beam = 1
+        rows = groups[:, 0]
+        if len(rows) * self.heads != len(self.contexts[0].keys) or (rows != torch.arange(len(rows)).to(rows)).any():
+            for context in self.contexts:
+                context.reorder(rows, self.heads)
 
 
 class MemoryWriter:
@@ -297,4 +304,6 @@ class RecordedBlock(torch.autograd.Function):
         if block is None:
             raise RuntimeError("the feedback recurrence was differentiated a second time; its activations are gone")
         dx, gradients = block.backward(d_top)
+        if not gradients.keys() <= {id(tensor) for tensor in ctx.tensors}:
+            raise RuntimeError("the layers' parameters are not those of the module: --ddp-backend fully_sharded?")
         return None, dx, *(gradients.get(id(tensor)) for tensor in ctx.tensors)

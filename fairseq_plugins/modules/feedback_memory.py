@@ -49,19 +49,28 @@ class RecurrentMemory(FeedbackMemory):
 
 
 class FixedMemory(FeedbackMemory):
-    """A mixture that is not learned (sections 4.3.2 and 6.4)."""
+    """The plain average of some layers, not learned (sections 4.3.2 and 6.4).
 
-    def __init__(self, weights: list):
-        super().__init__(len(weights) - 1)
-        self.register_buffer("weights", torch.tensor([weights]), persistent=False)
+    Which layers is saved with the model, so that a checkpoint of another composition is refused.
+    """
+
+    def __init__(self, layers: list[int], num_layers: int):
+        super().__init__(num_layers)
+        self.register_buffer("layers", torch.tensor([int(layer in layers) for layer in range(num_layers + 1)]))
 
     def mixing(self) -> Tensor:
-        return self.weights
+        return (self.layers.double() / self.layers.sum()).unsqueeze(0)
+
+    def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors):
+        saved = state_dict.get(prefix + "layers")
+        if saved is not None and saved.tolist() != self.layers.tolist():
+            errors.append(f"the memory of the checkpoint is made of layers {saved.nonzero().flatten().tolist()}.")
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
 
 
 def average_memory(num_layers: int) -> FeedbackMemory:
     """The plain average of all layers (Figure 8)."""
-    return FixedMemory([1 / (num_layers + 1)] * (num_layers + 1))
+    return FixedMemory(list(range(num_layers + 1)), num_layers)
 
 
 def layer_memory(layer: int, num_layers: int) -> FeedbackMemory:
@@ -71,7 +80,7 @@ def layer_memory(layer: int, num_layers: int) -> FeedbackMemory:
             f"memory layer-{layer} does not exist; a model of {num_layers} layers has layer-0 (the "
             f"embedding) to layer-{num_layers}"
         )
-    return FixedMemory([float(i == layer) for i in range(num_layers + 1)])
+    return FixedMemory([layer], num_layers)
 
 
 def top_memory(num_layers: int) -> FeedbackMemory:

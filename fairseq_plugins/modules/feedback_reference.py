@@ -25,7 +25,7 @@ class ReferenceRecurrence:
         mixing: coefficients of the memories [G, L + 1].
         context: encoder output [B, S, context_dim], or None.
         context_padding: [B, S], True where the encoder's input is padding, or None.
-        beam: of no use here.
+        beam: how many neighbouring rows of the batch each row of the context serves.
     """
 
     def __init__(
@@ -37,7 +37,9 @@ class ReferenceRecurrence:
         beam: int = 1,
     ):
         self.layers, self.mixing = layers, mixing
-        self.context, self.context_padding = context, context_padding
+        self.context, self.context_padding = (
+            None if x is None else x.repeat_interleave(beam, dim=0) for x in (context, context_padding)
+        )
         self.memories: list[Tensor] = []  # one [G, B, C] a time step
         self.padding: list[Tensor] = []  # one [B] a time step, True where the memory is of a padding token
 

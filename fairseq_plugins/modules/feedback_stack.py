@@ -43,9 +43,34 @@ class FeedbackStack(nn.Module):
         KEYS_AND_VALUES[kv](self.layers)
         self.engine = ENGINES[engine]
 
+    def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors):
+        # a checkpoint with keys and values per layer has the same names: loading would keep one layer's and drop the rest
+        tied = {}
+        for name, parameter in self.named_parameters(remove_duplicate=False):
+            tied.setdefault(parameter, []).append(state_dict.get(prefix + name))
+        for first, *others in tied.values():
+            if any(first is not None and other is not None and not torch.equal(first, other) for other in others):
+                errors.append("the checkpoint has keys and values per layer, this model shares them.")
+                break
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
+
     def start(self, context: Tensor | None = None, context_padding: Tensor | None = None, beam: int = 1):
-        """State before the first step, for step-by-step decoding: see `step` and `reorder` of the engines."""
-        return self.engine(self.layers, self.memory.mixing(), context, context_padding, beam)
+        """State before the first step of step-by-step decoding; it has a method `reorder`.
+
+        With beam > 1 every row of context and context_padding serves that many neighbouring rows of x.
+        """
+        with own_precision(self):
+            context = None if context is None else context.to(self.dtype)
+            return self.engine(self.layers, self.memory.mixing(), context, context_padding, beam)
+
+    def step(self, state, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """One embedding [B, C] -> top layer's output [B, C] and its attention to the encoder [B, H, S]."""
+        with own_precision(self):
+            return state.step(x.to(self.dtype))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.layers[0].fc1.weight.dtype
 
     def forward(
         self,
@@ -66,8 +91,10 @@ class FeedbackStack(nn.Module):
         Returns:
             The top layer's output [T, B, C].
         """
-        # under autocast too the recurrence runs in its parameters' own precision
-        with torch.autocast(x.device.type, enabled=False):
-            dtype = self.layers[0].fc1.weight.dtype
-            x, context = (None if v is None else v.to(dtype) for v in (x, context))
-            return self.start(context, context_padding).run(x, padding)
+        with own_precision(self):
+            return self.start(context, context_padding).run(x.to(self.dtype), padding)
+
+
+def own_precision(stack: FeedbackStack):
+    """Under autocast too the recurrence runs in the precision of its parameters."""
+    return torch.autocast(stack.layers[0].fc1.weight.device.type, enabled=False)

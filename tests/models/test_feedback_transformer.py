@@ -171,15 +171,30 @@ def test_encoder_output_in_a_new_order_serves_a_full_pass_too(dictionary):
         assert torch.allclose(got, model.decoder(previous, encoder_out)[0][rows], atol=1e-12)
 
 
-def test_an_odd_batch_after_a_beam_search_is_not_taken_for_beams(dictionary):
-    """The generator leaves its beam size behind in the model."""
+def test_equal_sentences_beside_each_other_are_not_taken_for_beams(dictionary):
     model = build(dictionary)
     generate(model, dictionary, SENTENCES, beam=2)
-    source, (previous, _) = batch(dictionary, SENTENCES), targets(dictionary, SENTENCES)
+    sentences = [SENTENCES[i] for i in (0, 0, 1, 1)]
+    expected = [generate(model, dictionary, [s], beam=1)[0] for s in sentences]
+    assert_same_hypotheses(generate(model, dictionary, sentences, beam=1), expected)
+
+
+def test_an_ensemble_of_one_model_twice_translates_as_that_model(dictionary):
+    model, twin = build(dictionary), build(dictionary)
+    generator = SequenceGenerator([model, twin], dictionary, beam_size=4, max_len_b=12)
     with torch.no_grad():
-        full, _ = model(**source, prev_output_tokens=previous)
-        step, _ = model.decoder(previous[:, :1], model.encoder(**source), incremental_state={})
-        assert torch.allclose(step[:, 0], full[:, 0], atol=1e-12)
+        hypotheses = generator.generate([model, twin], {"net_input": batch(dictionary, SENTENCES)})
+    got = [[h["tokens"].tolist() for h in beams] for beams in hypotheses]
+    assert got == [[tokens for tokens, _ in beams] for beams in generate(model, dictionary, SENTENCES)]
+
+
+def test_a_given_prefix_is_continued(dictionary):
+    model = build(dictionary)
+    generator = SequenceGenerator([model], dictionary, beam_size=4, max_len_b=12)
+    prefix = torch.tensor([[9, 8], [7, 6], [5, 4], [4, 4]])
+    with torch.no_grad():
+        hypotheses = generator.generate([model], {"net_input": batch(dictionary, SENTENCES)}, prefix_tokens=prefix)
+    assert [beams[0]["tokens"][:2].tolist() for beams in hypotheses] == prefix.tolist()
 
 
 def test_rescoring_gives_the_score_of_the_generator(dictionary):
@@ -237,6 +252,7 @@ def test_generation_reports_attention_to_the_source(dictionary):
         ({"checkpoint_activations": True}, "--checkpoint-activations"),
         ({"quant_noise_pq": 0.1}, "--quant-noise-pq"),
         ({"no_cross_attention": True}, "--no-cross-attention"),
+        ({"decoder_xformers_att_config": "{}"}, "--decoder-xformers-att-config"),
         ({"export": True}, "--export"),
         ({"activation_fn": "relu_squared"}, "--activation-fn"),
     ],

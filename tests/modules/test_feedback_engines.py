@@ -119,8 +119,11 @@ def test_half_precision_stays_close_to_double(dtype):
 def test_autocast_changes_nothing():
     stack, arguments = build(dtype=torch.float), inputs(dtype=torch.float)
     plain = stack(**arguments)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
         assert torch.equal(stack(**arguments), plain)
+        state = stack.start(arguments["context"], arguments["context_padding"])
+        for x_t, expected in zip(arguments["x"], plain, strict=True):
+            assert torch.allclose(stack.step(state, x_t)[0], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -160,23 +163,30 @@ def test_reordered_rows_continue_as_their_own_hypotheses(engine):
             assert torch.allclose(state.step(x[t, order[again]])[0], alone[t, order[again]], atol=1e-12)
 
 
-def test_hypotheses_of_one_sentence_share_the_encoder():
-    """With beam > 1 rows may move within their sentence and whole sentences may end."""
+@pytest.mark.parametrize(
+    "orders",
+    [
+        [[1, 0, 2, 2, 5, 5, 7, 6], [0, 0, 5, 4, 7, 6], [3, 2]],  # within a sentence, and sentences end: beam search
+        [[2, 0, 1, 3, 7, 6, 5, 4], [5, 5, 0, 1], [3, 0, 1]],  # anywhere
+    ],
+)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_hypotheses_of_one_sentence_share_the_encoder(engine, orders):
     beam = 2
-    stack, arguments = build().eval(), inputs(steps=6)
-    context, context_padding = (
-        arguments[name].repeat_interleave(beam, dim=0) for name in ("context", "context_padding")
-    )
+    stack, arguments = build().eval(), inputs()
+    stack.engine = ENGINES[engine]
+    single = [arguments[name] for name in ("context", "context_padding")]
+    shared = stack.start(*single, beam=beam)
+    separate = stack.start(*(tensor.repeat_interleave(beam, dim=0) for tensor in single))
     x = torch.randn(6, B * beam, C, generator=torch.Generator().manual_seed(4), dtype=torch.double)
-    separate, shared = (stack.start(context, context_padding, beam=n) for n in (1, beam))
     with torch.no_grad():
-        order = torch.tensor([1, 0, 2, 2, 5, 5, 7, 6])
-        for orders in (order, torch.tensor([0, 0, 5, 4, 7, 6]), torch.tensor([3, 2])):
+        for order in orders:
             for x_t in x[:2]:
-                for y, expected in zip(shared.step(x_t), separate.step(x_t)):
+                for y, expected in zip(stack.step(shared, x_t), stack.step(separate, x_t), strict=True):
                     assert torch.allclose(y, expected, atol=1e-12)
-            separate.reorder(orders), shared.reorder(orders)
-            x = x[:, orders]
+            order = torch.tensor(order)
+            separate.reorder(order), shared.reorder(order)
+            x = x[:, order]
 
 
 def test_a_later_token_changes_nothing_before_it():
@@ -218,3 +228,21 @@ def test_every_parameter_gets_a_gradient_from_a_single_step(memory):
     stack = build(memory=memory)
     stack(**inputs(steps=1)).sum().backward()
     assert all(parameter.grad is not None for parameter in stack.parameters())
+
+
+@pytest.mark.parametrize("pre_norm", [False, True])
+def test_keys_per_layer_are_not_loaded_into_a_model_that_shares_them(pre_norm):
+    per_layer, shared = (build(kv=kv, pre_norm=pre_norm) for kv in ("per-layer", "shared"))
+    with pytest.raises(RuntimeError, match="keys and values per layer"):
+        shared.load_state_dict(per_layer.state_dict())
+    per_layer.load_state_dict(shared.state_dict())  # the same function with more parameters
+    arguments = inputs()
+    assert torch.allclose(per_layer(**arguments), shared(**arguments), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "saved, used", [("top", "average"), ("layer-0", "layer-1"), ("top", "weighted"), ("weighted", "top")]
+)
+def test_a_checkpoint_of_another_memory_is_refused(saved, used):
+    with pytest.raises(RuntimeError, match="memory"):
+        build(memory=used).load_state_dict(build(memory=saved).state_dict())

@@ -18,7 +18,7 @@ def test_single_layer_memories(name, row):
 
 
 def test_average_memory_counts_the_embedding_as_a_layer():
-    assert torch.allclose(build_feedback_memory("average", 4).mixing(), torch.full((1, 5), 0.2))
+    assert torch.allclose(build_feedback_memory("average", 4).mixing(), torch.full((1, 5), 0.2).double())
 
 
 def test_recurrent_memory_sees_its_own_layer_and_those_below():
@@ -31,7 +31,7 @@ def test_recurrent_memory_sees_its_own_layer_and_those_below():
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
 def test_every_composition_is_a_mixture(name):
-    assert torch.allclose(build_feedback_memory(name, 2).mixing().sum(1), torch.ones(1))
+    assert torch.allclose(build_feedback_memory(name, 2).mixing().sum(1).float(), torch.ones(1))
 
 
 @pytest.mark.parametrize("name", ["layer-3", "bottom", "layer-"])
