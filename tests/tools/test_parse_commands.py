@@ -4,8 +4,8 @@ import pytest
 
 PARSE = ("python", "-m", "fairseq_plugins.tools.parse_commands")
 GOOD = """
-fairseq-train data --user-dir fairseq_plugins --arch feedback_transformer_wmt --adam-betas '(0.9, 0.98)' --lr 0.1
 fairseq-train data --user-dir fairseq_plugins --arch feedback_transformer_wmt --optimizer adam --adam-betas '(0.9, 0.9)'
+torchrun --standalone --no-python --nproc_per_node 8 fairseq-train data --arch transformer --max-tokens 4000 --fp16
 fairseq-generate data --user-dir fairseq_plugins --path model.pt --beam 5 --remove-bpe
 fairseq-interactive data --user-dir fairseq_plugins --path model.pt --source-lang en --target-lang de
 fairseq-validate data --user-dir fairseq_plugins --path model.pt --task translation
