@@ -50,12 +50,7 @@ def fetch(remote: Remote, file: Path) -> None:
         # one partial file a mirror: without a checksum nobody could tell that two halves belong together
         partial = file.with_name(f"{file.name}.{zlib.crc32(url.encode()):08x}.partial")
         try:
-            for attempt in range(ATTEMPTS):
-                if _fetch_on(url, partial):
-                    break
-                time.sleep(attempt)
-            else:
-                raise OSError(f"cut off at {partial.stat().st_size} bytes")
+            _fetch_whole(url, partial)
             if remote.sha256 and _sha256(partial) != remote.sha256:
                 partial.unlink()
                 raise OSError("another checksum than the known one")
@@ -76,6 +71,21 @@ def fetch(remote: Remote, file: Path) -> None:
     )
 
 
+def _fetch_whole(url: str, partial: Path) -> None:
+    """Raises what the last attempt met; a client error (HTTP 4xx) ends the attempts, for it would be met again."""
+    for attempt in range(ATTEMPTS):
+        time.sleep(attempt)
+        try:
+            if _fetch_on(url, partial):
+                return
+            failure = OSError(f"cut off at {partial.stat().st_size} bytes")
+        except (OSError, HTTPException) as error:
+            if isinstance(error, HTTPError) and error.code < 500:
+                raise
+            failure = error
+    raise failure
+
+
 def _fetch_on(url: str, partial: Path) -> bool:
     """Append what is missing; whether the file is as long as the server says it is."""
     have = partial.stat().st_size if partial.exists() else 0
@@ -83,9 +93,12 @@ def _fetch_on(url: str, partial: Path) -> bool:
     try:
         answer = urlopen(request, timeout=60)
     except HTTPError as error:
-        if error.code == 416 and error.headers.get("Content-Range") == f"bytes */{have}":
+        if error.code != 416 or not have:
+            raise
+        if error.headers.get("Content-Range") == f"bytes */{have}":
             return True
-        raise
+        partial.unlink()  # longer than the file itself, so it is no part of it
+        return _fetch_on(url, partial)
     with answer, open(partial, "ab" if answer.status == 206 else "wb") as file:
         left = answer.headers.get("Content-Length")
         have = file.tell()

@@ -1,8 +1,12 @@
 """The downloader against a local server: dead mirrors, cut connections, wrong content."""
 
 import hashlib
+import os
 import re
+import socket
+import struct
 import threading
+import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -14,10 +18,13 @@ CHECKSUM = hashlib.sha256(CONTENT).hexdigest()
 
 
 class Handler(BaseHTTPRequestHandler):
-    """/good, /wrong, and /cut, which breaks off after 4,000,000 bytes, know ranges; /plain does not."""
+    """/good, /wrong, and /cut, which breaks off after 4,000,000 bytes, know ranges; /plain does not. /reset resets the
+    first connection before the answer and the second within it."""
 
     def do_GET(self):
         self.server.asked.append((self.path, self.headers.get("Range")))
+        if self.path == "/reset" and len(self.server.asked) == 1:
+            return self.reset()
         content = CONTENT[::-1] if self.path == "/wrong" else CONTENT
         start = 0
         if (range_ := self.headers.get("Range")) and self.path != "/plain":
@@ -30,10 +37,22 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(content) - start))
         self.end_headers()
+        if self.path == "/reset" and len(self.server.asked) == 2:
+            self.wfile.write(content[start : start + 4_000_000])
+            return self.reset()
         self.wfile.write(content[start : start + 4_000_000] if self.path == "/cut" else content[start:])
+
+    def reset(self):
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        os.close(self.connection.detach())
 
     def log_message(self, *_):
         pass
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    monkeypatch.setattr("download.time.sleep", lambda seconds: None)
 
 
 @pytest.fixture
@@ -54,12 +73,31 @@ def dead():
     return address
 
 
+def partial_of(remote, folder):
+    return folder / f"{remote.name}.{zlib.crc32(remote.urls[0].encode()):08x}.partial"
+
+
 def test_the_next_mirror_is_taken_when_the_first_is_dead_or_wrong(server, dead, tmp_path, capsys):
     mirrors = (dead, f"{server.url}/missing", f"{server.url}/wrong", f"{server.url}/good")
     fetch(Remote("corpus", mirrors, CHECKSUM), tmp_path / "corpus")
     assert (tmp_path / "corpus").read_bytes() == CONTENT
     assert [path.name for path in tmp_path.iterdir()] == ["corpus"]
     assert "/wrong: another checksum" in capsys.readouterr().out
+    assert [path for path, _ in server.asked] == ["/missing", "/wrong", "/good"]  # a missing file is asked for once
+
+
+def test_a_reset_connection_is_tried_again(server, tmp_path):
+    fetch(Remote("corpus", (f"{server.url}/reset",), CHECKSUM), tmp_path / "corpus")
+    assert (tmp_path / "corpus").read_bytes() == CONTENT
+    assert [path for path, _ in server.asked] == ["/reset"] * 3
+
+
+def test_a_partial_file_longer_than_the_remote_one_is_fetched_anew(server, tmp_path):
+    remote = Remote("corpus", (f"{server.url}/good",), CHECKSUM)
+    partial_of(remote, tmp_path).write_bytes(CONTENT + b"more")
+    fetch(remote, tmp_path / "corpus")
+    assert (tmp_path / "corpus").read_bytes() == CONTENT
+    assert server.asked == [("/good", f"bytes={len(CONTENT) + 4}-"), ("/good", None)]
 
 
 def test_a_cut_download_is_resumed_behind_what_is_there(server, tmp_path):
@@ -83,19 +121,14 @@ def test_an_interrupted_call_is_resumed_by_the_next(server, tmp_path, monkeypatc
 def test_a_whole_partial_file_needs_no_more_bytes(server, tmp_path):
     remote = Remote("corpus", (f"{server.url}/good",), CHECKSUM)
     fetch(remote, tmp_path / "corpus")
-    import zlib
-
-    partial = tmp_path / f"corpus.{zlib.crc32(remote.urls[0].encode()):08x}.partial"
-    (tmp_path / "corpus").rename(partial)
+    (tmp_path / "corpus").rename(partial_of(remote, tmp_path))
     fetch(remote, tmp_path / "corpus")
     assert (tmp_path / "corpus").read_bytes() == CONTENT
 
 
 def test_a_server_without_ranges_sends_the_whole_again(server, tmp_path, monkeypatch):
     remote = Remote("corpus", (f"{server.url}/plain",), CHECKSUM)
-    import zlib
-
-    (tmp_path / f"corpus.{zlib.crc32(remote.urls[0].encode()):08x}.partial").write_bytes(CONTENT[:1000])
+    partial_of(remote, tmp_path).write_bytes(CONTENT[:1000])
     fetch(remote, tmp_path / "corpus")
     assert (tmp_path / "corpus").read_bytes() == CONTENT
 
