@@ -21,7 +21,7 @@ ATTEMPTS = 3  # a mirror, each going on where the last was cut
 
 @dataclass(frozen=True)
 class Remote:
-    """A file to fetch. ``sha256`` where it is known; a .tgz is unpacked into a folder of its own."""
+    """A file to fetch. ``sha256`` where it is known, else https alone; a .tgz is unpacked into a folder of its own."""
 
     name: str
     urls: tuple[str, ...]

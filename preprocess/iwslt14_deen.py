@@ -17,7 +17,6 @@ REMOTES = [
         "de-en.tgz",
         (
             "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
-            "http://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
             "https://wit3.fbk.eu/archive/2014-01/texts/de/en/de-en.tgz",
         ),
     )

@@ -14,10 +14,7 @@ from download import Remote, fetch_all
 from steps import Steps, command_line
 
 REMOTES = [
-    Remote(
-        "europarl-v7.tgz",
-        ("https://www.statmt.org/europarl/v7/de-en.tgz", "http://www.statmt.org/europarl/v7/de-en.tgz"),
-    ),
+    Remote("europarl-v7.tgz", ("https://www.statmt.org/europarl/v7/de-en.tgz",)),
     Remote(
         "commoncrawl.tgz",
         (
@@ -34,16 +31,8 @@ REMOTES = [
         ),
         "cfe8ab047e05043476e498ee765c98e939c7b7d6d294e856344c84476b619d6a",
     ),
-    Remote(
-        "dev.tgz",
-        (
-            "https://data.statmt.org/wmt16/translation-task/dev.tgz",
-            "http://data.statmt.org/wmt16/translation-task/dev.tgz",
-        ),
-    ),
-    Remote(
-        "test-full.tgz", ("https://www.statmt.org/wmt14/test-full.tgz", "http://www.statmt.org/wmt14/test-full.tgz")
-    ),
+    Remote("dev.tgz", ("https://data.statmt.org/wmt16/translation-task/dev.tgz",)),
+    Remote("test-full.tgz", ("https://www.statmt.org/wmt14/test-full.tgz",)),
 ]
 LAYOUTS = {
     "train": [

@@ -1,6 +1,7 @@
 """The downloader against a local server: dead mirrors, cut connections, wrong content."""
 
 import hashlib
+import importlib
 import os
 import re
 import socket
@@ -140,6 +141,12 @@ def test_without_any_mirror_the_message_says_what_to_put_where(server, dead, tmp
     assert dead in message and "another checksum" in message
     assert f"put it at {tmp_path / 'corpus.tgz'}" in message and "--raw" in message
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("corpus", ["cnndm", "iwslt14_deen", "multi30k", "wmt14_ende"])
+def test_every_mirror_is_encrypted_or_checked_by_a_checksum(corpus):
+    for remote in importlib.import_module(corpus).REMOTES:
+        assert remote.sha256 or all(url.startswith("https://") for url in remote.urls), remote.name
 
 
 def test_what_is_there_is_not_fetched_again(server, tmp_path):
