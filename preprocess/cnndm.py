@@ -140,7 +140,7 @@ def _write_records(raw: Path, addresses: Path, output: Path) -> str:
             file = next((path for path in places if path.is_file()), None)
             if not file:
                 raise InputError(f"{raw} has no story for {address}: expected {places[0]} or {places[1]}.")
-            yield json.dumps(dict(id=name, **story(file.read_text(encoding="utf-8"))), ensure_ascii=False)
+            yield json.dumps(dict(id=name, **story("\n".join(text.read_lines(file)))), ensure_ascii=False)
 
     return f"{text.write_lines(output, records())} records out, one an address of {addresses.name}"
 

@@ -1,8 +1,11 @@
 """Broken input ends in one sentence that names the file, with status 1 and without a traceback."""
 
 import gzip
+from hashlib import sha1
 
+import cnndm
 import pytest
+from steps import InputError
 
 
 def spoil_lines(raw):
@@ -66,6 +69,15 @@ def test_records(line, sentence, script, generated, tmp_path):
     (raw / "train.jsonl").write_text("\n".join([records[0], line, *records[2:]]) + "\n")
     done = script("cnndm", "--raw", raw, "--out", tmp_path)
     assert done.returncode == 1 and f"train.jsonl {sentence}" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_story_that_is_not_utf8(tmp_path):
+    (tmp_path / "all_train.txt").write_text("http://cnn/1\n")
+    story = tmp_path / "cnn_stories/cnn/stories" / f"{sha1(b'http://cnn/1').hexdigest()}.story"
+    story.parent.mkdir(parents=True)
+    story.write_bytes(b"It rained.\n\n@highlight\n\ncaf\xe9\n")
+    with pytest.raises(InputError, match=f"{story} is not UTF-8 in line 5"):
+        cnndm._write_records(tmp_path, tmp_path / "all_train.txt", tmp_path / "train.jsonl")
 
 
 @pytest.mark.parametrize(
