@@ -280,8 +280,11 @@ def one_training_per_folder():
 UNSAFE_SWITCH = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 
 
+CORES = ("core", "_core")
+
+
 def checkpoint_types() -> list:
-    """The types, beside tensors and plain Python, that fairseq's checkpoints hold."""
+    """The types, beside tensors and plain Python, that fairseq's checkpoints hold, for ``add_safe_globals``."""
     try:
         from numpy._core.multiarray import _reconstruct, scalar
     except ImportError:  # numpy 1
@@ -289,7 +292,9 @@ def checkpoint_types() -> list:
     numbers = [type(np.dtype(code)) for code in "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 ?".split()]
     return [
         argparse.Namespace,  # models and optimizers without a configuration dataclass
-        *(_reconstruct, scalar, np.ndarray, np.dtype, *numbers),  # meters, among them BLEU's counts
+        *(np.ndarray, np.dtype, *numbers),  # meters, among them BLEU's counts
+        # named after the numpy that wrote the checkpoint, 1 or 2, whichever reads it
+        *((make, f"numpy.{core}.multiarray.{make.__name__}") for make in (_reconstruct, scalar) for core in CORES),
         # the whole state as the first of several processes sends it to the others when they resume
         *(omegaconf.DictConfig, omegaconf.ListConfig, ContainerMetadata, Metadata, AnyNode),
         *(distributed_utils._TensorPlaceholder, typing.Any, collections.defaultdict, dict, list, int),

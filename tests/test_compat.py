@@ -8,8 +8,10 @@ import importlib
 import inspect
 import os
 import pickle
+import re
 import signal
 import types
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -269,6 +271,22 @@ def test_what_fairseq_stores_is_loaded(tmp_path):
             torch.load(path)
     finally:
         torch.serialization.add_safe_globals(compat.checkpoint_types())
+
+
+@pytest.mark.parametrize("core", ["core", "_core"])
+def test_either_numpy_may_have_written_the_checkpoint(tmp_path, core):
+    """numpy 1 and 2 write different names of the functions that make arrays and numbers."""
+    meters = {"counts": np.arange(4), "sum": np.float32(1.5)}
+    path = tmp_path / "named.pt"
+    with zipfile.ZipFile(save(tmp_path / "meters.pt", meters=meters)) as saved, zipfile.ZipFile(path, "w") as named:
+        for entry in saved.infolist():
+            content = saved.read(entry)
+            if entry.filename.endswith("data.pkl"):
+                content = re.sub(rb"numpy\._?core\.", f"numpy.{core}.".encode(), content)
+                assert content.count(f"numpy.{core}.multiarray".encode()) == 2
+            named.writestr(entry, content)
+    loaded = torch.load(path)["meters"]
+    assert loaded["counts"].tolist() == [0, 1, 2, 3] and loaded["sum"] == 1.5
 
 
 def test_the_switch_that_allows_code_is_named(tmp_path, run):
