@@ -5,6 +5,7 @@ step's options and the size and time of every file it read and wrote. The same c
 last stamp; another option, a changed input, or an output that is missing or cut makes its step run again.
 """
 
+import fcntl
 import json
 import os
 import shutil
@@ -22,6 +23,16 @@ class Steps:
         self.out = out
         self.stamps = out / ".steps"
         self.stamps.mkdir(parents=True, exist_ok=True)
+        self.lock = open(self.stamps / "lock", "w")
+        try:
+            # lockf, not flock: the system frees it with this process, whatever children outlive it
+            fcntl.lockf(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"--out {out} is being prepared by another process: wait for its end or choose another folder."
+            ) from None
+        except OSError as error:  # some network file systems know no locks
+            print(f"--out {out} cannot be locked ({error.strerror}): start no second preparation into it", flush=True)
 
     def run(self, name, inputs, outputs, options, work) -> None:
         """Do ``work(*temporary_outputs)``, which returns one line of report, unless it is done already.

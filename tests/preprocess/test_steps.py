@@ -1,5 +1,6 @@
 """An interrupted preparation goes on where it stopped and takes no half of a file for a whole one."""
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,29 @@ def test_a_killed_run_goes_on_and_ends_like_one_that_was_not_killed(script, gene
     fresh = [line.split(":")[0] for line in other.stdout.splitlines() if "(done before)" not in line]
     assert fresh[0] == "learn-bpe" and "binarise" in fresh and not any(name.startswith("tokenise") for name in fresh)
     assert files(tmp_path / "killed") != files(tmp_path / "whole")
+
+
+def test_two_processes_do_not_prepare_the_same_folder(script, tmp_path):
+    held = steps.Steps(tmp_path / "out")
+    (tmp_path / "raw").mkdir()
+    command = ["parallel", "--raw", tmp_path / "raw", "--out", held.out, *OPTIONS]
+    done = script(*command)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"parallel.py: error: --out {held.out} is being prepared by another process: "
+        "wait for its end or choose another folder.\n"
+    )
+    held.lock.close()
+    assert "has no train text" in script(*command).stderr
+
+
+def test_a_file_system_without_locks_gets_a_warning(tmp_path, monkeypatch, capsys):
+    def unknown(*_):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("steps.fcntl.lockf", unknown)
+    steps.Steps(tmp_path)
+    assert capsys.readouterr().out.startswith(f"--out {tmp_path} cannot be locked (Function not implemented)")
 
 
 def test_a_failed_step_leaves_no_output_and_no_stamp(tmp_path):
