@@ -47,6 +47,7 @@ def apply():
     restore_percentile()
     stop_reading_at_exit()
     bf16_is_not_tpu()
+    no_flat_fp16_on_cpu()
     one_training_per_launch()
     one_training_per_folder()
     data_parallel_on_cpu()
@@ -197,6 +198,29 @@ def bf16_is_not_tpu():
         return parsed
 
 
+def no_flat_fp16_on_cpu():
+    """--fp16 keeps its 32-bit copy of the weights on a GPU, unless told not to flatten them: on a CPU it fails in the
+    first update, with whatever words this build of torch has for a missing GPU."""
+
+    @replace(distributed_utils, "call_main")
+    def call_main(original, cfg, main, **kwargs):
+        common = cfg.common
+        flat = common.fp16 and not (common.memory_efficient_fp16 or common.fp16_no_flatten_grads)
+        if flat and on_cpu(cfg) and command_of(main) == "train":
+            raise UserError("--fp16 needs a GPU; leave it out, or use --bf16, which also trains on a CPU.")
+        return original(cfg, main, **kwargs)
+
+
+def on_cpu(cfg) -> bool:
+    return cfg.common.cpu or not torch.cuda.is_available()
+
+
+def command_of(main) -> str:
+    """train, eval_lm...: the command that a main function is of, started as a script or as a module."""
+    module = inspect.getmodule(main).__spec__
+    return module.name.rpartition(".")[2] if module else main.__module__
+
+
 def one_training_per_launch():
     """Under torchrun without --distributed-world-size fairseq starts as many independent trainings as there are
     processes, all into one folder, and on a CPU it cannot join them at all (it divides by the number of GPUs and
@@ -206,11 +230,9 @@ def one_training_per_launch():
     @replace(distributed_utils, "call_main")
     def call_main(original, cfg, main, **kwargs):
         join = cfg.distributed_training
-        on_cpu = cfg.common.cpu or not torch.cuda.is_available()
         launched = dist.is_torchelastic_launched() or {"MASTER_ADDR", "MASTER_PORT", "RANK"} <= os.environ.keys()
         processes = int(os.environ.get("WORLD_SIZE", 1)) if launched else 1
-        command = inspect.getmodule(main).__spec__
-        command = command.name.rpartition(".")[2] if command else main.__module__
+        command = command_of(main)
         if command in ("eval_lm", "validate") and max(processes, join.distributed_world_size) > 1:
             raise UserError(
                 f"fairseq-{command.replace('_', '-')} is right in one process only: start it without torchrun"
@@ -218,11 +240,11 @@ def one_training_per_launch():
             )
         if command == "train" and join.distributed_init_method is None and processes > 1:
             join.distributed_world_size = processes
-            if on_cpu:
+            if on_cpu(cfg):
                 join.distributed_init_method = "env://"
                 join.distributed_rank = int(os.environ["RANK"])
                 join.distributed_no_spawn = True
-        if on_cpu and join.distributed_world_size > 1:
+        if on_cpu(cfg) and join.distributed_world_size > 1:
             if join.distributed_init_method is None:
                 raise UserError(
                     f"--distributed-world-size {join.distributed_world_size} needs as many GPUs. On a CPU start"

@@ -123,10 +123,6 @@ KNOWN = [
         "--criterion adaptive_loss needs --ddp-backend legacy_ddp.",
     ),
     (
-        r"Torch not compiled with CUDA enabled",
-        "--fp16 needs a GPU; leave it out, or use --bf16, which also runs on a CPU.",
-    ),
-    (
         r"Cannot combine --fp16 and --tpu",
         "--fp16 and --bf16 exclude each other; choose one.",
     ),

@@ -5,7 +5,6 @@ A mended function keeps fairseq's as ``__wrapped__``. What only shows in whole c
 
 import argparse
 import importlib
-import inspect
 import os
 import pickle
 import re
@@ -129,20 +128,39 @@ def test_spawning_without_gpus_is_refused():
         launch_of("fairseq_cli.train", distributed_world_size=3)
 
 
-def launch_of(module, **settings):
+def test_fp16_on_a_cpu_is_refused():
+    with pytest.raises(UserError, match="--fp16 needs a GPU.*--bf16"):
+        launch_of("fairseq_cli.train", common={"fp16": True})
+
+
+@pytest.mark.parametrize(
+    "command, common",
+    [
+        ("train", {"fp16": True, "memory_efficient_fp16": True}),
+        ("train", {"fp16": True, "fp16_no_flatten_grads": True}),
+        ("train", {"fp16": True, "cpu": False}),
+        ("validate", {"fp16": True}),
+    ],
+)
+def test_fp16_is_let_through_where_it_works(command, common, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert launch_of(f"fairseq_cli.{command}", common=common)
+
+
+def launch_of(module, common={}, **settings):
     """What fairseq's call_main would be asked to start."""
     join = dict(distributed_world_size=1, distributed_init_method=None, distributed_no_spawn=False, distributed_rank=0)
     join = types.SimpleNamespace(**{**join, "distributed_backend": "nccl", "device_id": 0, **settings})
-    cfg = types.SimpleNamespace(distributed_training=join, common=types.SimpleNamespace(cpu=True, tpu=False))
+    numbers = dict(fp16=False, memory_efficient_fp16=False, fp16_no_flatten_grads=False)
+    common = types.SimpleNamespace(**{"cpu": True, "tpu": False, **numbers, **common})
+    cfg = types.SimpleNamespace(distributed_training=join, common=common)
     main = importlib.import_module(module).main
-    call_main = mend_of(distributed_utils, "call_main")
-    call_main(lambda cfg, main: None, cfg, main)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distributed_utils, "call_main", lambda cfg, main: None)
+        compat.no_flat_fp16_on_cpu()
+        compat.one_training_per_launch()
+        distributed_utils.call_main(cfg, main)
     return join
-
-
-def mend_of(owner, name):
-    """A mend's own function, which takes the original as its first argument."""
-    return inspect.getclosurevars(getattr(owner, name)).nonlocals["wrapper"]
 
 
 @pytest.fixture

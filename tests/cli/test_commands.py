@@ -107,6 +107,15 @@ def test_score(run, reverse_corpus):
     assert "BLEU4 = 100.00" in run("fairseq-score", "--sys", reference, "--ref", reference).stdout
 
 
+def test_bf16_trains_on_a_cpu(run, reverse_corpus, tiny_flags, user_dir, tmp_path):
+    """What the refusal of --fp16 on a CPU advises."""
+    command = ["fairseq-train", reverse_corpus.bin, "--user-dir", user_dir, *tiny_flags, "--max-update", 2, "--bf16"]
+    done = run(*command, "--save-dir", tmp_path)
+    assert "num_updates 2 " in done.stdout + done.stderr
+    weights = parameters(tmp_path / "checkpoint_last.pt").values()  # stored in 32 bits, but of no more than 16
+    assert all(torch.equal(weight, weight.bfloat16().to(weight.dtype)) for weight in weights)
+
+
 def test_resumed_is_uninterrupted(run, trained, tmp_path):
     """Twelve updates at once, and five, then the other seven from the middle of the epoch."""
     command = [*trained.command, "--save-dir", tmp_path]
