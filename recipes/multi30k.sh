@@ -40,7 +40,7 @@ for depth in ${DEPTHS:-1}; do
             cell "$name" BLEU="$(json "$OUT/$name/test.json" bleu)" sacreBLEU="$(json "$OUT/$name/test.json" sacrebleu)"
         done
     done
-    if [[ " ${MODELS:-} " == *" feedback "*transformer* ]]; then
+    if [[ ${MODELS:-} == *feedback* && ${MODELS:-} == *transformer* ]]; then
         outputs() { for seed in ${SEEDS:-1}; do echo "$OUT/$1-$depth-seed$seed/test.txt"; done; }
         # shellcheck disable=SC2046
         output "$OUT/depth-$depth.md" python -m fairseq_plugins.tools.compare_seeds --system $(outputs feedback) \

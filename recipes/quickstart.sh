@@ -15,19 +15,23 @@ export PYTHONWARNINGS=ignore
 OUT=${OUT:-$ROOT/runs/quickstart}
 
 echo "== 1. A corpus =="
-[[ -d $OUT/raw ]] || python "$ROOT/preprocess/synthetic.py" --out "$OUT/raw"
+[[ -e $OUT/raw/whole ]] || { python "$ROOT/preprocess/synthetic.py" --out "$OUT/raw" && touch "$OUT/raw/whole"; }
 python "$ROOT/preprocess/parallel.py" --raw "$OUT/raw" --source en --target lomi --bpe 400 --out "$OUT/data"
 
 # A command's output into $OUT/log.txt; its end is shown if it fails.
 quietly() { "$@" 2>>"$OUT/log.txt" || { tail -n 5 "$OUT/log.txt" >&2 && exit 1; }; }
 
 echo "== 2. Training, 500 updates (the whole log: $OUT/log.txt) =="
-fairseq-train "$OUT/data/bin" --source-lang en --target-lang lomi \
-    --user-dir "$ROOT/fairseq_plugins" --arch feedback_transformer_tiny --dropout 0.1 \
-    --optimizer adam --adam-betas '(0.9, 0.98)' --lr 0.005 --lr-scheduler inverse_sqrt --warmup-updates 200 \
-    --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 4000 --max-update 500 \
-    --save-dir "$OUT/model" --no-epoch-checkpoints --log-format tqdm |
-    tee -a "$OUT/log.txt" | sed -un 's/.*| \(epoch [0-9]*\) | valid on .*| ppl \([0-9.]*\) .*/\1: perplexity \2 on the validation set/p'
+if [[ ! -e $OUT/model/trained ]]; then
+    fairseq-train "$OUT/data/bin" --source-lang en --target-lang lomi \
+        --user-dir "$ROOT/fairseq_plugins" --arch feedback_transformer_tiny --dropout 0.1 \
+        --optimizer adam --adam-betas '(0.9, 0.98)' --lr 0.005 --lr-scheduler inverse_sqrt --warmup-updates 200 \
+        --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 4000 --max-update 500 \
+        --save-dir "$OUT/model" --no-epoch-checkpoints --log-format tqdm |
+        tee -a "$OUT/log.txt" |
+        sed -un 's/.*| \(epoch [0-9]*\) | valid on .*| ppl \([0-9.]*\) .*/\1: perplexity \2 on the validation set/p'
+    touch "$OUT/model/trained"
+fi
 
 echo "== 3. Translating the 500 held-out sentences =="
 translate=(--user-dir "$ROOT/fairseq_plugins" --path "$OUT/model/checkpoint_best.pt" --beam 5 --remove-bpe)

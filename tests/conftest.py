@@ -116,3 +116,21 @@ def trained(reverse_corpus, tiny_flags, user_dir, tmp_path_factory) -> Trained:
     command = ["fairseq-train", reverse_corpus.bin, "--user-dir", user_dir, *tiny_flags, "--max-update", 12]
     run_command(*command, "--save-dir", folder)
     return Trained(folder, folder / "checkpoint_last.pt", command)
+
+
+@pytest.fixture(scope="session")
+def venv() -> Path:
+    """The virtual environment that the tests run in, if it is one that the recipes know as set up."""
+    if not (BIN.parent / ".fairseq_plugins_setup").exists():
+        pytest.skip("the recipes would set up an environment of their own: run tests/run.sh")
+    return BIN.parent
+
+
+@pytest.fixture
+def recipe(venv):
+    """Run a recipe with options: recipe(name, *options, folder=recipes/feedback, env={}) -> CompletedProcess."""
+
+    def recipe(name, *options, folder=ROOT / "recipes/feedback", env={}):
+        return run_command("bash", folder / name, *options, check=False, env={"VENV": str(venv), **env})
+
+    return recipe

@@ -9,28 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import BIN, ROOT
 
+ROOT = Path(__file__).resolve().parents[2]
 RECIPES = sorted(path.name for path in (ROOT / "recipes/feedback").glob("*_*.sh"))
 DEFAULT = "table2_wmt14.sh"
-
-
-@pytest.fixture(scope="module")
-def venv() -> Path:
-    """The virtual environment that the tests run in, if it is one that the recipes know as set up."""
-    if not (BIN.parent / ".fairseq_plugins_setup").exists():
-        pytest.skip("the recipes would set up an environment of their own: run tests/run.sh")
-    return BIN.parent
-
-
-@pytest.fixture
-def recipe(venv):
-    def recipe(name, *options, folder=ROOT / "recipes/feedback"):
-        env = {**os.environ, "VENV": str(venv), "CUDA_VISIBLE_DEVICES": ""}
-        command = ["bash", str(folder / name), *map(str, options)]
-        return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-
-    return recipe
 
 
 def test_there_is_a_recipe_for_every_table_and_figure():

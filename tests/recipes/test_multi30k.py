@@ -1,0 +1,28 @@
+"""recipes/multi30k.sh: its commands, and with --all its smoke run with both models."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+RECIPES = Path(__file__).resolve().parents[2] / "recipes"
+BOTH = {"MODELS": "transformer feedback", "SEEDS": "1 2", "DEPTHS": "1"}
+
+
+def test_dry_run_parses_every_command(recipe, tmp_path):
+    done = recipe("multi30k.sh", "--dry-run", "--out", tmp_path / "out", folder=RECIPES, env=BOTH)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"\d+ commands parsed, 0 refused", done.stdout.strip())
+
+
+def test_an_unknown_model_is_named(recipe, tmp_path):
+    done = recipe("multi30k.sh", "--dry-run", "--out", tmp_path, folder=RECIPES, env={"MODELS": "lstm"})
+    assert done.returncode and "MODELS: lstm is neither feedback nor transformer" in done.stderr
+
+
+def test_smoke_run_compares_both_models(recipe, tmp_path, request):
+    if not request.config.getoption("--all"):
+        pytest.skip("runs with --all")
+    done = recipe("multi30k.sh", "--smoke", "--out", tmp_path / "out", folder=RECIPES, env=BOTH)
+    assert done.returncode == 0, done.stderr
+    assert "| feedback-1-seed2 |" in done.stdout and "Paired bootstrap" in done.stdout
