@@ -28,7 +28,7 @@ import numpy as np
 import omegaconf
 import torch
 import torch.distributed as dist
-from fairseq import checkpoint_utils, file_io, options
+from fairseq import checkpoint_utils, file_io, options, utils
 from fairseq.data import data_utils, indexed_dataset, iterators
 from fairseq.distributed import utils as distributed_utils
 from fairseq.models import distributed_fairseq_model
@@ -268,11 +268,11 @@ def data_parallel_on_cpu():
 
     @replace(distributed_utils, "all_gather_list")
     def all_gather_list(original, data, group=None, max_size=16384):
-        if torch.cuda.is_available():
-            return original(data, group, max_size)
         group = group or distributed_utils.get_global_group()
+        if dist.get_backend(group) != "gloo":
+            return original(data, group, max_size)
         gathered = [None] * distributed_utils.get_world_size(group)
-        dist.all_gather_object(gathered, data, group=group)
+        dist.all_gather_object(gathered, utils.move_to_cpu(data), group=group)
         return gathered
 
 

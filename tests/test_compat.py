@@ -183,6 +183,19 @@ def test_data_parallel_on_cpu(one_process_group):
         gather.__wrapped__({"loss": 1.5}, one_process_group)
 
 
+def test_gathering_without_gpus_where_there_are_some(one_process_group, monkeypatch):
+    """It is the group that decides: with --cpu, gloo also where torch finds a GPU; with GPUs, fairseq's own way."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    gather = distributed_utils.all_gather_list
+    assert gather({"loss": torch.tensor(1.5)}, one_process_group) == [{"loss": 1.5}]
+    monkeypatch.setattr(distributed_utils, "all_gather_list", lambda data, group, max_size: "fairseq's own")
+    wrap = distributed_fairseq_model.DistributedDataParallel
+    monkeypatch.setattr(distributed_fairseq_model, "DistributedDataParallel", wrap)  # mended again only in this test
+    compat.data_parallel_on_cpu()
+    monkeypatch.setattr(dist, "get_backend", lambda group: "nccl")
+    assert distributed_utils.all_gather_list({"loss": 1.5}, one_process_group) == "fairseq's own"
+
+
 # Binarised data
 
 
