@@ -372,16 +372,20 @@ def never_restart_from_zero():
     """Where the checkpoint to go on from is missing fairseq starts again from nothing, with a line in the log, and
     overwrites what is there."""
 
+    def must_exist(flag, path):  # as the trainer asks, which also opens what is no file of this machine's
+        if not file_io.PathManager.isfile(path):
+            raise UserError(f"{flag} {path} does not exist; leave the flag out to start from nothing.")
+
     @replace(checkpoint_utils, "load_checkpoint")
     def load_checkpoint(original, cfg, trainer, **kwargs):
         last = f"checkpoint_last{trainer.checkpoint_suffix}.pt"
         if cfg.restore_file != "checkpoint_last.pt":
-            path = Path(cfg.restore_file.replace(".pt", trainer.checkpoint_suffix + ".pt"))
-            if not path.is_file():
-                raise UserError(f"--restore-file {path} does not exist; leave the flag out to start from nothing.")
+            must_exist("--restore-file", cfg.restore_file.replace(".pt", trainer.checkpoint_suffix + ".pt"))
         elif not (Path(cfg.save_dir) / last).is_file():
             others = sorted(Path(cfg.save_dir).glob("checkpoint*.pt"), key=lambda path: path.stat().st_mtime)
-            if others:
+            if cfg.continue_once is not None:
+                must_exist("--continue-once", cfg.continue_once)
+            elif others:
                 raise UserError(
                     f"--save-dir {cfg.save_dir} holds checkpoints but no {last}: training would start from nothing and"
                     f" overwrite them. Go on with --restore-file {others[-1]}, or choose another folder."

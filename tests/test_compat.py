@@ -352,6 +352,35 @@ def test_text_is_no_checkpoint(tmp_path):
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
 
 
+def going_on(folder, restore_file="checkpoint_last.pt", continue_once=None):
+    """Whether fairseq is asked to load what these flags of fairseq-train name; UserError where that is refused."""
+    cfg = types.SimpleNamespace(save_dir=str(folder), restore_file=restore_file, continue_once=continue_once)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint_utils, "load_checkpoint", lambda cfg, trainer: True)
+        compat.never_restart_from_zero()
+        return checkpoint_utils.load_checkpoint(cfg, types.SimpleNamespace(checkpoint_suffix=""))
+
+
+def test_a_checkpoint_behind_a_url_is_restored(tmp_path, monkeypatch):
+    url = "https://models.example/big.pt"
+    with pytest.raises(UserError, match=f"--restore-file {url} does not exist"):
+        going_on(tmp_path, restore_file=url)
+    monkeypatch.setattr(file_io.PathManager, "isfile", lambda path: path == url)
+    assert going_on(tmp_path, restore_file=url)
+
+
+def test_continue_once(tmp_path):
+    """It names what to go on from, so a folder without checkpoint_last.pt is no loss; a missing file is."""
+    earlier = save(tmp_path / "checkpoint1.pt")
+    with pytest.raises(UserError, match="no checkpoint_last.pt"):
+        going_on(tmp_path)
+    with pytest.raises(UserError, match="--continue-once none.pt does not exist"):
+        going_on(tmp_path, continue_once="none.pt")
+    assert going_on(tmp_path, continue_once=str(earlier))
+    save(tmp_path / "checkpoint_last.pt")
+    assert going_on(tmp_path, continue_once="none.pt"), "it is for the first launch only"
+
+
 def test_checkpoints_are_copied_whole(tmp_path, monkeypatch):
     """Killed in the middle of a copy, the old checkpoint_last.pt is still there; fairseq's own copy leaves half of
     the new."""
