@@ -5,7 +5,7 @@ setup(
     version="0.1.0",
     description="Feedback Transformer and other memory architectures as fairseq plugins",
     license="MIT",
-    python_requires=">=3.11",
+    python_requires=">=3.11,<3.13",
     packages=find_packages(include=["fairseq_plugins", "fairseq_plugins.*"]),
     install_requires=[
         "fairseq-fixed==0.12.3.1",

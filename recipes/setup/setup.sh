@@ -43,8 +43,11 @@ version = tuple(map(int, torch.__version__.split(".")[:2]))
 sys.exit(version < (2, 6) or not importlib.metadata.files("torch"))' 2>/dev/null
 }
 
+# step runs this in a condition, where set -e stops nothing.
 make_venv() {
-    "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "PYTHON must name a Python 3.11 or 3.12")'
+    "$PYTHON" -c '
+import sys
+sys.exit(not (3, 11) <= sys.version_info < (3, 13) and "PYTHON must name a Python 3.11 or 3.12")' || return
     if has_torch "$PYTHON"; then "$PYTHON" -m venv --system-site-packages "$VENV"; else "$PYTHON" -m venv "$VENV"; fi
 }
 

@@ -1,0 +1,34 @@
+"""The set-up, and the package's own metadata, take the Pythons that the suite runs on and no others."""
+
+import os
+import sys
+from distutils.core import run_setup
+
+import pytest
+from conftest import ROOT
+from packaging.specifiers import SpecifierSet
+
+INTERPRETER = """#!/bin/sh
+# {python}, as if it were {version}; it makes no environment
+if [ "$1" = -c ]; then exec {python} -c "import sys; sys.version_info = {version}; $2"; fi
+echo "asked for: $*"; exit 1
+"""
+VERSIONS = {"3.10.13": False, "3.11.0": True, "3.12.9": True, "3.13.0": False}
+
+
+@pytest.mark.parametrize("version, fits", VERSIONS.items())
+def test_setup_takes_the_pythons_it_names(version, fits, run, tmp_path):
+    python = tmp_path / "python"
+    numbers = tuple(map(int, version.split(".")))
+    python.write_text(INTERPRETER.format(python=f"'{sys.executable}'", version=numbers))
+    os.chmod(python, 0o755)
+    done = run(ROOT / "recipes/setup/setup.sh", env={"PYTHON": python, "VENV": tmp_path / "venv"}, check=False)
+    assert done.returncode
+    assert ("asked for: -m venv" in done.stderr) == fits
+    assert ("PYTHON must name a Python 3.11 or 3.12" in done.stderr) != fits
+
+
+@pytest.mark.parametrize("version, fits", VERSIONS.items())
+def test_pip_takes_them_too(version, fits, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert (version in SpecifierSet(run_setup("setup.py", stop_after="init").python_requires)) == fits
