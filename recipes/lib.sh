@@ -162,11 +162,12 @@ prepare() {
             stamp "$RAW/whole"
         fi
     fi
+    ((DRY_RUN)) || rm -f "$DATA/prepared"
     run python "preprocess/$corpus.py" --out "$DATA" ${RAW:+--raw "$RAW"} "${@:2}"
     stamp "$DATA/prepared"
 }
 
-# batch TOKENS TIMES: flags that make a batch of TIMES x TOKENS tokens out of any number of processes
+# batch TOKENS TIMES: flags for a batch of TIMES x TOKENS tokens, rounded down to what the processes can share evenly
 batch() {
     if (($2 >= PROCESSES)); then
         echo --max-tokens "$1" --update-freq $(($2 / PROCESSES))
@@ -178,12 +179,13 @@ batch() {
 # train NAME FLAGS...: fairseq-train into OUT/NAME; progress and losses are shown, train.log has everything
 train() {
     local folder=$OUT/$1 log=$OUT/$1/train.log
+    ((NODE_RANK == 0)) || log=$OUT/$1/train.node$NODE_RANK.log
     if made "$folder/trained"; then say "$1 is trained" && return; fi
     if ((DRY_RUN)); then log=/dev/null; else mkdir -p "$folder"; fi
     run "${LAUNCH[@]}" fairseq-train "$DATA/bin" --user-dir fairseq_plugins --save-dir "$folder" \
         --log-format simple --log-interval "$LOG_INTERVAL" "${MACHINE[@]}" "${@:2}" |
         tee -a "$log" | { grep --line-buffered -oP '\| (train_inner|valid) \| \K.*' || true; }
-    stamp "$folder/trained"
+    ((NODE_RANK)) || stamp "$folder/trained" # the first node writes the last checkpoint
 }
 
 # each_depth COMMAND: COMMAND MODEL-DEPTH FLAGS for both models and every decoder depth in DEPTHS
@@ -205,9 +207,11 @@ tune() {
 
 # generate FILE.txt CHECKPOINT FLAGS...: what fairseq-generate prints for the test set
 generate() {
-    if made "$1" "$2"; then say "$1 is there" && return; fi
-    output "$1" fairseq-generate "$DATA/bin" --path "$2" --user-dir fairseq_plugins --remove-bpe \
-        "${MACHINE[@]}" "${@:3}"
+    local command=(fairseq-generate "$DATA/bin" --path "$2" --user-dir fairseq_plugins --remove-bpe "${MACHINE[@]}" "${@:3}")
+    local how=${1%.txt}.command # other flags, such as another length penalty, are another translation
+    if made "$1" "$2" && [[ -e $how && $(<"$how") == "${command[*]}" ]]; then say "$1 is there" && return; fi
+    output "$1" "${command[@]}"
+    ((DRY_RUN)) || echo "${command[*]}" >"$how"
 }
 
 # score FILE.txt FLAGS...: BLEU and sacreBLEU of what generate wrote, in FILE.json
