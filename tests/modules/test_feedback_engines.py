@@ -106,14 +106,18 @@ def test_engines_agree_when_some_parameters_are_frozen():
     assert_engines_agree(stack, inputs())
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_stays_close_to_double(dtype):
-    exact = outputs_and_gradients(build(), "fast", inputs())
-    half = outputs_and_gradients(build(dtype=dtype), "fast", inputs(dtype=dtype))
+@pytest.mark.parametrize("dtype, tolerance", [(torch.bfloat16, 0.03), (torch.float16, 0.006)])
+def test_half_precision_of_both_engines_is_as_close_to_double(dtype, tolerance):
+    """Sums in another order round differently, so the engines agree to a few units in the last place of the dtype only."""
+    exact = outputs_and_gradients(build(), "reference", inputs())
+    fast, reference = (
+        outputs_and_gradients(build(dtype=dtype), engine, inputs(dtype=dtype)) for engine in ("fast", "reference")
+    )
     for name, expected in exact.items():
-        assert half[name].dtype is dtype
-        error = (half[name].double() - expected).norm() / expected.norm().clamp(min=1)  # a key bias has gradient zero
-        assert error < 0.2, f"{name} differs by {error:.1e}"
+        size = expected.norm().clamp(min=1)  # a key bias has gradient zero
+        assert fast[name].dtype is dtype
+        assert (fast[name].double() - expected).norm() / size < tolerance, name
+        assert (fast[name].double() - reference[name].double()).norm() / size < tolerance, name
 
 
 def test_autocast_changes_nothing():
