@@ -1,1 +1,0 @@
-"""Losses, registered with fairseq."""

@@ -1,1 +1,0 @@
-"""Optimizers, registered with fairseq."""

@@ -1,1 +1,0 @@
-"""fairseq tasks; fairseq imports every file here when --user-dir is loaded."""
