@@ -43,8 +43,9 @@ def main():
     lines = parser.parse_args().commands.read_text(encoding="utf-8").splitlines()
     logging.disable()
     # --user-dir does not register what is in a package that is imported already, as ours is here
-    import_models(str(PACKAGE / "models"), "fairseq_plugins.models")
-    import_tasks(str(PACKAGE / "tasks"), "fairseq_plugins.tasks")
+    for kind, register_all in (("models", import_models), ("tasks", import_tasks)):
+        if (PACKAGE / kind).is_dir():
+            register_all(str(PACKAGE / kind), f"fairseq_plugins.{kind}")
     refused = 0
     for line in lines:
         where, _, command = line.partition("\t")
