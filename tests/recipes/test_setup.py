@@ -3,10 +3,12 @@
 import os
 import sys
 from distutils.core import run_setup
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
 from packaging.specifiers import SpecifierSet
+
+ROOT = Path(__file__).resolve().parents[2]
 
 INTERPRETER = """#!/bin/sh
 # {python}, as if it were {version}; it makes no environment
