@@ -28,6 +28,12 @@ from .feedback_layer import FeedbackLayer
 INITIAL_CAPACITY = 32  # positions, doubled whenever they are used up
 
 
+def score_mask(padding: Tensor, heads: int, like: Tensor) -> Tensor:
+    """What is added to scores [R, 1, S] so that nothing attends to padding [B, S]."""
+    mask = like.new_zeros(padding.shape).masked_fill_(padding, float("-inf"))
+    return mask.repeat_interleave(heads, dim=0).unsqueeze(1)
+
+
 class FastRecurrence:
     """State of a Feedback Transformer between two steps: keys and values of the memories so far and of the encoder.
 
@@ -53,8 +59,7 @@ class FastRecurrence:
         self.context = [] if context is None else [self.project_context(layer, context) for layer in layers]
         self.context_mask = None
         if context_padding is not None:
-            mask = context.new_zeros(context_padding.shape).masked_fill_(context_padding, float("-inf"))
-            self.context_mask = mask.repeat_interleave(self.heads, dim=0).unsqueeze(1)
+            self.context_mask = score_mask(context_padding, self.heads, context)
         self.block: Block | None = None
 
     def project_context(self, layer: FeedbackLayer, context: Tensor) -> tuple[Tensor, Tensor]:
@@ -98,8 +103,7 @@ class Block:
         self.mixture = Mixture(state.mixing, record)
         mask = None
         if padding is not None:
-            mask = F.pad(like.new_zeros(padding.shape).masked_fill_(padding, float("-inf")), (1, 0))
-            mask = mask.repeat_interleave(self.heads, dim=0).unsqueeze(1)
+            mask = score_mask(F.pad(padding, (1, 0)), self.heads, like)  # m_0 is never padding
 
         writers = {}  # layers of one key matrix that attend to one memory share their keys
         self.layers, self.context_attentions = [], []
