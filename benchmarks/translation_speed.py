@@ -38,6 +38,7 @@ from fairseq_plugins.models import feedback_transformer  # noqa: E402, F401  reg
 
 ARCHS = {"transformer": "transformer", "feedback": "feedback_transformer"}
 DEPTHS = (1, 2, 6)
+GENERATION_PAIRS = 3  # times as many pairs as training: a job takes a second or two, and single ones scatter by a tenth
 SENTENCE = 25  # target tokens of a generated sentence
 AIMS = {"train 2": 0.7, "generate 1": 0.95, "generate 2": 1.1, "generate 6": 1.2}
 PAPER = {"train 2": 0.45, "generate 2": 1.7, "generate 1 against 6": 4.2}  # Table 5, Figure 4; one GPU, larger batches
@@ -62,8 +63,11 @@ def main():
         model, depth, job = args.memory_of
         print(json.dumps(peak_memory(args, model, int(depth), job)))
         return
-    lines = [*header(args), *train_table(args), *generation_table(args), *memory_table(args)]
-    print("\n".join(lines))
+    lines = []
+    for part in (header, train_table, generation_table, memory_table):
+        table = part(args)
+        print("\n".join(table), flush=True)
+        lines += table
     if args.output:
         args.output.write_text("\n".join(lines) + "\n")
 
@@ -77,8 +81,9 @@ def header(args) -> list:
         f"torch {torch.__version__}. Both: 6 encoder layers, width {args.embed_dim}, FFN {args.ffn_dim}, "
         f"{args.heads} heads, vocabulary {args.vocabulary}; Feedback: shared keys and values.",
         "",
-        f"Medians of {args.pairs} pairs of runs; in brackets the smallest and the largest ratio. A ratio above 1 means "
-        "that Feedback is faster. The paper's ratios are of one GPU and larger batches (Table 5, Figure 4).",
+        f"Medians of {args.pairs} pairs of runs in training and of {GENERATION_PAIRS * args.pairs} in generation; "
+        "in brackets the smallest and the largest ratio. A ratio above 1 means that Feedback is faster. The paper's "
+        "ratios are of one GPU and larger batches (Table 5, Figure 4).",
         "",
         f"    {' '.join(['python', 'benchmarks/translation_speed.py', *sys.argv[1:]])}",
         "",
@@ -105,12 +110,13 @@ def generation_table(args) -> list:
         "| decoder layers | batch | Transformer | Feedback | ratio | aim | paper |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
+    generation_pairs = GENERATION_PAIRS * args.pairs
     for batch, batches in ((1, 8), (32, 1)):
         jobs = {(name, depth): Generation(args, name, depth, batch, batches) for name in ARCHS for depth in DEPTHS}
         for depth in tqdm(DEPTHS, desc=f"generation, batch {batch}"):
-            both = compare({name: jobs[name, depth] for name in ARCHS}, args.pairs)
+            both = compare({name: jobs[name, depth] for name in ARCHS}, generation_pairs)
             rows.append(row(f"{depth} | {batch}", both, f"generate {depth}"))
-        shallow = compare({"transformer": jobs["transformer", 6], "feedback": jobs["feedback", 1]}, args.pairs)
+        shallow = compare({"transformer": jobs["transformer", 6], "feedback": jobs["feedback", 1]}, generation_pairs)
         rows.append(row(f"Feedback 1, Transformer 6 | {batch}", shallow, "generate 1 against 6"))
     return [*rows, ""]
 
