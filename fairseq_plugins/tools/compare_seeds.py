@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools.generation_log import read_generation, read_references
-from fairseq_plugins.tools.score_translations import compare, score
+from fairseq_plugins.tools.score_translations import compare, sacrebleu_scores, tokenised_scores
 
 
 def main():
@@ -44,7 +44,10 @@ def main():
 
 def table(examples: dict, references: list[str], language: str, lowercase: bool) -> list[str]:
     """Markdown lines; `examples` maps the system's name, then the baseline's, to the examples of every seed."""
-    scores = {name: [score(run, references, language, lowercase) for run in runs] for name, runs in examples.items()}
+    scores = {
+        name: [tokenised_scores(run) | sacrebleu_scores(run, references, language, lowercase) for run in runs]
+        for name, runs in examples.items()
+    }
     lines = ["| | BLEU, each seed | mean | spread | sacreBLEU, mean |", "| --- | --- | --- | --- | --- |"]
     for name, runs in scores.items():
         bleu = [run["bleu"] for run in runs]

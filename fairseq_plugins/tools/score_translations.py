@@ -3,10 +3,12 @@
     python -m fairseq_plugins.tools.score_translations generated.txt --lang en --lowercase \
         --references data/multi30k/test.de-en.ref --json score.json
     python -m fairseq_plugins.tools.score_translations ours.txt --baseline theirs.txt --lang en --references ...
+    python -m fairseq_plugins.tools.score_translations generated.txt --compound-split     # WMT14 En-De's convention
 
-Tokenised BLEU is what fairseq-generate prints. sacreBLEU is of the detokenised hypotheses against the raw references,
-printed with its signature; --lowercase ignores case, for models of lower-cased text. The test against a baseline is
-sacreBLEU's paired bootstrap (Koehn, 2004).
+Tokenised BLEU is what fairseq-generate prints; with --compound-split hypotheses and references are both split at hyphens
+inside words first (Vaswani et al., 2017; Ott et al., 2018). With --references there is sacreBLEU too, of the detokenised
+hypotheses against the raw references, printed with its signature; --lowercase ignores case, for models of lower-cased
+text. The test against a baseline is sacreBLEU's paired bootstrap (Koehn, 2004).
 """
 
 import argparse
@@ -23,8 +25,8 @@ from fairseq_plugins.tools.generation_log import moses_detokeniser, read_generat
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("generated", type=Path, help="output of fairseq-generate")
-    parser.add_argument("--references", type=Path, required=True, help="raw references, one a line")
-    parser.add_argument("--lang", required=True, help="target language, for detokenising")
+    parser.add_argument("--references", type=Path, help="raw references, one a line, for sacreBLEU")
+    parser.add_argument("--lang", help="target language, for detokenising")
     parser.add_argument("--lowercase", action="store_true", help="sacreBLEU without case")
     parser.add_argument(
         "--compound-split", action="store_true", help="split compounds before tokenised BLEU (WMT14 En-De)"
@@ -34,18 +36,24 @@ def main():
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores there too")
     args = parser.parse_args()
 
+    if args.references and not args.lang:
+        parser.error("--references needs --lang, the target language, to detokenise the hypotheses.")
+    if args.baseline and not args.references:
+        parser.error("--baseline compares sacreBLEU: give --references and --lang.")
+
     examples = read_generation(args.generated)
-    references = read_references(args.references, len(examples))
-    scores = score(examples, references, args.lang, args.lowercase, args.compound_split)
+    scores = tokenised_scores(examples, args.compound_split)
+    how = ", compounds split" if args.compound_split else ""
+    print(f"tokenised BLEU{how} = {scores['bleu']:.2f} ({scores['sentences']} sentences)")
+    if args.references:
+        references = read_references(args.references, len(examples))
+        scores |= sacrebleu_scores(examples, references, args.lang, args.lowercase)
+        print(f"sacreBLEU = {scores['sacrebleu']:.2f} {scores['signature']}")
     if args.baseline:
         baseline = read_generation(args.baseline)
         read_references(args.references, len(baseline))
-        scores["paired_bootstrap"] = compare(examples, baseline, references, args.lang, args.lowercase, args.samples)
-    how = ", compounds split" if args.compound_split else ""
-    print(f"tokenised BLEU{how} = {scores['bleu']:.2f} ({scores['sentences']} sentences)")
-    print(f"sacreBLEU = {scores['sacrebleu']:.2f} {scores['signature']}")
-    if args.baseline:
-        test = scores["paired_bootstrap"]
+        test = compare(examples, baseline, references, args.lang, args.lowercase, args.samples)
+        scores["paired_bootstrap"] = test
         print(
             f"baseline sacreBLEU = {test['baseline']:.2f}; difference {test['difference']:+.2f}, p = {test['p']:.4f} "
             f"(paired bootstrap, {args.samples} samples)"
@@ -54,18 +62,18 @@ def main():
         write_json(args.json, scores)
 
 
-def score(examples, references, language: str, lowercase: bool = False, compound_split: bool = False) -> dict:
-    """Both scores of one system and sacreBLEU's signature."""
+def tokenised_scores(examples, compound_split: bool = False) -> dict:
+    """BLEU of the tokens as they are, or with compounds split."""
     split = split_compounds if compound_split else str
+    bleu = tokenised_bleu([split(e.hypothesis) for e in examples], [split(e.target) for e in examples])
+    return {"bleu": bleu, "compound_split": compound_split, "sentences": len(examples)}
+
+
+def sacrebleu_scores(examples, references, language: str, lowercase: bool = False) -> dict:
+    """sacreBLEU of the detokenised hypotheses, and its signature."""
     metric = BLEU(lowercase=lowercase)
-    sacrebleu = metric.corpus_score(detokenise(examples, language), [references]).score
-    return {
-        "bleu": tokenised_bleu([split(e.hypothesis) for e in examples], [split(e.target) for e in examples]),
-        "compound_split": compound_split,
-        "sacrebleu": sacrebleu,
-        "signature": str(metric.get_signature()),
-        "sentences": len(examples),
-    }
+    score = metric.corpus_score(detokenise(examples, language), [references]).score
+    return {"sacrebleu": score, "signature": str(metric.get_signature())}
 
 
 def compare(examples, baseline, references, language: str, lowercase: bool = False, samples: int = 1000) -> dict:

@@ -14,7 +14,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools.bleu import split_compounds, tokenised_bleu
 from fairseq_plugins.tools.generation_log import read_generation, read_references
 from fairseq_plugins.tools.rouge import rouge
-from fairseq_plugins.tools.score_translations import compare, score
+from fairseq_plugins.tools.score_translations import compare, sacrebleu_scores
 
 REFERENCES = [
     "ein gut gelaunter Mann geht nach Haus- und Hof-Art .",
@@ -71,9 +71,9 @@ def test_compounds_are_split_at_hyphens_inside_words():
 
 def test_compound_split_bleu_is_of_split_text(tmp_path):
     log = write_log(tmp_path / "log", HYPOTHESES, REFERENCES, order=[2, 0, 1])
-    done = tool("compound_split_bleu", log)
+    done = tool("score_translations", log, "--compound-split")
     expected = tokenised_bleu([*map(split_compounds, HYPOTHESES)], [*map(split_compounds, REFERENCES)])
-    assert done.stdout == f"BLEU after compound splitting = {expected:.2f} (3 sentences)\n"
+    assert done.stdout == f"tokenised BLEU, compounds split = {expected:.2f} (3 sentences)\n"
     assert expected != pytest.approx(tokenised_bleu(HYPOTHESES, REFERENCES), abs=0.1)
 
 
@@ -125,7 +125,7 @@ def test_paired_bootstrap_tells_a_better_system_from_an_equal_one(tmp_path):
     assert apart["difference"] > 5 and apart["p"] < 0.01
     assert abs(near["difference"]) < 1 and near["p"] > 0.2
     assert same["difference"] == 0 and same["p"] == 1
-    assert apart["baseline"] == pytest.approx(score(bad, raw, "en")["sacrebleu"])
+    assert apart["baseline"] == pytest.approx(sacrebleu_scores(bad, raw, "en")["sacrebleu"])
 
 
 def test_rouge_counts_sentences_and_detokenises(tmp_path):
