@@ -192,6 +192,15 @@ train() {
     ((NODE_RANK)) || stamp "$folder/trained" # the first node writes the last checkpoint
 }
 
+# train_translation NAME FLAGS...: train, with the optimisation that the recipes of translation and summarisation share
+# (Ott et al., 2018); LEARNING_RATE, WARM_UP and UPDATES are theirs
+train_translation() {
+    train "$1" --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 0 --lr "$LEARNING_RATE" \
+        --lr-scheduler inverse_sqrt --warmup-updates "$WARM_UP" --warmup-init-lr 1e-7 \
+        --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-update "$UPDATES" \
+        --no-epoch-checkpoints "${@:2}"
+}
+
 # each_depth COMMAND: COMMAND MODEL-DEPTH FLAGS for both models and every decoder depth in DEPTHS
 each_depth() {
     local depth

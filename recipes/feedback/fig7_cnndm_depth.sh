@@ -31,10 +31,7 @@ TRANSFORMER="--arch transformer --share-all-embeddings --dropout 0.3"
 SEARCH="--beam 5 --no-repeat-ngram-size 3"
 
 train_depth() {
-    train "$@" --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 0 --lr "$LEARNING_RATE" \
-        --lr-scheduler inverse_sqrt --warmup-updates "$WARM_UP" --warmup-init-lr 1e-7 \
-        --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
-        $(batch "$TOKENS" "$TIMES") --max-update "$UPDATES" --no-epoch-checkpoints $SIZE
+    train_translation "$@" $(batch "$TOKENS" "$TIMES") $SIZE
 }
 
 test_depth() {

@@ -25,9 +25,7 @@ FEEDBACK="--arch feedback_transformer_iwslt"
 TRANSFORMER="--arch transformer_iwslt_de_en --share-decoder-input-output-embed --dropout 0.3"
 
 train_depth() {
-    train "$@" --optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.0001 --clip-norm 0 --lr "$LEARNING_RATE" \
-        --lr-scheduler inverse_sqrt --warmup-updates "$WARM_UP" --warmup-init-lr 1e-7 --max-update "$UPDATES" \
-        --criterion label_smoothed_cross_entropy --label-smoothing 0.1 $(batch "$TOKENS" 1) --no-epoch-checkpoints $SIZE
+    train_translation "$@" --weight-decay 0.0001 $(batch "$TOKENS" 1) $SIZE
 }
 
 test_depth() {

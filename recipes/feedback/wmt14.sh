@@ -29,11 +29,8 @@ TRANSFORMER="--arch transformer_vaswani_wmt_en_de_big --share-all-embeddings --d
 
 # train_wmt14 NAME FLAGS...
 train_wmt14() {
-    train "$1" --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 0 --lr "$LEARNING_RATE" \
-        --lr-scheduler inverse_sqrt --warmup-updates "$WARM_UP" --warmup-init-lr 1e-7 \
-        --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
-        $(batch "$TOKENS" "$TIMES") --max-update "$UPDATES" --save-interval-updates "$SAVE_EVERY" \
-        --keep-interval-updates "$AVERAGED" --no-epoch-checkpoints $WIDTH "${@:2}"
+    train_translation "$1" $(batch "$TOKENS" "$TIMES") --save-interval-updates "$SAVE_EVERY" \
+        --keep-interval-updates "$AVERAGED" $WIDTH "${@:2}"
 }
 
 # test_wmt14 NAME: from OUT/NAME/checkpoint*.pt to OUT/NAME/test.{txt,json}
