@@ -36,7 +36,7 @@ class Part:
 
 
 class Linear(Part):
-    """y = x W^T + b for x [B, in]."""
+    """y = x W^T + b for x [B, in]; b may be missing."""
 
     def __init__(self, linear: nn.Linear, record: bool):
         self.weight, self.bias, self.record = linear.weight, linear.bias, record
@@ -46,17 +46,19 @@ class Linear(Part):
     def forward(self, x):
         if self.record:
             self.inputs.append(x)
-        return torch.addmm(self.bias, x, self.transposed)
+        return torch.mm(x, self.transposed) if self.bias is None else torch.addmm(self.bias, x, self.transposed)
 
     def backward(self, dy):
         self.output_grads.append(dy)
         return torch.mm(dy, self.weight)
 
     def gradients(self):
+        if not self.output_grads:  # a block of one step writes no memory
+            return
         dy = torch.cat(self.output_grads[::-1])
         if self.weight.requires_grad:
             yield self.weight, torch.mm(dy.t(), torch.cat(self.inputs))
-        if self.bias.requires_grad:
+        if self.bias is not None and self.bias.requires_grad:
             yield self.bias, dy.sum(0)
 
 
@@ -85,6 +87,8 @@ class LayerNorm(Part):
         return self._backward(dy, *kept, (True, False, False))[0]
 
     def gradients(self):
+        if not self.output_grads:
+            return
         x, mean, rstd = (torch.cat(kept) for kept in zip(*self.kept))
         dy = torch.cat(self.output_grads[::-1])
         _, weight, bias = self._backward(dy, x, mean, rstd, (False, True, True))
@@ -187,6 +191,9 @@ class Source:
     def add_use(self, *use: Tensor) -> None:
         self.uses.append(use)
 
+    def gradients(self) -> Gradients:
+        return iter(())
+
     def products(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """All uses so far, one after the other along dimension 1: the gradient of the keys is the product of the first
         two, that of the values of the last two."""
@@ -230,11 +237,11 @@ class GrowingSource(Source):
     its uses have been seen by then. What the layers of one step add to the gradients is added as one product.
     """
 
-    def __init__(self, batch: int, heads: int, capacity: int, like: Tensor, mask: Tensor | None = None):
+    def __init__(self, batch: int, heads: int, head_dim: int, capacity: int, like: Tensor, mask: Tensor | None = None):
         super().__init__()
         self.batch, self.heads, self.mask = batch, heads, mask
         self.length = 0
-        self.keys = like.new_empty(batch * heads, capacity, like.size(-1) // heads)
+        self.keys = like.new_empty(batch * heads, capacity, head_dim)
         self.values = torch.empty_like(self.keys)
         self.key_grads = self.value_grads = None  # made by the first `pop`
         self.spare_keys = self.spare_values = None  # made by the first `reorder`

@@ -1,7 +1,7 @@
 """The feedback recurrence, fast: buffers written in place, and a backward pass that leaves to the end of the block all
 that no earlier step needs (see `deferred`). Equal to `feedback_reference`.
 
-T steps, B batch, C width, H heads, D = C / H, R = B * H, S source positions, L layers, G memories.
+T steps, B batch, C width, H heads, D width of a head, R = B * H, S source positions, L layers, G memories.
 """
 
 import torch
@@ -21,9 +21,12 @@ from .deferred import (
     Part,
     Pointwise,
     Residual,
+    Source,
     dropout,
 )
 from .feedback_layer import FeedbackLayer
+from .feedback_window import Limits
+from .sliding_window import SlidingSource, WindowAttention
 
 INITIAL_CAPACITY = 32  # positions, doubled whenever they are used up
 
@@ -44,6 +47,8 @@ class FastRecurrence:
         context_padding: [B, S], True where the encoder's input is padding, or None.
         beam: how many neighbouring rows of the batch each row of the context serves: hypotheses for one sentence share
             its keys and values (step-by-step decoding only).
+        limits: of a stream, how far back each layer looks, or None: at everything since the start.
+        memories: of a stream, those of earlier blocks, G tensors [B, S, C] where S is at least every layer's width.
     """
 
     def __init__(
@@ -53,39 +58,80 @@ class FastRecurrence:
         context: Tensor | None = None,
         context_padding: Tensor | None = None,
         beam: int = 1,
+        limits: list[Limits] | None = None,
+        memories: list[Tensor] | None = None,
     ):
         self.layers, self.mixing, self.beam = layers, mixing, beam
         self.heads = layers[0].config.heads
+        self.limits = limits
+        self.memories = memories
         self.context = [] if context is None else [self.project_context(layer, context) for layer in layers]
         self.context_mask = None
         if context_padding is not None:
             self.context_mask = score_mask(context_padding, self.heads, context)
         self.block: Block | None = None
 
+        self.past = {} if limits is None else self.project_past()
+
     def project_context(self, layer: FeedbackLayer, context: Tensor) -> tuple[Tensor, Tensor]:
         """Keys, scaled, and values of the encoder's output, each [R, S, D]."""
-        projections = layer.encoder_attn
-        scale = (projections.k_proj.out_features // self.heads) ** -0.5
+        return self.project(layer.encoder_attn, context)
+
+    def project(self, projections: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x [B, S, C] -> keys, scaled, and values, each [R, S, D]."""
 
         def split_heads(x):
             return x.unflatten(-1, (self.heads, -1)).transpose(1, 2).flatten(0, 1)
 
-        return split_heads(projections.k_proj(context) * scale), split_heads(projections.v_proj(context))
+        scale = self.layers[0].config.head_dim ** -0.5
+        return split_heads(projections.k_proj(x) * scale), split_heads(projections.v_proj(x))
+
+    def project_past(self) -> dict:
+        """Keys and values of the memories of earlier blocks, for every source that the layers read."""
+        widths = {}
+        for key, limits in zip(self.sources(), self.limits):
+            widths[key] = max(widths.get(key, 0), limits.width)
+        past = {}
+        for key, layer in zip(self.sources(), self.layers):
+            if key not in past:
+                memory = self.memories[key[0]][:, -widths[key] :]
+                norm = layer.self_attn_layer_norm
+                past[key] = self.project(layer.self_attn, norm(memory) if layer.config.pre_norm else memory)
+        return past
+
+    def sources(self) -> list[tuple[int, int]]:
+        """What each layer attends to: the number of its memory and the identity of its key matrix. Layers that agree in
+        both share their keys and values."""
+        last = len(self.mixing) - 1
+        return [(min(i, last), id(layer.self_attn.k_proj)) for i, layer in enumerate(self.layers)]
+
+    def new_source(self, key: tuple[int, int], like: Tensor, capacity: int, mask: Tensor | None):
+        """An empty source for steps of the shape of `like` [B, C], or one that holds the past of the stream."""
+        if self.limits is not None:
+            return SlidingSource(*self.past[key], capacity, self.sources().count(key), self.heads)
+        return GrowingSource(len(like), self.heads, self.layers[0].config.head_dim, capacity, like, mask)
 
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """Embeddings [T, B, C] of T steps, padding [B, T] or None -> outputs of the top layer [T, B, C]."""
-        block = Block(self, x[0], len(x), padding, record=torch.is_grad_enabled())
+        block = self.block = Block(self, x[0], len(x), padding, record=torch.is_grad_enabled())
         if not block.record:
             return block.forward(x)
-        context = [tensor for pair in self.context for tensor in pair]
-        return RecordedBlock.apply(block, x, self.mixing, *context, *self.layers.parameters())
+        pairs = [tensor for pair in (*self.context, *self.past.values()) for tensor in pair]
+        limits = [tensor for limit in self.limits or [] for tensor in limit.tensors()]
+        return RecordedBlock.apply(block, x, self.mixing, *pairs, *limits, *self.layers.parameters())
+
+    def past_and(self, width: int) -> list[Tensor]:
+        """The last `width` memories of a stream after `run`, G tensors [B, width, C], without their history."""
+        latest = [torch.stack(steps, dim=1) for steps in zip(*self.block.memories)]
+        return [torch.cat([past, new], dim=1)[:, -width:].detach() for past, new in zip(self.memories, latest)]
 
     @torch.no_grad()
     def step(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """One embedding [B, C] -> top output [B, C] and its attention to the encoder [B, H, S]. No gradients."""
         if self.block is None:
-            self.block = Block(self, x, INITIAL_CAPACITY)
-        return self.block.step(x)[-1], self.block.context_weights()
+            capacity = INITIAL_CAPACITY if self.limits is None else max(limits.width for limits in self.limits)
+            self.block = Block(self, x, capacity)
+        return self.block.step(x), self.block.context_weights()
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
@@ -99,40 +145,47 @@ class Block:
         self, state: FastRecurrence, like: Tensor, capacity: int, padding: Tensor | None = None, record: bool = False
     ):
         self.record, self.heads, self.beam = record, state.heads, state.beam
-        layers, batch = state.layers, len(like)
+        layers = state.layers
         self.mixture = Mixture(state.mixing, record)
         mask = None
         if padding is not None:
             mask = score_mask(F.pad(padding, (1, 0)), self.heads, like)  # m_0 is never padding
 
-        writers = {}  # layers of one key matrix that attend to one memory share their keys
+        writers = {}
         self.layers, self.context_attentions = [], []
         self.contexts = [FixedSource(keys, values, state.context_mask) for keys, values in state.context]
-        for i, layer in enumerate(layers):
-            memory = min(i, len(state.mixing) - 1)
-            key = (memory, id(layer.self_attn.k_proj))
+        for i, (layer, key) in enumerate(zip(layers, state.sources())):
             if key not in writers:
-                source = GrowingSource(batch, self.heads, capacity, like, mask)
-                writers[key] = MemoryWriter(layer, memory, source, record)
-            self.layers.append(self.assemble(layer, writers[key].source, self.contexts[i] if self.contexts else None))
+                writers[key] = MemoryWriter(layer, key[0], state.new_source(key, like, capacity, mask), record)
+            context = self.contexts[i] if self.contexts else None
+            limits = state.limits[i] if state.limits else None
+            self.layers.append(self.assemble(layer, writers[key].source, context, limits))
         self.writers = list(writers.values())
-        self.write([torch.zeros_like(like)] * len(state.mixing))  # m_0: zeros that are attended
+        self.memories = []  # of every step, G tensors [B, C]
+        self.starts_with_zero = state.limits is None
+        if self.starts_with_zero:
+            self.write([torch.zeros_like(like)] * len(state.mixing))  # m_0: zeros that are attended
 
-    def assemble(self, layer: FeedbackLayer, memory: GrowingSource, context: FixedSource | None) -> Chain:
+    def assemble(
+        self, layer: FeedbackLayer, memory: Source, context: FixedSource | None, limits: Limits | None
+    ) -> Chain:
         config, record, training = layer.config, self.record, layer.training
 
         def sublayer(norm, *body):
             body = Chain(*body, dropout(config.dropout, training, record))
             return Residual(LayerNorm(norm, record), body, config.pre_norm)
 
-        def attention(projections, source, beam=1):
+        def attention(projections, source, kind=Attention, *options):
             weight_dropout = dropout(config.attention_dropout, training, record)
-            return Attention(Linear(projections.q_proj, record), source, weight_dropout, config.heads, record, beam)
+            return kind(Linear(projections.q_proj, record), source, weight_dropout, config.heads, record, *options)
 
-        attend = attention(layer.self_attn, memory)
+        if limits is None:
+            attend = attention(layer.self_attn, memory)
+        else:
+            attend = attention(layer.self_attn, memory, WindowAttention, *limits)
         sublayers = [sublayer(layer.self_attn_layer_norm, attend, Linear(layer.self_attn.out_proj, record))]
         if context is not None:
-            attend = attention(layer.encoder_attn, context, self.beam)
+            attend = attention(layer.encoder_attn, context, Attention, self.beam)
             self.context_attentions.append(attend)
             sublayers.append(
                 sublayer(layer.encoder_attn_layer_norm, attend, Linear(layer.encoder_attn.out_proj, record))
@@ -159,18 +212,31 @@ class Block:
         for writer in self.writers:
             writer.forward(memories[writer.memory])
 
-    def step(self, x: Tensor, write: bool = True) -> list[Tensor]:
+    def step(self, x: Tensor) -> Tensor:
+        """One embedding [B, C] -> output of the top layer [B, C]."""
+        states = self.run_layers(x)
+        self.write(self.mixture.forward(states))
+        return states[-1]
+
+    def run_layers(self, x: Tensor) -> list[Tensor]:
         """One embedding [B, C] -> x^0 .. x^L, each [B, C]."""
         states = [x]
         for layer in self.layers:
             states.append(layer.forward(states[-1]))
-        if write:
-            self.write(self.mixture.forward(states))
         return states
 
     def forward(self, x: Tensor) -> Tensor:
-        last = len(x) - 1  # nothing attends to the last step's memory
-        return torch.stack([self.step(x_t, write=t < last)[-1] for t, x_t in enumerate(x)])
+        """Embeddings [T, B, C] -> outputs of the top layer [T, B, C]; a stream's memories are left in `memories`."""
+        outputs = []
+        for x_t in x[:-1]:
+            states = self.run_layers(x_t)
+            outputs.append(states[-1])
+            memories = self.mixture.forward(states)
+            self.memories.append(memories)
+            self.write(memories)
+        states = self.run_layers(x[-1])  # nothing in the block attends to the last step's memory
+        self.memories.append(self.mixture.mix(states))
+        return torch.stack([*outputs, states[-1]])
 
     def backward(self, d_top: Tensor) -> tuple[Tensor, dict]:
         """Gradient of the outputs [T, B, C] -> gradient of the embeddings, and of every other tensor by its id."""
@@ -179,7 +245,8 @@ class Block:
         for t in range(len(d_top) - 1, -1, -1):
             d_memories = self.read_gradients() if t < len(d_top) - 1 else []
             dx[t] = self.step_backward(d_top[t], d_memories)
-        self.read_gradients()  # m_0 is a constant, but its key and value carry the gradient of their biases
+        if self.starts_with_zero:
+            self.read_gradients()  # m_0 is a constant, but its key and value carry the gradient of their biases
         gradients = {}
         for part in (*self.layers, *self.contexts, *self.writers, self.mixture):
             for tensor, gradient in part.gradients():
@@ -229,7 +296,7 @@ class MemoryWriter:
         self.memory, self.source = memory, source
         self.norm = LayerNorm(layer.self_attn_layer_norm, record) if layer.config.pre_norm else Part()
         self.key, self.value = Linear(layer.self_attn.k_proj, record), Linear(layer.self_attn.v_proj, record)
-        self.scale = (layer.config.embed_dim // layer.config.heads) ** -0.5
+        self.scale = layer.config.head_dim**-0.5
 
     def forward(self, memory: Tensor) -> None:
         memory = self.norm.forward(memory)
@@ -240,7 +307,7 @@ class MemoryWriter:
         return self.norm.backward(self.key.backward(d_key * self.scale) + self.value.backward(d_value))
 
     def gradients(self) -> Gradients:
-        for part in (self.norm, self.key, self.value):
+        for part in (self.norm, self.key, self.value, self.source):
             yield from part.gradients()
 
 
@@ -256,15 +323,18 @@ class Mixture:
     def forward(self, states: list[Tensor]) -> list[Tensor]:
         if self.record:
             self.states.append(states)
-        return [self.mix(row, states) for row in self.rows]
+        return self.mix(states)
 
-    @staticmethod
-    def mix(row: list[float], states: list[Tensor]) -> Tensor:
-        (first, x), *others = ((weight, x) for weight, x in zip(row, states) if weight)
-        memory = x * first
-        for weight, x in others:
-            memory.add_(x, alpha=weight)
-        return memory
+    def mix(self, states: list[Tensor]) -> list[Tensor]:
+        """x^0 .. x^L -> G memories, all [B, C]."""
+        memories = []
+        for row in self.rows:
+            (first, x), *others = ((weight, x) for weight, x in zip(row, states) if weight)
+            memory = x * first
+            for weight, x in others:
+                memory.add_(x, alpha=weight)
+            memories.append(memory)
+        return memories
 
     def keep(self, d_memories: list[Tensor]) -> None:
         if d_memories:

@@ -16,6 +16,8 @@ class FeedbackMemory(nn.Module):
     i (from 0) attends to memory i, or to memory 0 where G is 1.
     """
 
+    count = 1  # G
+
     def __init__(self, num_layers: int):
         super().__init__()
         self.num_layers = num_layers
@@ -41,6 +43,7 @@ class RecurrentMemory(FeedbackMemory):
 
     def __init__(self, num_layers: int):
         super().__init__(num_layers)
+        self.count = num_layers
         self.layer_logits = nn.ParameterList(torch.zeros(layer + 1) for layer in range(1, num_layers + 1))
 
     def mixing(self) -> Tensor:

@@ -1,0 +1,19 @@
+"""Learned relative positions (Shaw et al., 2018; equation 3 of the all-attention paper).
+
+D width of a head, S maximum span.
+"""
+
+import torch
+from torch import Tensor, nn
+
+
+class RelativePosition(nn.Module):
+    """One vector a distance, shared by all heads and layers: weight [D, S], the last column that of distance 1."""
+
+    def __init__(self, head_dim: int, max_span: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(head_dim, max_span))
+
+    def scores(self, query: Tensor, span: int | None = None) -> Tensor:
+        """query [..., D] -> scores [..., span] for the last `span` positions, the nearest last; all by default."""
+        return query @ self.weight[:, -(span or self.weight.size(1)) :]

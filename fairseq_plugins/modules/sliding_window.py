@@ -1,0 +1,144 @@
+"""Attention to the last S positions of a stream, as parts of a recurrence (see `deferred`).
+
+B batch, H heads, R = B * H, D width of a head, S positions seen by a step, T steps of a block, U uses: T times the
+layers that read the source.
+"""
+
+import torch
+from torch import Tensor
+
+from .adaptive_span import EPSILON
+from .deferred import Attention, Gradients, Source, aten, reorder_rows
+
+
+class SlidingSource(Source):
+    """A source of S positions from before the block, to which every step adds one; a step sees the last S.
+
+    In the backward pass the uses are kept by absolute position. So when the loop reaches a position, its gradient is
+    one product over all later uses, and that of the positions before the block one product after the loop.
+    """
+
+    def __init__(self, keys: Tensor, values: Tensor, capacity: int, layers: int, heads: int):
+        """keys and values [R, S, D] of the positions before the block, and room for `capacity` more."""
+        super().__init__()
+        self.before = keys, values
+        self.span, self.capacity, self.layers, self.heads = keys.size(1), capacity, layers, heads
+        self.keys, self.values = (torch.cat([x, x.new_empty(len(x), capacity, x.size(2))], dim=1) for x in self.before)
+        self.steps = 0
+        self.kept: list[Tensor] | None = (
+            None  # queries, gradients of scores, weights, gradients of outputs: [R, U, ...]
+        )
+
+    def append(self, key: Tensor, value: Tensor) -> None:
+        """key and value [B, H * D]"""
+        if self.steps == self.capacity:
+            self.forget()
+        place = self.span + self.steps
+        self.keys[:, place] = key.view(len(self.keys), -1)
+        self.values[:, place] = value.view(len(self.keys), -1)
+        self.steps += 1
+
+    def forget(self) -> None:
+        """Move the last S positions to the front of the buffers."""
+        for buffer in (self.keys, self.values):
+            buffer[:, : self.span] = buffer[:, self.steps : self.steps + self.span].clone()
+        self.steps = 0
+
+    def seen(self, width: int) -> slice:
+        """Where the last positions lie at the present step."""
+        return slice(self.steps + self.span - width, self.steps + self.span)
+
+    def window(self, width: int):
+        """Keys and values [R, width, D] of the last positions."""
+        return self.keys[:, self.seen(width)], self.values[:, self.seen(width)]
+
+    def add_use(self, query: Tensor, dscores: Tensor, weights: Tensor, dy: Tensor) -> None:
+        if self.kept is None:
+            self.free = (self.steps + 1) * self.layers  # uses are kept from the end, as they come
+            widths = query.size(2), self.keys.size(1), self.keys.size(1), dy.size(2)
+            self.kept = [query.new_zeros(len(query), self.free, width) for width in widths]
+        self.free -= 1
+        queries, score_grads, seen_weights, output_grads = self.kept
+        seen = self.seen(dscores.size(2))
+        queries[:, self.free], output_grads[:, self.free] = query[:, 0], dy[:, 0]
+        score_grads[:, self.free, seen], seen_weights[:, self.free, seen] = dscores[:, 0], weights[:, 0]
+
+    def pop(self) -> tuple[Tensor, Tensor]:
+        """Gradients of the last position's key and value, both [B, H * D], by all who saw it."""
+        self.steps -= 1
+        place = self.span + self.steps
+        queries, score_grads, weights, output_grads = (kept[:, self.free :] for kept in self.kept)
+        key = torch.bmm(score_grads[:, :, place].unsqueeze(1), queries)
+        value = torch.bmm(weights[:, :, place].unsqueeze(1), output_grads)
+        return tuple(grad.view(len(grad) // self.heads, -1) for grad in (key, value))
+
+    def gradients(self) -> Gradients:
+        keys, values = self.before
+        queries, score_grads, weights, output_grads = self.kept
+        if keys.requires_grad:
+            yield keys, torch.bmm(score_grads[..., : self.span].transpose(1, 2), queries)
+            yield values, torch.bmm(weights[..., : self.span].transpose(1, 2), output_grads)
+
+    def reorder(self, order: Tensor) -> None:
+        """Continue row order[i] of the batch as row i."""
+        self.keys, self.values = (reorder_rows(x, order, self.heads) for x in (self.keys, self.values))
+
+
+class WindowAttention(Attention):
+    """Attention to a window with learned relative positions on the keys and a soft limit for every head.
+
+    position [D, S] is scaled as the keys are, its last column that of the position before; mask [H, S] the weights'
+    limit, or None. Masked weights are divided by their sum (Sukhbaatar et al., 2019). S is this attention's own, and
+    may be less than the source's.
+    """
+
+    def __init__(self, query, source, weight_dropout, heads, record, position: Tensor, mask: Tensor | None):
+        super().__init__(query, source, weight_dropout, heads, record)
+        self.position, self.mask = position, mask
+        self.score_grads, self.mask_grad = [], None
+
+    def forward(self, x):
+        query = self.split_heads(self.query.forward(x))
+        keys, values = self.source.window(self.position.size(1))
+        scores = torch.mm(query.squeeze(1), self.position).unsqueeze(1)
+        weights = torch.baddbmm(scores, query, keys.transpose(1, 2)).softmax(-1)
+        limited, total = self.limit(weights)
+        dropped = self.weight_dropout.forward(limited)
+        if self.record:
+            self.kept.append((query, weights, limited, total, dropped))
+        return self.merge_heads(torch.bmm(dropped, values)).flatten(1)
+
+    def limit(self, weights: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Weights [R, 1, S] -> masked weights that sum to one, and the sum they were divided by [R, 1, 1]."""
+        if self.mask is None:
+            return weights, None
+        masked = self.by_head(weights) * self.mask
+        total = masked.sum(-1, keepdim=True) + EPSILON
+        return (masked / total).view_as(weights), total.view(-1, 1, 1)
+
+    def by_head(self, x: Tensor) -> Tensor:
+        """[R, 1, S] -> [B, H, S]"""
+        return x.view(-1, self.heads, x.size(-1))
+
+    def backward(self, dy):
+        query, weights, limited, total, dropped = self.kept.pop()
+        keys, values = self.source.window(self.position.size(1))
+        dy = self.split_heads(dy)
+        dweights = self.weight_dropout.backward(torch.bmm(dy, values.transpose(1, 2)))
+        if self.mask is not None:
+            dweights = (dweights - (dweights * limited).sum(-1, keepdim=True)) / total
+            mask_grad = self.by_head(dweights * weights).sum(0)
+            self.mask_grad = mask_grad if self.mask_grad is None else self.mask_grad.add_(mask_grad)
+            dweights = (self.by_head(dweights) * self.mask).view_as(weights)
+        dscores = aten._softmax_backward_data(dweights, weights, -1, weights.dtype)
+        self.source.add_use(query, dscores, dropped, dy)
+        self.score_grads.append((query, dscores))
+        dquery = torch.mm(dscores.squeeze(1), self.position.t()).unsqueeze(1)
+        return self.query.backward(self.merge_heads(torch.baddbmm(dquery, dscores, keys)).flatten(1))
+
+    def gradients(self):
+        yield from super().gradients()
+        queries, score_grads = (torch.cat(column).squeeze(1) for column in zip(*self.score_grads))
+        yield self.position, torch.mm(queries.t(), score_grads)
+        if self.mask is not None:
+            yield self.mask, self.mask_grad
