@@ -4,3 +4,5 @@ from fairseq_plugins import compat, errors
 
 errors.install()
 compat.apply()
+
+from fairseq_plugins import criterions  # noqa: E402, F401  (after the mends)

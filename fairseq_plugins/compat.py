@@ -28,10 +28,11 @@ import numpy as np
 import omegaconf
 import torch
 import torch.distributed as dist
-from fairseq import checkpoint_utils, file_io, options, utils
+from fairseq import checkpoint_utils, file_io, options, search, utils
 from fairseq.data import data_utils, indexed_dataset, iterators
 from fairseq.distributed import utils as distributed_utils
 from fairseq.models import distributed_fairseq_model
+from fairseq.trainer import Trainer
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 
@@ -54,6 +55,8 @@ def apply():
     load_safely()
     never_restart_from_zero()
     copy_whole_checkpoints()
+    workers_save_their_state()
+    sample_forced_tokens()
     refuse_damaged_data()
 
 
@@ -297,6 +300,19 @@ def one_training_per_folder():
         held.append(lock)
 
 
+# Generation
+
+
+def sample_forced_tokens():
+    """Sampling draws the forced tokens of a prompt too: one whose probability rounds to zero, as happens at a low
+    --temperature, ends in torch's "invalid multinomial distribution"."""
+
+    @replace(search.Sampling, "step")
+    def step(original, self, step, lprobs, *args, **kwargs):
+        lprobs[lprobs.isfinite()] = lprobs[lprobs.isfinite()].clamp(min=-80)  # e**-80 is above float32's smallest
+        return original(self, step, lprobs, *args, **kwargs)
+
+
 # Checkpoints
 
 UNSAFE_SWITCH = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
@@ -403,3 +419,48 @@ def copy_whole_checkpoints():
         copied = original(src_path, f"{dst_path}.tmp", overwrite)
         os.replace(f"{dst_path}.tmp", dst_path)
         return copied and dst_path
+
+
+def workers_save_their_state():
+    """fairseq saves the state of the first worker's task only, and tells no task where. A task with the methods
+    ``before_checkpoints``, ``after_checkpoints`` and ``after_loading`` is called on every worker: with the folder
+    before the checkpoints of an update are written, with their paths afterwards, with the checkpoint resumed from."""
+
+    @replace(checkpoint_utils, "save_checkpoint")
+    def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
+        task, folder = trainer.task, Path(cfg.save_dir)
+        if cfg.no_save or not hasattr(task, "after_checkpoints"):
+            return original(cfg, trainer, epoch_itr, val_loss)
+        task.before_checkpoints(folder, trainer)
+        said_by_first(trainer, None)  # that is, when all workers are this far
+        before = checkpoint_stamps(folder)
+        saved = original(cfg, trainer, epoch_itr, val_loss)
+        written = [path for path, stamp in checkpoint_stamps(folder).items() if stamp != before.get(path)]
+        task.after_checkpoints(said_by_first(trainer, written), trainer)
+        return saved
+
+    @replace(Trainer, "load_checkpoint")
+    def trainer_load_checkpoint(original, self, filename, *args, **kwargs):
+        self.loaded_from = Path(filename)
+        return original(self, filename, *args, **kwargs)
+
+    @replace(checkpoint_utils, "load_checkpoint")
+    def load_checkpoint(original, cfg, trainer, **kwargs):
+        extra_state, epoch_itr = original(cfg, trainer, **kwargs)
+        if extra_state is not None and hasattr(trainer.task, "after_loading"):
+            trainer.task.after_loading(trainer.loaded_from, trainer, epoch_itr)
+        return extra_state, epoch_itr
+
+
+def checkpoint_stamps(folder: Path) -> dict[Path, tuple]:
+    """What changes when a checkpoint is written, of each in the folder."""
+    stats = {path: path.stat() for path in folder.glob("checkpoint*.pt")}
+    return {path: (stat.st_ino, stat.st_mtime_ns, stat.st_size) for path, stat in stats.items()}
+
+
+def said_by_first(trainer, message):
+    """What the first worker says here, on every worker; none goes on before all are here."""
+    if trainer.data_parallel_world_size == 1:
+        return message
+    group = trainer.data_parallel_process_group
+    return distributed_utils.all_gather_list(message, group=group)[0]

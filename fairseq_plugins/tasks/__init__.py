@@ -1,0 +1,1 @@
+"""fairseq tasks; fairseq imports the files of this folder itself."""

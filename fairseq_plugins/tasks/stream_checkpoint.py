@@ -1,0 +1,118 @@
+"""The file that each worker writes beside a checkpoint: memory, position and random state.
+
+    checkpoint_last.pt.memory-0-of-2      of the first of two workers
+    newest.memory-0-of-2                  the same file: it is written before the checkpoints are, so that a training
+                                          killed between a checkpoint and its memories still finds them
+"""
+
+import hashlib
+import io
+import os
+import random
+import shutil
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools.files import write_whole
+
+AWAY = "go on with --memory-in-checkpoint replay, which is not exact, or with --reset-dataloader"
+
+
+def newest_file(folder: Path, worker: int, workers: int) -> Path:
+    return folder / f"newest.memory-{worker}-of-{workers}"
+
+
+def file_beside(checkpoint: Path, worker: int, workers: int) -> Path:
+    return checkpoint.with_name(f"{checkpoint.name}.memory-{worker}-of-{workers}")
+
+
+def save(path: Path, state: dict) -> None:
+    """Write the state, with its checksum in the first line; the file is whole or not there."""
+    stream = io.BytesIO()
+    torch.save(state, stream)
+    content = stream.getbuffer()
+
+    def write(temporary: Path):
+        with open(temporary, "wb") as file:
+            file.write(hashlib.sha256(content).hexdigest().encode() + b"\n")
+            file.write(content)
+
+    write_whole(path, write)
+
+
+def load(path: Path) -> dict:
+    """Read what ``save`` wrote.
+
+    Raises:
+        UserError: the file is not what was written
+    """
+    checksum, _, content = path.read_bytes().partition(b"\n")
+    if checksum != hashlib.sha256(content).hexdigest().encode():
+        raise UserError(f"{path} is damaged (its checksum is wrong): delete it and {AWAY}.")
+    return torch.load(io.BytesIO(content), map_location="cpu")
+
+
+def share(file: Path, others: list[Path]) -> None:
+    """Give a file further names; a copy where the file system has no links."""
+
+    def link_or_copy(temporary: Path):
+        try:
+            os.link(file, temporary)
+        except OSError:
+            shutil.copyfile(file, temporary)
+
+    for other in others:
+        write_whole(other, link_or_copy)
+
+
+def find(checkpoint: Path, worker: int, workers: int, updates: int) -> dict | None:
+    """The state that belongs to a checkpoint saved after so many updates, or None."""
+    for path in (file_beside(checkpoint, worker, workers), newest_file(checkpoint.parent, worker, workers)):
+        if path.exists() and (state := load(path))["updates"] == updates:
+            return state
+    return None
+
+
+def why_missing(checkpoint: Path, workers: int) -> str:
+    """A sentence on why ``find`` found nothing."""
+    saved = {file.name.rpartition("-")[2] for file in checkpoint.parent.glob(f"{checkpoint.name}.memory-*-of-*")}
+    if saved and str(workers) not in saved:
+        return (
+            f"{checkpoint} was saved by {' or '.join(sorted(saved))} worker(s), this training has {workers}: start as"
+            " many, or begin the streams anew with --reset-dataloader."
+        )
+    return f"the memory of {checkpoint} is not beside it ({checkpoint.name}.memory-*) or of another update: {AWAY}."
+
+
+def remove_orphans(written: list[Path], workers: int) -> None:
+    """Remove, in the folder of the checkpoints just written, the files of checkpoints that are gone, and what another
+    number of workers left beside these."""
+    folder = written[0].parent
+    for file in folder.glob("*.memory-*-of-*"):
+        name, _, worker = file.name.rpartition(".memory-")
+        others = not worker.endswith(f"-of-{workers}")
+        if name == "newest":
+            gone = others
+        else:
+            gone = not (folder / name).exists() or (others and folder / name in written)
+        if gone:
+            file.unlink(missing_ok=True)
+
+
+def random_state() -> dict:
+    """The state of every random generator of this process."""
+    states = {"torch": torch.get_rng_state(), "numpy": np.random.get_state(), "python": random.getstate()}
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state()
+    return states
+
+
+def restore_random_state(states: dict) -> None:
+    torch.set_rng_state(states["torch"])
+    np.random.set_state(states["numpy"])
+    random.setstate(states["python"])
+    if "cuda" in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(states["cuda"])

@@ -1,0 +1,146 @@
+"""A split as parallel streams of tokens, cut into blocks.
+
+N tokens of the split, S streams over all workers, B of them on each (S = B * workers), M block length in tokens.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from fairseq.data import FairseqDataset, indexed_dataset
+
+
+class Block(NamedTuple):
+    """What a worker is given at one step. It says all that is needed to read it, so that the processes that load data
+    need not know the epoch."""
+
+    number: int  # in its epoch, from 0
+    start: int  # tokens of each stream that went before
+    length: int  # M; at the end of the streams what is left
+    first: int  # the worker's streams are first..last - 1
+    last: int
+    streams: int  # S
+    shift: int  # the streams start with this token of the split, which follows its own end
+
+
+class StreamDataset(FairseqDataset):
+    """All tokens of a split, each of which is a target exactly once, at any S, M and number of workers.
+
+    The tokens, rotated by a shift, are cut into S contiguous streams whose lengths differ by at most one. The input of
+    a target is the token before it in the split, that of the split's first token is end-of-sentence.
+
+    Args:
+        tokens: [N], an integer array (it may be mapped from a file)
+        split: its name, which goes into every sample
+        pad, eos: indices in the dictionary
+    """
+
+    def __init__(self, tokens: np.ndarray, split: str, pad: int, eos: int):
+        super().__init__()
+        self.tokens, self.split, self.pad, self.eos = tokens, split, pad, eos
+
+    def __len__(self):
+        return len(self.tokens)
+
+    def blocks(self, batch: int, workers: int, cuts: list[tuple[int, int]], shift: int = 0) -> list[list[Block]]:
+        """The batches of an epoch, of one block each, in the order that fairseq deals out: block 0 of each worker,
+        block 1 of each...
+
+        Args:
+            batch: B
+            cuts: (start, length) of every block
+        """
+        streams = batch * workers
+        firsts = range(0, streams, batch)
+        return [
+            [Block(number, start, length, first, first + batch, streams, shift)]
+            for number, (start, length) in enumerate(cuts)
+            for first in firsts
+        ]
+
+    def longest(self, streams: int) -> int:
+        """Length of the longest of S streams."""
+        return -(-len(self.tokens) // streams)
+
+    def __getitem__(self, block: Block) -> dict:
+        """The sample of a block: source and target [B, M], padded where a stream is one token shorter than others."""
+        shape = (block.last - block.first, block.length)
+        source, target = np.full(shape, self.pad, dtype=np.int64), np.full(shape, self.pad, dtype=np.int64)
+        lengths = np.zeros(shape[0], dtype=np.int64)
+        for row, stream in enumerate(range(block.first, block.last)):
+            begin, end = self._bounds(stream, block.streams)
+            positions = np.arange(begin + block.start, min(begin + block.start + block.length, end))
+            positions = (positions + block.shift) % len(self.tokens)
+            lengths[row] = len(positions)
+            target[row, : len(positions)] = self.tokens[positions]
+            source[row, : len(positions)] = np.where(positions == 0, self.eos, self.tokens[positions - 1])
+        return {
+            "id": torch.arange(block.first, block.last),
+            "net_input": {"src_tokens": torch.from_numpy(source), "src_lengths": torch.from_numpy(lengths)},
+            "target": torch.from_numpy(target),
+            "ntokens": int(lengths.sum()),
+            "nsentences": shape[0],
+            "split": self.split,
+            "block": block.number,
+            "start": block.start,
+        }
+
+    def _bounds(self, stream: int, streams: int) -> tuple[int, int]:
+        """Where a stream begins and ends in the rotated split."""
+        length, longer = divmod(len(self.tokens), streams)
+        begin = stream * length + min(stream, longer)
+        return begin, begin + length + (stream < longer)
+
+    def collater(self, samples: list[dict]) -> dict:
+        """A batch is one block, which is a whole sample already."""
+        (sample,) = samples
+        return sample
+
+
+def flat_tokens(dataset) -> np.ndarray:
+    """All tokens of what fairseq-preprocess wrote, end-of-line tokens included, in one array: mapped, not read, where
+    the files allow it."""
+    parts = getattr(dataset, "datasets", [dataset])
+    arrays = [_flat_part(part) for part in parts]
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _flat_part(part) -> np.ndarray:
+    if isinstance(part, indexed_dataset.MMapIndexedDataset):  # a mapping of our own: the dataset's ends with it
+        return np.memmap(indexed_dataset.data_file_path(part._path), dtype=part._index.dtype, mode="r")
+    return np.concatenate([np.zeros(0, dtype=np.int64), *(part[line].numpy() for line in range(len(part)))])
+
+
+@dataclass
+class BlockSchedule:
+    """How the streams of an epoch are cut into blocks: ``warm_length`` tokens at a time in the first ``warm_updates``
+    updates of the training, ``length`` tokens afterwards.
+
+    Which blocks an epoch has follows from its number alone, so a resumed training cuts as the one before it did.
+    ``update_freq`` are the blocks an update takes in each epoch, the last number standing for all epochs after it.
+    """
+
+    length: int
+    warm_length: int = 0
+    warm_updates: int = 0
+    update_freq: tuple[int, ...] = (1,)
+
+    def cuts(self, longest: int, epoch: int) -> list[tuple[int, int]]:
+        """(start, length) of every block of an epoch, for streams of at most ``longest`` tokens."""
+        updates = self.warm_updates
+        for earlier in range(1, epoch):
+            if updates <= 0:
+                break
+            blocks = len(self._cuts(longest, updates * self._freq(earlier)))
+            updates -= -(-blocks // self._freq(earlier))
+        return self._cuts(longest, max(0, updates) * self._freq(epoch))
+
+    def _freq(self, epoch: int) -> int:
+        return self.update_freq[min(epoch, len(self.update_freq)) - 1]
+
+    def _cuts(self, longest: int, warm_blocks: int) -> list[tuple[int, int]]:
+        """The first ``warm_blocks`` blocks short, if the streams are long enough, the others whole."""
+        change = min(warm_blocks * self.warm_length, longest)
+        starts = [*range(0, change, self.warm_length or 1), *range(change, longest, self.length)]
+        return [(start, end - start) for start, end in zip(starts, [*starts[1:], longest])]

@@ -1,0 +1,71 @@
+"""Exact figures of an evaluation: every token once, sums in float64."""
+
+import logging
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Sum:
+    """Negative log-probability of so many tokens, in nats."""
+
+    tokens: int = 0
+    nats: float = 0.0
+
+    def __str__(self):
+        mean = self.nats / max(self.tokens, 1)
+        return (
+            f"{self.tokens} tokens, {self.nats:.4f} nats, {mean:.6f} nats per token,"
+            f" {mean / math.log(2):.6f} bits per token (bpc), perplexity {math.exp(mean):.4f}"
+        )
+
+
+class Figures:
+    """Counts what a model reports of its targets.
+
+    fairseq-eval-lm gives no plugin its scores, and adds them up in float32. So the object travels in the sample, and
+    the model's ``get_normalized_probs`` reports to it.
+    """
+
+    def __init__(self, pad: int, eos: int):
+        self.pad, self.eos = pad, eos
+        self.all, self.within_lines = Sum(), Sum()
+
+    def add(self, log_probs: Tensor, targets: Tensor) -> None:
+        """Natural log-probabilities of targets; both of any one shape. Padding does not count."""
+        for figures, counted in (
+            (self.all, targets.ne(self.pad)),
+            (self.within_lines, targets.ne(self.pad) & targets.ne(self.eos)),
+        ):
+            figures.tokens += int(counted.sum())
+            figures.nats -= float(log_probs[counted].sum(dtype=torch.float64))
+
+    def log(self) -> None:
+        logger.info(f"with end-of-line: {self.all}")
+        logger.info(f"without end-of-line: {self.within_lines}")
+
+
+class Evaluation:
+    """The blocks of a split as fairseq-eval-lm takes them: with memory and figures, which are logged at the end.
+
+    Args:
+        blocks: samples of StreamDataset
+        prepare: sample -> sample with its memory
+        figures: where the model reports
+    """
+
+    def __init__(self, blocks, prepare, figures: Figures):
+        self.blocks, self.prepare, self.figures = blocks, prepare, figures
+
+    def __len__(self):
+        return len(self.blocks)
+
+    def __iter__(self):
+        for sample in self.blocks:
+            yield {**self.prepare(sample), "figures": self.figures}
+        self.figures.log()

@@ -1,0 +1,353 @@
+"""Language modelling over streams: the model sees a split block by block and carries its memory along.
+
+B streams (--batch-size) on each of W workers, M tokens a block (--tokens-per-sample).
+"""
+
+import inspect
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from fairseq import utils
+from fairseq.data import data_utils, iterators
+from fairseq.dataclass import ChoiceEnum
+from fairseq.optim.amp_optimizer import AMPOptimizer
+from fairseq.tasks import register_task
+from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
+from omegaconf import II
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.modules.stream_memory import StreamMemory
+from fairseq_plugins.tasks import stream_checkpoint
+from fairseq_plugins.tasks.loss_guard import LossGuard, diverged
+from fairseq_plugins.tasks.stream_dataset import BlockSchedule, StreamDataset, flat_tokens
+from fairseq_plugins.tasks.stream_figures import Evaluation, Figures
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class StreamingLanguageModelingConfig(LanguageModelingConfig):
+    tokens_per_sample: int = field(default=512, metadata={"help": "M, tokens of each stream in a block"})
+    no_end_of_line: bool = field(
+        default=False, metadata={"help": "leave out the end-of-line tokens that fairseq-preprocess appends"}
+    )
+    stream_offset: ChoiceEnum(["zero", "random"]) = field(
+        default="zero",
+        metadata={"help": "where training streams start: at the beginning of the data, or rotated anew in each epoch"},
+    )
+    block_warmup: int = field(default=0, metadata={"help": "M at first, for --block-warmup-updates updates"})
+    block_warmup_updates: int = field(default=0, metadata={"help": "updates with blocks of --block-warmup tokens"})
+    memory_in_checkpoint: ChoiceEnum(["full", "replay"]) = field(
+        default="full",
+        metadata={
+            "help": "full: a file beside each checkpoint for each worker, resuming is exact; replay: none, the"
+            " memory is computed anew from the blocks before, with the parameters of now"
+        },
+    )
+    max_loss_rise: float = field(
+        default=1.5,
+        metadata={
+            "help": "stop when the running mean of the training loss has risen this far (nats per token) above its"
+            " lowest, or is not finite; 0: never"
+        },
+    )
+    update_freq: list[int] = II("optimization.update_freq")
+
+
+NO_STREAM = "--sample-break-mode eos is for fairseq-generate, which takes lines as prompts; leave it out."
+
+# Flags of fairseq's task that have no meaning for streams, and their defaults.
+REFUSED = {
+    "self_target": False,
+    "past_target": False,
+    "output_dictionary_size": -1,
+    "add_bos_token": False,
+    "shorten_method": "none",
+    "pad_to_fixed_length": False,
+    "pad_to_fixed_bsz": False,
+}
+
+
+@register_task("streaming_language_modeling", dataclass=StreamingLanguageModelingConfig)
+class StreamingLanguageModelingTask(LanguageModelingTask):
+    """Train and evaluate on streams, generate from prompts.
+
+    Every token of a split is a target once. The memory is put into ``sample["net_input"]["memory"]`` just before the
+    model runs, so criterions need not know of it. With ``--sample-break-mode eos`` a split is fairseq's own, one line
+    a sample, which is how fairseq-generate takes prompts.
+    """
+
+    keeps_memory = True
+
+    @classmethod
+    def setup_task(cls, args, **kwargs):
+        check_flags(args)
+        return super().setup_task(args, **kwargs)
+
+    def __init__(self, args, dictionary, output_dictionary=None, targets=None):
+        super().__init__(args, dictionary, output_dictionary, targets)
+        self.training_memory = StreamMemory()
+        self.memories: dict[str, StreamMemory] = {}  # of evaluated splits
+        self.guard = LossGuard(args.max_loss_rise)
+        self._before_update = None
+
+    def build_model(self, args, from_checkpoint=False):
+        model = super().build_model(args, from_checkpoint)
+        if "memory" not in inspect.signature(model.forward).parameters:
+            raise UserError(
+                f"--arch {args._name} keeps no memory: take a language model of fairseq_plugins, or --task"
+                " language_modeling."
+            )
+        return model
+
+    # Data
+
+    def load_dataset(self, split: str, epoch=1, combine=False, **kwargs):
+        if self.args.sample_break_mode == "eos":
+            return super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
+        paths = utils.split_paths(self.args.data)
+        path = Path(paths[(epoch - 1) % len(paths)]) / split
+        lines = data_utils.load_indexed_dataset(str(path), self.dictionary, self.args.dataset_impl, combine=combine)
+        if lines is None:
+            raise FileNotFoundError(f"Dataset not found: {split} ({path})")
+        tokens = flat_tokens(lines)
+        if self.args.no_end_of_line:
+            tokens = tokens[tokens != self.dictionary.eos()]
+        if not len(tokens):
+            raise UserError(f"{path} holds no tokens; check the file given to fairseq-preprocess.")
+        self.datasets[split] = StreamDataset(tokens, split, self.dictionary.pad(), self.dictionary.eos())
+
+    def get_batch_iterator(self, dataset, max_tokens=None, max_sentences=None, **options):
+        if not isinstance(dataset, StreamDataset):  # prompts
+            return super().get_batch_iterator(dataset, max_tokens, max_sentences, **options)
+        if max_tokens is not None or not max_sentences:
+            raise UserError(
+                "--task streaming_language_modeling takes --batch-size, the number of streams of each worker, and not"
+                " --max-tokens; an update takes --batch-size times --tokens-per-sample tokens."
+            )
+        # fairseq says how to group batches where it wants to train on them, and nowhere else
+        return self.stream_iterator(dataset, max_sentences, training="grouped_shuffling" in options, **options)
+
+    def stream_iterator(
+        self, dataset, batch, training=False, num_shards=1, shard_id=0, num_workers=0, epoch=1, data_buffer_size=0,
+        disable_iterator_cache=False, **unused,
+    ):  # fmt: skip
+        """An EpochBatchIterator over blocks of B = ``batch`` streams, those of worker ``shard_id``; never shuffled."""
+        key = (dataset, training, batch, num_shards, shard_id)
+        if key in self.dataset_to_epoch_iter and not disable_iterator_cache:
+            return self.dataset_to_epoch_iter[key]
+        streams = batch * num_shards
+        if len(dataset) < streams:
+            flag = "--batch-size" if training else "--batch-size or --batch-size-valid"
+            raise UserError(
+                f"split {dataset.split} has {len(dataset)} tokens, fewer than the {streams} streams it is to be cut"
+                f" into; lower {flag}."
+            )
+
+        def blocks(dataset, epoch):
+            schedule = self._schedule() if training else BlockSchedule(self.args.tokens_per_sample)
+            shift = self._shift(dataset, epoch) if training else 0
+            return dataset.blocks(batch, num_shards, schedule.cuts(dataset.longest(streams), epoch), shift)
+
+        self.dataset_to_epoch_iter[key] = iterators.EpochBatchIterator(
+            dataset,
+            dataset.collater,
+            blocks,
+            num_shards=num_shards,
+            shard_id=shard_id,
+            num_workers=num_workers,
+            epoch=epoch,
+            buffer_size=data_buffer_size,
+            disable_shuffling=True,
+            reuse_dataloader=True,
+        )
+        return self.dataset_to_epoch_iter[key]
+
+    def _schedule(self) -> BlockSchedule:
+        args = self.args
+        return BlockSchedule(
+            args.tokens_per_sample, args.block_warmup, args.block_warmup_updates, tuple(args.update_freq)
+        )
+
+    def _shift(self, dataset, epoch: int) -> int:
+        if self.args.stream_offset == "zero":
+            return 0
+        return int(np.random.default_rng([self.args.seed, epoch]).integers(len(dataset)))
+
+    # Memory
+
+    def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False, **kwargs):
+        if isinstance(optimizer, AMPOptimizer):
+            self._rewind_for_retry(sample)
+        sample = self._remember(sample, self.training_memory, update_num)
+        loss, sample_size, logged = super().train_step(
+            sample, model, criterion, optimizer, update_num, ignore_grad, **kwargs
+        )
+        self.guard.check(loss.item() / (float(sample_size) or 1), update_num + 1, sample["block"])
+        return loss, sample_size, logged
+
+    def optimizer_step(self, optimizer, model, update_num):
+        super().optimizer_step(optimizer, model, update_num)
+        if hasattr(model, "after_update"):
+            model.after_update()
+        self._update_begins = True
+
+    _update_begins = True
+
+    def _rewind_for_retry(self, sample):
+        """With --amp an update whose gradients overflowed is tried again, with the memory that was before it."""
+        memory = self.training_memory
+        if self._before_update and self._before_update[0] == (sample["block"], sample["start"]):
+            _, memory.caches, memory.position = self._before_update
+        elif self._update_begins:
+            self._before_update = (sample["block"], sample["start"]), memory.caches, memory.position
+        self._update_begins = False
+
+    def valid_step(self, sample, model, criterion, **kwargs):
+        return super().valid_step(self.with_memory(sample), model, criterion, **kwargs)
+
+    def post_validate(self, model, stats, agg):
+        self.memories.clear()  # they can be large
+
+    def with_memory(self, sample: dict) -> dict:
+        """A sample of an evaluated split together with the memory of the blocks before it."""
+        return self._remember(sample, self.memories.setdefault(sample.get("split"), StreamMemory()))
+
+    def _remember(self, sample: dict, memory: StreamMemory, update_num: int = 0) -> dict:
+        if "block" not in sample:
+            raise UserError(NO_STREAM)
+        if sample["block"] == 0:
+            memory.reset()
+        if memory.position != sample["start"]:
+            raise UserError(self._gap(sample, memory, update_num))
+        return {**sample, "net_input": {**sample["net_input"], "memory": memory}}
+
+    def _gap(self, sample: dict, memory: StreamMemory, update_num: int) -> str:
+        """Why a block does not follow the memory."""
+        if memory.position == sample["start"] + sample["target"].size(1):  # fairseq looks for the culprit
+            return diverged("its gradients are not finite", update_num + 1, sample["block"])
+        return (
+            f"block {sample['block']} of {sample['split']} starts at token {sample['start']} of its streams, but the"
+            f" memory is of {memory.position} tokens: after a resume, give --tokens-per-sample and --block-warmup as"
+            " before or --reset-dataloader; after running out of memory, lower --batch-size."
+        )
+
+    # Evaluation
+
+    def eval_lm_dataloader(
+        self, dataset, batch_size=None, num_shards=1, num_workers=1, data_buffer_size=10, context_window=0, **unused
+    ):  # fmt: skip
+        """Blocks with memory for fairseq-eval-lm; exact figures are logged after the last one."""
+        if context_window > 0:
+            raise UserError("--context-window is for models without memory; leave it out.")
+        if num_shards > 1:
+            raise UserError("--num-shards would evaluate a part of the split only; leave it out.")
+        if not isinstance(dataset, StreamDataset):
+            raise UserError(NO_STREAM)
+        batch = batch_size or 1
+        blocks = self.stream_iterator(dataset, batch, num_workers=num_workers, data_buffer_size=data_buffer_size)
+        if batch > 1:
+            logger.info(
+                f"each of the {batch} streams starts from an empty memory: the same tokens count, but the figures are"
+                " exact with --batch-size 1"
+            )
+        figures = Figures(self.dictionary.pad(), self.dictionary.eos())
+        return Evaluation(blocks.next_epoch_itr(shuffle=False), self.with_memory, figures)
+
+    # Checkpoints, called by compat.workers_save_their_state on every worker
+
+    def before_checkpoints(self, folder: Path, trainer) -> None:
+        """Write this worker's file, before there is a checkpoint that it belongs to."""
+        if self.args.memory_in_checkpoint == "full":
+            state = {
+                "updates": trainer.get_num_updates(),
+                "batch_size": self.args.batch_size,
+                "memory": self.training_memory.state_dict(),
+                "guard": self.guard.state_dict(),
+                "random": stream_checkpoint.random_state(),
+            }
+            stream_checkpoint.save(stream_checkpoint.newest_file(folder, *worker_of(trainer)), state)
+
+    def after_checkpoints(self, checkpoints: list[Path], trainer) -> None:
+        """Name this worker's file after the checkpoints just written."""
+        worker, workers = worker_of(trainer)
+        if not checkpoints or self.args.memory_in_checkpoint != "full":
+            return
+        files = [stream_checkpoint.file_beside(path, worker, workers) for path in checkpoints]
+        stream_checkpoint.share(stream_checkpoint.newest_file(checkpoints[0].parent, worker, workers), files)
+        if worker == 0:
+            stream_checkpoint.remove_orphans(checkpoints, workers)
+
+    def after_loading(self, checkpoint: Path, trainer, epoch_itr) -> None:
+        """Take up the streams where the checkpoint left them: in the middle of an epoch the memory has to be there, at
+        its start it is empty."""
+        worker, workers = worker_of(trainer)
+        blocks = epoch_itr.iterations_in_epoch
+        if self.args.memory_in_checkpoint == "replay":
+            return self._replay(trainer, epoch_itr, blocks) if blocks else None
+        state = stream_checkpoint.find(checkpoint, worker, workers, trainer.get_num_updates())
+        if state is None:
+            if blocks:
+                raise UserError(stream_checkpoint.why_missing(checkpoint, workers))
+            return None
+        if blocks and state["batch_size"] != self.args.batch_size:
+            raise UserError(
+                f"{checkpoint} was saved with --batch-size {state['batch_size']}: go on with that, or begin the streams"
+                " anew with --reset-dataloader."
+            )
+        self.training_memory.load_state_dict(state["memory"], trainer.device)
+        self.guard.load_state_dict(state["guard"])
+        stream_checkpoint.restore_random_state(state["random"])
+
+    def _replay(self, trainer, epoch_itr, blocks: int) -> None:
+        """Compute the memory before block ``blocks`` from the tokens before it, twice as many as it can hold."""
+        model = trainer.get_model()
+        mine = epoch_itr.frozen_batches[trainer.data_parallel_rank :: trainer.data_parallel_world_size][:blocks]
+        end = mine[-1][0].start + mine[-1][0].length
+        enough = 2 * getattr(model, "memory_length", 0) or end
+        memory = self.training_memory
+        memory.reset()
+        model.eval()
+        for (block,) in mine:
+            if block.start + block.length <= end - enough:
+                memory.position = block.start + block.length
+                continue
+            sample = epoch_itr.dataset[block]
+            if trainer.cuda:
+                sample = utils.move_to_cuda(sample)
+            with torch.no_grad():
+                model(**sample["net_input"], memory=memory)
+        logger.warning(
+            f"--memory-in-checkpoint replay: the memory was computed anew from {min(enough, end)} tokens with the"
+            " parameters of now; the losses will differ slightly from those of a training that was not interrupted"
+        )
+
+
+def worker_of(trainer) -> tuple[int, int]:
+    return trainer.data_parallel_rank, trainer.data_parallel_world_size
+
+
+def check_flags(args) -> None:
+    """Refuse flags that have no meaning here.
+
+    Raises:
+        UserError: with the flag and the way out
+    """
+    for name, default in REFUSED.items():
+        if getattr(args, name, default) != default:
+            flag = f"--{name.replace('_', '-')}"
+            raise UserError(f"{flag} has no meaning with --task streaming_language_modeling; leave it out.")
+    if args.sample_break_mode not in ("none", "eos", None):
+        raise UserError(
+            f"--sample-break-mode {args.sample_break_mode} would break the streams; leave it out, or take eos to"
+            " generate from the lines of a split."
+        )
+    if args.tokens_per_sample < 1:
+        raise UserError(f"--tokens-per-sample {args.tokens_per_sample} is no block; give at least 1.")
+    if (args.block_warmup > 0) != (args.block_warmup_updates > 0):
+        raise UserError("--block-warmup and --block-warmup-updates go together; give both, above 0, or neither.")
+    if args.block_warmup and len(utils.split_paths(args.data or "")) > 1:
+        raise UserError("--block-warmup counts the blocks of one data folder; give one, or leave it out.")

@@ -1,0 +1,179 @@
+"""Let a language model write.
+
+    python -m fairseq_plugins.tools.write --path runs/ptb/checkpoint_best.pt --prompt "the company said" --length 300
+    python -m fairseq_plugins.tools.write --path model.pt --prompt "" --samples 3 --temperature 0.8 --top-p 0.9 --seed 2
+
+The prompt is written in ordinary text: how it becomes tokens, and tokens text, follows from the dictionary.
+"""
+
+import argparse
+import logging
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import torch
+from fairseq import checkpoint_utils, utils
+from fairseq.data import Dictionary
+
+import fairseq_plugins
+from fairseq_plugins.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+
+class Words:
+    """Words between spaces; pieces that end with @@ belong to the next one."""
+
+    @staticmethod
+    def fits(symbols: list[str]) -> bool:
+        return True
+
+    @staticmethod
+    def split(line: str) -> list[str]:
+        return line.split()
+
+    @staticmethod
+    def join(line: list[str]) -> str:
+        return " ".join(line).replace("@@ ", "")
+
+
+class Characters:
+    """Single characters, _ for the space (char-PTB, text8)."""
+
+    @staticmethod
+    def fits(symbols: list[str]) -> bool:
+        return all(len(symbol) == 1 for symbol in symbols)
+
+    @staticmethod
+    def split(line: str) -> list[str]:
+        return list(line.replace(" ", "_"))
+
+    @staticmethod
+    def join(line: list[str]) -> str:
+        return "".join(line).replace("_", " ")
+
+
+class Bytes:
+    """Bytes as decimal numbers (enwik8)."""
+
+    @staticmethod
+    def fits(symbols: list[str]) -> bool:
+        return all(symbol.isdecimal() and int(symbol) < 256 for symbol in symbols)
+
+    @staticmethod
+    def split(line: str) -> list[str]:
+        return [str(byte) for byte in line.encode()]
+
+    @staticmethod
+    def join(line: list[str]) -> str:
+        return bytes(int(symbol) for symbol in line if symbol.isdecimal()).decode(errors="replace")
+
+
+TOKENS = {"bytes": Bytes, "characters": Characters, "words": Words}  # the first that fits a dictionary is its kind
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--path", type=Path, required=True, metavar="CKPT", help="a checkpoint of fairseq-train")
+    parser.add_argument("--prompt", default="", help="what the text begins with (default: a new line)")
+    parser.add_argument("--length", type=int, default=200, metavar="N", help="tokens to write (%(default)s)")
+    parser.add_argument("--samples", type=int, default=1, metavar="N", help="how many texts (%(default)s)")
+    parser.add_argument("--temperature", type=float, default=1.0, help="below 1: more likely text (%(default)s)")
+    parser.add_argument("--top-k", type=int, default=-1, metavar="K", help="draw from the K most likely tokens")
+    parser.add_argument("--top-p", type=float, default=-1.0, metavar="P", help="draw from the likeliest that make up P")
+    parser.add_argument("--seed", type=int, default=1, help="(%(default)s)")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="where dict.txt is (default: as in training)")
+    parser.add_argument("--tokens", choices=TOKENS, help="what tokens are (default: told from the dictionary)")
+    parser.add_argument("--cpu", action="store_true", help="although there is a GPU")
+    args = parser.parse_args()
+    check(args)
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    torch.manual_seed(args.seed)
+    utils.import_user_module(Namespace(user_dir=str(Path(fairseq_plugins.__file__).parent)))
+    model, task = load(args.path, args.data)
+    if torch.cuda.is_available() and not args.cpu:
+        model.cuda()
+    kind = TOKENS[args.tokens] if args.tokens else kind_of(task.dictionary)
+    texts = write(task, model, encode(args.prompt, task.dictionary, kind), args)
+    for number, tokens in enumerate(texts, start=1):
+        if args.samples > 1:
+            print(f"--- {number}")
+        print(decode(tokens, task.dictionary, kind))
+
+
+def check(args) -> None:
+    for flag, right in (
+        ("length", args.length > 0),
+        ("samples", args.samples > 0),
+        ("temperature", args.temperature > 0),
+        ("top-k", args.top_k > 0 or args.top_k == -1),
+        ("top-p", 0 < args.top_p <= 1 or args.top_p == -1),
+    ):
+        if not right:
+            value = getattr(args, flag.replace("-", "_"))
+            raise UserError(f"--{flag} {value} cannot be; give a number above 0{' and up to 1' * (flag == 'top-p')}.")
+    if args.top_k > 0 and args.top_p > 0:
+        raise UserError("--top-k and --top-p exclude each other; choose one.")
+
+
+def load(path: Path, data: Path | None):
+    """The model of a checkpoint, ready to generate, and its task."""
+    overrides = {"data": str(data)} if data else {}
+    if not path.is_file():
+        raise UserError(f"--path {path} does not exist; give a checkpoint that fairseq-train wrote.")
+    (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides=overrides)
+    if not getattr(task, "keeps_memory", False):
+        raise UserError(f"{path} is no language model of fairseq_plugins: --task {cfg.task._name} is not for writing.")
+    model.prepare_for_inference_(cfg)
+    return model.eval(), task
+
+
+def kind_of(dictionary: Dictionary):
+    symbols = [symbol for symbol in dictionary.symbols[dictionary.nspecial :] if not symbol.startswith("madeupword")]
+    return next(kind for kind in TOKENS.values() if kind.fits(symbols))
+
+
+def encode(prompt: str, dictionary: Dictionary, kind) -> list[int]:
+    """Indices of a prompt; end-of-line between its lines, not after the last."""
+    tokens = []
+    for line in prompt.split("\n"):
+        tokens += [dictionary.index(symbol) for symbol in kind.split(line)] + [dictionary.eos()]
+    unknown = sum(token == dictionary.unk() for token in tokens)
+    if unknown:
+        logger.warning(f"{unknown} of the prompt's {len(tokens) - 1} tokens are not in the dictionary")
+    return tokens[:-1]
+
+
+def decode(tokens: list[int], dictionary: Dictionary, kind) -> str:
+    lines = [[]]
+    for token in tokens:
+        if token == dictionary.eos():
+            lines.append([])
+        else:
+            lines[-1].append(dictionary[token])
+    return "\n".join(kind.join(line) for line in lines)
+
+
+def write(task, model, prompt: list[int], args) -> list[list[int]]:
+    """Texts of --length tokens after the prompt, with the prompt, drawn by fairseq's SequenceGenerator.
+
+    It takes the dictionary's unused beginning-of-sentence symbol for its end, so that end-of-line is a token like
+    others and the texts have the length asked for.
+    """
+    length = len(prompt) + args.length
+    settings = Namespace(
+        beam=1, sampling=True, sampling_topk=args.top_k, sampling_topp=args.top_p, temperature=args.temperature,
+        max_len_a=0, max_len_b=length, min_len=length,
+    )  # fmt: skip
+    generator = task.build_generator([model], settings, extra_gen_cls_kwargs={"eos": task.dictionary.bos()})
+    start = torch.tensor([[task.dictionary.eos(), *prompt]] * args.samples)
+    sample = {"net_input": {"src_tokens": start, "src_lengths": torch.full((args.samples,), start.size(1))}}
+    if next(model.parameters()).is_cuda:
+        sample = utils.move_to_cuda(sample)
+    texts = task.inference_step(generator, [model], sample)
+    return [hypotheses[0]["tokens"].tolist()[:-1] for hypotheses in texts]
+
+
+if __name__ == "__main__":
+    main()

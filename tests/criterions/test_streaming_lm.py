@@ -1,0 +1,96 @@
+import math
+
+import pytest
+import torch
+from fairseq.logging import metrics
+from torch import nn
+from torch.nn import functional as F
+
+from fairseq_plugins.criterions.streaming_lm import StreamingLMCriterion
+
+PAD = 1
+
+
+class Model(nn.Module):
+    """Logits are its parameter, whatever the tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.logits = nn.Parameter(torch.randn(2, 3, 7, generator=torch.Generator().manual_seed(1)).double())
+        self.span = nn.Parameter(torch.tensor(4.0).double())
+
+    def forward(self, src_tokens):
+        return self.logits, None
+
+    def get_normalized_probs(self, net_output, log_probs):
+        return F.log_softmax(net_output[0], -1)
+
+
+class SpanModel(Model):
+    def span_loss(self):
+        return 0.5 * self.span
+
+    def spans(self):
+        return {"span_mean": self.span.detach()}
+
+
+class OwnLossModel(SpanModel):
+    def token_nll(self, net_output, target):
+        return torch.full(target.shape, 2.0, dtype=torch.float64)
+
+
+@pytest.fixture
+def sample():
+    target = torch.tensor([[4, 5, 6], [4, 2, PAD]])
+    return {"net_input": {"src_tokens": target}, "target": target, "ntokens": 5, "nsentences": 2}
+
+
+@pytest.fixture
+def criterion():
+    class Task:
+        class target_dictionary:
+            pad = staticmethod(lambda: PAD)
+
+    return StreamingLMCriterion(Task())
+
+
+def expected_nll(model, sample):
+    return F.cross_entropy(model.logits.flatten(0, 1), sample["target"].flatten(), ignore_index=PAD, reduction="sum")
+
+
+def test_it_sums_over_the_tokens_that_count(criterion, sample):
+    model = Model()
+    loss, size, logged = criterion(model, sample)
+    torch.testing.assert_close(loss, expected_nll(model, sample))
+    assert size == logged["sample_size"] == logged["ntokens"] == 5
+
+
+def test_the_span_loss_is_added_once_a_token_so_once_to_the_mean_over_all_workers(criterion, sample):
+    model = SpanModel()
+    loss, size, logged = criterion(model, sample)
+    loss.backward()
+    torch.testing.assert_close(loss.detach() / size, expected_nll(model, sample).detach() / 5 + 2.0)
+    assert model.span.grad / size == 0.5
+    torch.testing.assert_close(logged["nll_loss"], expected_nll(model, sample).detach())
+
+
+def test_validation_is_without_span_loss(criterion, sample):
+    model = SpanModel().eval()
+    torch.testing.assert_close(criterion(model, sample)[0], expected_nll(model, sample))
+
+
+def test_the_models_own_loss_is_used(criterion, sample):
+    assert criterion(OwnLossModel().eval(), sample)[0] == 10.0
+
+
+def test_what_is_logged_is_the_mean_over_workers_in_bits(criterion, sample):
+    _, _, one = criterion(OwnLossModel(), sample)
+    other = {**one, "ntokens": 15, "sample_size": 15, "loss": one["loss"] * 3, "nll_loss": one["nll_loss"] * 3}
+    other["span/span_mean"] = 15 * 8.0
+    with metrics.aggregate() as logged:
+        criterion.reduce_metrics([one, other])
+    values = logged.get_smoothed_values()
+    assert values["loss"] == pytest.approx((2 + 2) / math.log(2), abs=1e-3)
+    assert values["nll_loss"] == values["bpc"] == pytest.approx(2 / math.log(2), abs=1e-3)
+    assert values["ppl"] == pytest.approx(math.exp(2), abs=0.01)
+    assert values["span_mean"] == 7.0

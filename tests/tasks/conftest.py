@@ -1,0 +1,84 @@
+"""A language model with a memory, small enough to see through, and a task around tokens given in the test."""
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import FairseqDecoder, FairseqLanguageModel
+from omegaconf import OmegaConf
+from pytest import fixture
+from torch import nn
+from torch.nn import functional as F
+
+from fairseq_plugins.tasks.stream_dataset import StreamDataset
+from fairseq_plugins.tasks.streaming_language_modeling import (
+    StreamingLanguageModelingConfig,
+    StreamingLanguageModelingTask,
+)
+
+SPAN, WIDTH = 6, 8
+
+
+class WindowDecoder(FairseqDecoder):
+    """Predicts from the token and the mean embedding of the ``SPAN`` tokens before it."""
+
+    def __init__(self, dictionary):
+        super().__init__(dictionary)
+        self.embed = nn.Embedding(len(dictionary), WIDTH)
+        self.output = nn.Linear(WIDTH, len(dictionary))
+
+    def forward(self, src_tokens, src_lengths=None, memory=None):
+        x = self.embed(src_tokens)
+        cache = memory.caches[0] if memory and memory.caches else x.new_zeros(len(x), SPAN, WIDTH)
+        seen = torch.cat([cache, x], dim=1)
+        windows = seen[:, :-1].unfold(1, SPAN, 1).mean(-1)
+        if memory is not None:
+            memory.claim(self)
+            memory.advance([seen[:, -SPAN:]], src_tokens.size(1))
+        return self.output(torch.tanh(x + windows)), {}
+
+
+class WindowModel(FairseqLanguageModel):
+    memory_length = SPAN
+
+    def __init__(self, dictionary):
+        super().__init__(WindowDecoder(dictionary))
+
+    def forward(self, src_tokens, src_lengths=None, memory=None):
+        return self.decoder(src_tokens, src_lengths, memory)
+
+    def get_normalized_probs(self, net_output, log_probs, sample=None):
+        lprobs = F.log_softmax(net_output[0], dim=-1)
+        if sample is not None and "figures" in sample:
+            sample["figures"].add(lprobs.gather(-1, sample["target"].unsqueeze(-1)).squeeze(-1), sample["target"])
+        return lprobs if log_probs else lprobs.exp()
+
+
+@fixture
+def dictionary() -> Dictionary:
+    """Four special symbols, then 40 others."""
+    dictionary = Dictionary()
+    for number in range(40):
+        dictionary.add_symbol(f"w{number}")
+    return dictionary
+
+
+@fixture
+def model(dictionary):
+    torch.manual_seed(3)
+    return WindowModel(dictionary).double()
+
+
+@fixture
+def make_task(dictionary):
+    """make_task(tokens={split: array}, option=...) -> task with these splits loaded."""
+
+    def make_task(tokens={}, **options):
+        settings = OmegaConf.structured(StreamingLanguageModelingConfig())
+        given = {"seed": 1, "batch_size": None, "update_freq": [1], "sample_break_mode": "none", **options}
+        args = OmegaConf.merge(OmegaConf.create(OmegaConf.to_container(settings)), given)
+        task = StreamingLanguageModelingTask.setup_task(args)
+        task.dictionary = task.output_dictionary = dictionary
+        for split, array in tokens.items():
+            task.datasets[split] = StreamDataset(array, split, dictionary.pad(), dictionary.eos())
+        return task
+
+    return make_task

@@ -1,0 +1,325 @@
+"""The task with a model small enough to see through: memory, exact figures, what it refuses."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion
+from fairseq.optim.amp_optimizer import AMPOptimizer
+from fairseq.sequence_scorer import SequenceScorer
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.modules.stream_memory import StreamMemory
+from fairseq_plugins.tasks import streaming_language_modeling as tasks
+
+
+def tokens_of(number, seed=1):
+    tokens = np.random.default_rng(seed).integers(4, 44, number)
+    tokens[9::10] = 2  # end of line
+    return tokens
+
+
+def sgd(model, lr=0.5):
+    """An optimiser as the task sees it."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    return SimpleNamespace(backward=lambda loss: loss.backward(), step=optimizer.step, zero_grad=optimizer.zero_grad)
+
+
+def train(task, model, samples, optimizer=None, first=0):
+    """Losses of one update for each sample."""
+    optimizer = optimizer or sgd(model)
+    criterion = CrossEntropyCriterion(task, sentence_avg=False)
+    losses = []
+    for update, sample in enumerate(samples, start=first):
+        optimizer.zero_grad()
+        loss, size, _ = task.train_step(sample, model, criterion, optimizer, update)
+        for parameter in model.parameters():
+            parameter.grad /= size
+        task.optimizer_step(optimizer, model, update)
+        losses.append(loss.item() / size)
+    return losses
+
+
+def blocks(task, split="train", batch=2, training=False, epoch=1, **options):
+    epochs = task.stream_iterator(task.datasets[split], batch, training=training, epoch=epoch, **options)
+    return list(epochs.next_epoch_itr())
+
+
+# Memory
+
+
+def test_validation_in_the_middle_of_training_changes_nothing(make_task, model, dictionary):
+    """Neither the split of its own nor the very split that is trained on."""
+    losses = []
+    for validate in (False, True):
+        torch.manual_seed(3)
+        copy = type(model)(dictionary).double()
+        task = make_task({"train": tokens_of(100), "valid": tokens_of(60, 2)}, tokens_per_sample=5)
+        samples = blocks(task)
+        first = train(task, copy, samples[:4])
+        if validate:
+            criterion = CrossEntropyCriterion(task, sentence_avg=False)
+            for split in ("valid", "train"):
+                for sample in blocks(task, split):
+                    task.valid_step(sample, copy, criterion)
+            task.post_validate(copy, {}, None)
+        losses.append(first + train(task, copy, samples[4:], first=4))
+    assert losses[0] == losses[1]
+
+
+def test_the_memory_matters_and_carries_no_gradient(make_task, model):
+    task = make_task({"train": tokens_of(100)}, tokens_per_sample=5)
+    sample = blocks(task)[1]
+    task.training_memory.advance([torch.ones(2, 6, 8, dtype=torch.float64)], 5)
+    (with_memory,) = train(task, model, [sample], sgd(model, lr=0))
+    assert task.training_memory.position == 10 and not task.training_memory.caches[0].requires_grad
+    with torch.no_grad():
+        log_probs = model.get_normalized_probs(model(**sample["net_input"]), log_probs=True)
+    without = -log_probs.gather(-1, sample["target"].unsqueeze(-1)).mean().item()
+    assert abs(with_memory - without) > 1e-3
+
+
+def test_each_evaluation_starts_with_an_empty_memory(make_task, model):
+    task = make_task({"valid": tokens_of(60)}, tokens_per_sample=5)
+    criterion = CrossEntropyCriterion(task, sentence_avg=False)
+
+    def losses():
+        return [task.valid_step(sample, model, criterion)[0].item() for sample in blocks(task, "valid")]
+
+    assert losses() == losses()
+
+
+def test_the_sample_itself_stays_without_memory(make_task):
+    """fairseq keeps one as its dummy batch."""
+    task = make_task({"valid": tokens_of(60)})
+    (sample,) = blocks(task, "valid")
+    assert "memory" in task.with_memory(sample)["net_input"]
+    assert "memory" not in sample["net_input"]
+
+
+def test_a_block_that_does_not_follow_is_refused(make_task, model):
+    task = make_task({"train": tokens_of(100)}, tokens_per_sample=5)
+    samples = blocks(task)
+    with pytest.raises(UserError, match="block 3 of train starts at token 15 .* is of 5 tokens.*--reset-dataloader"):
+        train(task, model, [samples[0], samples[3]])
+
+
+def test_an_update_fed_twice_means_that_its_gradients_were_not_finite(make_task, model):
+    """fairseq does so to look for the culprit."""
+    task = make_task({"train": tokens_of(100)}, tokens_per_sample=5)
+    samples = blocks(task)
+    with pytest.raises(UserError, match="diverged at update 3, block 1 .*gradients are not finite"):
+        train(task, model, [*samples[:2], samples[1]])
+
+
+def test_amp_tries_an_update_again_with_the_memory_before_it(make_task, model):
+    task = make_task({"train": tokens_of(100)}, tokens_per_sample=5)
+    samples = blocks(task)
+    amp = AMPOptimizer.__new__(AMPOptimizer)
+    optimizer = sgd(model, lr=0)
+    amp.backward, amp.step, amp.zero_grad = optimizer.backward, optimizer.step, optimizer.zero_grad
+    losses = train(task, model, [samples[0], samples[1], samples[1], samples[1], samples[2]], amp)
+    assert losses[1] == losses[2] == losses[3]
+    assert train(task, model, samples[:3], sgd(model, lr=0)) == [losses[0], losses[1], losses[4]]
+
+
+def test_the_model_is_called_after_every_update(make_task, model):
+    task = make_task({"train": tokens_of(30)}, tokens_per_sample=5)
+    called = []
+    model.after_update = lambda: called.append(True)
+    samples = blocks(task)
+    train(task, model, samples)
+    assert len(called) == len(samples)
+
+
+# Epochs
+
+
+def test_a_random_offset_rotates_the_training_split_in_each_epoch_and_no_other(make_task):
+    tokens = np.arange(10, 40)
+    task = make_task({"train": tokens, "valid": tokens}, stream_offset="random", tokens_per_sample=30)
+    starts = [blocks(task, batch=1, training=True, epoch=epoch, disable_iterator_cache=True)[0] for epoch in (1, 2, 3)]
+    starts = [sample["target"][0, 0].item() for sample in starts]
+    assert len(set(starts)) == 3
+    assert [sample["target"][0, 0] for sample in blocks(task, "valid", batch=1)] == [10]
+    again = make_task({"train": tokens}, stream_offset="random", tokens_per_sample=30)
+    assert blocks(again, batch=1, training=True, epoch=2)[0]["target"][0, 0] == starts[1]
+
+
+def test_blocks_are_short_at_first_in_training_only(make_task):
+    task = make_task(
+        {"train": tokens_of(24)}, tokens_per_sample=6, block_warmup=2, block_warmup_updates=3, update_freq=[1]
+    )
+    assert [sample["target"].size(1) for sample in blocks(task, training=True)] == [2, 2, 2, 6]
+    assert [sample["target"].size(1) for sample in blocks(task)] == [6, 6]
+
+
+def test_an_iterator_restored_in_the_middle_goes_on_with_the_next_block(make_task):
+    options = dict(tokens_per_sample=4, stream_offset="random", block_warmup=2, block_warmup_updates=20)
+    task = make_task({"train": tokens_of(60)}, **options)
+    epochs = task.stream_iterator(task.datasets["train"], 2, training=True)
+    for _ in epochs.next_epoch_itr():
+        pass
+    second = epochs.next_epoch_itr()
+    for _ in range(7):
+        next(second)
+    state, rest = epochs.state_dict(), list(second)
+    restored = make_task({"train": tokens_of(60)}, **options)
+    restored = restored.stream_iterator(restored.datasets["train"], 2, training=True, epoch=state["epoch"])
+    restored.load_state_dict(state)
+    again = list(restored.next_epoch_itr())
+    assert [sample["block"] for sample in again] == [sample["block"] for sample in rest]
+    assert rest[0]["block"] == 7
+    assert all(torch.equal(one["target"], other["target"]) for one, other in zip(rest, again))
+
+
+# Evaluation
+
+
+def evaluate(task, model, batch=1, softmax_batch=0):
+    """As fairseq-eval-lm does; the figures, and the log-probability of every token in the order of the split."""
+    scorer = SequenceScorer(task.dictionary, softmax_batch)
+    evaluation = task.eval_lm_dataloader(task.datasets["test"], batch_size=batch, num_workers=0, data_buffer_size=0)
+    scores = [[] for _ in range(batch)]
+    for sample in evaluation:
+        for row, hypotheses in enumerate(scorer.generate([model], sample)):
+            scores[row].append(hypotheses[0]["positional_scores"])
+    return evaluation.figures, torch.cat([torch.cat(row) for row in scores])
+
+
+@pytest.mark.parametrize("length", [1, 3, 7, 300])
+def test_the_block_length_changes_nothing(make_task, model, length):
+    def scores(length):
+        return evaluate(make_task({"test": tokens_of(123)}, tokens_per_sample=length), model)
+
+    (figures, each), (expected, each_expected) = scores(length), scores(11)
+    torch.testing.assert_close(each, each_expected, atol=1e-12, rtol=0)
+    assert figures.all.tokens == expected.all.tokens == 123
+    assert figures.all.nats == pytest.approx(-each_expected.sum().item(), abs=1e-9)
+
+
+@pytest.mark.parametrize("softmax_batch", [1, 4, 100])
+def test_the_softmax_in_pieces_gives_the_same_figures(make_task, model, softmax_batch):
+    task = make_task({"test": tokens_of(61)}, tokens_per_sample=9)
+    (figures, _), (expected, _) = evaluate(task, model, 2, softmax_batch), evaluate(task, model, 2)
+    assert figures.all.tokens == expected.all.tokens == 61
+    assert figures.all.nats == pytest.approx(expected.all.nats, abs=1e-9)
+    assert figures.within_lines.tokens == 55
+
+
+def test_streams_score_the_same_tokens_with_other_values_and_say_so(make_task, model, caplog):
+    task = make_task({"test": tokens_of(123)}, tokens_per_sample=9)
+    one, _ = evaluate(task, model)
+    assert "empty memory" not in caplog.text
+    with caplog.at_level("INFO"):
+        four, _ = evaluate(task, model, batch=4)
+    assert "each of the 4 streams starts from an empty memory" in caplog.text
+    assert one.all.tokens == four.all.tokens
+    assert 1e-6 < abs(one.all.nats - four.all.nats) < 0.05 * one.all.nats
+
+
+def test_all_tokens_are_scored_where_fairseqs_truncated_bptt_loses_some(make_task, model):
+    """Its example gives each stream N // B tokens and the targets of a block are the block's own without the first:
+    of 123 tokens in 4 streams and blocks of 9 it scores 4 * (8 + 8 + 8 + 2)."""
+    theirs = 4 * sum(min(9, 30 - start) - 1 for start in range(0, 30, 9))
+    _, scores = evaluate(make_task({"test": tokens_of(123)}, tokens_per_sample=9), model, batch=4)
+    assert len(scores) == 123 > theirs == 104
+
+
+# Two workers
+
+
+def test_two_workers_see_the_streams_of_one(make_task, model):
+    task = make_task({"train": tokens_of(99)}, tokens_per_sample=5)
+    one = blocks(task, batch=4)
+    two = [
+        blocks(task, batch=2, num_shards=2, shard_id=worker, disable_iterator_cache=True) for worker in (0, 1)
+    ]  # fmt: skip
+    for whole, *halves in zip(one, *two, strict=True):
+        for get in (lambda sample: sample["target"], lambda sample: sample["net_input"]["src_tokens"]):
+            assert torch.equal(get(whole), torch.cat([get(half) for half in halves]))
+
+
+# Replay
+
+
+def fake_trainer(model, updates=0):
+    return SimpleNamespace(
+        data_parallel_rank=0, data_parallel_world_size=1, cuda=False, device="cpu", get_model=lambda: model,
+        get_num_updates=lambda: updates,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("memory_length", [6, 0])
+def test_replay_rebuilds_the_memory_of_unchanged_parameters_exactly(make_task, model, memory_length, tmp_path, caplog):
+    model.memory_length = memory_length
+    task = make_task({"train": tokens_of(200)}, tokens_per_sample=5, memory_in_checkpoint="replay")
+    epochs = task.stream_iterator(task.datasets["train"], 2, training=True)
+    batches = epochs.next_epoch_itr()
+    train(task, model, [next(batches) for _ in range(9)], sgd(model, lr=0))
+    resumed = make_task({"train": tokens_of(200)}, tokens_per_sample=5, memory_in_checkpoint="replay")
+    resumed.after_loading(tmp_path / "checkpoint_last.pt", fake_trainer(model), epochs)
+    assert resumed.training_memory.position == 45
+    assert torch.equal(resumed.training_memory.caches[0], task.training_memory.caches[0])
+    assert f"from {12 if memory_length else 45} tokens" in caplog.text and "differ slightly" in caplog.text
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (dict(add_bos_token=True), "--add-bos-token has no meaning"),
+        (dict(output_dictionary_size=5), "--output-dictionary-size has no meaning"),
+        (dict(sample_break_mode="complete"), "--sample-break-mode complete would break"),
+        (dict(tokens_per_sample=0), "--tokens-per-sample 0"),
+        (dict(block_warmup=5), "--block-warmup and --block-warmup-updates"),
+        (dict(block_warmup=5, block_warmup_updates=5, data="a:b"), "one data folder"),
+    ],
+)
+def test_flags_without_meaning(make_task, options, words):
+    with pytest.raises(UserError, match=words):
+        make_task(**options)
+
+
+@pytest.mark.parametrize(
+    "ask, words",
+    [
+        (lambda task, split: task.get_batch_iterator(split), "--batch-size"),
+        (lambda task, split: task.get_batch_iterator(split, max_tokens=4, max_sentences=4), "--max-tokens"),
+        (lambda task, split: task.get_batch_iterator(split, max_sentences=11), "10 tokens, fewer than the 11 streams"),
+        (lambda task, split: task.eval_lm_dataloader(split, context_window=3), "--context-window"),
+        (lambda task, split: task.eval_lm_dataloader(split, num_shards=2), "--num-shards"),
+    ],
+)
+def test_batches_that_cannot_be(make_task, ask, words):
+    task = make_task({"train": tokens_of(10)})
+    with pytest.raises(UserError, match=words):
+        ask(task, task.datasets["train"])
+
+
+def test_divergence_stops_before_the_update(make_task, model):
+    task = make_task({"train": tokens_of(100)}, tokens_per_sample=5)
+    samples = blocks(task)
+    train(task, model, samples[:3])
+    kept = [parameter.clone() for parameter in model.parameters()]
+    model.decoder.output.bias.data[5] = math.inf
+    with pytest.raises(UserError, match="update 4, block 3 .*the loss is"):
+        train(task, model, samples[3:4], first=3)
+    model.decoder.output.bias.data[5] = kept[-1][5]
+    assert all(torch.equal(one, other) for one, other in zip(kept, model.parameters()))
+
+
+def test_evaluated_splits_have_memories_of_their_own(make_task):
+    task = make_task({"valid": tokens_of(60), "test": tokens_of(60)})
+    memories = [task.with_memory(blocks(task, split)[0])["net_input"]["memory"] for split in ("valid", "test")]
+    assert all(isinstance(memory, StreamMemory) for memory in memories)
+    assert len({id(memory) for memory in [*memories, task.training_memory]}) == 3
+
+
+def test_the_task_says_that_it_keeps_memory():
+    """By which models recognise a task that does not."""
+    assert tasks.StreamingLanguageModelingTask.keeps_memory
