@@ -139,6 +139,10 @@ KNOWN = [
         r"Missing mandatory value: (\w+)",
         "{0} is missing; give it as a flag, with - for _.",
     ),
+    (
+        r"No such file or directory: '@@ '",
+        "--replace-unk does not work in this fairseq, which keeps no alignments for it; leave it out.",
+    ),
     # any other file
     (
         r"OSError: file (\S+) not found",

@@ -84,6 +84,36 @@ def test_generate_translates_every_line(subset, lines, run, trained, reverse_cor
     assert "BLEU = " in done.stdout
 
 
+@pytest.fixture
+def generate(run, trained, reverse_corpus, user_dir):
+    """generate(options) -> what fairseq-generate prints for the five sentences of test1."""
+
+    def generate(*options):
+        command = ["fairseq-generate", reverse_corpus.bin, "--user-dir", user_dir, "--path", trained.checkpoint, "--cpu"]
+        return run(*command, "--gen-subset", "test1", *options).stdout
+
+    return generate
+
+
+@pytest.mark.parametrize("how", [["--sampling-topk", 3], ["--sampling-topp", 0.8]])
+def test_sampling_draws_by_the_seed(how, generate):
+    options = ["--sampling", *how, "--beam", 1, "--temperature", 2, "--seed"]
+    first, again, other = (hypotheses(generate(*options, seed)) for seed in (1, 1, 2))
+    assert first == again != other
+    assert sorted(first) == list(range(5))
+
+
+def test_print_alignment_names_a_source_token_for_every_target_token(generate, reverse_corpus):
+    printed = generate("--print-alignment")
+    alignments = {int(n): pairs.split() for n, pairs in re.findall(r"^A-(\d+)\t(.*)$", printed, re.MULTILINE)}
+    sources, targets = reverse_corpus.lines("test1", "src"), hypotheses(printed)
+    assert sorted(alignments) == list(range(5))
+    for number, pairs in alignments.items():
+        pairs = [tuple(map(int, pair.split("-"))) for pair in pairs]
+        assert [target for _, target in pairs] == list(range(len(targets[number].split())))
+        assert all(0 <= source <= len(sources[number].split()) for source, _ in pairs)
+
+
 def test_validate_uses_every_line(trained, reverse_corpus, run, user_dir):
     done = run(
         "fairseq-validate", reverse_corpus.bin, "--user-dir", user_dir, "--path", trained.checkpoint, "--cpu",

@@ -182,6 +182,7 @@ CASES = {
     # flags
     "no batch size": (lambda s: drop(s.flags, "--max-tokens"), lambda s: s.train(), "--max-tokens or --batch-size"),
     "buffer smaller than batch": (None, lambda s: s.use("fairseq-interactive", "--batch-size", 4), "--buffer-size"),
+    "replace-unk": (None, lambda s: s.use("fairseq-interactive", "--replace-unk"), "--replace-unk does not work"),
     "unequal embeddings": (None, lambda s: s.train("--share-all-embeddings", "--decoder-embed-dim", 48), "--share-all"),
     "heads that do not divide": (None, lambda s: s.train("--encoder-attention-heads", 3), "--encoder-attention-heads"),
     "fp16 on a CPU": (None, lambda s: s.train("--fp16"), "--fp16 needs a GPU"),
