@@ -15,14 +15,12 @@ import json
 import os
 import platform
 import random
-import statistics
-import subprocess
 import sys
-import time
 from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
 
+import timing
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -98,8 +96,8 @@ def train_table(args) -> list:
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for depth in tqdm(DEPTHS, desc="training"):
-        jobs = {name: Training(args, name, depth) for name in ARCHS}
-        rows.append(row(f"{depth}", compare(jobs, args.pairs), f"train {depth}"))
+        jobs = (Training(args, name, depth) for name in ARCHS)
+        rows.append(row(f"{depth}", timing.compare(*jobs, args.pairs), f"train {depth}"))
     return [*rows, ""]
 
 
@@ -114,9 +112,9 @@ def generation_table(args) -> list:
     for batch, batches in ((1, 8), (32, 1)):
         jobs = {(name, depth): Generation(args, name, depth, batch, batches) for name in ARCHS for depth in DEPTHS}
         for depth in tqdm(DEPTHS, desc=f"generation, batch {batch}"):
-            both = compare({name: jobs[name, depth] for name in ARCHS}, generation_pairs)
+            both = timing.compare(*(jobs[name, depth] for name in ARCHS), generation_pairs)
             rows.append(row(f"{depth} | {batch}", both, f"generate {depth}"))
-        shallow = compare({"transformer": jobs["transformer", 6], "feedback": jobs["feedback", 1]}, generation_pairs)
+        shallow = timing.compare(jobs["transformer", 6], jobs["feedback", 1], generation_pairs)
         rows.append(row(f"Feedback 1, Transformer 6 | {batch}", shallow, "generate 1 against 6"))
     return [*rows, ""]
 
@@ -130,40 +128,17 @@ def memory_table(args) -> list:
     ]
     for depth in tqdm(DEPTHS, desc="memory"):
         for job in ("training", "generation"):
-            plain, feedback = (in_own_process(name, depth, job) for name in ARCHS)
+            plain, feedback = (timing.in_own_process("--memory-of", name, depth, job) for name in ARCHS)
             rows.append(f"| {depth} | {job} | {plain:.0f} | {feedback:.0f} | {feedback / plain:.2f} |")
     return [*rows, ""]
 
 
-def row(label: str, measured: dict, key: str) -> str:
+def row(label: str, measured: timing.Compared, key: str) -> str:
     aim, paper = (table.get(key, "") for table in (AIMS, PAPER))
     return (
-        f"| {label} | {measured['transformer']:.0f} | {measured['feedback']:.0f} | **{measured['ratio']:.2f}** "
-        f"({measured['low']:.2f} to {measured['high']:.2f}) | {aim} | {paper} |"
+        f"| {label} | {measured.baseline:.0f} | {measured.ours:.0f} | **{measured.ratio:.2f}** "
+        f"({measured.low:.2f} to {measured.high:.2f}) | {aim} | {paper} |"
     )
-
-
-def compare(jobs: dict, pairs: int) -> dict:
-    """Median tokens per second of both jobs, run in turn after a warm-up, and their ratio pair by pair."""
-    for job in jobs.values():
-        job()
-    speeds = [{name: tokens_per_second(job) for name, job in jobs.items()} for _ in range(pairs)]
-    ratios = [pair["feedback"] / pair["transformer"] for pair in speeds]
-    medians = {name: statistics.median(pair[name] for pair in speeds) for name in jobs}
-    return {**medians, "ratio": statistics.median(ratios), "low": min(ratios), "high": max(ratios)}
-
-
-def tokens_per_second(job) -> float:
-    synchronise()
-    start = time.perf_counter()
-    tokens = job()
-    synchronise()
-    return tokens / (time.perf_counter() - start)
-
-
-def synchronise():
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
 
 
 class Job:
@@ -244,25 +219,7 @@ class Generation(Job):
 def peak_memory(args, name: str, depth: int, job: str) -> float:
     """MiB that the job adds to a process that holds the model."""
     job = Training(args, name, depth) if job == "training" else Generation(args, name, depth, 32, 1)
-    if torch.cuda.is_available():
-        before = torch.cuda.memory_allocated()
-        job()
-        return (torch.cuda.max_memory_allocated() - before) / 2**20
-    Path("/proc/self/clear_refs").write_text("5")  # Linux: forget the peak so far
-    before = resident("VmRSS")
-    job()
-    return resident("VmHWM") - before
-
-
-def resident(field: str) -> float:
-    """MiB of this process's memory: now (VmRSS), or at the peak (VmHWM)."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field + ":"))
-    return int(line.split()[1]) / 2**10
-
-
-def in_own_process(name: str, depth: int, job: str) -> float:
-    command = [sys.executable, __file__, *sys.argv[1:], "--memory-of", name, str(depth), job]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+    return timing.added_memory(job)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,74 @@
+"""What the benchmarks share: two jobs timed in turn, and the memory that a job takes.
+
+A job is called without arguments, does its work and returns how many tokens that was.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+Job = Callable[[], int]
+
+
+class Compared(NamedTuple):
+    """Median tokens per second of both; median, smallest and largest ratio of the pairs. Above 1, ours is faster."""
+
+    baseline: float
+    ours: float
+    ratio: float
+    low: float
+    high: float
+
+
+def compare(baseline: Job, ours: Job, pairs: int) -> Compared:
+    """Run both in turn (A B A B ...) after a warm-up, so that a drift of the machine's speed hits both."""
+    baseline(), ours()
+    speeds = [(tokens_per_second(baseline), tokens_per_second(ours)) for _ in range(pairs)]
+    ratios = [second / first for first, second in speeds]
+    medians = (statistics.median(column) for column in zip(*speeds))
+    return Compared(*medians, statistics.median(ratios), min(ratios), max(ratios))
+
+
+def tokens_per_second(job: Job) -> float:
+    synchronise()
+    start = time.perf_counter()
+    tokens = job()
+    synchronise()
+    return tokens / (time.perf_counter() - start)
+
+
+def synchronise() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def added_memory(job: Job) -> float:
+    """MiB that the job adds at its peak to this process, or to the GPU."""
+    if torch.cuda.is_available():
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        job()
+        return (torch.cuda.max_memory_allocated() - before) / 2**20
+    Path("/proc/self/clear_refs").write_text("5")  # Linux: forget the peak so far
+    before = resident("VmRSS")
+    job()
+    return resident("VmHWM") - before
+
+
+def resident(field: str) -> float:
+    """MiB of this process's memory: now (VmRSS), or at the peak (VmHWM)."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field + ":"))
+    return int(line.split()[1]) / 2**10
+
+
+def in_own_process(*arguments):
+    """What this script prints in its last line, as JSON, when called again with more arguments."""
+    command = [sys.executable, *sys.argv, *map(str, arguments)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
