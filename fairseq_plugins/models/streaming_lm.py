@@ -1,0 +1,311 @@
+"""What all language models over streams share: embeddings, output layer, memory, decoding, options.
+
+B streams, M block length, C width, V vocabulary.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import FairseqIncrementalDecoder, FairseqLanguageModel, register_model_architecture
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.modules.adaptive_io import AdaptiveInput, AdaptiveSoftmax, log_softmax
+from fairseq_plugins.modules.adaptive_span import AdaptiveSpan
+from fairseq_plugins.modules.stream_memory import StreamMemory
+
+STATE = "streaming_lm"  # key of the decoding state in fairseq's incremental state
+UNBOUNDED = 2**31 - 1
+
+
+@dataclass
+class StreamingLanguageModelConfig(FairseqDataclass):
+    decoder_embed_dim: int = field(default=512, metadata={"help": "width of the model"})
+    decoder_layers: int = field(default=12, metadata={"help": "number of layers"})
+    decoder_attention_heads: int = field(default=8, metadata={"help": "number of attention heads"})
+    decoder_head_dim: int | None = field(
+        default=None, metadata={"help": "width of a head, by default --decoder-embed-dim over the number of heads"}
+    )
+    decoder_ffn_embed_dim: int = field(default=2048, metadata={"help": "width of feed-forward layers"})
+    decoder_normalize_before: bool = field(
+        default=False, metadata={"help": "LayerNorm before each sublayer, and one before the output layer"}
+    )
+    dropout: float = field(
+        default=0.0, metadata={"help": "dropout of attention weights and of what feed-forward activations give"}
+    )
+    embed_dropout: float = field(default=0.0, metadata={"help": "dropout of embeddings"})
+    output_dropout: float = field(default=0.0, metadata={"help": "dropout of the top layer's output"})
+
+    attention_span: int = field(default=512, metadata={"help": "how many tokens back a layer sees, at most"})
+    adaptive_span: bool = field(default=False, metadata={"help": "every head learns its own span, up to --attention-span"})
+    span_loss: float = field(default=0.0, metadata={"help": "coefficient of the adaptive spans' loss"})
+    span_ramp: int = field(default=32, metadata={"help": "width of the soft edge of adaptive spans, in tokens"})
+    span_init: float = field(default=0.0, metadata={"help": "adaptive spans at the start, as a part of --attention-span"})
+    log_head_spans: bool = field(default=False, metadata={"help": "log the span of every head, not just mean and maximum"})
+
+    share_decoder_input_output_embed: bool = field(
+        default=False, metadata={"help": "one table for embeddings and output layer"}
+    )
+    adaptive_input: bool = field(default=False, metadata={"help": "narrower embeddings for rarer words"})
+    adaptive_input_cutoff: str | None = field(
+        default=None, metadata={"help": "where clusters of words end, cumulative: 20000,40000,200000 makes four"}
+    )
+    adaptive_input_factor: float = field(default=4, metadata={"help": "each cluster is as many times narrower"})
+    adaptive_softmax_cutoff: str | None = field(
+        default=None, metadata={"help": "adaptive softmax, with clusters as of --adaptive-input-cutoff"}
+    )
+    adaptive_softmax_factor: float = field(default=4, metadata={"help": "as --adaptive-input-factor"})
+    tie_adaptive_weights: bool = field(
+        default=False, metadata={"help": "one table a cluster for adaptive input and softmax"}
+    )
+    tie_adaptive_proj: bool = field(
+        default=False, metadata={"help": "one projection a cluster too, that of the first included"}
+    )
+
+
+def register_architecture(model: str, name: str, **defaults: Any) -> None:
+    """Give a configuration a name for --arch: what is not set by a flag is as in `defaults`."""
+
+    @register_model_architecture(model, name)
+    def architecture(args):
+        for option, value in defaults.items():
+            setattr(args, option, getattr(args, option, value))
+
+
+class StreamingDecoder(FairseqIncrementalDecoder):
+    """Embeddings, a body that does the rest, and an output layer.
+
+    Args:
+        embed: tokens [B, M] -> [B, M, C]
+        body: forward(x [B, M, C], caches) -> (y [B, M, C], caches); start(caches, like [B, C]) -> state with a method
+            `reorder`; step(state, x [B, C]) -> y [B, C]. caches are tensors [B, n, C]; [] at the start of the streams
+        output: [..., C] -> [..., V], or an AdaptiveSoftmax
+    """
+
+    def __init__(self, dictionary, embed: nn.Module, body: nn.Module, output: nn.Module, embed_dropout, output_dropout):
+        super().__init__(dictionary)
+        self.embed, self.body, self.output = embed, body, output
+        self.embed_dropout, self.output_dropout = nn.Dropout(embed_dropout), nn.Dropout(output_dropout)
+
+    def forward(self, tokens: Tensor, encoder_out=None, incremental_state=None, memory: StreamMemory | None = None):
+        """tokens [B, M] -> (logits [B, M, V], or features [B, M, C] with an adaptive softmax; what fairseq looks for).
+
+        With an incremental state: the logits after the last token [B, 1, V]; earlier tokens have been seen before, or
+        are now, one by one.
+        """
+        if incremental_state is not None:
+            return self.logits(self.decode(tokens, incremental_state)).unsqueeze(1), {"attn": None}
+        features, extra = self.extract_features(tokens, memory=memory)
+        if isinstance(self.output, AdaptiveSoftmax):
+            return features, {**extra, "features": True}
+        return self.output(features), extra
+
+    def extract_features(self, tokens, encoder_out=None, memory: StreamMemory | None = None):
+        """tokens [B, M] -> [B, M, C]. The memory is advanced; without one the streams start here."""
+        caches = []
+        if memory is not None:
+            memory.claim(self)
+            caches = memory.caches
+        y, caches = self.body(self.embed_dropout(self.embed(tokens)), caches)
+        if memory is not None:
+            memory.advance(caches, tokens.size(1))
+        return self.output_dropout(y), {"attn": None}
+
+    def output_layer(self, features: Tensor) -> Tensor:
+        return self.logits(features)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """[..., C] -> scores of all words [..., V], whose softmax are the probabilities."""
+        adaptive = isinstance(self.output, AdaptiveSoftmax)
+        return self.output.log_probs(features) if adaptive else self.output(features)
+
+    def decode(self, tokens: Tensor, incremental_state: dict) -> Tensor:
+        """Take in the tokens [B, n] that have not been seen; the output after the last [B, C]."""
+        state, seen = incremental_state.get(STATE, (None, 0))
+        for token in tokens[:, seen:].unbind(1):
+            x = self.embed_dropout(self.embed(token))
+            if state is None:
+                state = self.body.start([], x)
+            y = self.body.step(state, x)
+        incremental_state[STATE] = state, tokens.size(1)
+        return self.output_dropout(y)
+
+    def reorder_incremental_state(self, incremental_state, new_order) -> None:
+        if STATE in incremental_state:
+            incremental_state[STATE][0].reorder(new_order)
+
+    def max_positions(self) -> int:
+        return UNBOUNDED
+
+
+class StreamingLanguageModel(FairseqLanguageModel):
+    """A language model whose memory goes from block to block; a family of models gives it a body.
+
+    Attributes:
+        memory_length: the most tokens that the memory holds
+    """
+
+    def __init__(self, decoder: StreamingDecoder, config: StreamingLanguageModelConfig):
+        super().__init__(decoder)
+        self.memory_length = config.attention_span
+        self.span_coefficient, self.log_head_spans = config.span_loss, config.log_head_spans
+
+    @classmethod
+    def build_body(cls, config) -> nn.Module:
+        """The body, as of StreamingDecoder. A ValueError says which option does not fit."""
+        raise NotImplementedError
+
+    @classmethod
+    def build_model(cls, args, task):
+        if not getattr(task, "keeps_memory", False):
+            raise UserError(
+                f"--arch {args._name} needs --task streaming_language_modeling: with another each block would start"
+                " from an empty memory."
+            )
+        check_options(args)
+        dictionary = task.source_dictionary
+        try:
+            body = cls.build_body(args)
+            embed, output = build_embeddings(args, len(dictionary))
+        except ValueError as error:
+            raise UserError(f"{error}; see the model's flags (fairseq-train --arch {args._name} --help).") from error
+        decoder = StreamingDecoder(dictionary, embed, body, output, args.embed_dropout, args.output_dropout)
+        return cls(decoder, args)
+
+    def forward(self, src_tokens, src_lengths=None, memory: StreamMemory | None = None, incremental_state=None):
+        """
+        Args:
+            src_tokens: [B, M]
+            src_lengths: not needed, padding stands at the end
+            memory: what came before, advanced here; None: the streams start here and nothing is kept
+            incremental_state: fairseq's state of step-by-step decoding
+
+        Returns:
+            (logits [B, M, V], or features [B, M, C] with an adaptive softmax; what else fairseq looks for)
+        """
+        return self.decoder(src_tokens, incremental_state=incremental_state, memory=memory)
+
+    def get_normalized_probs(self, net_output, log_probs, sample=None):
+        """Probabilities of all words [..., V], or their logarithms; exact figures are told to sample["figures"]."""
+        x, extra = net_output
+        lprobs = self.decoder.output.log_probs(x) if extra.get("features") else log_softmax(x)
+        if not log_probs:
+            return lprobs.exp()
+        if sample is not None and "figures" in sample:
+            target = sample["target"]
+            sample["figures"].add(lprobs.gather(-1, target.unsqueeze(-1)).squeeze(-1), target)
+        return lprobs
+
+    def token_nll(self, net_output, target: Tensor) -> Tensor:
+        """Negative log-probabilities of the targets [B, M] in nats; an adaptive softmax computes only what they need."""
+        x, extra = net_output
+        if extra.get("features"):
+            return self.decoder.output.nll(x, target)
+        return F.nll_loss(log_softmax(x).flatten(0, 1), target.flatten(), reduction="none").view(target.shape)
+
+    def adaptive_spans(self) -> list[AdaptiveSpan]:
+        return [module for module in self.modules() if isinstance(module, AdaptiveSpan)]
+
+    def span_loss(self) -> Tensor | None:
+        """--span-loss times the heads' mean span, summed over the layers; None without adaptive spans."""
+        spans = self.adaptive_spans()
+        return sum(span.loss(self.span_coefficient) for span in spans) if spans else None
+
+    @torch.no_grad()
+    def after_update(self) -> None:
+        """Clamp the spans, which an optimiser's step may have carried out of range."""
+        for span in self.adaptive_spans():
+            span.clamp_()
+
+    def spans(self) -> dict[str, float]:
+        """Learned spans in tokens, without the ramp: mean and maximum, and each head's with --log-head-spans."""
+        layers = [span.current().float() for span in self.adaptive_spans()]
+        if not layers:
+            return {}
+        every = torch.cat(layers).tolist()
+        figures = {"span_mean": sum(every) / len(every), "span_max": max(every)}
+        if self.log_head_spans:
+            names = [f"span_{layer}_{head}" for layer, heads in enumerate(layers) for head in range(len(heads))]
+            figures.update(zip(names, every, strict=True))
+        return figures
+
+
+def build_embeddings(args, vocabulary: int) -> tuple[nn.Module, nn.Module]:
+    """Input and output layer. Tables are from N(0, 1), not scaled, except one that the output layer shares."""
+    width = args.decoder_embed_dim
+    if args.adaptive_input:
+        embed = AdaptiveInput(vocabulary, cutoffs(args.adaptive_input_cutoff), width, args.adaptive_input_factor)
+    else:
+        embed = nn.Embedding(vocabulary, width)
+    if args.adaptive_softmax_cutoff:
+        tied = embed if args.tie_adaptive_weights else None
+        output = AdaptiveSoftmax(
+            vocabulary, cutoffs(args.adaptive_softmax_cutoff), width, args.adaptive_softmax_factor, tied, args.tie_adaptive_proj
+        )
+    else:
+        output = nn.Linear(width, vocabulary)
+        if args.share_decoder_input_output_embed:
+            nn.init.normal_(embed.weight, std=width**-0.5)
+            output.weight = embed.weight
+    return embed, output
+
+
+def cutoffs(text: str) -> list[int]:
+    """ "20000,40000" -> [20000, 40000] """
+    try:
+        return [int(number) for number in str(text).strip("[]() ").split(",")]
+    except ValueError as error:
+        raise ValueError(f"{text!r} are no cut-offs; give numbers with commas, such as 20000,40000,200000") from error
+
+
+def flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+SIZES = ("decoder_embed_dim", "decoder_layers", "decoder_attention_heads", "decoder_ffn_embed_dim", "attention_span")
+SIZES += ("span_ramp",)
+RATES = ("dropout", "embed_dropout", "output_dropout", "span_init")
+
+
+def check_options(args) -> None:
+    """Raises UserError for options that no model can honour."""
+    for name in SIZES:
+        if getattr(args, name) < 1:
+            raise UserError(f"{flag(name)} {getattr(args, name)} is too small; choose at least 1.")
+    for name in RATES:
+        if not 0 <= getattr(args, name) <= 1:
+            raise UserError(f"{flag(name)} {getattr(args, name)} is out of range; choose a number from 0 to 1.")
+    width, heads = args.decoder_embed_dim, args.decoder_attention_heads
+    if args.decoder_head_dim is None and width % heads:
+        raise UserError(
+            f"--decoder-embed-dim {width} is not divisible by --decoder-attention-heads {heads}. Choose a multiple of"
+            f" {heads}, for example {-(-width // heads) * heads}, or give --decoder-head-dim."
+        )
+    if args.decoder_head_dim is not None and args.decoder_head_dim < 1:
+        raise UserError(f"--decoder-head-dim {args.decoder_head_dim} is too small; choose at least 1.")
+    check_adaptive_embeddings(args)
+
+
+def check_adaptive_embeddings(args) -> None:
+    """Raises UserError for flags of adaptive input and softmax that do not go together."""
+    if args.adaptive_input != bool(args.adaptive_input_cutoff):
+        raise UserError("--adaptive-input and --adaptive-input-cutoff go together; give both or neither.")
+    if args.share_decoder_input_output_embed and (args.adaptive_input or args.adaptive_softmax_cutoff):
+        raise UserError(
+            "--share-decoder-input-output-embed is for plain tables; with --adaptive-input and --adaptive-softmax-cutoff"
+            " take --tie-adaptive-weights."
+        )
+    if args.tie_adaptive_weights and (
+        args.adaptive_input_cutoff != args.adaptive_softmax_cutoff
+        or args.adaptive_input_factor != args.adaptive_softmax_factor
+        or not args.adaptive_input
+    ):
+        raise UserError(
+            "--tie-adaptive-weights needs --adaptive-input and the same cut-offs and factor for both: make"
+            " --adaptive-input-cutoff and --adaptive-softmax-cutoff, and both factors, equal."
+        )
+    if args.tie_adaptive_proj and not args.tie_adaptive_weights:
+        raise UserError("--tie-adaptive-proj needs --tie-adaptive-weights; give both or leave it out.")

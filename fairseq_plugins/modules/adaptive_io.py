@@ -1,0 +1,143 @@
+"""Adaptive input (Baevski & Auli, 2019) and adaptive softmax (Grave et al., 2017) as the all-attention paper uses them.
+
+Words are sorted by falling frequency and cut into clusters; the rarer the cluster, the narrower its vectors. Other than
+in fairseq's own, every cluster has a bias and a projection, the head too. V vocabulary, V_i size of cluster i, C width
+of the model, E_i = C / factor^i width of cluster i.
+"""
+
+import math
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Clusters:
+    """Where the clusters begin and end, and how wide they are.
+
+    Args:
+        vocabulary: V
+        cutoffs: rising, cumulative: [20000, 40000, 200000] makes four clusters
+        dim: C
+        factor: each cluster is as many times narrower than the one before
+
+    Raises:
+        ValueError: cut-offs that do not rise, or lie outside the vocabulary; a cluster without width
+    """
+
+    def __init__(self, vocabulary: int, cutoffs: list[int], dim: int, factor: float):
+        self.bounds = [0, *cutoffs, vocabulary]
+        if any(a >= b for a, b in pairwise(self.bounds)):
+            raise ValueError(f"the cut-offs {cutoffs} do not rise from above 0 to below the vocabulary's {vocabulary}")
+        self.widths = [int(dim // factor**i) for i in range(len(cutoffs) + 1)]
+        if min(self.widths) < 1:
+            raise ValueError(f"width {dim} is too small for {len(cutoffs) + 1} clusters, each {factor} times narrower")
+
+    def __len__(self):
+        return len(self.widths)
+
+    def sizes(self) -> list[int]:
+        return [end - begin for begin, end in pairwise(self.bounds)]
+
+    def members(self, tokens: Tensor, cluster: int) -> tuple[Tensor, Tensor]:
+        """Where in tokens [n] those of a cluster stand, and their numbers within it."""
+        begin, end = self.bounds[cluster : cluster + 2]
+        places = ((tokens >= begin) & (tokens < end)).nonzero().squeeze(1)
+        return places, tokens[places] - begin
+
+
+def make_tables(clusters: Clusters) -> nn.ParameterList:
+    """[V_i, E_i] for each cluster"""
+    return nn.ParameterList(torch.randn(size, width) for size, width in zip(clusters.sizes(), clusters.widths))
+
+
+def make_projections(clusters: Clusters, dim: int) -> nn.ParameterList:
+    """[C, E_i] for each cluster, at first as the weight of a Linear layer"""
+    return nn.ParameterList(torch.empty(dim, width).uniform_(-(width**-0.5), width**-0.5) for width in clusters.widths)
+
+
+class AdaptiveInput(nn.Module):
+    """Embeddings of clusters of words, projected to width C and multiplied by sqrt(C). Arguments as of Clusters."""
+
+    def __init__(self, vocabulary: int, cutoffs: list[int], dim: int, factor: float = 4):
+        super().__init__()
+        self.clusters, self.dim = Clusters(vocabulary, cutoffs, dim, factor), dim
+        self.tables = make_tables(self.clusters)
+        self.projections = make_projections(self.clusters, dim)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """tokens [...] -> [..., C]"""
+        flat = tokens.flatten()
+        y = self.projections[0].new_zeros(len(flat), self.dim)
+        for i, (table, projection) in enumerate(zip(self.tables, self.projections)):
+            # also for a cluster with no token here: every parameter has a gradient then, as data-parallel training wants
+            places, members = self.clusters.members(flat, i)
+            rows = F.linear(F.embedding(members, table), projection)
+            y = y.index_copy(0, places, rows.to(y.dtype))
+        return y.view(*tokens.shape, self.dim) * math.sqrt(self.dim)
+
+
+class AdaptiveSoftmax(nn.Module):
+    """Probabilities of words as those of their clusters times those within the clusters.
+
+    The first cluster's words and, after them, the other clusters are scored together; cluster i is the i-th from the
+    end there.
+
+    Args:
+        vocabulary, cutoffs, dim, factor: as of Clusters
+        tied_to: shares the tables of the same clusters
+        tie_projections: and their projections
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        cutoffs: list[int],
+        dim: int,
+        factor: float = 4,
+        tied_to: AdaptiveInput | None = None,
+        tie_projections: bool = True,
+    ):
+        super().__init__()
+        self.clusters = Clusters(vocabulary, cutoffs, dim, factor)
+        self.tables = tied_to.tables if tied_to else make_tables(self.clusters)
+        self.projections = tied_to.projections if tied_to and tie_projections else make_projections(self.clusters, dim)
+        self.biases = nn.ParameterList(torch.zeros(size) for size in self.clusters.sizes())
+        self.cluster_weight = nn.Parameter(torch.zeros(len(cutoffs), self.clusters.widths[0]))
+        self.cluster_bias = nn.Parameter(torch.zeros(len(cutoffs)))
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """hidden [n, C] -> log-probabilities of the first cluster's words and of the other clusters [n, V_0 + clusters]"""
+        weight = torch.cat([self.tables[0], self.cluster_weight])
+        bias = torch.cat([self.biases[0], self.cluster_bias])
+        return log_softmax(F.linear(hidden @ self.projections[0], weight, bias))
+
+    def tail(self, hidden: Tensor, cluster: int) -> Tensor:
+        """hidden [n, C] -> log-probabilities within a cluster [n, V_i]"""
+        return log_softmax(F.linear(hidden @ self.projections[cluster], self.tables[cluster], self.biases[cluster]))
+
+    def log_probs(self, hidden: Tensor) -> Tensor:
+        """hidden [..., C] -> log-probabilities of all words [..., V]"""
+        flat = hidden.flatten(0, -2)
+        head = self.head(flat)
+        parts = [head[:, : self.clusters.bounds[1]]]
+        parts += [head[:, -i, None] + self.tail(flat, i) for i in range(1, len(self.clusters))]
+        return torch.cat(parts, dim=1).view(*hidden.shape[:-1], -1)
+
+    def nll(self, hidden: Tensor, target: Tensor) -> Tensor:
+        """hidden [..., C], target [...] -> negative log-probabilities of the targets [...], computing only what they need"""
+        flat, words = hidden.flatten(0, -2), target.flatten()
+        head = self.head(flat)
+        places, members = self.clusters.members(words, 0)
+        nll = head.new_zeros(len(words)).index_copy(0, places, -head[places, members])
+        for i in range(1, len(self.clusters)):
+            places, members = self.clusters.members(words, i)
+            within = self.tail(flat[places], i).gather(1, members.unsqueeze(1)).squeeze(1)
+            nll = nll.index_copy(0, places, -(head[places, -i] + within))
+        return nll.view(target.shape)
+
+
+def log_softmax(x: Tensor) -> Tensor:
+    """Over the last dimension, in float32 at least."""
+    return F.log_softmax(x, dim=-1, dtype=torch.promote_types(x.dtype, torch.float32))

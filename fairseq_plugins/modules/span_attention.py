@@ -1,0 +1,290 @@
+"""Multi-head attention to the W tokens before each token (section 4.3 of the all-attention paper), and the ways to
+bring persistent vectors into it (section 5.3).
+
+H heads, B batch, M block length, S maximum span, W span after trimming, N persistent vectors of a head, D width of a
+head, C model width. Tensors of heads are heads first: [H, B, M, D].
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from .adaptive_span import EPSILON, AdaptiveSpan
+from .band import band, into_band
+from .persistent_memory import PersistentMemory
+from .relative_position import RelativePosition
+
+
+@dataclass
+class SpanConfig:
+    """Sizes and rates that all layers of a stack share.
+
+    Attributes:
+        head_dim: D, None for C / H
+        ffn_dim: width of the feed-forward sublayer, where there is one
+        persistent: N
+        span: S
+        ramp: width of the soft edge of adaptive spans, None for a fixed span
+        initial_span: adaptive spans at the start, as a part of S
+        trim_step: what no head of a layer looks at is cut off in steps of that many tokens
+        value_positions: positions are added to the values too (equation 13; the papers' code has them on keys only)
+        dropout: of attention weights and of what the feed-forward activation gives
+    """
+
+    embed_dim: int
+    heads: int
+    span: int
+    head_dim: int | None = None
+    ffn_dim: int = 0
+    persistent: int = 0
+    ramp: int | None = None
+    initial_span: float = 0.0
+    trim_step: int = 64
+    pre_norm: bool = False
+    value_positions: bool = False
+    dropout: float = 0.0
+
+    def __post_init__(self):
+        if self.span < 1:
+            raise ValueError(f"a span of {self.span} is too small; choose at least 1")
+        if self.persistent < 0:
+            raise ValueError(f"{self.persistent} persistent vectors are too few; choose 0 or more")
+        if self.ramp is not None and self.ramp < 1:
+            raise ValueError(f"a ramp of {self.ramp} is too small; choose at least 1")
+        if self.head_dim is None:
+            if self.embed_dim % self.heads:
+                raise ValueError(f"width {self.embed_dim} is not divisible by {self.heads} heads")
+            self.head_dim = self.embed_dim // self.heads
+
+
+class Context:
+    """Keys and values of the tokens before a block and in it, seen by each token as the W before it.
+
+    Args:
+        keys, values: [H, B, W + M - 1, D]: those of W tokens before the block, then those of all tokens but the last
+        position: learned relative positions
+        mask: how much of its past each head sees [H, W], or None for all
+        value_positions: positions are added to values too
+    """
+
+    def __init__(
+        self, keys: Tensor, values: Tensor, width: int, position: RelativePosition, mask: Tensor | None, value_positions
+    ):
+        self.keys, self.values, self.width, self.position = keys, values, width, position
+        self.mask, self.value_positions = mask, value_positions
+
+    def scores(self, query: Tensor) -> Tensor:
+        """query [H, B, M, D] -> scores [H, B, M, W + M - 1], -inf for what a token does not see."""
+        query = query * query.size(-1) ** -0.5
+        scores = into_band(self.position.scores(query, self.width), float("-inf"))
+        return scores.flatten(0, 1).baddbmm_(query.flatten(0, 1), self.keys.flatten(0, 1).transpose(1, 2)).view_as(scores)
+
+    def seen(self, weights: Tensor) -> Tensor:
+        """weights [H, B, M, W + M - 1] -> the same, less what lies beyond a head's span."""
+        tokens = weights.size(2)
+        mask = into_band(self.mask.unsqueeze(1).expand(-1, tokens, -1), 0.0)
+        return weights * mask.unsqueeze(1)
+
+    def mix(self, weights: Tensor) -> Tensor:
+        """weights [H, B, M, W + M - 1] -> the values' sum [H, B, M, D]"""
+        y = torch.bmm(weights.flatten(0, 1), self.values.flatten(0, 1)).view(*weights.shape[:-1], -1)
+        if self.value_positions:
+            y = y + band(weights.contiguous()) @ self.position.weight[:, -self.width :].t()
+        return y
+
+
+class Window(Context):
+    """A context for decoding: one token is seen by the next W steps, then its place is taken by a new one.
+
+    Keys and values [H, B, W, D] stay where they are; what turns is the place of each distance.
+    """
+
+    steps = 0
+
+    def turned(self, x: Tensor) -> Tensor:
+        """[..., W], the last column that of distance 1 -> the same with each distance where its key lies now."""
+        return x.roll(self.steps % self.width, -1)
+
+    def scores(self, query):
+        query = query * query.size(-1) ** -0.5
+        position = self.turned(self.position.scores(query, self.width)).flatten(0, 1)
+        scores = torch.baddbmm(position, query.flatten(0, 1), self.keys.flatten(0, 1).transpose(1, 2))
+        return scores.view(*query.shape[:-1], -1)
+
+    def seen(self, weights):
+        return weights * self.turned(self.mask)[:, None, None]
+
+    def mix(self, weights):
+        y = torch.bmm(weights.flatten(0, 1), self.values.flatten(0, 1)).view(*weights.shape[:-1], -1)
+        if self.value_positions:
+            y = y + weights @ self.turned(self.position.weight[:, -self.width :]).t()
+        return y
+
+    def append(self, key: Tensor, value: Tensor) -> None:
+        """key and value [H, B, 1, D] take the place of the oldest."""
+        place = self.steps % self.width
+        self.keys[:, :, place] = key.squeeze(2)
+        self.values[:, :, place] = value.squeeze(2)
+        self.steps += 1
+
+    def reorder(self, order: Tensor) -> None:
+        """Continue row order[i] of the batch as row i."""
+        self.keys, self.values = (x.index_select(1, order) for x in (self.keys, self.values))
+
+
+class SpanAttention(nn.Module):
+    """Attention to the context alone.
+
+    Args:
+        config: sizes
+        position: learned relative positions, shared by all heads and layers
+    """
+
+    def __init__(self, config: SpanConfig, position: RelativePosition):
+        super().__init__()
+        self.config, self.position = config, position
+        self.context_heads = self.heads_for_context(config)
+        width, inner = config.embed_dim, self.context_heads * config.head_dim
+        self.q_proj = nn.Linear(width, config.heads * config.head_dim, bias=False)
+        self.k_proj = nn.Linear(width, inner, bias=False)
+        self.v_proj = nn.Linear(width, inner, bias=False)
+        self.out_proj = nn.Linear(config.heads * config.head_dim, width, bias=False)
+        self.dropout = nn.Dropout(config.dropout)
+        self.span = None
+        if config.ramp is not None:
+            self.span = AdaptiveSpan(
+                self.context_heads, config.span, config.ramp, config.initial_span, config.trim_step
+            )
+
+    def heads_for_context(self, config: SpanConfig) -> int:
+        return config.heads
+
+    def width(self) -> int:
+        """W, how many tokens back the widest head sees."""
+        return self.config.span - (self.span.trim_length() if self.span else 0)
+
+    def kept(self, width: int) -> int:
+        """How many tokens are kept for the next block: what is seen, and room for the span to grow by a step."""
+        return min(self.config.span, width + self.config.trim_step) if self.span else self.config.span
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        """[B, M, H * D] -> [H, B, M, D]"""
+        return x.view(*x.shape[:-1], -1, self.config.head_dim).permute(2, 0, 1, 3).contiguous()
+
+    def forward(self, x: Tensor, before: Tensor, width: int) -> Tensor:
+        """
+        Args:
+            x: the block [B, M, C]
+            before: W tokens before each of them at least: those before the block and all of the block but its last
+                [B, W + M - 1, C]
+            width: W
+
+        Returns:
+            [B, M, C]
+        """
+        query, keys, values = map(
+            self.split_heads, (self.q_proj(x), self.k_proj(before), self.v_proj(before))
+        )
+        return self.merge_heads(self.attend(query, self.context(keys, values, width)))
+
+    def context(self, keys, values, width, kind=Context) -> Context:
+        mask = self.span.mask()[:, -width:] if self.span else None
+        return kind(keys, values, width, self.position, mask, self.config.value_positions)
+
+    def merge_heads(self, y: Tensor) -> Tensor:
+        """[H, B, M, D] -> [B, M, C]"""
+        return self.out_proj(y.permute(1, 2, 0, 3).flatten(2))
+
+    def attend(self, query: Tensor, context: Context) -> Tensor:
+        """query [H, B, M, D] -> [H, B, M, D]"""
+        return self.look_back(query, context)
+
+    def look_back(self, query: Tensor, context: Context) -> Tensor:
+        weights = context.scores(query).softmax(-1)
+        if context.mask is None:
+            return context.mix(self.dropout(weights))
+        seen = context.seen(weights)
+        return context.mix(self.dropout(seen)) / (seen.sum(-1, keepdim=True) + EPSILON)
+
+    def start(self, before: Tensor, width: int) -> Window:
+        """What decoding begins with, after W tokens [B, W, C]."""
+        keys, values = self.split_heads(self.k_proj(before)), self.split_heads(self.v_proj(before))
+        return self.context(keys, values, width, Window)
+
+    def step(self, window: Window, x: Tensor) -> Tensor:
+        """One token of each row of the batch [B, C] -> [B, C]; it is seen by the steps that follow."""
+        x = x.unsqueeze(1)
+        y = self.merge_heads(self.attend(self.split_heads(self.q_proj(x)), window))
+        window.append(self.split_heads(self.k_proj(x)), self.split_heads(self.v_proj(x)))
+        return y.squeeze(1)
+
+
+class AllAttention(SpanAttention):
+    """all-attn: one softmax over the context and the persistent vectors of each head (equation 13)."""
+
+    def __init__(self, config, position):
+        super().__init__(config, position)
+        self.persistent = PersistentMemory(config.heads, config.persistent, config.head_dim)
+
+    def attend(self, query, context):
+        scores = torch.cat([context.scores(query), self.persistent.scores(query)], dim=-1)
+        size = self.persistent.size
+        own, general = scores.softmax(-1).split([scores.size(-1) - size, size], dim=-1)
+        if context.mask is None:
+            return context.mix(self.dropout(own)) + self.persistent.mix(self.dropout(general))
+        own = context.seen(own)
+        total = own.sum(-1, keepdim=True) + general.sum(-1, keepdim=True) + EPSILON
+        return (context.mix(self.dropout(own)) + self.persistent.mix(self.dropout(general))) / total
+
+
+class AttnSplit(SpanAttention):
+    """attn-split: a softmax over the context and another over the persistent vectors; both results are added."""
+
+    def __init__(self, config, position):
+        super().__init__(config, position)
+        self.persistent = PersistentMemory(config.heads, config.persistent, config.head_dim)
+
+    def attend(self, query, context):
+        return self.look_back(query, context) + look_up(self.persistent, query, self.dropout)
+
+
+class HeadSplit(SpanAttention):
+    """head-split: the first half of the heads attends to the context, the other to persistent vectors.
+
+    The latter have no key and value matrices, the former no persistent vectors.
+    """
+
+    def __init__(self, config, position):
+        super().__init__(config, position)
+        self.persistent = PersistentMemory(config.heads - self.context_heads, config.persistent, config.head_dim)
+
+    def heads_for_context(self, config):
+        if config.heads % 2:
+            raise ValueError(f"head-split needs an even number of heads, not {config.heads}")
+        return config.heads // 2
+
+    def attend(self, query, context):
+        looking_back, looking_up = query.split([self.context_heads, len(query) - self.context_heads])
+        return torch.cat(
+            [self.look_back(looking_back, context), look_up(self.persistent, looking_up, self.dropout)]
+        )
+
+
+class SingleHead(SpanAttention):
+    """single-head: attn-split, but the persistent vectors are as wide as all heads together, and attended to by one."""
+
+    def __init__(self, config, position):
+        super().__init__(config, position)
+        self.persistent = PersistentMemory(1, config.persistent, config.heads * config.head_dim)
+
+    def attend(self, query, context):
+        heads, batch, tokens, head_dim = query.shape
+        whole = query.permute(1, 2, 0, 3).reshape(1, batch, tokens, heads * head_dim)
+        general = look_up(self.persistent, whole, self.dropout).view(batch, tokens, heads, head_dim)
+        return self.look_back(query, context) + general.permute(2, 0, 1, 3)
+
+
+def look_up(memory: PersistentMemory, query: Tensor, dropout: nn.Dropout) -> Tensor:
+    """Attention to persistent vectors alone: query [H, B, M, D] -> [H, B, M, D]."""
+    return memory.mix(dropout(memory.scores(query).softmax(-1)))
