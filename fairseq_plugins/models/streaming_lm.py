@@ -29,7 +29,6 @@ class StreamingLanguageModelConfig(FairseqDataclass):
     decoder_head_dim: int | None = field(
         default=None, metadata={"help": "width of a head, by default --decoder-embed-dim over the number of heads"}
     )
-    decoder_ffn_embed_dim: int = field(default=2048, metadata={"help": "width of feed-forward layers"})
     decoder_normalize_before: bool = field(
         default=False, metadata={"help": "LayerNorm before each sublayer, and one before the output layer"}
     )
@@ -40,11 +39,17 @@ class StreamingLanguageModelConfig(FairseqDataclass):
     output_dropout: float = field(default=0.0, metadata={"help": "dropout of the top layer's output"})
 
     attention_span: int = field(default=512, metadata={"help": "how many tokens back a layer sees, at most"})
-    adaptive_span: bool = field(default=False, metadata={"help": "every head learns its own span, up to --attention-span"})
+    adaptive_span: bool = field(
+        default=False, metadata={"help": "every head learns its own span, up to --attention-span"}
+    )
     span_loss: float = field(default=0.0, metadata={"help": "coefficient of the adaptive spans' loss"})
     span_ramp: int = field(default=32, metadata={"help": "width of the soft edge of adaptive spans, in tokens"})
-    span_init: float = field(default=0.0, metadata={"help": "adaptive spans at the start, as a part of --attention-span"})
-    log_head_spans: bool = field(default=False, metadata={"help": "log the span of every head, not just mean and maximum"})
+    span_init: float = field(
+        default=0.0, metadata={"help": "adaptive spans at the start, as a part of --attention-span"}
+    )
+    log_head_spans: bool = field(
+        default=False, metadata={"help": "log the span of every head, not just mean and maximum"}
+    )
 
     share_decoder_input_output_embed: bool = field(
         default=False, metadata={"help": "one table for embeddings and output layer"}
@@ -73,6 +78,16 @@ def register_architecture(model: str, name: str, **defaults: Any) -> None:
     def architecture(args):
         for option, value in defaults.items():
             setattr(args, option, getattr(args, option, value))
+
+
+# WikiText-103 in all papers: four clusters, each four times narrower than the one before, all shared by input and output
+WIKITEXT103_WORDS = {
+    "adaptive_input": True,
+    "adaptive_input_cutoff": "20000,40000,200000",
+    "adaptive_softmax_cutoff": "20000,40000,200000",
+    "tie_adaptive_weights": True,
+    "tie_adaptive_proj": True,
+}
 
 
 class StreamingDecoder(FairseqIncrementalDecoder):
@@ -243,7 +258,12 @@ def build_embeddings(args, vocabulary: int) -> tuple[nn.Module, nn.Module]:
     if args.adaptive_softmax_cutoff:
         tied = embed if args.tie_adaptive_weights else None
         output = AdaptiveSoftmax(
-            vocabulary, cutoffs(args.adaptive_softmax_cutoff), width, args.adaptive_softmax_factor, tied, args.tie_adaptive_proj
+            vocabulary,
+            cutoffs(args.adaptive_softmax_cutoff),
+            width,
+            args.adaptive_softmax_factor,
+            tied,
+            args.tie_adaptive_proj,
         )
     else:
         output = nn.Linear(width, vocabulary)
@@ -254,7 +274,7 @@ def build_embeddings(args, vocabulary: int) -> tuple[nn.Module, nn.Module]:
 
 
 def cutoffs(text: str) -> list[int]:
-    """ "20000,40000" -> [20000, 40000] """
+    """ "20000,40000" -> [20000, 40000]"""
     try:
         return [int(number) for number in str(text).strip("[]() ").split(",")]
     except ValueError as error:
@@ -265,8 +285,7 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-SIZES = ("decoder_embed_dim", "decoder_layers", "decoder_attention_heads", "decoder_ffn_embed_dim", "attention_span")
-SIZES += ("span_ramp",)
+SIZES = ("decoder_embed_dim", "decoder_layers", "decoder_attention_heads", "attention_span", "span_ramp")
 RATES = ("dropout", "embed_dropout", "output_dropout", "span_init")
 
 

@@ -10,7 +10,9 @@ from torch import Tensor
 def band(x: Tensor) -> Tensor:
     """The band of x [..., M, N], contiguous or as torch.empty_like leaves it, as a view [..., M, W]."""
     rows, columns = x.shape[-2:]
-    return x.as_strided((*x.shape[:-1], columns - rows + 1), (*x.stride()[:-2], x.stride(-2) + 1, 1), x.storage_offset())
+    return x.as_strided(
+        (*x.shape[:-1], columns - rows + 1), (*x.stride()[:-2], x.stride(-2) + 1, 1), x.storage_offset()
+    )
 
 
 class IntoBand(torch.autograd.Function):

@@ -78,7 +78,9 @@ class Context:
         """query [H, B, M, D] -> scores [H, B, M, W + M - 1], -inf for what a token does not see."""
         query = query * query.size(-1) ** -0.5
         scores = into_band(self.position.scores(query, self.width), float("-inf"))
-        return scores.flatten(0, 1).baddbmm_(query.flatten(0, 1), self.keys.flatten(0, 1).transpose(1, 2)).view_as(scores)
+        return (
+            scores.flatten(0, 1).baddbmm_(query.flatten(0, 1), self.keys.flatten(0, 1).transpose(1, 2)).view_as(scores)
+        )
 
     def seen(self, weights: Tensor) -> Tensor:
         """weights [H, B, M, W + M - 1] -> the same, less what lies beyond a head's span."""
@@ -183,9 +185,7 @@ class SpanAttention(nn.Module):
         Returns:
             [B, M, C]
         """
-        query, keys, values = map(
-            self.split_heads, (self.q_proj(x), self.k_proj(before), self.v_proj(before))
-        )
+        query, keys, values = map(self.split_heads, (self.q_proj(x), self.k_proj(before), self.v_proj(before)))
         return self.merge_heads(self.attend(query, self.context(keys, values, width)))
 
     def context(self, keys, values, width, kind=Context) -> Context:
@@ -266,9 +266,7 @@ class HeadSplit(SpanAttention):
 
     def attend(self, query, context):
         looking_back, looking_up = query.split([self.context_heads, len(query) - self.context_heads])
-        return torch.cat(
-            [self.look_back(looking_back, context), look_up(self.persistent, looking_up, self.dropout)]
-        )
+        return torch.cat([self.look_back(looking_back, context), look_up(self.persistent, looking_up, self.dropout)])
 
 
 class SingleHead(SpanAttention):

@@ -1,0 +1,71 @@
+"""Language models whose layers are attention alone, persistent vectors in the place of feed-forward layers.
+
+N persistent vectors of each head. Paper: "Augmenting Self-attention with Persistent Memory" (Sukhbaatar et al., 2019).
+"""
+
+from dataclasses import dataclass, field
+
+from fairseq.dataclass import ChoiceEnum
+from fairseq.models import register_model
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.models.span_transformer_lm import dropout, span, span_config
+from fairseq_plugins.models.streaming_lm import (
+    WIKITEXT103_WORDS,
+    StreamingLanguageModel,
+    StreamingLanguageModelConfig,
+    register_architecture,
+)
+from fairseq_plugins.modules.span_stack import INTEGRATIONS, SpanStack, integration
+
+
+@dataclass
+class AllAttentionConfig(StreamingLanguageModelConfig):
+    persistent_vectors: int = field(default=1024, metadata={"help": "N, persistent vectors of each head; 0: none"})
+    persistent_integration: ChoiceEnum(list(INTEGRATIONS)) = field(
+        default="all-attn", metadata={"help": "how persistent vectors are attended to (section 5.3 of the paper)"}
+    )
+    value_positions: bool = field(default=False, metadata={"help": "add positions to values too (equation 13)"})
+
+
+@register_model("all_attention_lm", dataclass=AllAttentionConfig)
+class AllAttentionLanguageModel(StreamingLanguageModel):
+    """Attention to a span of tokens before each and to persistent vectors."""
+
+    @classmethod
+    def build_body(cls, args):
+        size, name, heads = args.persistent_vectors, str(args.persistent_integration), args.decoder_attention_heads
+        if size < 0:
+            raise UserError(f"--persistent-vectors {size} are too few; choose 0 or more.")
+        if name == "head-split" and size and heads % 2:
+            raise UserError(
+                f"--persistent-integration head-split needs an even number of heads; choose --decoder-attention-heads"
+                f" {heads + 1}, for example."
+            )
+        return SpanStack(span_config(args, persistent=size), args.decoder_layers, integration(name, size))
+
+
+def sizes(layers: int, persistent: int, width: int = 512, heads: int = 8) -> dict:
+    return {
+        "decoder_layers": layers,
+        "persistent_vectors": persistent,
+        "decoder_embed_dim": width,
+        "decoder_attention_heads": heads,
+    }
+
+
+SMALL = {**sizes(18, 1024), **span(8192, 1e-7), **dropout(0.3)}
+LARGE = {**sizes(36, 2048), **span(8192, 1e-7), **dropout(0.4)}
+ARCHITECTURES = {
+    "tiny": {**sizes(2, 64, width=64, heads=2), **span(32)},  # for tests; of no paper
+    # section 5.1
+    "enwik8_small": SMALL,
+    "enwik8_large": LARGE,
+    "text8_small": SMALL,
+    "text8_large": LARGE,
+    "wikitext103": {**sizes(36, 2048), **span(2048, 5e-7), **dropout(0.3, 0.1), **WIKITEXT103_WORDS},
+    # section 5.3: as text8_large; the layers' sizes give 101M parameters, where the paper says "the same number"
+    "ff_attn": {**LARGE, **sizes(24, 3072), "persistent_integration": "ff-attn"},
+}
+for name, defaults in ARCHITECTURES.items():
+    register_architecture("all_attention_lm", f"all_attention_lm_{name}", **defaults)
