@@ -5,6 +5,7 @@ A mended function keeps fairseq's as ``__wrapped__``. What only shows in whole c
 
 import argparse
 import importlib
+import math
 import os
 import pickle
 import re
@@ -12,14 +13,16 @@ import signal
 import types
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from fairseq import checkpoint_utils, file_io, options
+from fairseq import checkpoint_utils, file_io, options, search
 from fairseq.data import Dictionary, data_utils, indexed_dataset
 from fairseq.data.token_block_dataset import TokenBlockDataset
+from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.distributed import utils as distributed_utils
 from fairseq.models import distributed_fairseq_model
 
@@ -409,3 +412,50 @@ def test_a_folder_is_trained_into_once_at_a_time(tmp_path, run):
     done = run("python", "-c", again, check=False)
     assert done.returncode == 1
     assert "another process is training into" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_forced_token_that_is_too_unlikely_to_draw_is_drawn():
+    """As of a prompt, at a low temperature; and a likely one is drawn as before."""
+    dictionary = Dictionary()
+    lprobs = torch.full((2, 1, len(dictionary)), -math.inf)
+    lprobs[0, 0, 3], lprobs[1, 0, 2] = -500.0, -0.1
+    scores, drawn, _ = search.Sampling(dictionary, sampling_topk=2).step(0, lprobs, None)
+    assert drawn.flatten().tolist() == [3, 2]
+    assert scores[1].item() == pytest.approx(-0.1)
+
+
+def test_fairseq_cannot_draw_it():
+    lprobs = torch.full((1, 1, 6), -math.inf)
+    lprobs[0, 0, 3] = -500.0
+    with pytest.raises(RuntimeError, match="invalid multinomial distribution"):
+        search.Sampling.step.__wrapped__(search.Sampling(Dictionary(), sampling_topk=2), 0, lprobs, None)
+
+
+@pytest.fixture
+def trainer(tmp_path):
+    """What saving needs of a trainer; its task writes down what it is told."""
+    told = []
+    task = SimpleNamespace(
+        before_checkpoints=lambda folder, trainer: told.append(sorted(path.name for path in folder.glob("*"))),
+        after_checkpoints=lambda paths, trainer: told.append(sorted(path.name for path in paths)),
+    )
+    return SimpleNamespace(
+        task=task, told=told, data_parallel_rank=0, data_parallel_world_size=1, checkpoint_suffix="",
+        should_save_checkpoint_on_current_rank=True, consolidate_optimizer=lambda: None, get_num_updates=lambda: 6,
+        save_checkpoint=lambda path, state: Path(path).write_text("new"),
+    )  # fmt: skip
+
+
+def test_a_task_is_told_which_checkpoints_were_written(trainer, tmp_path):
+    """Before and after; those that were left as they were are not among them."""
+    (tmp_path / "checkpoint1.pt").write_text("old")
+    (tmp_path / "checkpoint_last.pt").write_text("old")
+    cfg = CheckpointConfig(save_dir=str(tmp_path), save_interval_updates=3)
+    epoch_itr = SimpleNamespace(epoch=2, end_of_epoch=lambda: False, state_dict=dict)
+    checkpoint_utils.save_checkpoint(cfg, trainer, epoch_itr, None)
+    assert trainer.told == [["checkpoint1.pt", "checkpoint_last.pt"], ["checkpoint_2_6.pt", "checkpoint_last.pt"]]
+
+
+def test_a_task_is_told_nothing_where_nothing_is_saved(trainer, tmp_path):
+    checkpoint_utils.save_checkpoint(CheckpointConfig(save_dir=str(tmp_path), no_save=True), trainer, None, None)
+    assert trainer.told == []

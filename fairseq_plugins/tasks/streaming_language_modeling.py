@@ -257,6 +257,16 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         figures = Figures(self.dictionary.pad(), self.dictionary.eos())
         return Evaluation(blocks.next_epoch_itr(shuffle=False), self.with_memory, figures)
 
+    # Generation
+
+    def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
+        if "block" in sample:
+            raise UserError(
+                "fairseq-generate takes the lines of a split as prompts: add --sample-break-mode eos (and --prefix-size"
+                " for the beginnings of lines)."
+            )
+        return super().inference_step(generator, models, sample, prefix_tokens, constraints)
+
     # Checkpoints, called by compat.workers_save_their_state on every worker
 
     def before_checkpoints(self, folder: Path, trainer) -> None:

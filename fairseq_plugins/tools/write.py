@@ -8,7 +8,6 @@ The prompt is written in ordinary text: how it becomes tokens, and tokens text, 
 
 import argparse
 import logging
-import sys
 from argparse import Namespace
 from pathlib import Path
 
@@ -88,7 +87,8 @@ def main():
     parser.add_argument("--cpu", action="store_true", help="although there is a GPU")
     args = parser.parse_args()
     check(args)
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    logging.basicConfig()
+    logging.getLogger().setLevel(logging.WARNING)  # the text alone, not how it is made
     torch.manual_seed(args.seed)
     utils.import_user_module(Namespace(user_dir=str(Path(fairseq_plugins.__file__).parent)))
     model, task = load(args.path, args.data)
@@ -125,8 +125,9 @@ def load(path: Path, data: Path | None):
     (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides=overrides)
     if not getattr(task, "keeps_memory", False):
         raise UserError(f"{path} is no language model of fairseq_plugins: --task {cfg.task._name} is not for writing.")
+    model.eval()
     model.prepare_for_inference_(cfg)
-    return model.eval(), task
+    return model, task
 
 
 def kind_of(dictionary: Dictionary):

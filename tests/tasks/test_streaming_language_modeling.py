@@ -242,7 +242,7 @@ def test_two_workers_see_the_streams_of_one(make_task, model):
             assert torch.equal(get(whole), torch.cat([get(half) for half in halves]))
 
 
-# Replay
+# Checkpoints
 
 
 def fake_trainer(model, updates=0):
@@ -250,6 +250,50 @@ def fake_trainer(model, updates=0):
         data_parallel_rank=0, data_parallel_world_size=1, cuda=False, device="cpu", get_model=lambda: model,
         get_num_updates=lambda: updates,
     )  # fmt: skip
+
+
+def in_epoch(blocks):
+    return SimpleNamespace(iterations_in_epoch=blocks)
+
+
+def saved(task, folder, model, updates=7):
+    """checkpoint_last.pt (of no content) with the task's file."""
+    last = folder / "checkpoint_last.pt"
+    task.before_checkpoints(folder, fake_trainer(model, updates))
+    last.touch()
+    task.after_checkpoints([last], fake_trainer(model, updates))
+    return last
+
+
+def test_a_worker_goes_on_with_memory_guard_and_random_state(make_task, model, tmp_path):
+    task = make_task({"train": tokens_of(100)}, tokens_per_sample=5, batch_size=2)
+    train(task, model, blocks(task)[:3])
+    last = saved(task, tmp_path, model)
+    drawn = torch.rand(3)
+    resumed = make_task(batch_size=2)
+    resumed.after_loading(last, fake_trainer(model, 7), in_epoch(3))
+    assert torch.equal(torch.rand(3), drawn)
+    assert resumed.training_memory.position == 15
+    assert torch.equal(resumed.training_memory.caches[0], task.training_memory.caches[0])
+    assert resumed.guard.state_dict() == task.guard.state_dict()
+
+
+@pytest.mark.parametrize(
+    "lose, batch, words",
+    [
+        (True, 2, "memory of .*checkpoint_last.pt is not beside it .*--memory-in-checkpoint replay"),
+        (False, 4, "saved with --batch-size 2: .*--reset-dataloader"),
+    ],
+)
+def test_only_in_the_middle_of_an_epoch_the_memory_is_needed(make_task, model, tmp_path, lose, batch, words):
+    last = saved(make_task(batch_size=2), tmp_path, model)
+    if lose:
+        for file in tmp_path.glob("*memory*"):
+            file.unlink()
+    task = make_task(batch_size=batch)
+    task.after_loading(last, fake_trainer(model, 7), in_epoch(0))
+    with pytest.raises(UserError, match=words):
+        task.after_loading(last, fake_trainer(model, 7), in_epoch(3))
 
 
 @pytest.mark.parametrize("memory_length", [6, 0])

@@ -1,0 +1,304 @@
+"""Streaming language models through the real commands: resuming, several workers, evaluation, generation."""
+
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+import fairseq_plugins  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
+
+BIN = Path(sys.executable).parent
+ARCH = "span_transformer_lm_tiny"
+TASK = ["--task", "streaming_language_modeling"]
+UPDATES = 40
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Lines of characters with _ for the space, and what fairseq-preprocess made of them."""
+
+    text: Path
+    bin: Path
+
+    def tokens(self, split):
+        """Without end-of-line, and the number of lines."""
+        lines = (self.text / f"{split}.txt").read_text().splitlines()
+        return sum(len(line.split()) for line in lines), len(lines)
+
+
+@pytest.fixture(scope="session")
+def characters(run, tmp_path_factory) -> Corpus:
+    folder = tmp_path_factory.mktemp("characters")
+    draw = torch.Generator().manual_seed(1)
+
+    def line():
+        letters, letter = [], 0
+        for _ in range(int(torch.randint(5, 25, (), generator=draw))):
+            letter = (letter + int(torch.randint(3, (), generator=draw))) % 6
+            letters.append("abcde_"[letter])
+        return " ".join(letters) + "\n"
+
+    for split, lines in {"train": 60, "valid": 12, "test": 15}.items():
+        (folder / f"{split}.txt").write_text("".join(line() for _ in range(lines)))
+    (folder / "short.txt").write_text("a\n")
+    prefixes = [word for split in ("train", "valid") for word in (f"--{split}pref", folder / f"{split}.txt")]
+    run(
+        "fairseq-preprocess", "--only-source", *prefixes, "--testpref", f"{folder / 'test.txt'},{folder / 'short.txt'}",
+        "--destdir", folder / "bin",
+    )  # fmt: skip
+    return Corpus(folder, folder / "bin")
+
+
+@pytest.fixture(scope="session")
+def command(characters, user_dir):
+    """fairseq-train, with everything that makes resuming hard: dropout, a random offset, blocks of two lengths."""
+    return (
+        f"fairseq-train {characters.bin} --user-dir {user_dir} --arch {ARCH} --dropout 0.3 --criterion streaming_lm"
+        " --optimizer adam --lr 0.003 --batch-size 4 --tokens-per-sample 16 --stream-offset random --block-warmup 8"
+        " --block-warmup-updates 34 --cpu --num-workers 0 --no-progress-bar --log-format simple --log-interval 1"
+    ).split() + TASK
+
+
+@pytest.fixture(scope="session")
+def whole(run, command, tmp_path_factory):
+    """A training that was not interrupted: its folder and the losses of its updates."""
+    folder = tmp_path_factory.mktemp("whole")
+    done = run(*command, "--max-update", UPDATES, "--save-interval-updates", 7, "--save-dir", folder)
+    return folder, losses(done)
+
+
+@pytest.fixture
+def copied(whole, tmp_path):
+    """A copy of that folder, which a test may damage."""
+    return shutil.copytree(whole[0], tmp_path / "copy")
+
+
+def losses(done) -> dict[int, str]:
+    """The loss of every update, as printed."""
+    lines = re.findall(r"train_inner \|.* loss=([^,]+),.* num_updates=(\d+)", done.stdout)
+    return {int(update): loss for loss, update in lines}
+
+
+def parameters(folder: Path) -> dict:
+    return torch.load(folder / "checkpoint_last.pt")["model"]
+
+
+def assert_same(one: Path, other: Path, **tolerance):
+    one, other = parameters(one), parameters(other)
+    assert one.keys() == other.keys()
+    for name in one:
+        torch.testing.assert_close(one[name], other[name], **(tolerance or {"rtol": 0, "atol": 0}))
+
+
+def after(update, losses):
+    return {later: loss for later, loss in losses.items() if later > update}
+
+
+# Resuming
+
+
+def test_the_losses_of_every_update_were_printed(whole):
+    assert list(whole[1]) == list(range(1, UPDATES + 1))
+
+
+def test_resumed_in_the_middle_of_an_epoch(run, command, whole, copied, tmp_path):
+    """Where blocks change their length; with a process that loads data."""
+    (checkpoint,) = copied.glob("checkpoint_*_28.pt")
+    options = ["--restore-file", checkpoint, "--num-workers", 1, "--save-dir", tmp_path / "save"]
+    done = run(*command, "--max-update", UPDATES, *options)
+    assert losses(done) == after(28, whole[1])
+    assert_same(tmp_path / "save", whole[0])
+
+
+def test_killed(run, command, whole, tmp_path):
+    """By the system, in the middle of its work; the command is repeated as it was."""
+    train = [*command, "--max-update", UPDATES, "--save-interval-updates", 3, "--save-dir", tmp_path]
+    train = [BIN / train[0], *map(str, train[1:])]
+    with subprocess.Popen(train, stdout=subprocess.PIPE, text=True) as training:
+        for line in training.stdout:
+            if "num_updates=20" in line:
+                training.kill()
+                break
+    done = run(*train)
+    assert min(losses(done)) > 18
+    assert losses(done) == after(min(losses(done)) - 1, whole[1])
+    assert_same(tmp_path, whole[0])
+
+
+def test_replayed(run, command, whole, copied, tmp_path):
+    (checkpoint,) = copied.glob("checkpoint_*_35.pt")
+    for file in copied.glob("*memory*"):
+        file.unlink()
+    done = run(
+        *command, "--memory-in-checkpoint", "replay", "--max-update", 36, "--restore-file", checkpoint,
+        "--save-dir", tmp_path / "save",
+    )  # fmt: skip
+    assert "will differ slightly" in done.stdout
+    assert float(losses(done)[36]) == pytest.approx(float(whole[1][36]), abs=0.1)
+    assert not list((tmp_path / "save").glob("*memory*"))
+
+
+def cut_memory(folder):
+    file = folder / "checkpoint_last.pt.memory-0-of-1"
+    file.write_bytes(file.read_bytes()[:-9])
+
+
+def two_workers(folder):
+    for file in folder.glob("*.memory-0-of-1"):
+        file.rename(file.with_name(file.name.replace("of-1", "of-2")))
+
+
+@pytest.mark.parametrize(
+    "damage, options, words",
+    [
+        (cut_memory, [], "checkpoint_last.pt.memory-0-of-1 is damaged"),
+        (two_workers, [], "saved by 2 worker.* --reset-dataloader"),
+        (None, ["--tokens-per-sample", 13], "--tokens-per-sample and --block-warmup as before"),
+    ],
+)
+def test_a_resume_that_cannot_be_exact_is_refused(run, command, copied, damage, options, words):
+    if damage:
+        damage(copied)
+    done = run(*command, "--max-update", 45, "--save-dir", copied, *options, check=False)
+    told = [line for line in done.stderr.splitlines() if line.startswith("fairseq_plugins: error: ")]
+    assert done.returncode and len(told) == 1, done.stderr[-3000:]
+    assert re.search(words, told[0])
+
+
+def test_a_diverging_training_stops_and_keeps_the_last_good_checkpoint(run, command, copied):
+    before = (copied / "checkpoint_last.pt").read_bytes()
+    diverge = ["--reset-dataloader", "--reset-lr-scheduler", "--lr", 1000, "--max-update", 90]
+    done = run(*command, "--save-dir", copied, *diverge, check=False)
+    assert done.returncode
+    assert re.search(r"error: training diverged at update \d+, block \d+ .*--lr", done.stderr), done.stderr[-3000:]
+    assert (copied / "checkpoint_last.pt").read_bytes() == before
+
+
+# Two workers
+
+
+def torchrun(run, command, *options):
+    return run("torchrun", "--standalone", "--nproc_per_node", 2, BIN / command[0], *command[1:], *options)
+
+
+def test_two_workers_are_one_with_twice_the_streams(run, command, tmp_path):
+    command = [*command, "--dropout", 0, "--max-update", 10]
+    run(*command, "--save-dir", tmp_path / "one")
+    torchrun(run, command, "--batch-size", 2, "--save-dir", tmp_path / "two")
+    assert_same(tmp_path / "one", tmp_path / "two", rtol=1e-4, atol=1e-5)
+
+
+def test_two_workers_resume_exactly(run, command, tmp_path):
+    command = [*command, "--batch-size", 2, "--max-update", 12]
+    whole = torchrun(run, command, "--save-interval-updates", 5, "--save-dir", tmp_path / "save")
+    (checkpoint,) = (tmp_path / "save").glob("checkpoint_*_5.pt")
+    resumed = torchrun(run, command, "--restore-file", checkpoint, "--save-dir", tmp_path / "again")
+    assert losses(resumed) == after(5, losses(whole)) != {}
+    assert {file.name for file in (tmp_path / "again").glob("checkpoint_last*")} == {
+        "checkpoint_last.pt", "checkpoint_last.pt.memory-0-of-2", "checkpoint_last.pt.memory-1-of-2"
+    }  # fmt: skip
+    assert_same(tmp_path / "save", tmp_path / "again")
+
+
+# Evaluation
+
+
+@pytest.fixture
+def use(run, characters, user_dir, whole):
+    """use(command, options...): on the test split with the trained model."""
+
+    def use(command, *options, **kwargs):
+        model = ["--path", whole[0] / "checkpoint_last.pt", "--cpu", *TASK]
+        return run(command, characters.bin, "--user-dir", user_dir, *model, *options, **kwargs)
+
+    return use
+
+
+def figures(done) -> dict[str, tuple[int, float]]:
+    """Tokens and nats, with and without end-of-line."""
+    lines = re.findall(r"(with|without) end-of-line: (\d+) tokens, ([\d.]+) nats,", done.stdout + done.stderr)
+    return {name: (int(tokens), float(nats)) for name, tokens, nats in lines}
+
+
+def test_every_token_is_evaluated_once_whatever_the_blocks(use, characters):
+    tokens, lines = characters.tokens("test")
+    short = use("fairseq-eval-lm", "--tokens-per-sample", 7, "--num-workers", 0)
+    whole = use("fairseq-eval-lm", "--tokens-per-sample", 300, "--num-workers", 1)
+    for done in (short, whole):
+        assert figures(done)["with"][0] == tokens + lines
+        assert figures(done)["without"][0] == tokens
+        assert f"Evaluated {tokens + lines} tokens" in done.stdout + done.stderr
+    for name in ("with", "without"):
+        assert figures(short)[name][1] == pytest.approx(figures(whole)[name][1], abs=1e-5 * tokens)
+    fairseqs = re.search(r"Loss \(base 2\): ([\d.]+)", short.stdout + short.stderr)[1]
+    nats = figures(short)["with"][1]
+    assert nats / (tokens + lines) / torch.log(torch.tensor(2.0)).item() == pytest.approx(float(fairseqs), abs=1e-3)
+
+
+def test_without_end_of_line(use, characters):
+    done = use("fairseq-eval-lm", "--no-end-of-line", "--tokens-per-sample", 50, "--num-workers", 0)
+    assert figures(done)["with"] == figures(done)["without"]
+    assert figures(done)["with"][0] == characters.tokens("test")[0]
+
+
+def test_fairseqs_own_criterion_and_fairseq_validate(run, command, user_dir, characters, tmp_path):
+    """One stream: what fairseq-validate says is what fairseq-eval-lm says."""
+    run(*command, "--criterion", "cross_entropy", "--max-update", 3, "--save-dir", tmp_path)
+    use = [characters.bin, "--user-dir", user_dir, *TASK, "--path", tmp_path / "checkpoint_last.pt", "--cpu"]
+    validated = run("fairseq-validate", *use, "--batch-size", 1, "--valid-subset", "test", "--num-workers", 0)
+    evaluated = run("fairseq-eval-lm", *use, "--tokens-per-sample", 16, "--num-workers", 0)
+    loss = float(re.search(r"INFO \| test \|.* loss ([\d.]+)", validated.stdout)[1])
+    assert loss == pytest.approx(
+        float(re.search(r"Loss \(base 2\): ([\d.]+)", evaluated.stdout + evaluated.stderr)[1]), abs=2e-3
+    )
+
+
+def test_a_split_with_too_few_tokens_is_refused(use):
+    done = use("fairseq-eval-lm", "--batch-size", 3, "--gen-subset", "test1", check=False)
+    assert done.returncode
+    assert "fairseq_plugins: error: split test1 has 2 tokens, fewer than the 3 streams" in done.stderr
+
+
+# Generation
+
+
+def hypotheses(done) -> dict[int, tuple[str, str]]:
+    """Number of the prompt -> its best hypothesis and the log-probabilities of its tokens."""
+    texts = dict(re.findall(r"^H-(\d+)\t[^\t]*\t(.*)$", done.stdout, re.MULTILINE))
+    scores = dict(re.findall(r"^P-(\d+)\t(.*)$", done.stdout, re.MULTILINE))
+    return {int(number): (texts[number], [float(score) for score in scores[number].split()]) for number in texts}
+
+
+def test_prompts_of_different_lengths_in_a_batch_are_as_one_by_one(use):
+    """Also beyond the span of the model."""
+    prompts = "a b c\nd\na b c d e _ a b\n"
+    options = ["--beam", 3, "--max-len-b", 40, "--min-len", 39]
+    together = use("fairseq-interactive", *options, "--buffer-size", 3, "--batch-size", 3, input=prompts)
+    alone = use("fairseq-interactive", *options, input=prompts)
+    together, alone = hypotheses(together), hypotheses(alone)
+    assert len(together) == len(alone) == 3
+    for number, prompt in enumerate(prompts.splitlines()):
+        assert together[number][0].startswith(prompt)
+        assert together[number][0] == alone[number][0]
+        assert together[number][1] == pytest.approx(alone[number][1], abs=1e-3)
+
+
+def test_sampling_continues_the_prompt(use):
+    draw = ["--sampling", "--sampling-topp", 0.8, "--temperature", 0.1]
+    options = [*draw, "--beam", 2, "--nbest", 2, "--max-len-b", 20]
+    done = use("fairseq-interactive", *options, input="a b c\n")
+    texts = re.findall(r"^H-0\t[^\t]*\t(.*)$", done.stdout, re.MULTILINE)
+    assert len(texts) == 2 and all(text.startswith("a b c ") for text in texts)
+
+
+def test_lines_of_a_split_as_prompts(use, characters):
+    lines = (characters.text / "test.txt").read_text().splitlines()
+    options = ["--sample-break-mode", "eos", "--prefix-size", 4, "--beam", 2, "--max-len-b", 10, "--batch-size", 4]
+    texts = hypotheses(use("fairseq-generate", *options))
+    assert len(texts) == len(lines)
+    assert all(texts[number][0].split()[:4] == line.split()[:4] for number, line in enumerate(lines))

@@ -1,0 +1,102 @@
+"""Text for people, from prompts as people write them."""
+
+import re
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+from fairseq_plugins.tools import write
+
+
+def dictionary_of(symbols):
+    dictionary = Dictionary()
+    for symbol in symbols:
+        dictionary.add_symbol(symbol)
+    return dictionary
+
+
+LETTERS = dictionary_of("abc_")
+NUMBERS = dictionary_of(["32", "97", "195", "188"])
+WORDS = dictionary_of(["the", "com@@", "pany", "."])
+
+
+@pytest.mark.parametrize(
+    "dictionary, kind, text",
+    [
+        (LETTERS, write.Characters, "a cab\n\nabc "),
+        (NUMBERS, write.Bytes, "a \u00fc\na"),
+        (WORDS, write.Words, "the .\n."),
+    ],
+)
+def test_a_prompt_is_taken_apart_and_put_together_again(dictionary, kind, text):
+    assert write.kind_of(dictionary) is kind
+    tokens = write.encode(text, dictionary, kind)
+    assert dictionary.unk() not in tokens
+    assert write.decode(tokens, dictionary, kind) == text
+
+
+def test_pieces_of_words_are_joined():
+    tokens = [WORDS.index(symbol) for symbol in ("the", "com@@", "pany", ".")]
+    assert write.decode(tokens, WORDS, write.Words) == "the company ."
+
+
+def test_fillers_of_the_dictionary_do_not_change_its_kind():
+    dictionary = dictionary_of("abc")
+    dictionary.pad_to_multiple_(8)
+    assert write.kind_of(dictionary) is write.Characters
+
+
+def test_what_the_dictionary_lacks_is_counted(caplog):
+    write.encode("abxy", LETTERS, write.Characters)
+    assert "2 of the prompt's 4 tokens are not in the dictionary" in caplog.text
+
+
+def test_half_a_character_of_bytes_is_shown_as_such():
+    assert write.decode([NUMBERS.index("195")], NUMBERS, write.Bytes) == "\ufffd"
+
+
+@pytest.fixture(scope="module")
+def checkpoint(run, user_dir, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("write")
+    draw = torch.Generator().manual_seed(1)
+    for split in ("train", "valid"):
+        lines = ["abc_"[letter] for letter in torch.randint(4, (200,), generator=draw)]
+        (folder / f"{split}.txt").write_text("".join(" ".join(lines[i : i + 10]) + "\n" for i in range(0, 200, 10)))
+    prefixes = [word for split in ("train", "valid") for word in (f"--{split}pref", folder / f"{split}.txt")]
+    run("fairseq-preprocess", "--only-source", *prefixes, "--destdir", folder / "bin")
+    run(
+        "fairseq-train", folder / "bin", "--user-dir", user_dir, "--task", "streaming_language_modeling", "--arch",
+        "span_transformer_lm_tiny", "--criterion", "streaming_lm", "--optimizer", "adam", "--lr", 0.01,
+        "--batch-size", 4, "--tokens-per-sample", 16, "--max-update", 3, "--cpu", "--save-dir", folder,
+    )  # fmt: skip
+    return folder / "checkpoint_last.pt"
+
+
+def command(checkpoint, *options):
+    return ["python", "-m", "fairseq_plugins.tools.write", "--path", checkpoint, "--cpu", *options]
+
+
+def test_texts_of_the_length_asked_for_that_differ_and_come_again(run, checkpoint):
+    options = ["--prompt", "ab\nc a", "--length", 50, "--samples", 2, "--top-k", 4, "--seed", 5]
+    text = run(*command(checkpoint, *options)).stdout
+    first, second = text.removeprefix("--- 1\n").removesuffix("\n").split("\n--- 2\n")
+    assert all(sample.startswith("ab\nc a") and len(sample) == 56 for sample in (first, second))
+    assert first != second
+    assert set(text.replace("--- 1\n", "").replace("--- 2\n", "")) <= set("abc \n")
+    assert run(*command(checkpoint, *options)).stdout == text
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (["--temperature", 0], "--temperature 0.0"),
+        (["--top-p", 1.5], "--top-p 1.5 .* up to 1"),
+        (["--top-k", 3, "--top-p", 0.5], "--top-k and --top-p exclude"),
+        (["--path", "none.pt"], "--path none.pt does not exist"),
+    ],
+)
+def test_wrong_flags(run, checkpoint, options, words):
+    done = run(*command(checkpoint, *options), check=False)
+    assert done.returncode and "Traceback" not in done.stderr
+    assert re.search(f"fairseq_plugins: error: .*{words}", done.stderr), done.stderr[-2000:]
