@@ -433,9 +433,9 @@ def workers_save_their_state():
             return original(cfg, trainer, epoch_itr, val_loss)
         task.before_checkpoints(folder, trainer)
         said_by_first(trainer, None)  # that is, when all workers are this far
-        before = checkpoint_stamps(folder)
+        before = checkpoint_stamps(folder, trainer)
         saved = original(cfg, trainer, epoch_itr, val_loss)
-        written = [path for path, stamp in checkpoint_stamps(folder).items() if stamp != before.get(path)]
+        written = [path for path, stamp in checkpoint_stamps(folder, trainer).items() if stamp != before.get(path)]
         task.after_checkpoints(said_by_first(trainer, written), trainer)
         return saved
 
@@ -452,8 +452,10 @@ def workers_save_their_state():
         return extra_state, epoch_itr
 
 
-def checkpoint_stamps(folder: Path) -> dict[Path, tuple]:
-    """What changes when a checkpoint is written, of each in the folder."""
+def checkpoint_stamps(folder: Path, trainer) -> dict[Path, tuple]:
+    """What changes when a checkpoint is written, of each in the folder; nothing on workers that write none."""
+    if not trainer.should_save_checkpoint_on_current_rank:
+        return {}
     stats = {path: path.stat() for path in folder.glob("checkpoint*.pt")}
     return {path: (stat.st_ino, stat.st_mtime_ns, stat.st_size) for path, stat in stats.items()}
 

@@ -9,6 +9,7 @@ import hashlib
 import io
 import os
 import random
+import re
 import shutil
 from pathlib import Path
 
@@ -91,13 +92,14 @@ def remove_orphans(written: list[Path], workers: int) -> None:
     """Remove, in the folder of the checkpoints just written, the files of checkpoints that are gone, and what another
     number of workers left beside these."""
     folder = written[0].parent
-    for file in folder.glob("*.memory-*-of-*"):
-        name, _, worker = file.name.rpartition(".memory-")
-        others = not worker.endswith(f"-of-{workers}")
-        if name == "newest":
-            gone = others
+    for file in folder.glob("*.memory-*"):
+        if not (match := re.fullmatch(r"(.+)\.memory-\d+-of-(\d+)", file.name)):
+            continue  # another worker is about to write it
+        checkpoint, of_others = folder / match[1], int(match[2]) != workers
+        if match[1] == "newest":
+            gone = of_others
         else:
-            gone = not (folder / name).exists() or (others and folder / name in written)
+            gone = not checkpoint.exists() or (of_others and checkpoint in written)
         if gone:
             file.unlink(missing_ok=True)
 

@@ -62,9 +62,11 @@ def test_files_without_checkpoint_are_removed(tmp_path):
     last = write(tmp_path, "checkpoint_last.pt", updates=20)
     kept = write(tmp_path, "checkpoint_best.pt", updates=15, workers=2)
     gone.unlink()
+    (tmp_path / "checkpoint_9.pt.memory-1-of-1.77.partial").touch()  # as long as another worker writes
     files.remove_orphans([last], workers=1)
     assert {file.name for file in tmp_path.glob("*memory*")} == {
-        "checkpoint_last.pt.memory-0-of-1", "checkpoint_best.pt.memory-0-of-2", "newest.memory-0-of-1"
+        "checkpoint_last.pt.memory-0-of-1", "checkpoint_best.pt.memory-0-of-2", "newest.memory-0-of-1",
+        "checkpoint_9.pt.memory-1-of-1.77.partial",
     }  # fmt: skip
     assert kept.exists()
 
