@@ -3,7 +3,6 @@
 B streams, M block length, S memories kept, C width.
 """
 
-import torch
 from torch import Tensor, nn
 
 from .feedback_layer import FeedbackLayerConfig, initialise_as_published
@@ -57,13 +56,3 @@ class FeedbackStream(nn.Module):
     def step(self, state, x: Tensor) -> Tensor:
         """One embedding [B, C] -> output [B, C]."""
         return self.norm(self.stack.step(state, x)[0])
-
-    def span_loss(self, coefficient: float) -> Tensor | float:
-        """coefficient * S * the heads' mean span ratio, summed over the layers."""
-        return sum(span.loss(coefficient) for span in self.stack.window.spans)
-
-    @torch.no_grad()
-    def after_update(self) -> None:
-        """Clamp the spans, which an optimiser's step may have carried out of range."""
-        for span in self.stack.window.spans:
-            span.clamp_()

@@ -35,11 +35,19 @@ class MemoryWindow(nn.Module):
     Args:
         span: memories that a step sees, at most.
         ramp: width of the soft edge of adaptive spans, or None for a fixed span.
+        initial: adaptive spans at the start, as a part of `span`.
         trim_step: layers are narrowed in steps of that many memories.
     """
 
     def __init__(
-        self, span: int, num_layers: int, heads: int, head_dim: int, ramp: int | None = None, trim_step: int = 64
+        self,
+        span: int,
+        num_layers: int,
+        heads: int,
+        head_dim: int,
+        ramp: int | None = None,
+        initial: float = 0.0,
+        trim_step: int = 64,
     ):
         super().__init__()
         if span < 1:
@@ -48,7 +56,7 @@ class MemoryWindow(nn.Module):
         self.position = RelativePosition(head_dim, span)
         self.spans = nn.ModuleList()
         if ramp is not None:
-            self.spans.extend(AdaptiveSpan(heads, span, ramp, trim_step=trim_step) for _ in range(num_layers))
+            self.spans.extend(AdaptiveSpan(heads, span, ramp, initial, trim_step) for _ in range(num_layers))
         self.num_layers = num_layers
 
     def limits(self) -> list[Limits]:

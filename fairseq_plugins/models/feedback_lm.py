@@ -1,0 +1,73 @@
+"""The Feedback Transformer as a language model over streams (Fan et al., 2020, sections 4.2.2, 4.2.3 and 7.6)."""
+
+from dataclasses import dataclass, field
+
+from fairseq.dataclass import ChoiceEnum
+from fairseq.models import register_model
+
+from fairseq_plugins.models.feedback_transformer import FeedbackConfig
+from fairseq_plugins.models.span_transformer_lm import ARCHITECTURES, PRE_NORM
+from fairseq_plugins.models.streaming_lm import (
+    StreamingLanguageModel,
+    StreamingLanguageModelConfig,
+    register_architecture,
+)
+from fairseq_plugins.modules.feedback_layer import FeedbackLayerConfig
+from fairseq_plugins.modules.feedback_stack import KEYS_AND_VALUES
+from fairseq_plugins.modules.feedback_stream import FeedbackStream
+from fairseq_plugins.modules.feedback_window import MemoryWindow
+
+
+@dataclass
+class FeedbackLanguageModelConfig(FeedbackConfig, StreamingLanguageModelConfig):
+    decoder_ffn_embed_dim: int = field(default=2048, metadata={"help": "width of feed-forward layers"})
+    feedback_kv: ChoiceEnum(list(KEYS_AND_VALUES)) = field(
+        default="per-layer", metadata={"help": "one key and one value matrix for all layers, or one per layer"}
+    )
+
+
+@register_model("feedback_lm", dataclass=FeedbackLanguageModelConfig)
+class FeedbackLanguageModel(StreamingLanguageModel):
+    """Every layer attends to the memories of the tokens before, each a mixture of all layers of its token."""
+
+    @classmethod
+    def build_body(cls, config):
+        layer = FeedbackLayerConfig(
+            embed_dim=config.decoder_embed_dim,
+            ffn_dim=config.decoder_ffn_embed_dim,
+            heads=config.decoder_attention_heads,
+            head_dim=config.decoder_head_dim,
+            attention_bias=False,
+            pre_norm=config.decoder_normalize_before,
+            attention_dropout=config.dropout,
+            activation_dropout=config.dropout,
+        )
+        window = MemoryWindow(
+            config.attention_span,
+            config.decoder_layers,
+            layer.heads,
+            layer.head_dim,
+            ramp=config.span_ramp if config.adaptive_span else None,
+            initial=config.span_init,
+        )
+        return FeedbackStream(
+            layer, config.decoder_layers, window, config.feedback_memory, config.feedback_kv, config.feedback_engine
+        )
+
+
+TWINS = (
+    "char_ptb",
+    "enwik8",
+    "wikitext103_small",
+    "wikitext103_large",
+    "toy",
+)  # Table 9, sizes of the Transformers too
+CONFIGURATIONS = {
+    "tiny": {**ARCHITECTURES["tiny"], **PRE_NORM},  # for tests; of no paper
+    **{name: ARCHITECTURES[f"twin_{name}"] for name in TWINS},
+}
+# Table 3's 126M are with one key and one value matrix for all layers, Table 9's 139M with one per layer
+CONFIGURATIONS["wikitext103_large"] = {**CONFIGURATIONS["wikitext103_large"], "feedback_kv": "shared"}
+
+for name, defaults in CONFIGURATIONS.items():
+    register_architecture("feedback_lm", f"feedback_lm_{name}", **defaults)
