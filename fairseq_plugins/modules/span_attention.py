@@ -136,16 +136,11 @@ class Window(Context):
 
 
 class SpanAttention(nn.Module):
-    """Attention to the context alone.
+    """Attention to the context alone."""
 
-    Args:
-        config: sizes
-        position: learned relative positions, shared by all heads and layers
-    """
-
-    def __init__(self, config: SpanConfig, position: RelativePosition):
+    def __init__(self, config: SpanConfig):
         super().__init__()
-        self.config, self.position = config, position
+        self.config = config
         self.context_heads = self.heads_for_context(config)
         width, inner = config.embed_dim, self.context_heads * config.head_dim
         self.q_proj = nn.Linear(width, config.heads * config.head_dim, bias=False)
@@ -174,23 +169,24 @@ class SpanAttention(nn.Module):
         """[B, M, H * D] -> [H, B, M, D]"""
         return x.view(*x.shape[:-1], -1, self.config.head_dim).permute(2, 0, 1, 3).contiguous()
 
-    def forward(self, x: Tensor, before: Tensor, width: int) -> Tensor:
+    def forward(self, x: Tensor, before: Tensor, width: int, position: RelativePosition) -> Tensor:
         """
         Args:
             x: the block [B, M, C]
             before: W tokens before each of them at least: those before the block and all of the block but its last
                 [B, W + M - 1, C]
             width: W
+            position: learned relative positions, shared by all heads and layers
 
         Returns:
             [B, M, C]
         """
         query, keys, values = map(self.split_heads, (self.q_proj(x), self.k_proj(before), self.v_proj(before)))
-        return self.merge_heads(self.attend(query, self.context(keys, values, width)))
+        return self.merge_heads(self.attend(query, self.context(keys, values, width, position)))
 
-    def context(self, keys, values, width, kind=Context) -> Context:
+    def context(self, keys, values, width, position, kind=Context) -> Context:
         mask = self.span.mask()[:, -width:] if self.span else None
-        return kind(keys, values, width, self.position, mask, self.config.value_positions)
+        return kind(keys, values, width, position, mask, self.config.value_positions)
 
     def merge_heads(self, y: Tensor) -> Tensor:
         """[H, B, M, D] -> [B, M, C]"""
@@ -207,10 +203,10 @@ class SpanAttention(nn.Module):
         seen = context.seen(weights)
         return context.mix(self.dropout(seen)) / (seen.sum(-1, keepdim=True) + EPSILON)
 
-    def start(self, before: Tensor, width: int) -> Window:
+    def start(self, before: Tensor, width: int, position: RelativePosition) -> Window:
         """What decoding begins with, after W tokens [B, W, C]."""
         keys, values = self.split_heads(self.k_proj(before)), self.split_heads(self.v_proj(before))
-        return self.context(keys, values, width, Window)
+        return self.context(keys, values, width, position, Window)
 
     def step(self, window: Window, x: Tensor) -> Tensor:
         """One token of each row of the batch [B, C] -> [B, C]; it is seen by the steps that follow."""
@@ -223,8 +219,8 @@ class SpanAttention(nn.Module):
 class AllAttention(SpanAttention):
     """all-attn: one softmax over the context and the persistent vectors of each head (equation 13)."""
 
-    def __init__(self, config, position):
-        super().__init__(config, position)
+    def __init__(self, config):
+        super().__init__(config)
         self.persistent = PersistentMemory(config.heads, config.persistent, config.head_dim)
 
     def attend(self, query, context):
@@ -241,8 +237,8 @@ class AllAttention(SpanAttention):
 class AttnSplit(SpanAttention):
     """attn-split: a softmax over the context and another over the persistent vectors; both results are added."""
 
-    def __init__(self, config, position):
-        super().__init__(config, position)
+    def __init__(self, config):
+        super().__init__(config)
         self.persistent = PersistentMemory(config.heads, config.persistent, config.head_dim)
 
     def attend(self, query, context):
@@ -255,8 +251,8 @@ class HeadSplit(SpanAttention):
     The latter have no key and value matrices, the former no persistent vectors.
     """
 
-    def __init__(self, config, position):
-        super().__init__(config, position)
+    def __init__(self, config):
+        super().__init__(config)
         self.persistent = PersistentMemory(config.heads - self.context_heads, config.persistent, config.head_dim)
 
     def heads_for_context(self, config):
@@ -272,8 +268,8 @@ class HeadSplit(SpanAttention):
 class SingleHead(SpanAttention):
     """single-head: attn-split, but the persistent vectors are as wide as all heads together, and attended to by one."""
 
-    def __init__(self, config, position):
-        super().__init__(config, position)
+    def __init__(self, config):
+        super().__init__(config)
         self.persistent = PersistentMemory(1, config.persistent, config.heads * config.head_dim)
 
     def attend(self, query, context):

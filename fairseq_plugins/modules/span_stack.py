@@ -76,22 +76,23 @@ def integration(name: str, persistent: int) -> Design:
 class SpanLayer(nn.Module):
     """Attention and what follows it, each with a residual connection and a LayerNorm after it, or before it."""
 
-    def __init__(self, config: SpanConfig, design: Design, position: RelativePosition):
+    def __init__(self, config: SpanConfig, design: Design):
         super().__init__()
         self.pre_norm = config.pre_norm
-        self.attention = design.attention(config, position)
+        self.attention = design.attention(config)
         self.attention_norm = nn.LayerNorm(config.embed_dim)
         self.sublayer = self.sublayer_norm = None
         if design.sublayer:
             self.sublayer = design.sublayer(config)
             self.sublayer_norm = nn.LayerNorm(config.embed_dim)
 
-    def forward(self, x: Tensor, cache: Tensor | None, width: int) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, cache: Tensor | None, width: int, position: RelativePosition) -> tuple[Tensor, Tensor]:
         """
         Args:
             x: the layer's input [B, M, C]
             cache: its inputs before the block, as many as there are, oldest first; None for zeros
             width: W
+            position: learned relative positions, shared by all layers
 
         Returns:
             Output [B, M, C] and the cache for the next block, without its history.
@@ -101,7 +102,7 @@ class SpanLayer(nn.Module):
         seen = inputs[:, kept - width :]
         if self.pre_norm:
             seen = self.attention_norm(seen)
-        y = self.attention(seen[:, width:], seen[:, :-1], width)
+        y = self.attention(seen[:, width:], seen[:, :-1], width, position)
         return self.add(x, y), inputs[:, -kept:].detach().clone()
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
@@ -113,11 +114,11 @@ class SpanLayer(nn.Module):
             return x + self.sublayer(self.sublayer_norm(x))
         return self.sublayer_norm(x + self.sublayer(x))
 
-    def start(self, cache: Tensor | None, like: Tensor) -> Window:
+    def start(self, cache: Tensor | None, like: Tensor, position: RelativePosition) -> Window:
         """What decoding begins with, for inputs like [B, C]."""
         width = self.attention.width()
         before = last(cache, width, like.unsqueeze(1))
-        return self.attention.start(self.attention_norm(before) if self.pre_norm else before, width)
+        return self.attention.start(self.attention_norm(before) if self.pre_norm else before, width, position)
 
     def step(self, window: Window, x: Tensor) -> Tensor:
         """One token of each stream [B, C] -> [B, C]"""
@@ -155,8 +156,8 @@ class SpanStack(nn.Module):
 
     def __init__(self, config: SpanConfig, num_layers: int, design: Design = TRANSFORMER):
         super().__init__()
-        position = RelativePosition(config.head_dim, config.span)
-        self.layers = nn.ModuleList(SpanLayer(config, design, position) for _ in range(num_layers))
+        self.position = RelativePosition(config.head_dim, config.span)
+        self.layers = nn.ModuleList(SpanLayer(config, design) for _ in range(num_layers))
         self.norm = nn.LayerNorm(config.embed_dim) if config.pre_norm else nn.Identity()
         if config.pre_norm:
             scale_residual_branches(self.layers)
@@ -174,14 +175,16 @@ class SpanStack(nn.Module):
         widths = [layer.attention.width() for layer in self.layers]  # at once: each waits for the device
         after = []
         for layer, cache, width in zip(self.layers, caches or [None] * len(widths), widths, strict=True):
-            x, cache = layer(x, cache, width)
+            x, cache = layer(x, cache, width, self.position)
             after.append(cache)
         return self.norm(x), after
 
     def start(self, caches: list[Tensor], like: Tensor) -> Windows:
         """State before the first step of decoding, for embeddings like [B, C]."""
         caches = caches or [None] * len(self.layers)
-        return Windows(layer.start(cache, like) for layer, cache in zip(self.layers, caches, strict=True))
+        return Windows(
+            layer.start(cache, like, self.position) for layer, cache in zip(self.layers, caches, strict=True)
+        )
 
     def step(self, state: Windows, x: Tensor) -> Tensor:
         """One embedding of each stream [B, C] -> output [B, C]"""

@@ -1,0 +1,109 @@
+"""Adagrad that clips each tensor's gradient on its own (section 5.1 of the all-attention paper)."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import torch
+from fairseq.dataclass import FairseqDataclass
+from fairseq.optim import FairseqOptimizer, register_optimizer
+from omegaconf import II
+
+from fairseq_plugins.errors import UserError
+
+
+class ClippedAdagrad(torch.optim.Optimizer):
+    """torch's Adagrad, with shorter steps for tensors whose gradient is long.
+
+    As in the paper's code: where a tensor's gradient g, weight decay included, has a norm above the clip, the step is
+    multiplied by clip / (norm + 1e-10), but the accumulator takes the square of all of g.
+
+    Args:
+        params, lr, lr_decay, weight_decay, initial_accumulator_value, eps: as of torch.optim.Adagrad
+        clip: norm above which a tensor's step is shortened; 0: never
+    """
+
+    def __init__(
+        self, params, lr=1e-2, clip=0.0, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0, eps=1e-10
+    ):  # fmt: skip
+        options = {"lr": lr, "clip": clip, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps}
+        for name, value in {**options, "initial_accumulator_value": initial_accumulator_value}.items():
+            if value < 0:
+                raise ValueError(f"{name} {value} is negative")
+        super().__init__(params, options)
+        for parameter in (parameter for group in self.param_groups for parameter in group["params"]):
+            self.state[parameter] = {"step": 0, "sum": torch.full_like(parameter, initial_accumulator_value)}
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """One update of every parameter that has a gradient; the closure's loss, if there is one."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    update(parameter, self.state[parameter], group)
+        return loss
+
+
+def update(parameter: torch.Tensor, state: dict, group: dict) -> None:
+    """One step of one tensor."""
+    gradient = parameter.grad
+    if group["weight_decay"]:
+        gradient = gradient.add(parameter, alpha=group["weight_decay"])
+    state["sum"].addcmul_(gradient, gradient)
+    rate = group["lr"] / (1 + state["step"] * group["lr_decay"])
+    state["step"] += 1
+    if group["clip"]:
+        norm = gradient.norm()
+        gradient = gradient * torch.where(norm > group["clip"], group["clip"] / (norm + 1e-10), 1.0)
+    parameter.addcdiv_(gradient, state["sum"].sqrt().add_(group["eps"]), value=-rate)
+
+
+@dataclass
+class AdagradClippedConfig(FairseqDataclass):
+    clip_tensor_norm: float = field(
+        default=0.0, metadata={"help": "clip each tensor's gradient to this norm; 0: do not. Set --clip-norm 0 with it"}
+    )
+    weight_decay: float = field(default=0.0, metadata={"help": "weight decay, added to gradients"})
+    adagrad_lr_decay: float = field(default=0.0, metadata={"help": "divide the rate by 1 + this times the updates"})
+    adagrad_initial_accumulator: float = field(default=0.0, metadata={"help": "sum of squares at the start"})
+    adagrad_eps: float = field(default=1e-10, metadata={"help": "added to the root of the sum of squares"})
+    lr: list[float] = II("optimization.lr")
+
+
+@register_optimizer("adagrad_clipped", dataclass=AdagradClippedConfig)
+class AdagradClipped(FairseqOptimizer):
+    """ClippedAdagrad for --optimizer adagrad_clipped."""
+
+    def __init__(self, cfg: AdagradClippedConfig, params):
+        super().__init__(cfg)
+        for name in (
+            "clip_tensor_norm",
+            "weight_decay",
+            "adagrad_lr_decay",
+            "adagrad_initial_accumulator",
+            "adagrad_eps",
+        ):
+            if getattr(cfg, name) < 0:
+                raise UserError(f"--{name.replace('_', '-')} {getattr(cfg, name)} is negative; choose 0 or more.")
+        self._optimizer = ClippedAdagrad(
+            params, initial_accumulator_value=cfg.adagrad_initial_accumulator, **self.optimizer_config
+        )
+
+    @property
+    def optimizer_config(self) -> dict:
+        """What a resumed training takes from its flags, whatever the checkpoint says."""
+        cfg = self.cfg
+        return {
+            "lr": cfg.lr[0] if isinstance(cfg.lr, Collection) else cfg.lr,
+            "clip": cfg.clip_tensor_norm,
+            "lr_decay": cfg.adagrad_lr_decay,
+            "weight_decay": cfg.weight_decay,
+            "eps": cfg.adagrad_eps,
+        }
+
+    @property
+    def supports_flat_params(self) -> bool:
+        return False  # one long tensor would be clipped as a whole

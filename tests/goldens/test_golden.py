@@ -1,0 +1,45 @@
+"""Numbers of other implementations, as far as the folder in GOLDENS (else this one) holds them.
+
+A file NAME.npz belongs to the family whose name NAME begins with; its own `config` says what is computed.
+"""
+
+import os
+from pathlib import Path
+
+import adagrad
+import adaptive_io
+import all_attention
+import feedback
+import numpy as np
+import pytest
+import span_mask
+import torch
+
+FOLDER = Path(os.environ.get("GOLDENS") or Path(__file__).parent)
+FAMILIES = {
+    "adagrad": adagrad.check,
+    "adaptive_io": adaptive_io.check,
+    "allattn": all_attention.check,
+    "feedback": feedback.check,
+    "ffn_span": all_attention.check,
+    "span_mask": span_mask.check,
+}
+
+
+def family(path: Path):
+    return next((check for name, check in FAMILIES.items() if path.stem.startswith(name)), None)
+
+
+def assert_close(name, ours, expected, gradient=False):
+    """Values to 1e-8, gradients to 1e-7 relative to max(1, |gradient|); both in float64."""
+    ours, expected = (torch.as_tensor(x).detach() for x in (ours, expected))
+    assert ours.dtype == expected.dtype == torch.float64, name
+    assert ours.shape == expected.shape, name
+    allowed = 1e-7 * expected.abs().clamp(min=1) if gradient else 1e-8
+    worst = (ours - expected).abs() / allowed
+    assert (worst <= 1).all(), f"{name} is off by {worst.max():.3g} times what is allowed"
+
+
+@pytest.mark.parametrize("path", sorted(filter(family, FOLDER.glob("*.npz"))), ids=lambda path: path.stem)
+def test_golden(path):
+    family(path)(np.load(path), assert_close)
