@@ -4,7 +4,7 @@ B streams, M block length, C width, V vocabulary.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Optional
 
 import torch
 from fairseq.dataclass import FairseqDataclass
@@ -26,7 +26,8 @@ class StreamingLanguageModelConfig(FairseqDataclass):
     decoder_embed_dim: int = field(default=512, metadata={"help": "width of the model"})
     decoder_layers: int = field(default=12, metadata={"help": "number of layers"})
     decoder_attention_heads: int = field(default=8, metadata={"help": "number of attention heads"})
-    decoder_head_dim: int | None = field(
+    # Optional: fairseq does not understand `int | None`
+    decoder_head_dim: Optional[int] = field(
         default=None, metadata={"help": "width of a head, by default --decoder-embed-dim over the number of heads"}
     )
     decoder_normalize_before: bool = field(
@@ -55,11 +56,11 @@ class StreamingLanguageModelConfig(FairseqDataclass):
         default=False, metadata={"help": "one table for embeddings and output layer"}
     )
     adaptive_input: bool = field(default=False, metadata={"help": "narrower embeddings for rarer words"})
-    adaptive_input_cutoff: str | None = field(
+    adaptive_input_cutoff: Optional[str] = field(
         default=None, metadata={"help": "where clusters of words end, cumulative: 20000,40000,200000 makes four"}
     )
     adaptive_input_factor: float = field(default=4, metadata={"help": "each cluster is as many times narrower"})
-    adaptive_softmax_cutoff: str | None = field(
+    adaptive_softmax_cutoff: Optional[str] = field(
         default=None, metadata={"help": "adaptive softmax, with clusters as of --adaptive-input-cutoff"}
     )
     adaptive_softmax_factor: float = field(default=4, metadata={"help": "as --adaptive-input-factor"})
