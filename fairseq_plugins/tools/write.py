@@ -12,7 +12,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import torch
-from fairseq import checkpoint_utils, utils
+from fairseq import checkpoint_utils, models, tasks, utils
 from fairseq.data import Dictionary
 
 import fairseq_plugins
@@ -90,7 +90,7 @@ def main():
     logging.basicConfig()
     logging.getLogger().setLevel(logging.WARNING)  # the text alone, not how it is made
     torch.manual_seed(args.seed)
-    utils.import_user_module(Namespace(user_dir=str(Path(fairseq_plugins.__file__).parent)))
+    register()
     model, task = load(args.path, args.data)
     if torch.cuda.is_available() and not args.cpu:
         model.cuda()
@@ -100,6 +100,13 @@ def main():
         if args.samples > 1:
             print(f"--- {number}")
         print(decode(tokens, task.dictionary, kind))
+
+
+def register() -> None:
+    """The suite's tasks and models, as --user-dir does for fairseq's commands."""
+    package = Path(fairseq_plugins.__file__).parent
+    tasks.import_tasks(str(package / "tasks"), "fairseq_plugins.tasks")
+    models.import_models(str(package / "models"), "fairseq_plugins.models")
 
 
 def check(args) -> None:
