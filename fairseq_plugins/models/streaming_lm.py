@@ -186,6 +186,8 @@ class StreamingLanguageModel(FairseqLanguageModel):
         try:
             body = cls.build_body(args)
             embed, output = build_embeddings(args, len(dictionary))
+        except UserError:
+            raise
         except ValueError as error:
             raise UserError(f"{error}; see the model's flags (fairseq-train --arch {args._name} --help).") from error
         decoder = StreamingDecoder(dictionary, embed, body, output, args.embed_dropout, args.output_dropout)

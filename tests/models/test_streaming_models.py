@@ -1,0 +1,257 @@
+"""The language models through fairseq's interfaces: sizes, memory, decoding, generation, refusals."""
+
+import functools
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
+from fairseq.sequence_generator import SequenceGenerator
+from omegaconf import OmegaConf
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.models import all_attention_lm, span_transformer_lm  # noqa: F401  (registered)
+from fairseq_plugins.modules.stream_memory import StreamMemory
+
+ADAPTIVE_IO = {
+    "adaptive_input": True,
+    "adaptive_input_cutoff": "8,16",
+    "adaptive_softmax_cutoff": "8,16",
+    "tie_adaptive_weights": True,
+    "tie_adaptive_proj": True,
+}
+ADAPTIVE_SPAN = {"adaptive_span": True, "span_init": 0.3, "span_ramp": 2, "attention_span": 9}
+MODELS = [
+    ("span_transformer_lm_tiny", {}),
+    ("span_transformer_lm_tiny", {"decoder_normalize_before": True, "attention_span": 5, **ADAPTIVE_IO}),
+    ("span_transformer_lm_tiny", ADAPTIVE_SPAN),
+    ("all_attention_lm_tiny", {"attention_span": 5}),
+    ("all_attention_lm_tiny", {**ADAPTIVE_SPAN, **ADAPTIVE_IO}),
+    ("all_attention_lm_tiny", {"persistent_integration": "head-split", "value_positions": True}),
+]
+
+
+@functools.cache
+def make_dictionary(size=24):
+    """`size` entries, fairseq's four among them."""
+    dictionary = Dictionary()
+    for number in range(size - len(dictionary)):
+        dictionary.add_symbol(f"w{number}")
+    return dictionary
+
+
+def build(arch, dictionary, keeps_memory=True, **options):
+    """A model as fairseq-train builds it: what the flags leave open is of the architecture, then of the model."""
+    torch.manual_seed(0)
+    given = SimpleNamespace(**options)
+    ARCH_CONFIG_REGISTRY[arch](given)
+    defaults = OmegaConf.structured(MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]())
+    args = OmegaConf.merge(defaults, {"_name": arch, **vars(given)})
+    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary, keeps_memory=keeps_memory)
+    return ARCH_MODEL_REGISTRY[arch].build_model(args, task)
+
+
+def make(arch, options={}):
+    return build(arch, make_dictionary(), **options).double().eval()
+
+
+def tokens(batch=3, length=20):
+    torch.manual_seed(1)
+    return torch.randint(4, 24, (batch, length))
+
+
+def log_probs(model, src_tokens, memory=None):
+    return model.get_normalized_probs(model(src_tokens, memory=memory), log_probs=True)
+
+
+every_model = pytest.mark.parametrize("arch, options", MODELS)
+
+
+@every_model
+@torch.no_grad()
+def test_blocks_with_memory_equal_one_long_block(arch, options):
+    model, x, memory = make(arch, options), tokens(), StreamMemory()
+    blocks = [log_probs(model, block, memory) for block in x.split([3, 9, 8], dim=1)]
+    assert torch.allclose(torch.cat(blocks, dim=1), log_probs(model, x), atol=1e-10)
+    assert memory.position == 20
+
+
+@every_model
+@torch.no_grad()
+def test_without_memory_nothing_is_kept(arch, options):
+    model, x = make(arch, options), tokens()
+    first = log_probs(model, x)
+    assert torch.equal(log_probs(model, x), first)
+
+
+@every_model
+@torch.no_grad()
+def test_decoding_step_by_step_equals_the_block(arch, options):
+    model, x, state = make(arch, options), tokens(), {}
+    steps = []
+    for t in range(1, x.size(1) + 1):
+        scores, extra = model.decoder(x[:, :t], encoder_out=None, incremental_state=state)
+        assert scores.shape == (3, 1, 24) and extra["attn"] is None
+        steps.append(model.get_normalized_probs((scores, extra), log_probs=True))
+    assert torch.allclose(torch.cat(steps, dim=1), log_probs(model, x), atol=1e-10)
+
+
+@every_model
+@torch.no_grad()
+def test_a_prompt_may_be_taken_in_at_once(arch, options):
+    model, x = make(arch, options), tokens()
+    scores, _ = model.decoder(x, incremental_state={})
+    assert torch.allclose(scores.log_softmax(-1)[:, 0], log_probs(model, x)[:, -1], atol=1e-10)
+
+
+@every_model
+@torch.no_grad()
+def test_a_later_token_changes_nothing_before_it(arch, options):
+    model, x = make(arch, options), tokens()
+    before = log_probs(model, x)
+    x[:, 11] = (x[:, 11] + 3) % 24
+    after = log_probs(model, x)
+    assert torch.equal(after[:, :11], before[:, :11])
+    assert not torch.equal(after[:, 11], before[:, 11])
+
+
+@every_model
+@torch.no_grad()
+def test_losses_of_tokens_are_their_log_probabilities(arch, options):
+    model, x = make(arch, options), tokens()
+    target = tokens().flip(1)
+    expected = -log_probs(model, x).gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    assert torch.allclose(model.token_nll(model(x), target), expected, atol=1e-12)
+    assert torch.allclose(model.get_normalized_probs(model(x), log_probs=False).sum(-1), torch.ones(3, 20).double())
+
+
+@every_model
+def test_beam_search_scores_are_those_of_the_whole_sequence(arch, options):
+    """Twelve tokens are written, in any order of the beams; their scores are then read off one pass."""
+    model, dictionary = make(arch, options), make_dictionary()
+    generator = SequenceGenerator([model], dictionary, beam_size=4, min_len=12, max_len_b=12, normalize_scores=False)
+    prompt = tokens(2, 3)
+    hypotheses = generator.generate([model], {"net_input": {"src_tokens": prompt}}, prefix_tokens=prompt)
+    for row, beams in zip(prompt, hypotheses, strict=True):
+        best = beams[0]
+        assert best["tokens"][:3].tolist() == row.tolist()
+        previous = torch.cat([torch.tensor([dictionary.eos()]), best["tokens"][:-1]]).unsqueeze(0)
+        picked = log_probs(model, previous)[0].gather(-1, best["tokens"].unsqueeze(-1))
+        assert torch.allclose(best["positional_scores"].double(), picked.squeeze(-1), atol=1e-5)
+
+
+def test_figures_are_told_the_targets_log_probabilities():
+    model, x, seen = make("all_attention_lm_tiny"), tokens(), []
+    target = tokens().flip(1)
+    sample = {"target": target, "figures": SimpleNamespace(add=lambda *figures: seen.append(figures))}
+    lprobs = model.get_normalized_probs(model(x), log_probs=True, sample=sample)
+    ((values, targets),) = seen
+    assert torch.equal(values, lprobs.gather(-1, target.unsqueeze(-1)).squeeze(-1))
+    assert torch.equal(targets, target)
+
+
+def test_one_memory_serves_one_model():
+    memory = StreamMemory()
+    model = make("all_attention_lm_tiny")
+    model(tokens(), memory=memory)
+    with pytest.raises(ValueError, match="of another model"):
+        make("all_attention_lm_tiny")(tokens(), memory=memory)
+
+
+def test_spans_are_logged_clamped_and_charged_for():
+    model = make("all_attention_lm_tiny", {**ADAPTIVE_SPAN, "span_loss": 0.5, "log_head_spans": True})
+    ratios = [span.span_ratio for span in model.adaptive_spans()]
+    ratios[0].data = torch.tensor([-0.5, 0.5]).double()
+    ratios[1].data = torch.tensor([0.25, 1.5]).double()
+    assert model.span_loss().item() == pytest.approx(0.5 * 9 * (0 + 0.875))
+    model.after_update()
+    assert [ratio.tolist() for ratio in ratios] == [[0, 0.5], [0.25, 1]]
+    heads = {"span_0_0": 0, "span_0_1": 4.5, "span_1_0": 2.25, "span_1_1": 9}
+    assert model.spans() == {"span_mean": 15.75 / 4, "span_max": 9, **heads}
+
+
+def test_a_fixed_span_costs_nothing_and_logs_nothing():
+    model = make("all_attention_lm_tiny")
+    assert model.span_loss() is None and model.spans() == {}
+    model.after_update()
+
+
+def test_a_shared_table_is_smaller_at_the_start():
+    shared = make("span_transformer_lm_tiny", {"share_decoder_input_output_embed": True})
+    assert shared.decoder.output.weight is shared.decoder.embed.weight
+    assert shared.decoder.embed.weight.std().item() == pytest.approx(64**-0.5, rel=0.1)
+
+
+COUNTS = [  # architecture, vocabulary, millions of parameters
+    ("all_attention_lm_enwik8_small", 205, 38.5),  # the paper: 39
+    ("all_attention_lm_enwik8_large", 205, 114),
+    ("all_attention_lm_text8_small", 28, 38),
+    ("all_attention_lm_text8_large", 28, 114),
+    ("all_attention_lm_wikitext103", 267735, 133),
+    ("all_attention_lm_ff_attn", 28, 101),  # the paper: the same as text8_large
+    ("span_transformer_lm_enwik8_small", 205, 38.5),  # Sukhbaatar et al.: 39
+    ("span_transformer_lm_enwik8_large", 205, 209),
+    ("span_transformer_lm_text8_large", 28, 116),
+    ("span_transformer_lm_wikitext103_22", 267735, 134.7),  # the paper: roughly the same as all-attention's 133
+    ("span_transformer_lm_wikitext103_36", 267735, 132.6),
+    ("span_transformer_lm_twin_char_ptb", 50, 10.7),
+    ("span_transformer_lm_twin_enwik8", 205, 77),
+    ("span_transformer_lm_twin_wikitext103_small", 267735, 44),
+    ("span_transformer_lm_twin_wikitext103_large", 267735, 140),
+    ("span_transformer_lm_twin_toy", 26, 3.2),
+]
+
+
+@pytest.mark.parametrize("arch, vocabulary, millions", COUNTS)
+def test_published_sizes_have_the_published_numbers_of_parameters(arch, vocabulary, millions):
+    dictionary = make_dictionary(vocabulary)
+    with torch.device("meta"):
+        model = build(arch, dictionary)
+    count = sum(parameter.numel() for parameter in model.parameters())
+    assert count == pytest.approx(millions * 1e6, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "arch, options, words",
+    [
+        (
+            "all_attention_lm_tiny",
+            {"decoder_attention_heads": 3},
+            "--decoder-embed-dim 64 is not divisible by .* 3.*66",
+        ),
+        ("all_attention_lm_tiny", {"attention_span": 0}, "--attention-span 0 is too small; choose at least 1"),
+        ("all_attention_lm_tiny", {"decoder_layers": 0}, "--decoder-layers 0 is too small"),
+        ("all_attention_lm_tiny", {"decoder_head_dim": 0}, "--decoder-head-dim 0 is too small"),
+        ("all_attention_lm_tiny", {"dropout": 1.5}, "--dropout 1.5 is out of range"),
+        ("all_attention_lm_tiny", {"persistent_vectors": -1}, "--persistent-vectors -1 .* choose 0 or more"),
+        (
+            "all_attention_lm_tiny",
+            {"persistent_integration": "head-split", "decoder_attention_heads": 1},
+            "head-split needs an even number of heads; choose --decoder-attention-heads 2",
+        ),
+        ("span_transformer_lm_tiny", {"decoder_ffn_embed_dim": 0}, "--decoder-ffn-embed-dim 0 is too small"),
+        (
+            "span_transformer_lm_tiny",
+            {"adaptive_input": True},
+            "--adaptive-input and --adaptive-input-cutoff go together",
+        ),
+        ("span_transformer_lm_tiny", {**ADAPTIVE_IO, "adaptive_softmax_cutoff": "8"}, "--tie-adaptive-weights needs"),
+        ("span_transformer_lm_tiny", {"tie_adaptive_proj": True}, "--tie-adaptive-proj needs --tie-adaptive-weights"),
+        ("span_transformer_lm_tiny", {"adaptive_softmax_cutoff": "8,x"}, "'8,x' are no cut-offs"),
+        ("span_transformer_lm_tiny", {"adaptive_softmax_cutoff": "8,99"}, "do not rise .* below the vocabulary's 24"),
+        (
+            "span_transformer_lm_tiny",
+            {"adaptive_softmax_cutoff": "8", "share_decoder_input_output_embed": True},
+            "--share-decoder-input-output-embed is for plain tables",
+        ),
+    ],
+)
+def test_options_that_no_model_can_honour_end_in_a_sentence(arch, options, words):
+    with pytest.raises(UserError, match=words):
+        make(arch, options)
+
+
+def test_a_task_without_memory_is_refused():
+    with pytest.raises(UserError, match="needs --task streaming_language_modeling"):
+        build("all_attention_lm_tiny", make_dictionary(), keeps_memory=False)
