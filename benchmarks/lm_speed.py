@@ -1,0 +1,332 @@
+"""Speed and memory of the language models over streams, each beside the Transformer that it is to be held against.
+
+    python benchmarks/lm_speed.py                                   # 6 layers of 384, block 64, span 256, batch 64
+    python benchmarks/lm_speed.py --output benchmarks/lm_speed.md
+    python benchmarks/lm_speed.py --device cuda --dtype bfloat16
+    python benchmarks/lm_speed.py --tables training length          # only some
+
+Two jobs run in turn in one process (A B A B ...) and the ratio is the median over the pairs, so that a drift of the
+machine's speed hits both. Training is forward, backward and Adam step on random tokens, with a full memory; generation
+is one step of every stream at a time. The baseline is this suite's span_transformer_lm, which has no loop over time;
+fairseq's own transformer_lm of the same size stands beside it. Peak memory is of a process of its own.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import sys
+from argparse import Namespace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import timing
+import torch
+from torch.nn import functional as F
+from tqdm import tqdm
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from fairseq.data import Dictionary  # noqa: E402
+from fairseq.models.transformer_lm import (  # noqa: E402
+    TransformerLanguageModel,
+    TransformerLanguageModelConfig,
+    base_lm_architecture,
+)
+
+import fairseq_plugins  # noqa: E402, F401  mends fairseq
+from fairseq_plugins.models.all_attention_lm import AllAttentionConfig, AllAttentionLanguageModel  # noqa: E402
+from fairseq_plugins.models.feedback_lm import FeedbackLanguageModel, FeedbackLanguageModelConfig  # noqa: E402
+from fairseq_plugins.models.span_transformer_lm import (  # noqa: E402
+    SpanTransformerConfig,
+    SpanTransformerLanguageModel,
+)
+from fairseq_plugins.modules.stream_memory import StreamMemory  # noqa: E402
+
+MODELS = {
+    "transformer": (SpanTransformerLanguageModel, SpanTransformerConfig),
+    "feedback": (FeedbackLanguageModel, FeedbackLanguageModelConfig),
+    "all-attention": (AllAttentionLanguageModel, AllAttentionConfig),
+}
+HEADER = ["job", "baseline, tokens/s", "ours, tokens/s", "ours / baseline", "aim", "the paper"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    sizes = dict(layers=6, width=384, heads=4, block=64, span=256, batch=64, vocabulary=50)
+    for name, value in sizes.items():
+        parser.add_argument(f"--{name}", type=int, default=value, help="(%(default)s)")
+    parser.add_argument("--dropout", type=float, default=0.1, help="of attention weights and ReLU (%(default)s)")
+    parser.add_argument("--long-span", type=int, default=2048, help="maximum of the adaptive spans (%(default)s)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"], help="(%(default)s)")
+    parser.add_argument("--pairs", type=int, default=5, help="measured pairs of runs (%(default)s)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the CPU (%(default)s)")
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES), help="(all)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the tables there too (Markdown)")
+    parser.add_argument("--memory-of", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    if args.memory_of:
+        print(json.dumps(timing.added_memory(Training(args, **json.loads(args.memory_of)))))
+        return
+    lines = []
+    for part in (header, *(TABLES[name] for name in args.tables)):
+        table = part(args)
+        print("\n".join(table), flush=True)
+        lines += table
+    if args.output:
+        args.output.write_text("\n".join(lines) + "\n")
+
+
+def header(args) -> list[str]:
+    device = torch.cuda.get_device_name() if args.device == "cuda" else f"CPU, {args.threads} threads"
+    return [
+        "# Speed of the language models",
+        "",
+        f"{datetime.date.today()}, {device} ({platform.machine()}), {args.dtype}, Python {platform.python_version()}, "
+        f"torch {torch.__version__}. {args.layers} layers, width {args.width}, FFN {4 * args.width}, {args.heads} "
+        f"heads, block {args.block}, span {args.span}, batch {args.batch}, vocabulary {args.vocabulary}, dropout "
+        f"{args.dropout}.",
+        "",
+        f"Medians of {args.pairs} pairs of runs; in brackets the smallest and the largest ratio; above 1 ours is faster.",
+        "",
+        f"    {' '.join(['python', 'benchmarks/lm_speed.py', *sys.argv[1:]])}",
+        "",
+    ]
+
+
+def training_table(args) -> list[str]:
+    rows = title("## Training", HEADER)
+    train = partial(Training, args)
+    for kv in ("shared", "per-layer"):
+        both = timing.compare(train("transformer"), train("feedback", feedback_kv=kv), args.pairs)
+        rows.append(row(f"Feedback, keys and values {kv}, against the Transformer", both, "0.6 (0.8)", "0.285"))
+    both = timing.compare(FairseqTraining(args), train("transformer"), args.pairs)
+    rows.append(row("the Transformer against fairseq's transformer_lm, which sees the block only", both, "0.8"))
+    ours = train("all-attention", persistent_vectors=4 * args.width)
+    both = timing.compare(train("transformer"), ours, args.pairs)
+    rows.append(row("all-attention against the Transformer of equal parameters", both, "0.7"))
+    spans = dict(attention_span=args.long_span, adaptive_span=True, span_init=1 / 8)
+    both = timing.compare(train("transformer", **spans, trim=False), train("transformer", **spans), args.pairs)
+    rows.append(row(f"spans of {args.long_span // 8} of {args.long_span}, trimmed against not trimmed", both, "2"))
+    return [*rows, "", all_attention_floor(args), ""]
+
+
+def all_attention_floor(args) -> str:
+    width, extra = args.width, 4 * args.width
+    attention = args.span * 2 * width
+    ffn = 4 * width * width + attention + 2 * width * extra
+    return (
+        f"Products of a token and layer: {ffn / 1e6:.2f}M multiplications in both; all-attention has the softmax of "
+        f"{args.heads} x {extra} scores besides, where the Transformer has {extra} ReLUs."
+    )
+
+
+def memory_table(args) -> list[str]:
+    rows = title("## Peak memory of training beyond the loaded model, MiB", ["model", "MiB", "of the Transformer's"])
+    base = memory_of(args, "transformer")
+    rows.append(f"| Transformer | {base:.0f} | 1 |")
+    for kv in ("shared", "per-layer"):
+        ours = memory_of(args, "feedback", feedback_kv=kv)
+        rows.append(f"| Feedback, keys and values {kv} | {ours:.0f} | {ours / base:.2f} |")
+    ours = memory_of(args, "all-attention", persistent_vectors=4 * args.width)
+    rows.append(f"| all-attention | {ours:.0f} | {ours / base:.2f} |")
+    return [*rows, ""]
+
+
+def generation_table(args) -> list[str]:
+    rows = title("## Generation, with a full memory", HEADER)
+    for batch in (1, args.batch):
+        steps = 64 if batch == 1 else 16
+        feedback = Generation(args, "feedback", batch, steps, feedback_kv="shared")
+        keys, hidden = Generation(args, "transformer", batch, steps), HiddenStates(args, "transformer", batch, steps)
+        for tqdm_label, baseline, aim, paper in (
+            ("that caches keys and values", keys, "1.5", ""),
+            ("that caches hidden states, as the papers' code", hidden, "3", "3.7"),
+        ):
+            both = timing.compare(baseline, feedback, args.pairs)
+            rows.append(row(f"batch {batch}: Feedback against a Transformer {tqdm_label}", both, aim, paper))
+    caches = [cache_size(Generation(args, name, 1, 1, **kv)) for name, kv in (("transformer", {}), SHARED)]
+    rows += ["", f"Keys and values of one stream: Transformer {caches[0]} KiB, Feedback {caches[1]} KiB."]
+    return [*rows, ""]
+
+
+SHARED = ("feedback", {"feedback_kv": "shared"})
+
+
+def cache_size(job) -> int:
+    return sum(buffer.numel() * buffer.element_size() for buffer in job.buffers()) // 2**10
+
+
+def length_table(args) -> list[str]:
+    """Cost per token does not grow with the length of the stream, memory grows with the span."""
+    rows = title("## Long streams: training, one stream", ["model", "tokens", "span", "tokens/s", "peak memory, MiB"])
+    lengths = [(2**n, args.span) for n in range(10, 15)] + [(2**12, args.span * factor) for factor in (2, 4, 8)]
+    for name, kv in (("transformer", {}), SHARED):
+        for tokens, span in tqdm(lengths, desc=name):
+            options = dict(name=name, attention_span=span, blocks=tokens // args.block, batch=1, **kv)
+            job = Training(args, **options)
+            job()
+            speed = timing.tokens_per_second(job)
+            rows.append(f"| {name} | {tokens} | {span} | {speed:.0f} | {memory_of(args, **options):.0f} |")
+    return [*rows, ""]
+
+
+TABLES = {
+    "training": training_table,
+    "memory": memory_table,
+    "generation": generation_table,
+    "length": length_table,
+}
+
+
+def memory_of(args, name: str, **options) -> float:
+    return timing.in_own_process("--memory-of", json.dumps({"name": name, **options}))
+
+
+def title(text: str, columns: list[str]) -> list[str]:
+    return [text, "", f"| {' | '.join(columns)} |", "| --- " * len(columns) + "|"]
+
+
+def row(label: str, measured: timing.Compared, aim: str = "", paper: str = "") -> str:
+    return (
+        f"| {label} | {measured.baseline:.0f} | {measured.ours:.0f} | **{measured.ratio:.2f}** "
+        f"({measured.low:.2f} to {measured.high:.2f}) | {aim} | {paper} |"
+    )
+
+
+def dictionary(args) -> Dictionary:
+    words = Dictionary()
+    for number in range(args.vocabulary - words.nspecial):
+        words.add_symbol(str(number))
+    return words
+
+
+def build(args, name: str, **options):
+    """A model of the benchmark's sizes."""
+    torch.manual_seed(1)
+    model, config = MODELS[name]
+    config = config(
+        decoder_layers=args.layers,
+        decoder_embed_dim=args.width,
+        decoder_attention_heads=args.heads,
+        decoder_normalize_before=True,
+        **{"attention_span": args.span, "dropout": args.dropout, **options},
+    )
+    if hasattr(config, "decoder_ffn_embed_dim"):
+        config.decoder_ffn_embed_dim = 4 * args.width
+    task = SimpleNamespace(keeps_memory=True, source_dictionary=dictionary(args))
+    return model.build_model(config, task).to(args.device, getattr(torch, args.dtype))
+
+
+class Training:
+    """Some blocks of a stream; a call trains on them and returns the number of tokens."""
+
+    def __init__(self, args, name: str, blocks: int = 1, batch: int = 0, trim: bool = True, **options):
+        self.model = build(args, name, **options).train()
+        if not trim:
+            for span in self.model.adaptive_spans():
+                span.trim_step = span.max_span
+        self.batch, self.blocks = batch or args.batch, blocks
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4)
+        shape = (self.batch, args.block * blocks + 1)
+        self.tokens = torch.randint(4, args.vocabulary, shape).to(args.device)
+        self.block, self.memory = args.block, StreamMemory()
+        with torch.no_grad():  # a full memory
+            filled = -(-options.get("attention_span", args.span) // args.block)
+            for _ in range(min(filled, 4)):
+                self.model(self.tokens[:, : args.block], memory=self.memory)
+
+    def __call__(self) -> int:
+        for start in range(0, self.block * self.blocks, self.block):
+            tokens = self.tokens[:, start : start + self.block + 1]
+            output = self.model(tokens[:, :-1], memory=self.memory)
+            self.step(self.model.token_nll(output, tokens[:, 1:]).mean())
+        return self.batch * self.block * self.blocks
+
+    def step(self, loss) -> None:
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+class FairseqTraining(Training):
+    """fairseq's own language model of the same size, which sees the block and no memory."""
+
+    def __init__(self, args):
+        torch.manual_seed(1)
+        config = Namespace(
+            decoder_layers=args.layers,
+            decoder_embed_dim=args.width,
+            decoder_input_dim=args.width,
+            decoder_output_dim=args.width,
+            decoder_ffn_embed_dim=4 * args.width,
+            decoder_attention_heads=args.heads,
+            decoder_normalize_before=True,
+            attention_dropout=args.dropout,
+            activation_dropout=args.dropout,
+            dropout=0.0,
+            tokens_per_sample=args.block,
+            max_target_positions=args.block,
+        )
+        base_lm_architecture(config)
+        for name, value in vars(TransformerLanguageModelConfig()).items():
+            setattr(config, name, getattr(config, name, value))
+        words = dictionary(args)
+        task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
+        self.model = TransformerLanguageModel.build_model(config, task).train()
+        self.model.to(args.device, getattr(torch, args.dtype))
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4)
+        self.tokens = torch.randint(4, args.vocabulary, (args.batch, args.block + 1)).to(args.device)
+
+    def __call__(self) -> int:
+        logits, _ = self.model(self.tokens[:, :-1])
+        self.step(F.cross_entropy(logits.flatten(0, 1), self.tokens[:, 1:].flatten()))
+        return self.tokens[:, 1:].numel()
+
+
+class Generation:
+    """Steps of decoding with a full memory; a call returns the number of tokens."""
+
+    def __init__(self, args, name: str, batch: int, steps: int, **options):
+        self.decoder = build(args, name, **options).eval().decoder
+        self.tokens = torch.randint(4, args.vocabulary, (batch, steps)).to(args.device)
+        self.start(args)
+
+    @torch.no_grad()
+    def start(self, args) -> None:
+        self.state = self.decoder.body.start([], self.decoder.embed(self.tokens[:, 0]))  # zeros cost as anything does
+
+    @torch.no_grad()
+    def __call__(self) -> int:
+        for tokens in self.tokens.unbind(1):
+            self.decoder.output(self.decoder.body.step(self.state, self.decoder.embed(tokens)))
+        return self.tokens.numel()
+
+    def buffers(self) -> list[torch.Tensor]:
+        """Keys and values of what a step sees."""
+        if isinstance(self.state, list):
+            return [x for window in self.state for x in (window.keys, window.values)]
+        self()
+        return [x for writer in self.state.block.writers for x in writer.source.window(writer.source.span)]
+
+
+class HiddenStates(Generation):
+    """A Transformer that caches hidden states and makes keys and values of all of them anew at every token."""
+
+    def start(self, args) -> None:
+        self.caches = []
+
+    @torch.no_grad()
+    def __call__(self) -> int:
+        for tokens in self.tokens.split(1, dim=1):
+            y, self.caches = self.decoder.body(self.decoder.embed(tokens), self.caches)
+            self.decoder.output(y)
+        return self.tokens.numel()
+
+
+if __name__ == "__main__":
+    main()
