@@ -1,0 +1,73 @@
+"""Writes the checkpoints beside it and what their models say, once: later versions must go on saying the same.
+
+    python tests/models/checkpoints/make.py NAME...
+
+trains each NAME of MODELS for some updates on a few letters, in a folder of its own, and writes NAME.pt, NAME.json (token
+numbers and the log-probabilities of the next ones) and dict.txt. Needs fairseq-preprocess and fairseq-train on the PATH.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from fairseq import checkpoint_utils
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+SIZES = (
+    "--decoder-embed-dim 8 --decoder-attention-heads 2 --attention-span 6 --adaptive-span --span-ramp 2 --span-init 0.5"
+)
+MODELS = {
+    "all_attention_lm_tiny": "--persistent-vectors 4 --dropout 0.1",
+    "span_transformer_lm_tiny": "--decoder-ffn-embed-dim 8 --decoder-normalize-before --adaptive-input"
+    " --adaptive-input-cutoff 6,9 --adaptive-softmax-cutoff 6,9 --adaptive-input-factor 2 --adaptive-softmax-factor 2"
+    " --tie-adaptive-weights --tie-adaptive-proj",
+}
+TOKENS = [[2, 4, 5, 6, 7, 8, 9, 10, 11, 2, 5, 4, 3], [2, 11, 11, 11, 4, 2, 2, 9, 8, 7, 6, 5, 4]]
+
+
+def train(name: str, folder: Path) -> None:
+    """Paths are relative to the folder: the checkpoint says nothing about where it was made."""
+    (folder / "fairseq_plugins").symlink_to(ROOT / "fairseq_plugins")
+    (folder / "text").write_text("a b c d e f g h\nh g f e d c b a\na a b b c c\n" * 20)
+    run(folder, "fairseq-preprocess --only-source --trainpref text --validpref text --destdir data")
+    run(
+        folder,
+        f"fairseq-train data --user-dir fairseq_plugins --task streaming_language_modeling --criterion streaming_lm"
+        f" --arch {name} {SIZES} {MODELS[name]} --optimizer adam --lr 0.01 --batch-size 4 --tokens-per-sample 8"
+        " --max-update 40 --cpu --no-save-optimizer-state --no-epoch-checkpoints --save-dir saved --memory-in-checkpoint"
+        " replay",
+    )
+
+
+def run(folder: Path, command: str) -> None:
+    subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
+
+
+@torch.no_grad()
+def log_probs(checkpoint: Path, data: Path) -> list:
+    """What a checkpoint's model says about TOKENS [B, M, V]."""
+    (model,), *_ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], arg_overrides={"data": str(data)})
+    model.eval()
+    return model.get_normalized_probs(model(torch.tensor(TOKENS)), log_probs=True).tolist()
+
+
+def main(names: list[str]) -> None:
+    sys.path.insert(0, str(ROOT))
+    from fairseq_plugins.models import all_attention_lm, span_transformer_lm  # noqa: F401  (registered)
+    from fairseq_plugins.tasks import streaming_language_modeling  # noqa: F401
+
+    for name in names or MODELS:
+        with tempfile.TemporaryDirectory() as folder:
+            train(name, Path(folder))
+            (HERE / "dict.txt").write_bytes((Path(folder) / "data/dict.txt").read_bytes())
+            (HERE / f"{name}.pt").write_bytes((Path(folder) / "saved/checkpoint_last.pt").read_bytes())
+        said = log_probs(HERE / f"{name}.pt", HERE)
+        (HERE / f"{name}.json").write_text(json.dumps({"tokens": TOKENS, "log_probs": said}) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
