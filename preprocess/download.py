@@ -5,6 +5,7 @@ import os
 import shutil
 import tarfile
 import time
+import zipfile
 import zlib
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -21,7 +22,7 @@ ATTEMPTS = 3  # a mirror, each going on where the last was cut
 
 @dataclass(frozen=True)
 class Remote:
-    """A file to fetch. ``sha256`` where it is known, else https alone; a .tgz is unpacked into a folder of its own."""
+    """A file to fetch. ``sha256`` where it is known, else https alone; a .tgz or .zip gets a folder of its own."""
 
     name: str
     urls: tuple[str, ...]
@@ -34,9 +35,9 @@ def fetch_all(remotes: list[Remote], steps: Steps) -> Path:
     raw.mkdir(exist_ok=True)
     for remote in remotes:
         file = raw / remote.name
-        unpacked = raw / remote.name.removesuffix(".tgz")
+        unpacked = file.with_suffix("")
         fetch(remote, file)
-        if remote.name.endswith(".tgz"):
+        if file.suffix in ARCHIVES:
             steps.run(f"unpack-{unpacked.name}", [file], [unpacked], {}, lambda folder: _unpack(file, folder))
     return raw
 
@@ -117,9 +118,21 @@ def _sha256(path: Path) -> str:
 
 def _unpack(archive: Path, folder: Path) -> str:
     try:
-        with tarfile.open(archive) as tar:
-            tar.extractall(folder, filter="data")
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+        ARCHIVES[archive.suffix](archive, folder)
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error) as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise InputError(f"{archive} cannot be unpacked ({error}): remove it and call this command again.") from None
     return f"{sum(path.is_file() for path in folder.rglob('*'))} files"
+
+
+def _untar(archive: Path, folder: Path) -> None:
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+
+
+def _unzip(archive: Path, folder: Path) -> None:
+    with zipfile.ZipFile(archive) as file:
+        file.extractall(folder)
+
+
+ARCHIVES = {".tgz": _untar, ".zip": _unzip}

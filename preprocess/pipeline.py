@@ -163,10 +163,10 @@ def prepare_text(
 
 
 def _absent(raw: Path, layouts, language: str) -> bool:
-    return not any(_locate(raw, name.format(language=language, role="src")) for layout in layouts for name in layout)
+    return not any(locate(raw, name.format(language=language, role="src")) for layout in layouts for name in layout)
 
 
-def _locate(raw: Path, name: str) -> Path | None:
+def locate(raw: Path, name: str) -> Path | None:
     """A file of that name, plain or .gz, in ``raw`` or, as archives unpack, somewhere below it."""
     places = [raw / name, raw / f"{name}.gz", *sorted(raw.rglob(name)), *sorted(raw.rglob(f"{name}.gz"))]
     return next((path for path in places if path.is_file()), None)
@@ -175,7 +175,7 @@ def _locate(raw: Path, name: str) -> Path | None:
 def _find(raw: Path, split: str, layouts, language: str, role: str) -> list[Path]:
     named = [[name.format(language=language, role=role) for name in layout] for layout in layouts]
     for names in named:
-        files = [_locate(raw, name) for name in names]
+        files = [locate(raw, name) for name in names]
         if all(files):
             return files
     wanted = "; or ".join(" and ".join(names) for names in named)
@@ -232,34 +232,28 @@ def _clean(inputs: list[Path], *outputs: Path, max_words: int, max_ratio: float 
 
 def _binarise(out: Path, source: str, target: str, workers: int, destination: Path) -> str:
     """Run fairseq-preprocess and hold its sentence counts against the files'."""
-    command = [
-        sys.executable,
-        "-m",
-        "fairseq_cli.preprocess",
-        "--source-lang",
-        source,
-        "--target-lang",
-        target,
-        *(word for split in SPLITS for word in (f"--{split}pref", str(out / "bpe" / split))),
-        "--joined-dictionary",
-        "--destdir",
-        str(destination),
-        "--workers",
-        str(workers),
-    ]
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    reports = re.findall(r"\[\S+\] (\S.*?): (\d+) sents, (\d+) tokens, (\S+)% replaced", result.stdout)
-    if result.returncode or len(reports) != 2 * len(SPLITS):
-        raise InputError(f"fairseq-preprocess failed: {' '.join(command)}\n{result.stdout[-2000:]}")
+    languages = ["--source-lang", source, "--target-lang", target, "--joined-dictionary"]
+    prefixes = [word for split in SPLITS for word in (f"--{split}pref", str(out / "bpe" / split))]
+    options = [*languages, *prefixes, "--destdir", str(destination), "--workers", str(workers)]
+    types, reports = fairseq_preprocess(options, 2 * len(SPLITS))
     for path, sentences, _, _ in reports:
         if int(sentences) != (number := sum(1 for _ in text.read_lines(Path(path)))):
             raise InputError(
                 f"fairseq-preprocess made {sentences} sentences of the {number} lines of {path}: call it again "
                 "with --workers 1."
             )
-    types = re.search(r"Dictionary: (\d+) types", result.stdout)[1]
     sizes = "; ".join(
         f"{Path(path).name} {sentences} lines, {tokens} tokens, {unknown}% unknown"
         for path, sentences, tokens, unknown in reports
     )
     return f"dictionary {types} types; {sizes}"
+
+
+def fairseq_preprocess(options: list[str], files: int) -> tuple[str, list[tuple[str, str, str, str]]]:
+    """Size of the dictionary; path, sentences, tokens and percentage of unknown tokens of each of the ``files``."""
+    command = [sys.executable, "-m", "fairseq_cli.preprocess", *options]
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    reports = re.findall(r"\[\S+\] (\S.*?): (\d+) sents, (\d+) tokens, (\S+)% replaced", result.stdout)
+    if result.returncode or len(reports) != files:
+        raise InputError(f"fairseq-preprocess failed: {' '.join(command)}\n{result.stdout[-2000:]}")
+    return re.search(r"Dictionary: (\d+) types", result.stdout)[1], reports

@@ -1,4 +1,4 @@
-"""A small parallel corpus from a seeded grammar: English, and Lomi, an invented language with another word order.
+"""A small corpus from a seeded grammar: English, and Lomi, an invented language with another word order.
 
     python preprocess/synthetic.py --out data/lomi/raw
     python preprocess/parallel.py --raw data/lomi/raw --source en --target lomi --bpe 400 --out data/lomi
@@ -15,12 +15,14 @@ How Lomi differs from English:
 - a subordinate clause comes first and its conjunction last in it.
 
 No sentence occurs twice, on either side, so none of the test set was seen in training. With --format the same text
-takes the raw layout of another corpus, so that its own script can be tried without its data.
+takes the raw layout of another corpus, so that its own script can be tried without its data; for a language model's
+corpus it is the English side alone.
 """
 
 import argparse
 import json
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -225,13 +227,86 @@ def _with_s(word: str) -> str:
     return word[:-1] + "ies" if word.endswith("ry") else word + "s"
 
 
-# name of the files of train, valid and test; ending of the English side; ending of the Lomi side
+@dataclass(frozen=True)
+class Parallel:
+    """Sentences in both languages: names of train, valid and test, endings of the English and of the Lomi side."""
+
+    splits: tuple[str, str, str]
+    english: str
+    lomi: str
+
+    def files(self, grammar: Grammar, numbers) -> dict[str, str]:
+        pairs = [(name, list(zip(*grammar.pairs(number)))) for name, number in zip(self.splits, numbers)]
+        return {
+            f"{name}.{ending}": "".join(line + "\n" for line in lines)
+            for name, sides in pairs
+            for ending, lines in zip((self.english, self.lomi), sides)
+        }
+
+
+@dataclass(frozen=True)
+class Records:
+    """Articles with highlights as JSON lines."""
+
+    splits: tuple[str, str, str]
+
+    def files(self, grammar: Grammar, numbers) -> dict[str, str]:
+        return {
+            f"{name}.jsonl": "".join(
+                json.dumps({"id": f"{name}-{n}"} | grammar.article()) + "\n" for n in range(number)
+            )
+            for name, number in zip(self.splits, numbers)
+        }
+
+
+@dataclass(frozen=True)
+class English:
+    """English sentences for a language model, in the form of ``write``; all in one file if there is one name."""
+
+    names: tuple[str, ...]
+    write: Callable[[list[str]], str]
+
+    def files(self, grammar: Grammar, numbers) -> dict[str, str]:
+        if len(self.names) == 1:
+            numbers = [sum(numbers)]
+        texts = [[english for english, _ in grammar.pairs(number)] for number in numbers]
+        return {name: self.write(sentences) for name, sentences in zip(self.names, texts, strict=True)}
+
+
+def _markup(sentences: list[str]) -> str:
+    """Pages of XML with an entry in a script of two bytes a letter, as in a Wikipedia dump."""
+    pages = [sentences[start : start + 5] for start in range(0, len(sentences), 5)]
+    return "".join(
+        f"<page>\n  <title>{page[0].split()[1].title()}</title>\n  <text>{'  '.join(page)}\n"
+        f"[[ru:Дом {n}]]</text>\n</page>\n\n"
+        for n, page in enumerate(pages)
+    )
+
+
+def _letters(sentences: list[str]) -> str:
+    return " ".join(" ".join(sentence.rstrip(" .").split()) for sentence in sentences)
+
+
+def _articles(sentences: list[str]) -> str:
+    """An article of a heading and a paragraph, with empty lines between, lines with a space on both sides."""
+    parts = [sentences[start : start + 5] for start in range(0, len(sentences), 5)]
+    return "".join(f" \n = {part[0].split()[1].title()} = \n \n {' '.join(part)} \n" for part in parts)
+
+
+def _spaced(sentences: list[str]) -> str:
+    return " " + "\n ".join("".join(f"{c} " for c in s.replace(" ", "_").rstrip("._")) for s in sentences) + "\n "
+
+
 FORMATS = {
-    "parallel": (("train", "valid", "test"), "en", "lomi"),
-    "wmt14_ende": (("train", "newstest2013", "newstest2014"), "en", "de"),
-    "iwslt14_deen": (("train", "valid", "test"), "en", "de"),
-    "multi30k": (("train", "val", "test_2016_flickr"), "en", "de"),
-    "cnndm": (("train", "valid", "test"), "jsonl", None),
+    "parallel": Parallel(("train", "valid", "test"), "en", "lomi"),
+    "wmt14_ende": Parallel(("train", "newstest2013", "newstest2014"), "en", "de"),
+    "iwslt14_deen": Parallel(("train", "valid", "test"), "en", "de"),
+    "multi30k": Parallel(("train", "val", "test_2016_flickr"), "en", "de"),
+    "cnndm": Records(("train", "valid", "test")),
+    "enwik8": English(("enwik8",), _markup),
+    "text8": English(("text8",), _letters),
+    "wikitext103": English(("wiki.train.tokens", "wiki.valid.tokens", "wiki.test.tokens"), _articles),
+    "char_ptb": English(("ptb.char.train.txt", "ptb.char.valid.txt", "ptb.char.test.txt"), _spaced),
 }
 
 
@@ -248,15 +323,9 @@ def main():
         )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    grammar = Grammar(args.seed)
-    names, english, lomi = FORMATS[args.format]
-    for name, number in zip(names, (args.train, args.valid, args.test)):
-        if args.format == "cnndm":
-            texts = {english: [json.dumps({"id": f"{name}-{n}"} | grammar.article()) for n in range(number)]}
-        else:
-            texts = dict(zip((english, lomi), zip(*grammar.pairs(number))))
-        for ending, lines in texts.items():
-            write_text(args.out / f"{name}.{ending}", "".join(line + "\n" for line in lines))
+    numbers = (args.train, args.valid, args.test)
+    for name, content in FORMATS[args.format].files(Grammar(args.seed), numbers).items():
+        write_text(args.out / name, content)
     print(
         f"{args.out}: {args.train} training, {args.valid} validation and {args.test} test sentences (seed {args.seed})"
     )

@@ -26,13 +26,16 @@ from tqdm import tqdm
 SENTENCE_END = "<q>"  # between the sentences of a summary, which is one line
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    """Lines of a UTF-8 file, plain or .gz, ended by newline only, so that no exotic separator shifts a translation."""
+def read_lines(path: Path, ends: bool = False) -> Iterator[str]:
+    """Lines of a UTF-8 file, plain or .gz, ended by newline only, so that no exotic separator shifts a translation.
+
+    With ``ends`` they keep their newline, which the last may lack.
+    """
     number = 0
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
             for number, line in enumerate(file, 1):
-                yield line.decode("utf-8").rstrip("\r\n")
+                yield line.decode("utf-8") if ends else line.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path} is not UTF-8 in line {number} ({error.reason}): convert it, for example with iconv."

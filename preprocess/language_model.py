@@ -1,0 +1,214 @@
+"""What the corpora of language models share: from text to streams of tokens in which every token is accounted for.
+
+    OUT/text    train, valid and test: a line of text a line, its tokens separated by single spaces
+    OUT/bin     binarised: fairseq-train OUT/bin --task streaming_language_modeling
+
+fairseq-preprocess ends every line with an end-of-line token, which stands for the newline. Where the text has no
+newline, at the end of a split that was cut within a line, and everywhere in a corpus that is a single line, the token
+is taken out again. Numbers of lines and tokens are printed for every step, and those of the published corpus required
+unless it is said that the text is another.
+"""
+
+import argparse
+import gzip
+import hashlib
+import os
+import zlib
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+import pipeline
+import text
+from steps import InputError, Steps
+
+SPLITS = ("train", "valid", "test")
+CUT = 10_000  # tokens of a line, where lines mean nothing: fairseq-preprocess takes a line at a time
+NOT_COMPARABLE = "this is not the text that results are published for: numbers measured on it are not comparable"
+
+
+def parser(doc: str) -> argparse.ArgumentParser:
+    """The options that all corpora share."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--raw", type=Path, metavar="DIR", help="folder with the raw text, plain or .gz")
+    parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="folder to fill")
+    parser.add_argument(
+        "--workers", type=int, metavar="N", default=min(8, os.cpu_count()), help="processes (%(default)s)"
+    )
+    return parser
+
+
+def binarise(args, steps: Steps, line_ends: bool = True) -> None:
+    """``OUT/text`` to ``OUT/bin``. ``line_ends``: whether newlines are tokens; else no end-of-line token is left."""
+    texts = [steps.out / "text" / split for split in SPLITS]
+    work = partial(_binarise, texts, args.workers, line_ends)
+    steps.run("binarise", texts, [steps.out / "bin"], {"line_ends": line_ends}, work)
+    print(f"ready: fairseq-train {steps.out / 'bin'} --task streaming_language_modeling", flush=True)
+
+
+def _binarise(texts: list[Path], workers: int, line_ends: bool, destination: Path) -> str:
+    """Run fairseq-preprocess, take out the ends that it added to lines without one, and count what is there."""
+    from fairseq.data import Dictionary, indexed_dataset  # takes seconds, which what is wrong with the text need not wait
+
+    prefixes = [word for path in texts for word in (f"--{path.name}pref", str(path))]
+    types, reports = pipeline.fairseq_preprocess(
+        ["--only-source", *prefixes, "--padding-factor", "1", "--destdir", str(destination), "--workers", str(workers)],
+        len(texts),
+    )
+    dictionary = Dictionary.load(str(destination / "dict.txt"))
+    sizes = []
+    for path, (_, _, _, unknown) in zip(texts, reports, strict=True):
+        lines, tokens, whole = _count(path)
+        if not (line_ends and whole):
+            _take_out_ends(indexed_dataset, destination / path.name, len(dictionary), only_last=line_ends)
+        ends = lines - (not whole) if line_ends else 0
+        data = indexed_dataset.make_dataset(str(destination / path.name), impl="mmap")  # its sizes live as long as it
+        made = int(data.sizes.sum())
+        if made != tokens + ends:
+            raise InputError(
+                f"fairseq-preprocess made {made} tokens of the {tokens} tokens and {ends} line ends of {path}: call it "
+                "again with --workers 1."
+            )
+        sizes.append(f"{path.name} {ends} line ends and {tokens} other tokens, {made} in all, {unknown}% unknown")
+    return f"dictionary {types} types; {'; '.join(sizes)}"
+
+
+def _count(path: Path) -> tuple[int, int, bool]:
+    """Lines, tokens between spaces, and whether the last line has an end."""
+    lines = tokens = 0
+    with open(path, "rb") as file:
+        for line in file:
+            lines += 1
+            tokens += len(line.decode().split())
+    return lines, tokens, line.endswith(b"\n")
+
+
+def _take_out_ends(indexed_dataset, prefix: Path, types: int, only_last: bool) -> None:
+    """Write a binarised split anew without the end-of-line token of its last line, or of all its lines."""
+    data = indexed_dataset.make_dataset(str(prefix), impl="mmap")
+    partial_prefix = f"{prefix}.partial"
+    builder = indexed_dataset.make_builder(f"{partial_prefix}.bin", impl="mmap", vocab_size=types)
+    for number in range(len(data)):
+        line = data[number]
+        builder.add_item(line if only_last and number < len(data) - 1 else line[:-1])
+    builder.finalize(f"{partial_prefix}.idx")
+    for ending in ("bin", "idx"):
+        os.replace(f"{partial_prefix}.{ending}", f"{prefix}.{ending}")
+
+
+# Corpora that are one file, to be cut into three
+
+
+def cut_options(parser: argparse.ArgumentParser, name: str, sizes: tuple[int, int, int]) -> None:
+    """``sizes``: bytes of the published splits, which together are the whole file."""
+    parser.add_argument("--file", default=name, metavar="NAME", help="the file in --raw (%(default)s)")
+    parser.add_argument(
+        "--split",
+        type=_three_sizes,
+        default=sizes,
+        metavar="A,B,C",
+        help="bytes of train, valid and test, counted from the start, for an excerpt: results are then not comparable"
+        f" ({','.join(map(str, sizes))})",
+    )
+    parser.set_defaults(published=sizes)
+
+
+def _three_sizes(value: str) -> tuple[int, ...]:
+    sizes = value.split(",")
+    if len(sizes) != 3 or not all(size.isdecimal() and int(size) for size in sizes):
+        raise argparse.ArgumentTypeError(f"{value} are not three numbers of bytes, such as 3600000,200000,200000")
+    return tuple(map(int, sizes))
+
+
+def cut(args, steps: Steps, raw: Path, tokens_of: Callable[[bytes], Iterable[str]], sha256: str | None = None) -> None:
+    """Write ``OUT/text``: ``tokens_of(bytes of a split)`` yields pieces of its text, spaces and newlines included.
+
+    ``sha256``, where known, is required of the published file.
+    """
+    file = pipeline.locate(raw, args.file)
+    if not file:
+        raise InputError(
+            f"--raw {raw} has no {args.file}: put it there (plain or .gz), or name another file with --file."
+        )
+    published = args.split == args.published
+    if not published:
+        print(f"--split: {NOT_COMPARABLE}", flush=True)
+    outputs = [steps.out / "text" / split for split in SPLITS]
+    work = partial(_cut, file, args.split, published, sha256, tokens_of)
+    steps.run("text", [file], outputs, {"split": args.split}, work)
+
+
+def _cut(file: Path, sizes, published: bool, sha256: str | None, tokens_of, *outputs: Path) -> str:
+    content = read_bytes(file)
+    if len(content) < sum(sizes) or published and len(content) > sum(sizes):
+        raise InputError(
+            f"{file} has {len(content)} bytes, not {sum(sizes)}: put the whole file there, or for an excerpt give"
+            " bytes of train, valid and test with --split."
+        )
+    if published and sha256 and hashlib.sha256(content).hexdigest() != sha256:
+        raise InputError(f"{file} has the right size but not the published content: fetch it again.")
+    start, report = 0, []
+    for path, size in zip(outputs, sizes):
+        part = content[start : start + size]
+        with open(path, "w", encoding="ascii", newline="\n") as output:
+            output.writelines(tokens_of(part))
+        report.append(f"{path.name.removesuffix('.partial')} {size}")
+        start += size
+    return f"{file.name} {len(content)} bytes in, {', '.join(report)} out"
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file, plain or .gz."""
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+            return file.read()
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path} is damaged ({error}): fetch it again.") from None
+
+
+# Corpora that are three files of lines
+
+
+def size_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--any-size", action="store_true", help="take text of any size: results are then not comparable"
+    )
+
+
+def lines(args, steps: Steps, raw: Path, name: str, sizes: dict[str, tuple[int, int]], read_line=str.split) -> None:
+    """Write ``OUT/text`` from the files ``name`` (with {split} in it).
+
+    ``sizes``: lines, and tokens with one end of line each, of the published splits. ``read_line(line)`` gives a line's
+    tokens; a ValueError says what is wrong with it.
+    """
+    if args.any_size:
+        print(f"--any-size: {NOT_COMPARABLE}", flush=True)
+    for split in SPLITS:
+        file = pipeline.locate(raw, name.format(split=split))
+        if not file:
+            raise InputError(f"--raw {raw} has no {name.format(split=split)}: put it there (plain or .gz).")
+        expected = None if args.any_size else sizes[split]
+        work = partial(_write_lines, file, read_line, expected)
+        steps.run(f"text-{split}", [file], [steps.out / "text" / split], {"expected": expected}, work)
+
+
+def _write_lines(file: Path, read_line, expected: tuple[int, int] | None, output: Path) -> str:
+    lines = ends = tokens = 0
+    with open(output, "w", encoding="utf-8", newline="\n") as text_file:
+        for line in text.read_lines(file, ends=True):
+            end = "\n" if line.endswith("\n") else ""
+            try:
+                words = read_line(line)
+            except ValueError as error:
+                raise InputError(f"{file} line {lines + 1}: {error}.") from None
+            if not words and not end:
+                continue  # spaces behind the last newline
+            text_file.write(" ".join(words) + end)
+            lines, ends, tokens = lines + 1, ends + bool(end), tokens + len(words)
+    if expected and (ends, tokens + ends) != tuple(expected):
+        raise InputError(
+            f"{file} has {ends} line ends and {tokens + ends} tokens with them, not {expected[0]} and {expected[1]}:"
+            " put the published file there, or allow another text with --any-size."
+        )
+    unended = "" if ends == lines else " (the last line has none, and gets none)"
+    return f"{file.name} {lines} lines in, {tokens} tokens and {ends} line ends out{unended}"

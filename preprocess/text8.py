@@ -1,0 +1,54 @@
+"""text8: 100,000,000 characters of Wikipedia, letters a to z and the space.
+
+    python preprocess/text8.py --out data/text8                   # downloads 31 MB
+    python preprocess/text8.py --out data/text8 --raw DIR         # text8 (or text8.gz) in DIR
+    python preprocess/text8.py --out data/excerpt --raw DIR --split 900000,50000,50000
+
+90,000,000 characters to train on, then 5,000,000 valid and 5,000,000 test. A token is a character, _ for the space. The
+corpus is one line without an end: a split has exactly as many tokens as characters, and no end-of-line token (the
+published code has one at the end of each split).
+"""
+
+import re
+
+import language_model
+from download import Remote, fetch_all
+from steps import InputError, Steps, command_line
+
+REMOTES = [
+    Remote(
+        "text8.zip",
+        (
+            "https://mattmahoney.net/dc/text8.zip",
+            "http://mattmahoney.net/dc/text8.zip",
+            "https://data.deepai.org/text8.zip",
+        ),
+        "a6640522afe85d1963ad56c05b0ede0a0c000dddc9671758a6cc09b7a38e5232",
+    )
+]
+SIZES = (90_000_000, 5_000_000, 5_000_000)
+
+
+def main():
+    parser = language_model.parser(__doc__)
+    language_model.cut_options(parser, "text8", SIZES)
+    args = parser.parse_args()
+    steps = Steps(args.out)
+    raw = args.raw or fetch_all(REMOTES, steps)
+    language_model.cut(args, steps, raw, characters)
+    language_model.binarise(args, steps, line_ends=False)
+
+
+def characters(content: bytes):
+    """Lines of characters. Where they are broken means nothing, and binarising leaves no trace of it."""
+    if wrong := re.search(rb"[^a-z ]", content):
+        raise InputError(
+            f"the text has the byte {wrong[0]!r}, but text8 is letters a to z and spaces: put the published file there."
+        )
+    letters = content.decode().replace(" ", "_")
+    for start in range(0, len(letters), language_model.CUT):
+        yield " ".join(letters[start : start + language_model.CUT]) + "\n"
+
+
+if __name__ == "__main__":
+    command_line(main)
