@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.adaptive_io import AdaptiveInput, AdaptiveSoftmax, log_softmax
 from fairseq_plugins.modules.adaptive_span import AdaptiveSpan
+from fairseq_plugins.modules.dropout import Dropout
 from fairseq_plugins.modules.stream_memory import StreamMemory
 
 STATE = "streaming_lm"  # key of the decoding state in fairseq's incremental state
@@ -104,7 +105,7 @@ class StreamingDecoder(FairseqIncrementalDecoder):
     def __init__(self, dictionary, embed: nn.Module, body: nn.Module, output: nn.Module, embed_dropout, output_dropout):
         super().__init__(dictionary)
         self.embed, self.body, self.output = embed, body, output
-        self.embed_dropout, self.output_dropout = nn.Dropout(embed_dropout), nn.Dropout(output_dropout)
+        self.embed_dropout, self.output_dropout = Dropout(embed_dropout), Dropout(output_dropout)
 
     def forward(self, tokens: Tensor, encoder_out=None, incremental_state=None, memory: StreamMemory | None = None):
         """tokens [B, M] -> (logits [B, M, V], or features [B, M, C] with an adaptive softmax; what fairseq looks for).

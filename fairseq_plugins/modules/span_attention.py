@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from .adaptive_span import EPSILON, AdaptiveSpan
 from .band import band, into_band
+from .dropout import Dropout
 from .persistent_memory import PersistentMemory
 from .relative_position import RelativePosition
 
@@ -147,7 +148,7 @@ class SpanAttention(nn.Module):
         self.k_proj = nn.Linear(width, inner, bias=False)
         self.v_proj = nn.Linear(width, inner, bias=False)
         self.out_proj = nn.Linear(config.heads * config.head_dim, width, bias=False)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.span = None
         if config.ramp is not None:
             self.span = AdaptiveSpan(
@@ -279,6 +280,6 @@ class SingleHead(SpanAttention):
         return self.look_back(query, context) + general.permute(2, 0, 1, 3)
 
 
-def look_up(memory: PersistentMemory, query: Tensor, dropout: nn.Dropout) -> Tensor:
+def look_up(memory: PersistentMemory, query: Tensor, dropout: Dropout) -> Tensor:
     """Attention to persistent vectors alone: query [H, B, M, D] -> [H, B, M, D]."""
     return memory.mix(dropout(memory.scores(query).softmax(-1)))

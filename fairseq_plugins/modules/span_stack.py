@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .dropout import Dropout
 from .persistent_memory import PersistentMemory
 from .relative_position import RelativePosition
 from .span_attention import (
@@ -30,7 +31,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.fc1 = nn.Linear(config.embed_dim, config.ffn_dim)
         self.fc2 = nn.Linear(config.ffn_dim, config.embed_dim)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.fc2(self.dropout(F.relu(self.fc1(x))))
@@ -42,7 +43,7 @@ class SoftmaxFeedForward(nn.Module):
     def __init__(self, config: SpanConfig):
         super().__init__()
         self.persistent = PersistentMemory(1, config.persistent, config.embed_dim)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., C] -> [..., C]"""
