@@ -152,7 +152,7 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
             shift = self._shift(dataset, epoch) if training else 0
             return dataset.blocks(batch, num_shards, schedule.cuts(dataset.longest(streams), epoch), shift)
 
-        self.dataset_to_epoch_iter[key] = iterators.EpochBatchIterator(
+        epochs = iterators.EpochBatchIterator(
             dataset,
             dataset.collater,
             blocks,
@@ -164,7 +164,9 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
             disable_shuffling=True,
             reuse_dataloader=True,
         )
-        return self.dataset_to_epoch_iter[key]
+        if not disable_iterator_cache:
+            self.dataset_to_epoch_iter[key] = epochs
+        return epochs
 
     def _schedule(self) -> BlockSchedule:
         args = self.args
@@ -186,7 +188,8 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         loss, sample_size, logged = super().train_step(
             sample, model, criterion, optimizer, update_num, ignore_grad, **kwargs
         )
-        self.guard.check(loss.item() / (float(sample_size) or 1), update_num + 1, sample["block"])
+        if not ignore_grad:
+            self.guard.check(loss.item() / (float(sample_size) or 1), update_num + 1, sample["block"])
         return loss, sample_size, logged
 
     def optimizer_step(self, optimizer, model, update_num):
@@ -308,9 +311,10 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
                 f"{checkpoint} was saved with --batch-size {state['batch_size']}: go on with that, or begin the streams"
                 " anew with --reset-dataloader."
             )
-        self.training_memory.load_state_dict(state["memory"], trainer.device)
-        self.guard.load_state_dict(state["guard"])
         stream_checkpoint.restore_random_state(state["random"])
+        if blocks:
+            self.training_memory.load_state_dict(state["memory"], trainer.device)
+            self.guard.load_state_dict(state["guard"])
 
     def _replay(self, trainer, epoch_itr, blocks: int) -> None:
         """Compute the memory before block ``blocks`` from the tokens before it, twice as many as it can hold."""
