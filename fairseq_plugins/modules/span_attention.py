@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from .adaptive_span import EPSILON, AdaptiveSpan
 from .band import band, into_band
@@ -136,8 +137,15 @@ class Window(Context):
         self.keys, self.values = (x.index_select(1, order) for x in (self.keys, self.values))
 
 
+SHORTEST_PIECE = 32
+
+
 class SpanAttention(nn.Module):
-    """Attention to the context alone."""
+    """Attention to the context alone.
+
+    A block much longer than the span is cut into pieces about as long as the span, which are computed side by side:
+    scores of tokens that are further apart than the span would be thrown away.
+    """
 
     def __init__(self, config: SpanConfig):
         super().__init__()
@@ -183,7 +191,13 @@ class SpanAttention(nn.Module):
             [B, M, C]
         """
         query, keys, values = map(self.split_heads, (self.q_proj(x), self.k_proj(before), self.v_proj(before)))
-        return self.merge_heads(self.attend(query, self.context(keys, values, width, position)))
+        piece = max(width, SHORTEST_PIECE)
+        if x.size(1) < 2 * piece:
+            return self.merge_heads(self.attend(query, self.context(keys, values, width, position)))
+        query = overlapping(query, piece, piece)
+        keys, values = (overlapping(tensor, width + piece - 1, piece) for tensor in (keys, values))
+        y = self.attend(query, self.context(keys, values, width, position))
+        return self.merge_heads(y.view(len(y), len(x), -1, y.size(-1))[:, :, : x.size(1)])
 
     def context(self, keys, values, width, position, kind=Context) -> Context:
         mask = self.span.mask()[:, -width:] if self.span else None
@@ -278,6 +292,13 @@ class SingleHead(SpanAttention):
         whole = query.permute(1, 2, 0, 3).reshape(1, batch, tokens, heads * head_dim)
         general = look_up(self.persistent, whole, self.dropout).view(batch, tokens, heads, head_dim)
         return self.look_back(query, context) + general.permute(2, 0, 1, 3)
+
+
+def overlapping(x: Tensor, length: int, step: int) -> Tensor:
+    """Pieces of x [H, B, T, D], one beginning every `step` tokens, zeros after the end -> [H, B * pieces, length, D]"""
+    pieces = -(-(x.size(2) - (length - step)) // step)
+    x = F.pad(x, (0, 0, 0, (pieces - 1) * step + length - x.size(2)))
+    return x.unfold(2, length, step).transpose(3, 4).flatten(1, 2)
 
 
 def look_up(memory: PersistentMemory, query: Tensor, dropout: Dropout) -> Tensor:

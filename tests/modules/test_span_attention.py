@@ -140,3 +140,19 @@ def test_wrong_sizes_are_refused(options, words):
 def test_head_split_refuses_an_odd_number_of_heads():
     with pytest.raises(ValueError, match="even number of heads"):
         ATTENTIONS["head-split"](SpanConfig(embed_dim=9, heads=3, span=S, persistent=N))
+
+
+@pytest.mark.parametrize("tokens", [64, 65, 100])
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_a_long_block_in_pieces_equals_short_blocks(name, tokens):
+    attention, position = make(name, ramp=2, trim_step=1, value_positions=True)
+    width = attention.width()
+    torch.manual_seed(3)
+    inputs = torch.randn(B, width + tokens, C, dtype=torch.float64, requires_grad=True)
+    blocks = [inputs[:, begin : begin + width + 9] for begin in range(0, tokens, 9)]
+    short = [attention(block[:, width:], block[:, :-1], width, position) for block in blocks]
+    long = attention(inputs[:, width:], inputs[:, :-1], width, position)
+    assert torch.allclose(long, torch.cat(short, dim=1), atol=1e-12)
+    leaves = [inputs, *attention.parameters(), *position.parameters()]
+    for a, b in zip(gradients(long, *leaves), gradients(torch.cat(short, dim=1), *leaves), strict=True):
+        assert torch.allclose(a, b, atol=1e-11)
