@@ -4,21 +4,21 @@ import math
 
 from fairseq_plugins.errors import UserError
 
-WINDOW = 50  # blocks
+WINDOW = 30  # blocks
 
 
 class LossGuard:
     """Watches the training loss of one worker.
 
     Args:
-        margin: nats per token by which the running mean of the loss (over about 50 blocks) may rise above the lowest
-            it has been; 0 switches the guard off, also for losses that are not finite
+        margin: nats per token by which the running mean of the loss (over about 30 blocks) may rise above the lowest
+            it has been, the first 30 blocks apart, which can be wild; 0 switches the guard off, also for losses that
+            are not finite
     """
 
     def __init__(self, margin: float):
         self.margin = margin
-        self.sum = self.weight = 0.0  # of an exponential mean that does not start at zero
-        self.lowest = math.inf
+        self.blocks, self.mean, self.lowest = 0, 0.0, math.inf
 
     def check(self, loss: float, update: int, block: int) -> None:
         """Take the loss of a block, in nats per token.
@@ -30,19 +30,20 @@ class LossGuard:
             return
         if not math.isfinite(loss):
             raise UserError(diverged(f"the loss is {loss}", update, block))
-        self.sum += (loss - self.sum) / WINDOW
-        self.weight += (1 - self.weight) / WINDOW
-        mean = self.sum / self.weight
-        self.lowest = min(self.lowest, mean)
-        if mean > self.lowest + self.margin:
-            risen = f"the loss rose to {mean:.3f} nats per token from {self.lowest:.3f} (--max-loss-rise {self.margin})"
-            raise UserError(diverged(risen, update, block))
+        self.blocks += 1
+        self.mean += (loss - self.mean) / min(self.blocks, WINDOW)
+        if self.blocks < WINDOW:
+            return
+        self.lowest = min(self.lowest, self.mean)
+        if self.mean > self.lowest + self.margin:
+            rise = f"the loss rose to {self.mean:.3f} nats per token from {self.lowest:.3f}"
+            raise UserError(diverged(f"{rise} (--max-loss-rise {self.margin})", update, block))
 
     def state_dict(self) -> dict:
-        return {"sum": self.sum, "weight": self.weight, "lowest": self.lowest}
+        return {"blocks": self.blocks, "mean": self.mean, "lowest": self.lowest}
 
     def load_state_dict(self, state: dict) -> None:
-        self.sum, self.weight, self.lowest = state["sum"], state["weight"], state["lowest"]
+        self.blocks, self.mean, self.lowest = state["blocks"], state["mean"], state["lowest"]
 
 
 def diverged(what: str, update: int, block: int) -> str:

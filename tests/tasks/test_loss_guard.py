@@ -12,6 +12,12 @@ def test_a_falling_and_a_noisy_loss_pass():
         guard.check(3 + 4 * 0.98**update + (2 if update % 10 == 0 else 0), update, block=update)
 
 
+def test_a_wild_start_passes():
+    guard = LossGuard(margin=1.0)
+    for update, loss in enumerate([6.2, 8.6, 30.0, 12.0, *[7.0] * 100]):
+        guard.check(loss, update, block=update)
+
+
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_stops_with_update_and_block(loss):
     with pytest.raises(UserError, match=f"update 7, block 3 .*the loss is {loss}.*--lr"):
