@@ -32,8 +32,10 @@ class AdaptiveSpan(nn.Module):
 
     def mask(self) -> Tensor:
         """[H, S], the last column that of the nearest token."""
-        x = torch.arange(self.max_span - 1, -1, -1).to(self.span_ratio)
-        return ((self.span_ratio.unsqueeze(1) * self.max_span - x) / self.ramp + 1).clamp(0, 1)
+        ratio = self.span_ratio
+        wide = torch.promote_types(ratio.dtype, torch.float32)  # half precision cannot count to 8192
+        x = torch.arange(self.max_span - 1, -1, -1, device=ratio.device, dtype=wide)
+        return ((ratio.to(wide).unsqueeze(1) * self.max_span - x) / self.ramp + 1).clamp(0, 1).to(ratio.dtype)
 
     def forward(self, weights: Tensor) -> Tensor:
         """Mask attention weights [B, H, M, S'] over the last S' <= S positions, and divide by their sum + 1e-8."""

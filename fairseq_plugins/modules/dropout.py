@@ -14,32 +14,37 @@ BITS = 16
 class Dropout(nn.Dropout):
     """nn.Dropout; on a CPU its probability is rounded to a multiple of 2^-16."""
 
+    @property
+    def rate(self) -> float:
+        """0 at evaluation"""
+        return self.p if self.training else 0.0
+
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.p == 0:
+        if not self.rate:
             return x
-        threshold = round(self.p * 2**BITS)
-        if x.device.type != "cpu" or threshold == 2**BITS:
-            return F.dropout(x, self.p)
-        return FromBits.apply(x, threshold)
+        if x.device.type != "cpu":
+            return F.dropout(x, self.rate)
+        return Masked.apply(x, *draw(x, self.rate))
 
 
-class FromBits(torch.autograd.Function):
+class Masked(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, threshold):
-        keep = mask(x, threshold)
+    def forward(ctx, x, keep, scale):
         ctx.save_for_backward(keep)
-        ctx.scale = 2**BITS / (2**BITS - threshold)
-        return (x * keep).mul_(ctx.scale)
+        ctx.scale = scale
+        return (x * keep).mul_(scale)
 
     @staticmethod
     def backward(ctx, grad):
         (keep,) = ctx.saved_tensors
-        return (grad * keep).mul_(ctx.scale), None
+        return (grad * keep).mul_(ctx.scale), None, None
 
 
-def mask(like: Tensor, threshold: int) -> Tensor:
-    """Booleans of some tensor's shape, False with probability threshold / 2^16."""
-    lanes = 64 // BITS
+def draw(like: Tensor, rate: float) -> tuple[Tensor, float]:
+    """A mask of some tensor's shape, False with probability `rate`, and what makes up for it."""
+    if like.device.type != "cpu" or rate == 1:
+        return torch.empty_like(like, dtype=torch.bool).bernoulli_(1 - rate), 1 / (1 - rate) if rate < 1 else 0.0
+    lanes, dropped, lowest = 64 // BITS, round(rate * 2**BITS), -(2 ** (BITS - 1))
     numbers = torch.empty(-(-like.numel() // lanes), dtype=torch.int64).random_(-(2**63), None)
-    lowest = -(2 ** (BITS - 1))
-    return (numbers.view(torch.int16)[: like.numel()] >= lowest + threshold).view(like.shape)
+    keep = numbers.view(torch.int16)[: like.numel()] >= min(lowest + dropped, -lowest - 1)
+    return keep.view(like.shape), 2**BITS / max(2**BITS - dropped, 1)

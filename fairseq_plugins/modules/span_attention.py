@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from .adaptive_span import EPSILON, AdaptiveSpan
 from .band import band, into_band
 from .dropout import Dropout
+from .joint_attention import JointAttention
 from .persistent_memory import PersistentMemory
 from .relative_position import RelativePosition
 
@@ -84,6 +85,19 @@ class Context:
             scores.flatten(0, 1).baddbmm_(query.flatten(0, 1), self.keys.flatten(0, 1).transpose(1, 2)).view_as(scores)
         )
 
+    def attend(self, query: Tensor, memory: PersistentMemory | None, dropout: Dropout) -> Tensor:
+        """One softmax over the positions and, if there are any, persistent vectors: query [H, B, M, D] -> [H, B, M, D]"""
+        scores = [self.scores(query)] + ([memory.scores(query)] if memory else [])
+        own, *general = torch.cat(scores, dim=-1).softmax(-1).split([part.size(-1) for part in scores], dim=-1)
+        total = 1.0
+        if self.mask is not None:
+            own = self.seen(own)
+            total = sum(part.sum(-1, keepdim=True) for part in (own, *general)) + EPSILON
+        y = self.mix(dropout(own))
+        if memory:
+            y = y + memory.mix(dropout(*general))
+        return y / total
+
     def seen(self, weights: Tensor) -> Tensor:
         """weights [H, B, M, W + M - 1] -> the same, less what lies beyond a head's span."""
         tokens = weights.size(2)
@@ -96,6 +110,17 @@ class Context:
         if self.value_positions:
             y = y + band(weights.contiguous()) @ self.position.weight[:, -self.width :].t()
         return y
+
+
+class JoinedContext(Context):
+    """A context that is faster in training, for positions on keys only."""
+
+    def attend(self, query, memory, dropout):
+        start = self.position.scores(query * query.size(-1) ** -0.5, self.width)
+        general = (None, None)
+        if memory:
+            general = memory.key.to(query.dtype), (memory.value * memory.size**0.5).to(query.dtype)
+        return JointAttention.apply(start, query, self.keys, self.values, self.mask, *general, dropout.rate)
 
 
 class Window(Context):
@@ -199,7 +224,8 @@ class SpanAttention(nn.Module):
         y = self.attend(query, self.context(keys, values, width, position))
         return self.merge_heads(y.view(len(y), len(x), -1, y.size(-1))[:, :, : x.size(1)])
 
-    def context(self, keys, values, width, position, kind=Context) -> Context:
+    def context(self, keys, values, width, position, kind=None) -> Context:
+        kind = kind or (Context if self.config.value_positions else JoinedContext)
         mask = self.span.mask()[:, -width:] if self.span else None
         return kind(keys, values, width, position, mask, self.config.value_positions)
 
@@ -209,14 +235,7 @@ class SpanAttention(nn.Module):
 
     def attend(self, query: Tensor, context: Context) -> Tensor:
         """query [H, B, M, D] -> [H, B, M, D]"""
-        return self.look_back(query, context)
-
-    def look_back(self, query: Tensor, context: Context) -> Tensor:
-        weights = context.scores(query).softmax(-1)
-        if context.mask is None:
-            return context.mix(self.dropout(weights))
-        seen = context.seen(weights)
-        return context.mix(self.dropout(seen)) / (seen.sum(-1, keepdim=True) + EPSILON)
+        return context.attend(query, None, self.dropout)
 
     def start(self, before: Tensor, width: int, position: RelativePosition) -> Window:
         """What decoding begins with, after W tokens [B, W, C]."""
@@ -239,14 +258,7 @@ class AllAttention(SpanAttention):
         self.persistent = PersistentMemory(config.heads, config.persistent, config.head_dim)
 
     def attend(self, query, context):
-        scores = torch.cat([context.scores(query), self.persistent.scores(query)], dim=-1)
-        size = self.persistent.size
-        own, general = scores.softmax(-1).split([scores.size(-1) - size, size], dim=-1)
-        if context.mask is None:
-            return context.mix(self.dropout(own)) + self.persistent.mix(self.dropout(general))
-        own = context.seen(own)
-        total = own.sum(-1, keepdim=True) + general.sum(-1, keepdim=True) + EPSILON
-        return (context.mix(self.dropout(own)) + self.persistent.mix(self.dropout(general))) / total
+        return context.attend(query, self.persistent, self.dropout)
 
 
 class AttnSplit(SpanAttention):
@@ -257,7 +269,7 @@ class AttnSplit(SpanAttention):
         self.persistent = PersistentMemory(config.heads, config.persistent, config.head_dim)
 
     def attend(self, query, context):
-        return self.look_back(query, context) + look_up(self.persistent, query, self.dropout)
+        return super().attend(query, context) + look_up(self.persistent, query, self.dropout)
 
 
 class HeadSplit(SpanAttention):
@@ -277,7 +289,7 @@ class HeadSplit(SpanAttention):
 
     def attend(self, query, context):
         looking_back, looking_up = query.split([self.context_heads, len(query) - self.context_heads])
-        return torch.cat([self.look_back(looking_back, context), look_up(self.persistent, looking_up, self.dropout)])
+        return torch.cat([super().attend(looking_back, context), look_up(self.persistent, looking_up, self.dropout)])
 
 
 class SingleHead(SpanAttention):
@@ -291,7 +303,7 @@ class SingleHead(SpanAttention):
         heads, batch, tokens, head_dim = query.shape
         whole = query.permute(1, 2, 0, 3).reshape(1, batch, tokens, heads * head_dim)
         general = look_up(self.persistent, whole, self.dropout).view(batch, tokens, heads, head_dim)
-        return self.look_back(query, context) + general.permute(2, 0, 1, 3)
+        return super().attend(query, context) + general.permute(2, 0, 1, 3)
 
 
 def overlapping(x: Tensor, length: int, step: int) -> Tensor:
