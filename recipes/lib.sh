@@ -34,7 +34,7 @@ OPTIONS="options:
   --gpus N    GPUs to train on (default: all of this machine; 0: the CPU)
   --raw DIR   raw text that is already there, instead of downloading it
   --data DIR  the prepared corpus, shared by recipes (default: runs/data/CORPUS)
-  --out DIR   everything else (default: runs/RECIPE)
+  --out DIR   everything else (default: runs/ and the recipe's path in recipes/)
 several nodes: set NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT as for torchrun, and share --data and --out"
 
 begin_recipe() {
@@ -45,6 +45,7 @@ begin_recipe() {
 }
 
 parse_options() {
+    local path
     RECIPE=$(basename "$0" .sh) SMOKE=0 DRY_RUN=0 GPUS='' RAW='' DATA='' OUT=''
     THIS_COMMAND=$(realpath --relative-to "$ROOT" "$0")${*:+ $*}
     while (($#)); do
@@ -63,7 +64,8 @@ parse_options() {
     done
     [[ -z $GPUS || $GPUS =~ ^[0-9]+$ ]] || stop "--gpus $GPUS is no number."
     [[ -z $RAW || -d $RAW ]] || stop "--raw $RAW does not exist: name the folder that holds the raw text."
-    OUT=${OUT:-runs/$RECIPE}
+    path=$(realpath --relative-to "$ROOT/recipes" "$0")
+    OUT=${OUT:-runs/${path%.sh}}
     if ((SMOKE)); then OUT=$OUT/smoke && DATA=$OUT/data; fi # never among what a real run made
     if ((DRY_RUN)); then COMMANDS=$(mktemp) && trap 'check_commands $?' EXIT; fi
 }
@@ -188,9 +190,62 @@ train() {
     if ((DRY_RUN)); then log=/dev/null; else mkdir -p "$folder"; fi
     run "${LAUNCH[@]}" fairseq-train "$DATA/bin" --user-dir fairseq_plugins --save-dir "$folder" \
         --log-format simple --log-interval "$LOG_INTERVAL" "${MACHINE[@]}" "${@:2}" |
-        tee -a "$log" | { grep --line-buffered -oP '\| (train_inner|valid) \| \K.*' || true; }
+        tee -a "$log" | { grep --line-buffered -oP '\| (train_inner|valid) \| \K.*' || true; } |
+        sed -u 's/, "span_[0-9]*_[0-9]*": "[^"]*"//g' || return
     ((NODE_RANK)) || stamp "$folder/trained" # the first node writes the last checkpoint
 }
+
+# streams B: flags for B streams in all, an equal part for each process
+streams() {
+    (($1 % PROCESSES == 0)) || stop "$1 streams cannot be shared evenly by $PROCESSES processes: choose another --gpus."
+    echo --batch-size $(($1 / PROCESSES))
+}
+
+# train_lm NAME FLAGS...: train a language model over STREAMS streams in blocks of BLOCK tokens, with a linear WARM_UP
+# of the LEARNING_RATE; fairseq's log in JSON, for tools/plot
+train_lm() {
+    local valid=$((VALID_STREAMS > PROCESSES ? VALID_STREAMS / PROCESSES : 1))
+    train "$1" --task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" \
+        $(streams "$STREAMS") --batch-size-valid "$valid" --stream-offset random --lr-scheduler fixed \
+        --lr "$LEARNING_RATE" --warmup-updates "$WARM_UP" --max-update "$UPDATES" --no-epoch-checkpoints \
+        --log-format json "${@:2}"
+}
+
+# fine_tune NAME UPDATES FLAGS...: go on with what train_lm NAME FLAGS... made, for so many updates at a tenth of the
+# learning rate, in OUT/NAME-fine; --reset-dataloader among the flags, for other data, counts at the start only
+fine_tune() {
+    local folder=$OUT/$1-fine start=(--restore-file "$OUT/$1/checkpoint_last.pt" --reset-lr-scheduler --reset-meters)
+    local reached=$UPDATES flags=() flag
+    for flag in "${@:3}"; do
+        if [[ $flag = --reset-dataloader ]]; then start+=("$flag"); else flags+=("$flag"); fi
+    done
+    if ((!DRY_RUN)); then
+        reached=$(updates "$OUT/$1") # fewer than UPDATES where --patience ended the training
+        [[ ! -e $folder/checkpoint_last.pt ]] || start=()
+    fi
+    train_lm "$1-fine" "${flags[@]}" --lr "$(awk -v lr="$LEARNING_RATE" 'BEGIN { print lr / 10 }')" \
+        --max-update $((reached + $2)) "${start[@]}"
+}
+
+updates() { grep -oP '"(train_)?num_updates": "\K\d+' "$1/train.log" | tail -n 1; }
+
+# evaluate NAME SPLIT FLAGS...: exact figures of the best checkpoint in OUT/NAME, in OUT/NAME/SPLIT.log
+evaluate() {
+    local file=$OUT/$1/$2.txt checkpoint=$OUT/$1/checkpoint_best.pt device=()
+    if made "$file" "$checkpoint"; then say "$file is there" && return; fi
+    if ((!GPUS)); then device=(--cpu); fi
+    output "$file" fairseq-eval-lm "$DATA/bin" --user-dir fairseq_plugins --task streaming_language_modeling \
+        --path "$checkpoint" --gen-subset "$2" --batch-size 1 --tokens-per-sample "$BLOCK" \
+        --distributed-world-size 1 "${device[@]}" "${@:3}"
+}
+
+# Figures in the log of evaluate, FILE.log: of all tokens, or with "without" of those that are no line ends.
+bpc() { ((DRY_RUN)) || sed -n "s/.*[ :]${2:-with} end-of-line: .* \([0-9.]*\) bits per token.*/\1/p" "$1"; }
+perplexity() { ((DRY_RUN)) || sed -n "s/.*[ :]${2:-with} end-of-line: .* perplexity \([0-9.]*\)$/\1/p" "$1"; }
+parameters() { ((DRY_RUN)) || awk -F': ' '/num. model params/ { gsub(",", "", $NF); printf "%.1fM", $NF / 1e6 }' "$1"; }
+
+# plot PICTURE FLAGS...: a picture in OUT
+plot() { run python -m fairseq_plugins.tools.plot "${@:2}" --out "$OUT/$1"; }
 
 # train_translation NAME FLAGS...: train, with the optimisation that the recipes of translation and summarisation share
 # (Ott et al., 2018); LEARNING_RATE, WARM_UP and UPDATES are theirs
@@ -236,7 +291,7 @@ score() {
 # Numbers for the table, from the files that hold them.
 json() { ((DRY_RUN)) || python -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$@"; }
 generation_speed() { ((DRY_RUN)) || grep -oP '[\d.]+(?= tokens/s)' "${1%.*}.log"; }
-training_speed() { ((DRY_RUN)) || grep -oP 'wps=\K[\d.]+' "$1/train.log" | median; }
+training_speed() { ((DRY_RUN)) || grep -oP '(wps=|"wps": ")\K[\d.]+' "$1/train.log" | median; }
 median() { sort -n | awk '{ row[NR] = $1 } END { print row[int((NR + 1) / 2)] }'; }
 ratio() { awk -v a="${1:-1}" -v b="${2:-1}" 'BEGIN { printf "%.2f", a / b }'; }
 

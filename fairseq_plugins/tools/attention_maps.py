@@ -1,0 +1,93 @@
+"""What the heads of a trained model attend to.
+
+H heads, M tokens looked from, S span, N persistent vectors of a head.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from fairseq import checkpoint_utils
+from torch import Tensor
+from torch.nn import functional as F
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.modules.span_attention import SpanAttention
+from fairseq_plugins.modules.stream_memory import StreamMemory
+
+BLOCK = 512
+
+
+@dataclass
+class HeadMap:
+    """Attention of one head, rows summing to one: ``context`` [M, S], the nearest token last, ``persistent`` [M, N].
+
+    ``layer`` and ``head`` are counted from 1.
+    """
+
+    layer: int
+    head: int
+    context: Tensor
+    persistent: Tensor
+
+    @property
+    def context_share(self) -> float:
+        """How much of its attention goes to the context."""
+        return float(self.context.sum() / (self.context.sum() + self.persistent.sum()))
+
+
+def attention_maps(checkpoint: Path, data: Path | None, split: str, tokens: int) -> list[HeadMap]:
+    """Maps of all heads, from ``tokens`` tokens of a split that follow as many as the longest span.
+
+    Raises:
+        UserError: the checkpoint is of a model without such attention, or the split is too short
+    """
+    overrides = {"data": str(data)} if data else {}
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], arg_overrides=overrides)
+    layers = [module for module in model.modules() if isinstance(module, SpanAttention)]
+    if not layers:
+        raise UserError(f"{checkpoint} has no span attention to draw; give one of an all_attention_lm.")
+    task.load_dataset(split)
+    dataset, before = task.dataset(split), model.memory_length
+    if len(dataset) < before + tokens:
+        raise UserError(f"split {split} has {len(dataset)} tokens, fewer than {before + tokens}; lower --tokens.")
+    starts = [*range(0, before, BLOCK), before]
+    cuts = [(start, end - start) for start, end in zip(starts, [*starts[1:], before + tokens])]
+    model.eval()
+    memory = StreamMemory()
+    with torch.no_grad():
+        for (block,) in dataset.blocks(1, 1, cuts):
+            seen = [_Recorder(layer) for layer in layers]
+            model(dataset[block]["net_input"]["src_tokens"], memory=memory)
+            for recorder in seen:
+                recorder.hook.remove()
+    return [
+        HeadMap(number, head + 1, context[head], persistent[head])
+        for number, (context, persistent) in enumerate((recorder.maps(before) for recorder in seen), 1)
+        for head in range(len(context))
+    ]
+
+
+class _Recorder:
+    """Keeps what a layer gives to its dropout: attention weights of the context, then of persistent vectors."""
+
+    def __init__(self, layer: SpanAttention):
+        self.weights = []
+        self.hook = layer.dropout.register_forward_pre_hook(lambda _, inputs: self.weights.append(inputs[0][:, 0]))
+
+    def maps(self, span: int) -> tuple[Tensor, Tensor]:
+        """[H, M, S] and [H, M, N], the attention of each head and token summing to one."""
+        context, *persistent = self.weights
+        context = F.pad(context, (span - context.size(-1), 0))
+        rest = persistent[0] if persistent else context.new_zeros(*context.shape[:-1], 0)
+        if len(rest) != len(context):
+            raise UserError("attention maps are for heads that attend to context and persistent vectors alike.")
+        total = context.sum(-1, keepdim=True) + rest.sum(-1, keepdim=True)
+        return context / total, rest / total
+
+
+def choose(maps: list[HeadMap], number: int) -> list[HeadMap]:
+    """Heads from the one that attends to its context least to the one that does most, at equal distances."""
+    ranked = sorted(maps, key=lambda head: head.context_share)
+    number = min(number, len(ranked))
+    return [ranked[round(place * (len(ranked) - 1) / max(number - 1, 1))] for place in range(number)]

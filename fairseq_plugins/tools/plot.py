@@ -1,0 +1,223 @@
+"""Pictures of trainings and of what was learned.
+
+    python -m fairseq_plugins.tools.plot curves feedback=runs/a transformer=runs/b --metric bpc --out curves.png
+    python -m fairseq_plugins.tools.plot spans runs/a --out spans.png
+    python -m fairseq_plugins.tools.plot memory runs/a --out memory.png
+    python -m fairseq_plugins.tools.plot attention runs/a/checkpoint_best.pt --data data/bin --heads 4 --out maps.png
+
+A run is the folder of a fairseq-train --log-format json, with its train.log; or the log itself.
+curves: a metric over updates, on the validation set, and thin on the training set.
+spans: the learned span of every head, at the end by layer, and over updates if trained with --log-head-spans.
+memory: softmax(w) of equation 1 of the Feedback Transformer, what each layer gives to the memory, over updates.
+attention: what some heads attend to, context beside persistent vectors (Figure 3 of the all-attention paper). Printed
+are LAYER.HEAD=SHARE: how much of a head's attention goes to the context.
+"""
+
+import argparse
+import logging
+from argparse import Namespace
+from pathlib import Path
+
+import torch
+from fairseq import checkpoint_utils, utils
+
+import fairseq_plugins
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools import training_log
+from fairseq_plugins.tools.attention_maps import attention_maps, choose
+from fairseq_plugins.tools.files import write_whole
+
+
+def main():
+    args = parse()
+    logging.getLogger().setLevel(logging.WARNING)
+    utils.import_user_module(Namespace(user_dir=str(Path(fairseq_plugins.__file__).parent)))
+    figure = args.draw(args)
+    write_whole(args.out, lambda path: figure.savefig(path, format=args.out.suffix[1:] or "png", dpi=150))
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    kinds = parser.add_subparsers(required=True, metavar="curves | spans | memory | attention")
+    curves = kinds.add_parser("curves", help="a metric over updates")
+    curves.add_argument("runs", nargs="+", metavar="NAME=RUN")
+    curves.add_argument("--metric", default="bpc", help="as in the log: bpc, ppl, loss (%(default)s)")
+    curves.set_defaults(draw=draw_curves)
+    spans = kinds.add_parser("spans", help="the span of every head")
+    spans.add_argument("run", type=Path)
+    spans.set_defaults(draw=draw_spans)
+    memory = kinds.add_parser("memory", help="what each layer gives to the feedback memory")
+    memory.add_argument("run", type=Path)
+    memory.set_defaults(draw=draw_memory)
+    attention = kinds.add_parser("attention", help="what heads attend to")
+    attention.add_argument("checkpoint", type=Path)
+    attention.add_argument("--data", type=Path, metavar="DIR", help="(default: as in training)")
+    attention.add_argument("--split", default="test", help="(%(default)s)")
+    attention.add_argument("--tokens", type=int, default=64, metavar="M", help="rows of a map (%(default)s)")
+    attention.add_argument("--heads", type=int, default=4, metavar="N", help="how many to draw (%(default)s)")
+    attention.set_defaults(draw=draw_attention)
+    for kind in (curves, spans, memory, attention):
+        kind.add_argument("--out", type=Path, required=True, metavar="FILE", help=".png, .pdf or .svg")
+    return parser.parse_args()
+
+
+def new_figure(rows=1, columns=1, width=8.0, height=4.5, **options):
+    """A figure and its axes, drawn without a screen."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise UserError("pictures need matplotlib: pip install matplotlib.") from None
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def shades(number: int) -> list:
+    """Colours from dark to light, for what has an order."""
+    from matplotlib import colormaps
+
+    return [colormaps["viridis"](place / max(number - 1, 1) * 0.9) for place in range(number)]
+
+
+# Learning curves
+
+
+def draw_curves(args):
+    figure, ((axes,),) = new_figure()
+    for number, run in enumerate(args.runs):
+        name, _, path = run.partition("=")
+        if not path:
+            raise UserError(f"{run} is no NAME=RUN, such as feedback=runs/a.")
+        log = training_log.read(Path(path))
+        drawn = [axes.plot(*log.series("train", args.metric), color=f"C{number}", alpha=0.35, linewidth=0.8)]
+        updates, values = log.series("valid", args.metric)
+        drawn.append(axes.plot(updates, values, color=f"C{number}", marker=".", markersize=4, label=name))
+        if not any(len(line.get_xdata()) for lines in drawn for line in lines):
+            raise UserError(f"the log of {path} has no {args.metric}; choose another --metric.")
+    axes.set(xlabel="updates", ylabel=f"{args.metric}, validation (thin: training)")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return figure
+
+
+# Spans
+
+
+def draw_spans(args):
+    log = training_log.read(args.run)
+    names = log.names(r"span_\d+_\d+")
+    if not names:
+        return _spans_at_the_end(learned_spans(newest_checkpoint(args.run)))
+    histories = {tuple(map(int, name.split("_")[1:])): log.series("train", name) for name in names}
+    layers = [[] for _ in {layer for layer, _ in histories}]
+    for (layer, _), (_, values) in histories.items():
+        layers[layer].append(values[-1])
+    figure, ((end, course),) = new_figure(columns=2, width=12, sharey=True)
+    _scatter(end, layers)
+    colours = shades(len(layers))
+    for (layer, _), (updates, values) in histories.items():
+        course.plot(updates, values, color=colours[layer], linewidth=0.8)
+    course.set(xlabel="updates", title="over updates (dark: first layer)")
+    course.grid(alpha=0.3)
+    return figure
+
+
+def _spans_at_the_end(layers):
+    figure, ((axes,),) = new_figure()
+    _scatter(axes, layers)
+    return figure
+
+
+def _scatter(axes, layers: list[list[float]]) -> None:
+    colours = shades(len(layers))
+    for number, spans in enumerate(layers, 1):
+        axes.scatter([number] * len(spans), spans, color=colours[number - 1], s=18)
+    axes.set(xlabel="layer", ylabel="span of a head, tokens", title="at the end")
+    axes.set_yscale("symlog", linthresh=1)
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+
+
+def learned_spans(checkpoint: Path) -> list[list[float]]:
+    """Spans of every layer's heads in tokens, without the ramp."""
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
+    ratios = [value for name, value in state["model"].items() if name.endswith("span_ratio")]
+    if not ratios:
+        raise UserError(f"{checkpoint} has no adaptive spans; train with --adaptive-span.")
+    return [(ratio.float() * state["cfg"]["model"].attention_span).tolist() for ratio in ratios]
+
+
+# Feedback memory
+
+
+def draw_memory(args):
+    updates, weights = memory_from_log(args.run) or memory_from_checkpoints(args.run)
+    figure, ((axes,),) = new_figure()
+    for layer, colour in enumerate(shades(len(weights[0]))):
+        values = [row[layer] for row in weights]
+        axes.plot(updates, values, color=colour, marker=".", label="embedding" if layer == 0 else f"layer {layer}")
+    axes.set(xlabel="updates", ylabel="weight in the memory, softmax(w)")
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def memory_from_log(run: Path):
+    """Updates and the L + 1 weights at each, where the model logs them."""
+    log = training_log.read(run)
+    histories = [log.series("train", name) for name in log.names(r"memory_\d+")]
+    return (histories[0][0], list(zip(*(values for _, values in histories)))) if histories else None
+
+
+def memory_from_checkpoints(run: Path) -> tuple[list[int], list[list[float]]]:
+    """The same from the checkpoints in a folder, by update; before the first all weights are equal."""
+    found = {}
+    for path in checkpoints(run):
+        state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+        logits = [value for name, value in state["model"].items() if name.endswith("memory.layer_logits")]
+        if not logits:
+            raise UserError(f"{path} has no learned memory; train feedback_lm with --feedback-memory weighted.")
+        found[state["optimizer_history"][-1]["num_updates"]] = logits[0].float().softmax(0).tolist()
+    size = len(next(iter(found.values())))
+    found.setdefault(0, [1 / size] * size)
+    return sorted(found), [found[update] for update in sorted(found)]
+
+
+def checkpoints(run: Path) -> list[Path]:
+    paths = sorted((run if run.is_dir() else run.parent).glob("checkpoint*.pt"))
+    if not paths:
+        raise UserError(f"{run} holds no checkpoints (checkpoint*.pt); give the --save-dir of a training.")
+    return paths
+
+
+def newest_checkpoint(run: Path) -> Path:
+    return max(checkpoints(run), key=lambda path: path.stat().st_mtime)
+
+
+# Attention
+
+
+def draw_attention(args):
+    if args.tokens < 1 or args.heads < 1:
+        raise UserError("--tokens and --heads are at least 1.")
+    chosen = choose(attention_maps(args.checkpoint, args.data, args.split, args.tokens), args.heads)
+    figure, rows = new_figure(rows=len(chosen), width=10, height=1 + 1.8 * len(chosen))
+    from matplotlib.colors import PowerNorm
+
+    for (axes,), head in zip(rows, chosen):
+        weights = torch.cat([head.context, head.persistent], dim=-1)
+        picture = axes.imshow(weights, aspect="auto", interpolation="nearest", cmap="magma_r", norm=PowerNorm(0.4, 0))
+        axes.axvline(head.context.size(-1) - 0.5, color="C0", linewidth=1)
+        title = f"layer {head.layer}, head {head.head}: {head.context_share:.0%} of its attention to the context"
+        axes.set_title(title, fontsize=9)
+        axes.set_ylabel("token")
+        figure.colorbar(picture, ax=axes, pad=0.01)
+    span, persistent = head.context.size(-1), head.persistent.size(-1)
+    axes.set_xlabel(f"the {span} tokens before, nearest last | {persistent} persistent vectors")
+    print(" ".join(f"{head.layer}.{head.head}={head.context_share:.3f}" for head in chosen))
+    return figure
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Appendix A, Figure 3: attention of four heads of the WikiText-103 model, the 2048 places of the context beside the 2048
+# persistent vectors, for the tokens of a short piece of the test set. A picture, maps.png, and a table of how much each
+# head drawn gives to the context. Which heads the paper drew is not said; the four here are those that differ most in
+# how much they give to persistent vectors.
+#
+#   recipes/all_attention/appendix_a_attention_maps.sh            trains the model of table3_wikitext103.sh first
+#   CHECKPOINT=runs/all_attention/table3_wikitext103/all-attention-fine/checkpoint_best.pt \
+#       recipes/all_attention/appendix_a_attention_maps.sh        draws one that is there
+#   recipes/all_attention/appendix_a_attention_maps.sh --smoke    the same code path on generated text, CPU, a minute
+#   recipes/all_attention/appendix_a_attention_maps.sh --dry-run  every command through its parser, nothing run
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
+begin_words "$@"
+
+if [[ -z ${CHECKPOINT:-} ]]; then
+    train_words all-attention --arch all_attention_lm_wikitext103 $PERSISTENT
+    fine_tune_words all-attention --arch all_attention_lm_wikitext103 $PERSISTENT
+    CHECKPOINT=$OUT/all-attention-fine/checkpoint_best.pt
+fi
+first_node_only
+number TOKENS 64 24
+output "$OUT/maps.txt" python -m fairseq_plugins.tools.plot attention "$CHECKPOINT" --data "$DATA/bin" \
+    --heads 4 --tokens "$TOKENS" --out "$OUT/maps.png"
+if ((DRY_RUN)); then heads=0.0=; else heads=$(<"$OUT/maps.txt"); fi
+for head in $heads; do # LAYER.HEAD=SHARE
+    cell "layer ${head%%.*}, head $(cut -d= -f1 <<<"${head#*.}")" "attention to the context"="${head#*=}" \
+        paper=picture picture="$OUT/maps.png"
+done
+show_table

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Figure 2 (left), text8: dev bits per character of the large model by N, the number of persistent vectors of a head.
+# Numbers stand in the figure only, apart from 1.02 with N = 2048 (Table 2); the paper says that N = 0 performs poorly
+# and N = 1024 is good already. Which N are drawn is not said: those in SIZES are ours. Not yet run to the end by us.
+#
+#   recipes/all_attention/fig2_persistent_size.sh            the paper's run
+#   recipes/all_attention/fig2_persistent_size.sh --smoke    the same code path on generated text, CPU, a minute or two
+#   recipes/all_attention/fig2_persistent_size.sh --dry-run  every command through its parser, nothing run
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
+begin_characters text8 "$@"
+number SIZES "${SIZES:-0 256 512 1024 2048}" "0 16"
+declare -A PAPER=([2048]=1.02)
+
+smaller() {
+    ((SMOKE)) || return 0
+    echo --decoder-layers 2 --decoder-embed-dim 32 --decoder-attention-heads 2 --attention-span 64
+}
+
+for size in $SIZES; do
+    train_characters "N-$size" 200000 20000 --arch all_attention_lm_text8_large --persistent-vectors "$size"
+done
+first_node_only
+for size in $SIZES; do cell_characters "N-$size" "${PAPER[$size]:-figure}" "not given"; done
+show_table

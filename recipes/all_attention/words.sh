@@ -1,0 +1,38 @@
+# What the recipes for WikiText-103 share; sourced, not run.
+#
+# From the paper (section 5.1): sizes, span, span loss, dropout and adaptive input and softmax (in the architectures),
+# Adam with learning rate 0.00025, 8,000 updates of linear warm-up, the gradient clipped at norm 1, 64 streams in blocks
+# of 256, a tenth of the rate at the end. From its code: 800,000 and 50,000 updates. End-of-line tokens are scored. Ours:
+# the checkpoint of the least validation loss is taken, every token of dev and test is scored once by one stream
+# (--batch-size 1), fp16 on GPUs.
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+
+begin_words() {
+    begin_recipe "$@"
+    number STREAMS 64 4
+    number VALID_STREAMS 8 2
+    number BLOCK 256 16
+    number LEARNING_RATE 0.00025 0.002
+    number WARM_UP 8000 10
+    number UPDATES 800000 40
+    number FINE_TUNING 50000 10
+    number ANY_SIZE "" --any-size
+    number SMALLER "" "--decoder-layers 2 --decoder-embed-dim 32 --decoder-attention-heads 2 --attention-span 64
+        --adaptive-input-cutoff 20,60 --adaptive-softmax-cutoff 20,60"
+    number PERSISTENT "" "--persistent-vectors 16"
+    number FEED_FORWARD "" "--decoder-ffn-embed-dim 64"
+    prepare wikitext103 $ANY_SIZE
+}
+
+# train_words NAME FLAGS..., then fine_tune_words NAME FLAGS...
+train_words() { train_lm "$1" --optimizer adam --clip-norm 1 --ddp-backend legacy_ddp "${@:2}" $SMALLER; }
+fine_tune_words() { fine_tune "$1" "$FINE_TUNING" --optimizer adam --clip-norm 1 "${@:2}" $SMALLER; }
+
+# cell_words NAME DEV TEST: ours and the paper's perplexity on the dev and the test set
+cell_words() {
+    evaluate "$1" valid
+    evaluate "$1" test
+    cell "$1" "dev ppl"="$(perplexity "$OUT/$1/valid.log")" "paper, dev"="$2" \
+        "test ppl"="$(perplexity "$OUT/$1/test.log")" "paper, test"="$3" \
+        parameters="$(parameters "$OUT/$1/test.log")"
+}

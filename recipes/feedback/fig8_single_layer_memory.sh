@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Figure 8, char-PTB, 6 layers: a single layer as memory, or the average of all, instead of their weighted sum. The
+# paper's numbers stand in the figure only; it says that higher layers are better memories, that the first layer's output
+# is as good as the Transformer, that the average works reasonably well and the weighted sum matches the best. Layer 0 is
+# the embedding. Ten trainings; not yet run to the end by us.
+#
+#   recipes/feedback/fig8_single_layer_memory.sh            the paper's run
+#   recipes/feedback/fig8_single_layer_memory.sh --smoke    the same code path on generated text, CPU, two minutes
+#   recipes/feedback/fig8_single_layer_memory.sh --dry-run  every command through its parser, nothing run
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
+begin_char_ptb "$@"
+number MEMORIES "layer-0 layer-1 layer-2 layer-3 layer-4 layer-5 layer-6 average weighted" "layer-1 average"
+
+for memory in $MEMORIES; do train_char_ptb "feedback-$memory" $FEEDBACK --feedback-memory "$memory"; done
+train_char_ptb transformer $TRANSFORMER
+first_node_only
+for memory in $MEMORIES; do cell_char_ptb "feedback-$memory"; done
+cell_char_ptb transformer
+show_table
