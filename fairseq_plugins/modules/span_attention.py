@@ -80,23 +80,22 @@ class Context:
     def scores(self, query: Tensor) -> Tensor:
         """query [H, B, M, D] -> scores [H, B, M, W + M - 1], -inf for what a token does not see."""
         query = query * query.size(-1) ** -0.5
-        scores = into_band(self.position.scores(query, self.width), float("-inf"))
-        return (
-            scores.flatten(0, 1).baddbmm_(query.flatten(0, 1), self.keys.flatten(0, 1).transpose(1, 2)).view_as(scores)
-        )
+        start = into_band(self.position.scores(query, self.width), float("-inf"))
+        scores = torch.baddbmm(start.flatten(0, 1), query.flatten(0, 1), self.keys.flatten(0, 1).transpose(1, 2))
+        return scores.view_as(start)
 
     def attend(self, query: Tensor, memory: PersistentMemory | None, dropout: Dropout) -> Tensor:
         """One softmax over the positions and, if there are any, persistent vectors: query [H, B, M, D] -> [H, B, M, D]"""
         scores = [self.scores(query)] + ([memory.scores(query)] if memory else [])
         own, *general = torch.cat(scores, dim=-1).softmax(-1).split([part.size(-1) for part in scores], dim=-1)
-        total = 1.0
         if self.mask is not None:
             own = self.seen(own)
-            total = sum(part.sum(-1, keepdim=True) for part in (own, *general)) + EPSILON
         y = self.mix(dropout(own))
         if memory:
             y = y + memory.mix(dropout(*general))
-        return y / total
+        if self.mask is None:
+            return y
+        return y / (sum(part.sum(-1, keepdim=True) for part in (own, *general)) + EPSILON)
 
     def seen(self, weights: Tensor) -> Tensor:
         """weights [H, B, M, W + M - 1] -> the same, less what lies beyond a head's span."""
@@ -113,7 +112,7 @@ class Context:
 
 
 class JoinedContext(Context):
-    """A context that is faster in training, for positions on keys only."""
+    """A context that keeps less for the backward pass, for positions on keys only."""
 
     def attend(self, query, memory, dropout):
         start = self.position.scores(query * query.size(-1) ** -0.5, self.width)
@@ -159,6 +158,8 @@ class Window(Context):
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
+        if torch.equal(order, torch.arange(self.keys.size(1), device=order.device)):
+            return  # as in every step with a single beam
         self.keys, self.values = (x.index_select(1, order) for x in (self.keys, self.values))
 
 
@@ -199,30 +200,35 @@ class SpanAttention(nn.Module):
         """How many tokens are kept for the next block: what is seen, and room for the span to grow by a step."""
         return min(self.config.span, width + self.config.trim_step) if self.span else self.config.span
 
-    def split_heads(self, x: Tensor) -> Tensor:
-        """[B, M, H * D] -> [H, B, M, D]"""
-        return x.view(*x.shape[:-1], -1, self.config.head_dim).permute(2, 0, 1, 3).contiguous()
+    def heads(self, x: Tensor) -> Tensor:
+        """[B, M, H * D] -> a view [H, B, M, D]"""
+        head_dim = self.config.head_dim
+        return x.view(*x.shape[:-1], x.size(-1) // head_dim, head_dim).permute(2, 0, 1, 3)
 
-    def forward(self, x: Tensor, before: Tensor, width: int, position: RelativePosition) -> Tensor:
+    def forward(self, x: Tensor, memory: Tensor, position: RelativePosition) -> Tensor:
         """
         Args:
             x: the block [B, M, C]
-            before: W tokens before each of them at least: those before the block and all of the block but its last
-                [B, W + M - 1, C]
-            width: W
+            memory: what came before it [B, W, C]
             position: learned relative positions, shared by all heads and layers
 
         Returns:
             [B, M, C]
         """
-        query, keys, values = map(self.split_heads, (self.q_proj(x), self.k_proj(before), self.v_proj(before)))
+        tokens, width = x.size(1), memory.size(1)
+        query = self.heads(self.q_proj(x)).contiguous()
+        # apart: nothing asks for the gradient of a memory that has no history
+        keys, values = (
+            torch.cat([self.heads(project(memory)), self.heads(project(x[:, :-1]))], dim=2)
+            for project in (self.k_proj, self.v_proj)
+        )
         piece = max(width, SHORTEST_PIECE)
-        if x.size(1) < 2 * piece:
+        if tokens < 2 * piece:
             return self.merge_heads(self.attend(query, self.context(keys, values, width, position)))
         query = overlapping(query, piece, piece)
         keys, values = (overlapping(tensor, width + piece - 1, piece) for tensor in (keys, values))
         y = self.attend(query, self.context(keys, values, width, position))
-        return self.merge_heads(y.view(len(y), len(x), -1, y.size(-1))[:, :, : x.size(1)])
+        return self.merge_heads(y.view(len(y), len(x), -1, y.size(-1))[:, :, :tokens])
 
     def context(self, keys, values, width, position, kind=None) -> Context:
         kind = kind or (Context if self.config.value_positions else JoinedContext)
@@ -237,16 +243,16 @@ class SpanAttention(nn.Module):
         """query [H, B, M, D] -> [H, B, M, D]"""
         return context.attend(query, None, self.dropout)
 
-    def start(self, before: Tensor, width: int, position: RelativePosition) -> Window:
+    def start(self, memory: Tensor, position: RelativePosition) -> Window:
         """What decoding begins with, after W tokens [B, W, C]."""
-        keys, values = self.split_heads(self.k_proj(before)), self.split_heads(self.v_proj(before))
-        return self.context(keys, values, width, position, Window)
+        keys, values = (self.heads(project(memory)).contiguous() for project in (self.k_proj, self.v_proj))
+        return self.context(keys, values, memory.size(1), position, Window)
 
     def step(self, window: Window, x: Tensor) -> Tensor:
         """One token of each row of the batch [B, C] -> [B, C]; it is seen by the steps that follow."""
         x = x.unsqueeze(1)
-        y = self.merge_heads(self.attend(self.split_heads(self.q_proj(x)), window))
-        window.append(self.split_heads(self.k_proj(x)), self.split_heads(self.v_proj(x)))
+        y = self.merge_heads(self.attend(self.heads(self.q_proj(x)).contiguous(), window))
+        window.append(self.heads(self.k_proj(x)), self.heads(self.v_proj(x)))
         return y.squeeze(1)
 
 

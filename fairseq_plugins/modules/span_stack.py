@@ -98,13 +98,13 @@ class SpanLayer(nn.Module):
         Returns:
             Output [B, M, C] and the cache for the next block, without its history.
         """
-        kept = self.attention.kept(width)
-        inputs = torch.cat([last(cache, kept, x), x], dim=1)
-        seen = inputs[:, kept - width :]
+        cache = last(cache, self.attention.kept(width), x)
+        memory = cache[:, cache.size(1) - width :]
         if self.pre_norm:
-            seen = self.attention_norm(seen)
-        y = self.attention(seen[:, width:], seen[:, :-1], width, position)
-        return self.add(x, y), inputs[:, -kept:].detach().clone()
+            y = self.attention(self.attention_norm(x), self.attention_norm(memory), position)
+        else:
+            y = self.attention(x, memory, position)
+        return self.add(x, y), advanced(cache, x.detach())
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """What follows the attention's result y, both [..., C]."""
@@ -117,9 +117,8 @@ class SpanLayer(nn.Module):
 
     def start(self, cache: Tensor | None, like: Tensor, position: RelativePosition) -> Window:
         """What decoding begins with, for inputs like [B, C]."""
-        width = self.attention.width()
-        before = last(cache, width, like.unsqueeze(1))
-        return self.attention.start(self.attention_norm(before) if self.pre_norm else before, width, position)
+        memory = last(cache, self.attention.width(), like.unsqueeze(1))
+        return self.attention.start(self.attention_norm(memory) if self.pre_norm else memory, position)
 
     def step(self, window: Window, x: Tensor) -> Tensor:
         """One token of each stream [B, C] -> [B, C]"""
@@ -132,6 +131,12 @@ def last(cache: Tensor | None, length: int, like: Tensor) -> Tensor:
         return like.new_zeros(len(like), length, like.size(-1))
     missing = length - cache.size(1)
     return F.pad(cache, (0, 0, missing, 0)) if missing > 0 else cache[:, -missing:]
+
+
+def advanced(cache: Tensor, x: Tensor) -> Tensor:
+    """A cache [B, n, C] after the block x [B, M, C]: as long, in memory of its own."""
+    rest = cache.size(1) - x.size(1)
+    return torch.cat([cache[:, -rest:], x], dim=1) if rest > 0 else x[:, -cache.size(1) :].clone()
 
 
 class Windows(list):

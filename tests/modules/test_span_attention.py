@@ -80,7 +80,7 @@ def test_equals_the_loop_gradients_included(name, ramp, value_positions):
     width = attention.width()
     assert (width < S) == (ramp is not None)
     inputs = torch.randn(B, S + M, C, dtype=torch.float64, requires_grad=True)
-    ours = attention(inputs[:, S:], inputs[:, S - width : -1], width, position)
+    ours = attention(inputs[:, S:], inputs[:, S - width : S], position)
     plain = naive(name, attention, position, inputs)
     assert torch.allclose(ours, plain, atol=1e-7 if ramp else 1e-12)  # trimming leaves the softmax fewer terms
     leaves = [inputs, *attention.parameters(), *position.parameters()]
@@ -92,7 +92,7 @@ def test_equals_the_loop_gradients_included(name, ramp, value_positions):
 def test_untrimmed_adaptive_spans_equal_the_loop_exactly(name):
     attention, position = make(name, ramp=2, trim_step=64)
     inputs = torch.randn(B, S + M, C, dtype=torch.float64)
-    ours = attention(inputs[:, S:], inputs[:, :-1], S, position)
+    ours = attention(inputs[:, S:], inputs[:, :S], position)
     assert torch.allclose(ours, naive(name, attention, position, inputs), atol=1e-12)
 
 
@@ -115,10 +115,10 @@ def test_dropout_spares_nobody_twice():
     attention.persistent.value.data.fill_(N**-0.5)  # all values one: the output is the sum of the kept weights
     attention.out_proj.weight.data = torch.eye(C, H * D, dtype=torch.float64)
     inputs = torch.randn(B, S + M, C, dtype=torch.float64)
-    block, before = inputs[:, S:], inputs[:, :-1]
-    share = attention.eval()(block, before, S, position)
+    block, memory = inputs[:, S:], inputs[:, :S]
+    share = attention.eval()(block, memory, position)
     torch.manual_seed(0)
-    drawn = torch.stack([attention.train()(block, before, S, position) for _ in range(1000)])
+    drawn = torch.stack([attention.train()(block, memory, position) for _ in range(1000)])
     assert torch.allclose(drawn.mean(0), share, atol=0.1)
     assert drawn.std() > 0.1
 
@@ -150,8 +150,8 @@ def test_a_long_block_in_pieces_equals_short_blocks(name, tokens):
     torch.manual_seed(3)
     inputs = torch.randn(B, width + tokens, C, dtype=torch.float64, requires_grad=True)
     blocks = [inputs[:, begin : begin + width + 9] for begin in range(0, tokens, 9)]
-    short = [attention(block[:, width:], block[:, :-1], width, position) for block in blocks]
-    long = attention(inputs[:, width:], inputs[:, :-1], width, position)
+    short = [attention(block[:, width:], block[:, :width], position) for block in blocks]
+    long = attention(inputs[:, width:], inputs[:, :width], position)
     assert torch.allclose(long, torch.cat(short, dim=1), atol=1e-12)
     leaves = [inputs, *attention.parameters(), *position.parameters()]
     for a, b in zip(gradients(long, *leaves), gradients(torch.cat(short, dim=1), *leaves), strict=True):
