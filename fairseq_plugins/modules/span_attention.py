@@ -85,17 +85,20 @@ class Context:
         return scores.view_as(start)
 
     def attend(self, query: Tensor, memory: PersistentMemory | None, dropout: Dropout) -> Tensor:
-        """One softmax over the positions and, if there are any, persistent vectors: query [H, B, M, D] -> [H, B, M, D]"""
+        """One softmax over positions and persistent vectors, if there are any: query [H, B, M, D] -> [H, B, M, D]"""
+        own, *general = self.weights(query, memory)
+        y = self.mix(dropout(own))
+        return y + memory.mix(dropout(*general)) if memory else y
+
+    def weights(self, query: Tensor, memory: PersistentMemory | None) -> list[Tensor]:
+        """Those of positions [H, B, M, W + M - 1] and, if there are any, of persistent vectors [H, B, M, N]."""
         scores = [self.scores(query)] + ([memory.scores(query)] if memory else [])
         own, *general = torch.cat(scores, dim=-1).softmax(-1).split([part.size(-1) for part in scores], dim=-1)
-        if self.mask is not None:
-            own = self.seen(own)
-        y = self.mix(dropout(own))
-        if memory:
-            y = y + memory.mix(dropout(*general))
         if self.mask is None:
-            return y
-        return y / (sum(part.sum(-1, keepdim=True) for part in (own, *general)) + EPSILON)
+            return [own, *general]
+        parts = [self.seen(own), *general]
+        total = sum(part.sum(-1, keepdim=True) for part in parts) + EPSILON
+        return [part / total for part in parts]
 
     def seen(self, weights: Tensor) -> Tensor:
         """weights [H, B, M, W + M - 1] -> the same, less what lies beyond a head's span."""
@@ -230,6 +233,10 @@ class SpanAttention(nn.Module):
         y = self.attend(query, self.context(keys, values, width, position))
         return self.merge_heads(y.view(len(y), len(x), -1, y.size(-1))[:, :, :tokens])
 
+    def joint_memory(self) -> PersistentMemory | None:
+        """Persistent vectors under the softmax of the context."""
+        return None
+
     def context(self, keys, values, width, position, kind=None) -> Context:
         kind = kind or (Context if self.config.value_positions else JoinedContext)
         mask = self.span.mask()[:, -width:] if self.span else None
@@ -241,7 +248,7 @@ class SpanAttention(nn.Module):
 
     def attend(self, query: Tensor, context: Context) -> Tensor:
         """query [H, B, M, D] -> [H, B, M, D]"""
-        return context.attend(query, None, self.dropout)
+        return context.attend(query, self.joint_memory(), self.dropout)
 
     def start(self, memory: Tensor, position: RelativePosition) -> Window:
         """What decoding begins with, after W tokens [B, W, C]."""
@@ -263,8 +270,8 @@ class AllAttention(SpanAttention):
         super().__init__(config)
         self.persistent = PersistentMemory(config.heads, config.persistent, config.head_dim)
 
-    def attend(self, query, context):
-        return context.attend(query, self.persistent, self.dropout)
+    def joint_memory(self):
+        return self.persistent
 
 
 class AttnSplit(SpanAttention):
