@@ -14,7 +14,7 @@ class StreamingLMCriterion(FairseqCriterion):
     """Mean negative log-likelihood of the targets, plus the model's ``span_loss()`` in training.
 
     Logged: ``loss`` (what is minimised), ``nll_loss`` and ``bpc``, all in bits per token, ``ppl``, and what the model's
-    ``spans()`` says.
+    ``learned()`` says.
     """
 
     def forward(self, model, sample, reduce=True):
@@ -32,8 +32,8 @@ class StreamingLMCriterion(FairseqCriterion):
             "nsentences": sample["nsentences"],
             "sample_size": tokens,
         }
-        spans = model.spans() if model.training and hasattr(model, "spans") else {}
-        logged.update({f"span/{name}": float(span) * tokens for name, span in spans.items()})
+        learned = model.learned() if model.training and hasattr(model, "learned") else {}
+        logged.update({f"learned/{name}": float(value) * tokens for name, value in learned.items()})
         return loss, tokens, logged
 
     @staticmethod
@@ -46,8 +46,8 @@ class StreamingLMCriterion(FairseqCriterion):
         for name in ("nll_loss", "bpc"):
             metrics.log_scalar(name, total("nll_loss") / tokens / math.log(2), tokens, round=3)
         metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["nll_loss"].avg))
-        for key in {key for log in logging_outputs for key in log if key.startswith("span/")}:
-            metrics.log_scalar(key.removeprefix("span/"), total(key) / tokens, tokens, round=1)
+        for key in {key for log in logging_outputs for key in log if key.startswith("learned/")}:
+            metrics.log_scalar(key.removeprefix("learned/"), total(key) / tokens, tokens, round=4)
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:

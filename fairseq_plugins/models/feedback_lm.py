@@ -13,6 +13,7 @@ from fairseq_plugins.models.streaming_lm import (
     register_architecture,
 )
 from fairseq_plugins.modules.feedback_layer import FeedbackLayerConfig
+from fairseq_plugins.modules.feedback_memory import WeightedMemory
 from fairseq_plugins.modules.feedback_stack import KEYS_AND_VALUES
 from fairseq_plugins.modules.feedback_stream import FeedbackStream
 from fairseq_plugins.modules.feedback_window import MemoryWindow
@@ -53,6 +54,15 @@ class FeedbackLanguageModel(StreamingLanguageModel):
         return FeedbackStream(
             layer, config.decoder_layers, window, config.feedback_memory, config.feedback_kv, config.feedback_engine
         )
+
+    def learned(self):
+        """Spans, and with --log-learned what each layer gives to the memory, softmax(w) of equation 1 (section 3.3)."""
+        learned = super().learned()
+        memory = self.decoder.body.stack.memory
+        if self.log_learned and isinstance(memory, WeightedMemory):
+            weights = memory.mixing()[0].tolist()
+            learned.update({f"memory_{layer}": weight for layer, weight in enumerate(weights)})
+        return learned
 
 
 TWINS = (

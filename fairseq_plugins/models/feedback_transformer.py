@@ -109,7 +109,7 @@ class FeedbackTransformerEncoder(TransformerEncoderBase):
 def in_order(encoder_out: dict, share: bool) -> dict:
     """The encoder's output with its rows in the order that was noted.
 
-    With `share`, rows that are each wanted equally often and by neighbours, as at the start of beam search, stay single.
+    With `share`, rows that are each wanted equally often by neighbours, as at the start of beam search, stay single.
     """
     if ROWS not in encoder_out:
         return encoder_out

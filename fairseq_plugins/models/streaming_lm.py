@@ -49,8 +49,9 @@ class StreamingLanguageModelConfig(FairseqDataclass):
     span_init: float = field(
         default=0.0, metadata={"help": "adaptive spans at the start, as a part of --attention-span"}
     )
-    log_head_spans: bool = field(
-        default=False, metadata={"help": "log the span of every head, not just mean and maximum"}
+    log_learned: bool = field(
+        default=False,
+        metadata={"help": "log the span of every head, not just mean and maximum, and the layers' weights in a memory"},
     )
 
     share_decoder_input_output_embed: bool = field(
@@ -82,7 +83,7 @@ def register_architecture(model: str, name: str, **defaults: Any) -> None:
             setattr(args, option, getattr(args, option, value))
 
 
-# WikiText-103 in all papers: four clusters, each four times narrower than the one before, all shared by input and output
+# WikiText-103 in all papers: four clusters, each four times narrower than the one before, shared by input and output
 WIKITEXT103_WORDS = {
     "adaptive_input": True,
     "adaptive_input_cutoff": "20000,40000,200000",
@@ -168,7 +169,7 @@ class StreamingLanguageModel(FairseqLanguageModel):
     def __init__(self, decoder: StreamingDecoder, config: StreamingLanguageModelConfig):
         super().__init__(decoder)
         self.memory_length = config.attention_span
-        self.span_coefficient, self.log_head_spans = config.span_loss, config.log_head_spans
+        self.span_coefficient, self.log_learned = config.span_loss, config.log_learned
 
     @classmethod
     def build_body(cls, config) -> nn.Module:
@@ -219,7 +220,7 @@ class StreamingLanguageModel(FairseqLanguageModel):
         return lprobs
 
     def token_nll(self, net_output, target: Tensor) -> Tensor:
-        """Negative log-probabilities of the targets [B, M] in nats; an adaptive softmax computes only what they need."""
+        """Negative log-probabilities of targets [B, M] in nats; an adaptive softmax computes only what they need."""
         x, extra = net_output
         if extra.get("features"):
             return self.decoder.output.nll(x, target)
@@ -239,14 +240,15 @@ class StreamingLanguageModel(FairseqLanguageModel):
         for span in self.adaptive_spans():
             span.clamp_()
 
-    def spans(self) -> dict[str, float]:
-        """Learned spans in tokens, without the ramp: mean and maximum, and each head's with --log-head-spans."""
+    def learned(self) -> dict[str, float]:
+        """What is worth a look in the log: learned spans in tokens, without the ramp, their mean and maximum, and each
+        head's with --log-learned."""
         layers = [span.current().float() for span in self.adaptive_spans()]
         if not layers:
             return {}
         every = torch.cat(layers).tolist()
         figures = {"span_mean": sum(every) / len(every), "span_max": max(every)}
-        if self.log_head_spans:
+        if self.log_learned:
             names = [f"span_{layer}_{head}" for layer, heads in enumerate(layers) for head in range(len(heads))]
             figures.update(zip(names, every, strict=True))
         return figures
@@ -318,8 +320,8 @@ def check_adaptive_embeddings(args) -> None:
         raise UserError("--adaptive-input and --adaptive-input-cutoff go together; give both or neither.")
     if args.share_decoder_input_output_embed and (args.adaptive_input or args.adaptive_softmax_cutoff):
         raise UserError(
-            "--share-decoder-input-output-embed is for plain tables; with --adaptive-input and --adaptive-softmax-cutoff"
-            " take --tie-adaptive-weights."
+            "--share-decoder-input-output-embed is for plain tables; with --adaptive-input and"
+            " --adaptive-softmax-cutoff take --tie-adaptive-weights."
         )
     if args.tie_adaptive_weights and (
         args.adaptive_input_cutoff != args.adaptive_softmax_cutoff

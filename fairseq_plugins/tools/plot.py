@@ -7,7 +7,7 @@
 
 A run is the folder of a fairseq-train --log-format json, with its train.log; or the log itself.
 curves: a metric over updates, on the validation set, and thin on the training set.
-spans: the learned span of every head, at the end by layer, and over updates if trained with --log-head-spans.
+spans: the learned span of every head, at the end by layer, and over updates if trained with --log-learned.
 memory: softmax(w) of equation 1 of the Feedback Transformer, what each layer gives to the memory, over updates.
 attention: what some heads attend to, context beside persistent vectors (Figure 3 of the all-attention paper). Printed
 are LAYER.HEAD=SHARE: how much of a head's attention goes to the context.
@@ -15,23 +15,22 @@ are LAYER.HEAD=SHARE: how much of a head's attention goes to the context.
 
 import argparse
 import logging
-from argparse import Namespace
 from pathlib import Path
 
 import torch
-from fairseq import checkpoint_utils, utils
+from fairseq import checkpoint_utils
 
-import fairseq_plugins
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import training_log
 from fairseq_plugins.tools.attention_maps import attention_maps, choose
 from fairseq_plugins.tools.files import write_whole
+from fairseq_plugins.tools.write import register
 
 
 def main():
     args = parse()
     logging.getLogger().setLevel(logging.WARNING)
-    utils.import_user_module(Namespace(user_dir=str(Path(fairseq_plugins.__file__).parent)))
+    register()
     figure = args.draw(args)
     write_whole(args.out, lambda path: figure.savefig(path, format=args.out.suffix[1:] or "png", dpi=150))
 

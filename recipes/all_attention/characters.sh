@@ -21,7 +21,7 @@ begin_characters() {
 # train_characters NAME UPDATES FINE_TUNING FLAGS...: so many updates, and then so many at a tenth of the rate
 train_characters() {
     local flags=(--optimizer adagrad_clipped --clip-tensor-norm 0.03 --clip-norm 0 --fp16-no-flatten-grads
-        --log-head-spans "${@:4}" $(smaller "$5"))
+        --log-learned "${@:4}" $(smaller "$5"))
     number UPDATES "$2" 40
     number FINE_TUNING "$3" $(($3 ? 10 : 0))
     train_lm "$1" "${flags[@]}"

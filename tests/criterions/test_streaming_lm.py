@@ -30,7 +30,7 @@ class SpanModel(Model):
     def span_loss(self):
         return 0.5 * self.span
 
-    def spans(self):
+    def learned(self):
         return {"span_mean": self.span.detach()}
 
 
@@ -86,7 +86,7 @@ def test_the_models_own_loss_is_used(criterion, sample):
 def test_what_is_logged_is_the_mean_over_workers_in_bits(criterion, sample):
     _, _, one = criterion(OwnLossModel(), sample)
     other = {**one, "ntokens": 15, "sample_size": 15, "loss": one["loss"] * 3, "nll_loss": one["nll_loss"] * 3}
-    other["span/span_mean"] = 15 * 8.0
+    other["learned/span_mean"] = 15 * 8.0
     with metrics.aggregate() as logged:
         criterion.reduce_metrics([one, other])
     values = logged.get_smoothed_values()

@@ -91,6 +91,12 @@ def test_a_later_token_changes_no_earlier_probability():
     assert (before[:, 7:] - after[:, 7:]).abs().amax(dim=2).min() > 0
 
 
+def test_the_weights_of_the_memory_are_logged_on_demand():
+    assert build().learned() == {}
+    assert build(log_learned=True).learned() == pytest.approx({f"memory_{layer}": 1 / 3 for layer in range(3)})
+    assert build(log_learned=True, feedback_memory="top").learned() == {}
+
+
 @pytest.mark.parametrize(
     "options, words",
     [

@@ -160,7 +160,7 @@ def test_one_memory_serves_one_model():
 
 
 def test_spans_are_logged_clamped_and_charged_for():
-    model = make("all_attention_lm_tiny", {**ADAPTIVE_SPAN, "span_loss": 0.5, "log_head_spans": True})
+    model = make("all_attention_lm_tiny", {**ADAPTIVE_SPAN, "span_loss": 0.5, "log_learned": True})
     ratios = [span.span_ratio for span in model.adaptive_spans()]
     ratios[0].data = torch.tensor([-0.5, 0.5]).double()
     ratios[1].data = torch.tensor([0.25, 1.5]).double()
@@ -168,12 +168,12 @@ def test_spans_are_logged_clamped_and_charged_for():
     model.after_update()
     assert [ratio.tolist() for ratio in ratios] == [[0, 0.5], [0.25, 1]]
     heads = {"span_0_0": 0, "span_0_1": 4.5, "span_1_0": 2.25, "span_1_1": 9}
-    assert model.spans() == {"span_mean": 15.75 / 4, "span_max": 9, **heads}
+    assert model.learned() == {"span_mean": 15.75 / 4, "span_max": 9, **heads}
 
 
 def test_a_fixed_span_costs_nothing_and_logs_nothing():
     model = make("all_attention_lm_tiny")
-    assert model.span_loss() is None and model.spans() == {}
+    assert model.span_loss() is None and model.learned() == {}
     model.after_update()
 
 
