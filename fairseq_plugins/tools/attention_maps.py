@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.modules.span_attention import SpanAttention
+from fairseq_plugins.modules.band import band
+from fairseq_plugins.modules.span_attention import Context, SpanAttention
 from fairseq_plugins.modules.stream_memory import StreamMemory
 
 BLOCK = 512
@@ -57,31 +58,47 @@ def attention_maps(checkpoint: Path, data: Path | None, split: str, tokens: int)
     memory = StreamMemory()
     with torch.no_grad():
         for (block,) in dataset.blocks(1, 1, cuts):
-            seen = [_Recorder(layer) for layer in layers]
+            if block.start == before:
+                recorders = [_Recorder(layer) for layer in layers]
             model(dataset[block]["net_input"]["src_tokens"], memory=memory)
-            for recorder in seen:
-                recorder.hook.remove()
     return [
         HeadMap(number, head + 1, context[head], persistent[head])
-        for number, (context, persistent) in enumerate((recorder.maps(before) for recorder in seen), 1)
+        for number, (context, persistent) in enumerate((recorder.maps(before) for recorder in recorders), 1)
         for head in range(len(context))
     ]
 
 
 class _Recorder:
-    """Keeps what a layer gives to its dropout: attention weights of the context, then of persistent vectors."""
+    """Keeps what a layer's attention was given last, to compute its weights, which are not kept otherwise."""
 
-    def __init__(self, layer: SpanAttention):
-        self.weights = []
-        self.hook = layer.dropout.register_forward_pre_hook(lambda _, inputs: self.weights.append(inputs[0][:, 0]))
+    def __init__(self, attention: SpanAttention):
+        self.attention = attention
+        self.hook = attention.register_forward_pre_hook(self._keep)
 
+    def _keep(self, attention, given):
+        self.given = given
+
+    @torch.no_grad()
     def maps(self, span: int) -> tuple[Tensor, Tensor]:
-        """[H, M, S] and [H, M, N], the attention of each head and token summing to one."""
-        context, *persistent = self.weights
+        """[H, M, S] and [H, M, N] of the first stream, the attention of each head and token summing to one."""
+        self.hook.remove()
+        x, memory, position = self.given
+        attention, weights = self.attention, []
+        seen = torch.cat([memory, x[:, :-1]], dim=1)
+        query, keys, values = (
+            attention.heads(project(part)).contiguous()
+            for project, part in ((attention.q_proj, x), (attention.k_proj, seen), (attention.v_proj, seen))
+        )
+        # what is dropped are the weights: of the context first, then of persistent vectors
+        hook = attention.dropout.register_forward_pre_hook(lambda _, inputs: weights.append(inputs[0][:, 0]))
+        attention.attend(query, attention.context(keys, values, memory.size(1), position, Context))
+        hook.remove()
+        context, *persistent = weights
+        context = band(context)
         context = F.pad(context, (span - context.size(-1), 0))
         rest = persistent[0] if persistent else context.new_zeros(*context.shape[:-1], 0)
         if len(rest) != len(context):
-            raise UserError("attention maps are for heads that attend to context and persistent vectors alike.")
+            raise UserError("attention maps are of heads that attend to context and persistent vectors alike.")
         total = context.sum(-1, keepdim=True) + rest.sum(-1, keepdim=True)
         return context / total, rest / total
 

@@ -1,0 +1,109 @@
+"""The recipes of both papers' language models: dry runs of all, a smoke run of one (--all: of each)."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+RECIPES = Path(__file__).resolve().parents[2] / "recipes"
+ALL_ATTENTION = [
+    "appendix_a_attention_maps.sh", "appendix_b_baselines.sh", "fig2_integration.sh", "fig2_persistent_size.sh",
+    "table1_enwik8.sh", "table2_text8.sh", "table3_wikitext103.sh",
+]  # fmt: skip
+FEEDBACK = [
+    "char_ptb.sh", "fig5_memory_composition.sh", "fig8_single_layer_memory.sh", "fig9_depth.sh",
+    "table3_wikitext103.sh", "table4_enwik8.sh", "table5_speed_lm.sh", "table6_ablation.sh",
+]  # fmt: skip
+NAMES = [f"all_attention/{name}" for name in ALL_ATTENTION] + [f"feedback/{name}" for name in FEEDBACK]
+DEFAULT = "feedback/table4_enwik8.sh"
+PICTURES = {
+    "all_attention/appendix_a_attention_maps.sh": ["maps.png"],
+    "all_attention/appendix_b_baselines.sh": ["curves.png"],
+    "all_attention/table1_enwik8.sh": ["spans-small.png", "spans-transformer-small.png"],
+    "feedback/char_ptb.sh": ["curves.png", "memory.png"],
+}
+# rows of a smoke run where they are not both papers' model and a Transformer
+ROWS = {
+    "all_attention/appendix_a_attention_maps.sh": r"layer \d, head \d",
+    "all_attention/fig2_integration.sh": "all-attn|attn-split|head-split|single-head|ff-attn",
+    "all_attention/fig2_persistent_size.sh": "N-0|N-16",
+    "all_attention/table3_wikitext103.sh": "all-attention|all-attention-fine",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dry_run_parses_every_command_and_runs_none(name, recipe, tmp_path):
+    done = recipe(name, "--dry-run", "--gpus", 8, "--out", tmp_path / "out", folder=RECIPES)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"\d+ commands parsed, 0 refused", done.stdout.strip())
+    assert not (tmp_path / "out").exists()
+
+
+def test_figure_9_has_a_right_half(recipe, tmp_path):
+    env = {"CORPUS": "wikitext103"}
+    done = recipe("feedback/fig9_depth.sh", "--dry-run", "--out", tmp_path, folder=RECIPES, env=env)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name, env, options, sentence", [
+    ("feedback/fig9_depth.sh", {"CORPUS": "text8"}, [], "CORPUS: text8 is neither char_ptb nor wikitext103"),
+    ("all_attention/table1_enwik8.sh", {"MODELS": "tiny"}, [], "MODELS: tiny is none of"),
+    ("feedback/table4_enwik8.sh", {"MODELS": "lstm"}, [], "MODELS: lstm is none of"),
+    ("feedback/table4_enwik8.sh", {}, ["--gpus", 3], "1024 streams cannot be shared evenly by 3 processes"),
+])  # fmt: skip
+def test_what_cannot_be_is_named(name, env, options, sentence, recipe, tmp_path):
+    done = recipe(name, "--dry-run", "--out", tmp_path, *options, folder=RECIPES, env=env)
+    assert done.returncode and sentence in done.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_smoke_run_ends_in_a_table(name, recipe, tmp_path, request):
+    if name != DEFAULT and not request.config.getoption("--all"):
+        pytest.skip("--all smokes every recipe")
+    if name in PICTURES:
+        pytest.importorskip("matplotlib")
+    done = recipe(name, "--smoke", "--out", tmp_path, folder=RECIPES)
+    assert done.returncode == 0, done.stderr[-3000:]
+    table = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
+    rows = {row[0].removeprefix("| "): dict(zip(table[0], row)) for row in table[2:]}
+    if name in ROWS:
+        assert rows and all(re.fullmatch(ROWS[name], row) for row in rows)
+    else:
+        assert any(row.startswith("transformer") for row in rows)
+        assert any(not row.startswith("transformer") for row in rows)
+    assert all(value.strip(" |") for row in rows.values() for value in row.values())
+    for row in rows.values():
+        assert all(float(value) > 1 for column, value in row.items() if re.search("^(dev|test) (bpc|ppl)", column))
+    assert all((tmp_path / "smoke" / picture).stat().st_size > 5000 for picture in PICTURES.get(name, []))
+
+    again = recipe(name, "--smoke", "--out", tmp_path, folder=RECIPES)
+    assert again.returncode == 0
+    for finished in ("fairseq-train", "fairseq-eval-lm", "fairseq-generate"):
+        assert f" {finished}" not in again.stderr
+    assert [line for line in again.stdout.splitlines() if line.startswith("| ")] == [
+        line for line in done.stdout.splitlines() if line.startswith("| ")
+    ]
+
+
+def test_fine_tuning_goes_on_at_a_tenth_of_the_rate(recipe, tmp_path):
+    """The commands of a dry run, as they are noted for the parser."""
+    commands = tmp_path / "commands"
+    copy = tmp_path / "python"  # instead of the parser
+    copy.write_text(f'#!/bin/sh\nfor file; do :; done; cp "$file" {commands}; exit 0\n')
+    copy.chmod(0o755)
+    setup = RECIPES / "lib.sh"
+    script = tmp_path / "recipes/feedback/recipe.sh"
+    script.parent.mkdir(parents=True)
+    script.write_text(
+        f'source {setup}\nbegin_recipe "$@"\nexport PATH={tmp_path}:$PATH\n'
+        "STREAMS=8 VALID_STREAMS=2 BLOCK=16 LEARNING_RATE=0.07 WARM_UP=5 UPDATES=100 DATA=data\n"
+        "train_lm small --arch feedback_lm_tiny\nfine_tune small 30 --arch feedback_lm_tiny --reset-dataloader\n"
+    )
+    done = recipe("recipe.sh", "--dry-run", "--gpus", 2, "--out", tmp_path / "out", folder=script.parent)
+    assert done.returncode == 0, done.stderr
+    first, second = commands.read_text().splitlines()
+    assert "--batch-size 4 " in first and "--lr 0.07 " in first and "--max-update 100 " in first
+    assert second.index("--lr 0.007 ") > second.index("--lr 0.07 ")  # the last one counts
+    assert second.index("--max-update 130 ") > second.index("--max-update 100 ")
+    restored = f"--restore-file {tmp_path}/out/small/checkpoint_last.pt --reset-lr-scheduler --reset-meters"
+    assert restored in second and second.count("--reset-dataloader") == 1 and "small-fine" in second

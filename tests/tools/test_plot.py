@@ -1,0 +1,163 @@
+"""Pictures, and above all the numbers behind them."""
+
+import json
+import re
+from argparse import Namespace
+
+import pytest
+import torch
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools import attention_maps, training_log, write
+
+
+def entry(kind, **values):
+    prefix = "valid_" if kind == "valid" else ""
+    logged = {"epoch": 1, **{prefix + name: str(value) for name, value in values.items()}}
+    return f"2026-01-01 00:00:00 | INFO | {kind} | {json.dumps(logged)}\n"
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    """The log of a run that was killed after 30 updates and went on from 20."""
+    lines = [entry("train_inner", num_updates=n, bpc=5 - n / 10, wps="n/a") for n in (10, 20, 30)]
+    lines += ["2026 | INFO | fairseq.trainer | loaded\n", entry("valid", num_updates=20, bpc=3.5)]
+    spans = {f"span_{layer}_{head}": 10 * layer + head for layer in range(2) for head in (0, 1)}
+    lines += [entry("train_inner", num_updates=n, bpc=4 - n / 10, memory_0=0.2, memory_1=0.8, **spans) for n in (30, 40)]
+    (tmp_path / "train.log").write_text("".join(lines))
+    return tmp_path
+
+
+def test_a_resumed_training_replaces_what_it_made_anew(run_folder):
+    log = training_log.read(run_folder)
+    assert log.series("train", "bpc") == ([10, 20, 30, 40], [4, 3, 1, 0])
+    assert log.series("valid", "bpc") == ([20], [3.5])
+    assert log.series("train", "wps") == ([], [])
+    assert log.names(r"span_\d+_\d+") == ["span_0_0", "span_0_1", "span_1_0", "span_1_1"]
+
+
+def test_names_are_in_the_order_of_their_numbers(tmp_path):
+    log = training_log.TrainingLog(train=[{"num_updates": 1.0, "memory_10": 0.0, "memory_9": 0.0, "memory_x": 0.0}])
+    assert log.names(r"memory_\d+") == ["memory_9", "memory_10"]
+
+
+@pytest.mark.parametrize("content, sentence", [(None, "does not exist"), ("| INFO | x\n", "holds no entries in JSON")])
+def test_what_is_no_log_is_said(content, sentence, tmp_path):
+    if content:
+        (tmp_path / "train.log").write_text(content)
+    with pytest.raises(UserError, match=sentence):
+        training_log.read(tmp_path)
+
+
+@pytest.fixture
+def plot():
+    pytest.importorskip("matplotlib")
+    from fairseq_plugins.tools import plot
+
+    return plot
+
+
+def lines_of(axes):
+    return {line.get_label(): line.get_ydata().tolist() for line in axes.get_lines() if line.get_label()[0] != "_"}
+
+
+def test_curves_have_the_runs_values(plot, run_folder):
+    figure = plot.draw_curves(Namespace(runs=[f"mine={run_folder}"], metric="bpc"))
+    (axes,) = figure.axes
+    assert lines_of(axes) == {"mine": [3.5]}
+    with pytest.raises(UserError, match="has no accuracy; choose another --metric"):
+        plot.draw_curves(Namespace(runs=[f"mine={run_folder}"], metric="accuracy"))
+    with pytest.raises(UserError, match="is no NAME=RUN"):
+        plot.draw_curves(Namespace(runs=[str(run_folder)], metric="bpc"))
+
+
+def test_the_span_of_every_head_by_layer_and_over_updates(plot, run_folder):
+    end, course = plot.draw_spans(Namespace(run=run_folder)).axes
+    points = [tuple(point) for layer in end.collections for point in layer.get_offsets().tolist()]
+    assert points == [(1, 0), (1, 1), (2, 10), (2, 11)]
+    assert len(course.get_lines()) == 4
+
+
+def test_the_memory_by_layer(plot, run_folder):
+    (axes,) = plot.draw_memory(Namespace(run=run_folder)).axes
+    assert lines_of(axes) == {"embedding": [0.2, 0.2], "layer 1": [0.8, 0.8]}
+
+
+@pytest.fixture(scope="session")
+def streams(run, tmp_path_factory):
+    """Binarised letters, of which a model can learn spans and a memory: bin, with 2000, 300 and 300 tokens."""
+    folder = tmp_path_factory.mktemp("streams")
+    for split, number in (("train", 400), ("valid", 60), ("test", 60)):
+        (folder / split).write_text("a b c d\n" * number)
+    splits = [word for split in ("train", "valid", "test") for word in (f"--{split}pref", folder / split)]
+    run("fairseq-preprocess", "--only-source", *splits, "--destdir", folder / "bin", "--workers", 1)
+    return folder / "bin"
+
+
+def train(run, user_dir, streams, folder, arch, *flags):
+    out = run(
+        "fairseq-train", streams, "--user-dir", user_dir, "--task", "streaming_language_modeling", "--arch", arch,
+        "--criterion", "streaming_lm", "--optimizer", "adam", "--lr", 0.01, "--batch-size", 4, "--tokens-per-sample", 16,
+        "--max-update", 20, "--log-format", "json", "--log-interval", 10, "--save-dir", folder, "--cpu",
+        "--num-workers", 0, "--save-interval-updates", 10, *flags,
+    )  # fmt: skip
+    (folder / "train.log").write_text(out.stdout + out.stderr)
+    return folder
+
+
+def test_attention_maps_of_a_trained_model(run, user_dir, streams, plot, tmp_path):
+    folder = train(run, user_dir, streams, tmp_path, "all_attention_lm_tiny", "--adaptive-span", "--span-init", 0.5)
+    write.register()
+    maps = attention_maps.attention_maps(folder / "checkpoint_last.pt", None, "test", 7)
+    assert [(head.layer, head.head) for head in maps] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    for head in maps:
+        assert head.context.shape == (7, 32) and head.persistent.shape == (7, 64)
+        both = torch.cat([head.context, head.persistent], dim=-1)
+        torch.testing.assert_close(both.sum(-1), torch.ones(7))
+    shares = [head.context_share for head in attention_maps.choose(maps, 2)]
+    assert shares == [min(head.context_share for head in maps), max(head.context_share for head in maps)]
+
+    done = run(
+        "python", "-m", "fairseq_plugins.tools.plot", "attention", folder / "checkpoint_last.pt", "--tokens", 7,
+        "--heads", 2, "--out", tmp_path / "maps.png",
+    )  # fmt: skip
+    assert re.fullmatch(r"\d\.\d=0\.\d{3} \d\.\d=0\.\d{3}", done.stdout.strip())
+    assert (tmp_path / "maps.png").read_bytes()[1:4] == b"PNG"
+    spans = plot.learned_spans(folder / "checkpoint_last.pt")
+    assert [len(layer) for layer in spans] == [2, 2] and all(0 <= span <= 32 for layer in spans for span in layer)
+
+
+def test_attention_is_that_of_the_forward_pass():
+    """What a recorder computes anew gives the layer's own output again."""
+    from fairseq_plugins.modules.relative_position import RelativePosition
+    from fairseq_plugins.modules.span_attention import AllAttention, SpanConfig
+
+    torch.manual_seed(1)
+    config = SpanConfig(embed_dim=8, heads=2, span=5, persistent=3, ramp=2, initial_span=0.4)
+    attention, position = AllAttention(config).double().eval(), RelativePosition(4, 5).double()
+    recorder = attention_maps._Recorder(attention)
+    x, memory = torch.randn(1, 4, 8).double(), torch.randn(1, attention.width(), 8).double()
+    y = attention(x, memory, position)
+    context, persistent = recorder.maps(5)
+    values = attention.heads(attention.v_proj(torch.cat([memory, x[:, :-1]], dim=1)))[:, 0]
+    width = memory.size(1)
+    seen = torch.stack([values[:, t : t + width] for t in range(4)], dim=1)  # [H, M, W, D]
+    heads = (context[:, :, -width:, None] * seen).sum(2) + persistent @ (
+        attention.persistent.value * attention.persistent.size**0.5
+    )
+    torch.testing.assert_close(attention.out_proj(heads.transpose(0, 1).flatten(1)), y[0])
+
+
+def test_the_memory_from_checkpoints(run, user_dir, streams, plot, tmp_path):
+    folder = train(run, user_dir, streams, tmp_path, "feedback_lm_tiny")
+    updates, weights = plot.memory_from_checkpoints(folder)
+    assert updates == [0, 10, 20] and weights[0] == [pytest.approx(1 / 3)] * 3
+    assert all(sum(row) == pytest.approx(1) for row in weights) and weights[2] != weights[0]
+
+
+def test_a_model_without_spans_is_named(run, user_dir, streams, plot, tmp_path):
+    folder = train(run, user_dir, streams, tmp_path, "span_transformer_lm_tiny")
+    with pytest.raises(UserError, match="has no adaptive spans"):
+        plot.learned_spans(folder / "checkpoint_last.pt")
+    with pytest.raises(UserError, match="has no learned memory"):
+        plot.memory_from_checkpoints(folder)
