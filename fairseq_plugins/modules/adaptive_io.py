@@ -71,7 +71,7 @@ class AdaptiveInput(nn.Module):
         flat = tokens.flatten()
         y = self.projections[0].new_zeros(len(flat), self.dim)
         for i, (table, projection) in enumerate(zip(self.tables, self.projections)):
-            # also for a cluster with no token here: every parameter has a gradient then, as data-parallel training wants
+            # also for a cluster with no token here: data-parallel training wants a gradient of every parameter
             places, members = self.clusters.members(flat, i)
             rows = F.linear(F.embedding(members, table), projection)
             y = y.index_copy(0, places, rows.to(y.dtype))
@@ -108,7 +108,7 @@ class AdaptiveSoftmax(nn.Module):
         self.cluster_bias = nn.Parameter(torch.zeros(len(cutoffs)))
 
     def head(self, hidden: Tensor) -> Tensor:
-        """hidden [n, C] -> log-probabilities of the first cluster's words and of the other clusters [n, V_0 + clusters]"""
+        """hidden [n, C] -> log-probabilities of the first cluster's words, then of the other clusters [n, V_0 + ...]"""
         weight = torch.cat([self.tables[0], self.cluster_weight])
         bias = torch.cat([self.biases[0], self.cluster_bias])
         return log_softmax(F.linear(hidden @ self.projections[0], weight, bias))
@@ -126,7 +126,7 @@ class AdaptiveSoftmax(nn.Module):
         return torch.cat(parts, dim=1).view(*hidden.shape[:-1], -1)
 
     def nll(self, hidden: Tensor, target: Tensor) -> Tensor:
-        """hidden [..., C], target [...] -> negative log-probabilities of the targets [...], computing only what they need"""
+        """hidden [..., C], target [...] -> negative log-probabilities of the targets [...], less work than all words'"""
         flat, words = hidden.flatten(0, -2), target.flatten()
         head = self.head(flat)
         places, members = self.clusters.members(words, 0)
