@@ -48,7 +48,7 @@ def binarise(args, steps: Steps, line_ends: bool = True) -> None:
 
 def _binarise(texts: list[Path], workers: int, line_ends: bool, destination: Path) -> str:
     """Run fairseq-preprocess, take out the ends that it added to lines without one, and count what is there."""
-    from fairseq.data import Dictionary, indexed_dataset  # takes seconds, which what is wrong with the text need not wait
+    from fairseq.data import Dictionary, indexed_dataset  # here, since it takes seconds
 
     prefixes = [word for path in texts for word in (f"--{path.name}pref", str(path))]
     types, reports = pipeline.fairseq_preprocess(

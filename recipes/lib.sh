@@ -191,7 +191,7 @@ train() {
     run "${LAUNCH[@]}" fairseq-train "$DATA/bin" --user-dir fairseq_plugins --save-dir "$folder" \
         --log-format simple --log-interval "$LOG_INTERVAL" "${MACHINE[@]}" "${@:2}" |
         tee -a "$log" | { grep --line-buffered -oP '\| (train_inner|valid) \| \K.*' || true; } |
-        sed -u 's/, "span_[0-9]*_[0-9]*": "[^"]*"//g' || return
+        sed -u 's/, "\(span_[0-9]*\|memory\)_[0-9]*": "[^"]*"//g' || return
     ((NODE_RANK)) || stamp "$folder/trained" # the first node writes the last checkpoint
 }
 

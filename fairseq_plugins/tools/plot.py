@@ -8,7 +8,8 @@
 A run is the folder of a fairseq-train --log-format json, with its train.log; or the log itself.
 curves: a metric over updates, on the validation set, and thin on the training set.
 spans: the learned span of every head, at the end by layer, and over updates if trained with --log-learned.
-memory: softmax(w) of equation 1 of the Feedback Transformer, what each layer gives to the memory, over updates.
+memory: softmax(w) of equation 1 of the Feedback Transformer, what each layer gives to the memory, over updates: from
+the log if trained with --log-learned, else from the checkpoints of the run.
 attention: what some heads attend to, context beside persistent vectors (Figure 3 of the all-attention paper). Printed
 are LAYER.HEAD=SHARE: how much of a head's attention goes to the context.
 """

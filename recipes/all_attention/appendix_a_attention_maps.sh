@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Appendix A, Figure 3: attention of four heads of the WikiText-103 model, the 2048 places of the context beside the 2048
-# persistent vectors, for the tokens of a short piece of the test set. A picture, maps.png, and a table of how much each
-# head drawn gives to the context. Which heads the paper drew is not said; the four here are those that differ most in
-# how much they give to persistent vectors.
+# Appendix A, Figure 3: attention of four heads of the WikiText-103 model, the 2048 places of the context beside the
+# 2048 persistent vectors, for the tokens of a short piece of the test set. A picture, maps.png, and a table of how much
+# each head drawn gives to the context. Which heads the paper drew is not said; the four here are those that differ most
+# in how much they give to persistent vectors.
 #
 #   recipes/all_attention/appendix_a_attention_maps.sh            trains the model of table3_wikitext103.sh first
 #   CHECKPOINT=runs/all_attention/table3_wikitext103/all-attention-fine/checkpoint_best.pt \

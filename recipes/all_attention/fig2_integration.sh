@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Figure 2 (right), text8: dev bits per character of the large model by the way persistent vectors are brought into
 # attention (section 5.3). Numbers stand in the figure only, apart from 1.02 for all-attn (Table 2); the paper says that
-# all-attn is best, before attn-split, and this before single-head; head-split and ff-attn do not do well. ff-attn has 24
-# layers and 3072 vectors, which makes 101M parameters beside 114M. Not yet run to the end by us.
+# all-attn is best, before attn-split, and this before single-head; head-split and ff-attn do not do well. ff-attn has
+# 24 layers and 3072 vectors, which makes 101M parameters beside 114M. Not yet run to the end by us.
 #
 #   recipes/all_attention/fig2_integration.sh            the paper's run
 #   recipes/all_attention/fig2_integration.sh --smoke    the same code path on generated text, CPU, a minute or two

@@ -2,8 +2,8 @@
 #
 # From the paper (section 5.1): sizes, span, span loss, dropout and adaptive input and softmax (in the architectures),
 # Adam with learning rate 0.00025, 8,000 updates of linear warm-up, the gradient clipped at norm 1, 64 streams in blocks
-# of 256, a tenth of the rate at the end. From its code: 800,000 and 50,000 updates. End-of-line tokens are scored. Ours:
-# the checkpoint of the least validation loss is taken, every token of dev and test is scored once by one stream
+# of 256, a tenth of the rate at the end. From its code: 800,000 and 50,000 updates. End-of-line tokens are scored.
+# Ours: the checkpoint of the least validation loss is taken, every token of dev and test is scored once by one stream
 # (--batch-size 1), fp16 on GPUs.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# char-PTB with the sizes of Table 9, 6 layers and 10.7M parameters: the Feedback Transformer beside the Transformer, the
-# pair that Figures 5, 8 and 9 start from. Draws curves.png, and memory.png: what each layer contributes to the feedback
-# memory, softmax(w) of equation 1, over the updates. Not yet run to the end by us.
+# char-PTB with the sizes of Table 9, 6 layers and 10.7M parameters: the Feedback Transformer beside the Transformer,
+# the pair that Figures 5, 8 and 9 start from. Draws curves.png, and memory.png: what each layer contributes to the
+# feedback memory, softmax(w) of equation 1, over the updates. Not yet run to the end by us.
 #
 #   recipes/feedback/char_ptb.sh            the paper's run
 #   recipes/feedback/char_ptb.sh --smoke    the same code path on generated text, CPU, a minute or two
@@ -10,7 +10,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
 begin_char_ptb "$@"
 
-train_char_ptb feedback $FEEDBACK
+train_char_ptb feedback $FEEDBACK --log-learned
 train_char_ptb transformer $TRANSFORMER
 first_node_only
 cell_char_ptb feedback

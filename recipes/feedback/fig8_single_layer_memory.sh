@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Figure 8, char-PTB, 6 layers: a single layer as memory, or the average of all, instead of their weighted sum. The
-# paper's numbers stand in the figure only; it says that higher layers are better memories, that the first layer's output
-# is as good as the Transformer, that the average works reasonably well and the weighted sum matches the best. Layer 0 is
-# the embedding. Ten trainings; not yet run to the end by us.
+# paper's numbers stand in the figure only; it says that higher layers are better memories, that the first layer's
+# output is as good as the Transformer, that the average works reasonably well and the weighted sum matches the best.
+# Layer 0 is the embedding. Ten trainings; not yet run to the end by us.
 #
 #   recipes/feedback/fig8_single_layer_memory.sh            the paper's run
 #   recipes/feedback/fig8_single_layer_memory.sh --smoke    the same code path on generated text, CPU, two minutes

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Table 5, language modelling: words a second on WikiText-103 with the large models. Training 296K (Transformer) and
-# 84.4K (Feedback), 0.285 times as fast; inference on one GPU 592 and 2,176, 3.7 times. The paper's inference speed allows
-# the Feedback model a larger batch, and its Transformer computes keys and values anew at every word; here both have the
-# same batch and the Transformer keeps them. Ours too: training speed is the median over a short training; lines of the
-# test set are continued for so many words, one random word after the other. benchmarks/ has more exact ratios. A few
-# minutes on a GPU after the data are prepared.
+# 84.4K (Feedback), 0.285 times as fast; inference on one GPU 592 and 2,176, 3.7 times. The paper's inference speed
+# allows the Feedback model a larger batch, and its Transformer computes keys and values anew at every word; here both
+# have the same batch and the Transformer keeps them. Ours too: training speed is the median over a short training;
+# lines of the test set are continued for so many words, one random word after the other. benchmarks/ has more exact
+# ratios. A few minutes on a GPU after the data are prepared.
 #
 #   recipes/feedback/table5_speed_lm.sh            the paper's sizes
 #   recipes/feedback/table5_speed_lm.sh --smoke    the same code path on generated text, CPU, a minute

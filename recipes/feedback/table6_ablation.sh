@@ -13,8 +13,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
 begin_words "$@"
 CUTOFFS=20000,40000,200000
-LARGE="--decoder-layers 8 --decoder-embed-dim 1024 --decoder-ffn-embed-dim 4096 --decoder-attention-heads 8 --dropout 0.3
-    --embed-dropout 0.2 --output-dropout 0.2 --adaptive-input --adaptive-input-cutoff $CUTOFFS
+LARGE="--decoder-layers 8 --decoder-embed-dim 1024 --decoder-ffn-embed-dim 4096 --decoder-attention-heads 8
+    --dropout 0.3 --embed-dropout 0.2 --output-dropout 0.2 --adaptive-input --adaptive-input-cutoff $CUTOFFS
     --adaptive-softmax-cutoff $CUTOFFS --tie-adaptive-weights --tie-adaptive-proj"
 FEEDBACK="--arch feedback_lm --feedback-kv shared"
 TRANSFORMER="--arch span_transformer_lm"

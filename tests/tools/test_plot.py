@@ -23,7 +23,8 @@ def run_folder(tmp_path):
     lines = [entry("train_inner", num_updates=n, bpc=5 - n / 10, wps="n/a") for n in (10, 20, 30)]
     lines += ["2026 | INFO | fairseq.trainer | loaded\n", entry("valid", num_updates=20, bpc=3.5)]
     spans = {f"span_{layer}_{head}": 10 * layer + head for layer in range(2) for head in (0, 1)}
-    lines += [entry("train_inner", num_updates=n, bpc=4 - n / 10, memory_0=0.2, memory_1=0.8, **spans) for n in (30, 40)]
+    learned = {"memory_0": 0.2, "memory_1": 0.8, **spans}
+    lines += [entry("train_inner", num_updates=n, bpc=4 - n / 10, **learned) for n in (30, 40)]
     (tmp_path / "train.log").write_text("".join(lines))
     return tmp_path
 
@@ -97,9 +98,9 @@ def streams(run, tmp_path_factory):
 def train(run, user_dir, streams, folder, arch, *flags):
     out = run(
         "fairseq-train", streams, "--user-dir", user_dir, "--task", "streaming_language_modeling", "--arch", arch,
-        "--criterion", "streaming_lm", "--optimizer", "adam", "--lr", 0.01, "--batch-size", 4, "--tokens-per-sample", 16,
-        "--max-update", 20, "--log-format", "json", "--log-interval", 10, "--save-dir", folder, "--cpu",
-        "--num-workers", 0, "--save-interval-updates", 10, *flags,
+        "--criterion", "streaming_lm", "--optimizer", "adam", "--lr", 0.01, "--batch-size", 4,
+        "--tokens-per-sample", 16, "--max-update", 20, "--log-format", "json", "--log-interval", 10,
+        "--save-dir", folder, "--cpu", "--num-workers", 0, "--save-interval-updates", 10, *flags,
     )  # fmt: skip
     (folder / "train.log").write_text(out.stdout + out.stderr)
     return folder
