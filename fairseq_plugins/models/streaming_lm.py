@@ -9,6 +9,7 @@ from typing import Any, Optional
 import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqIncrementalDecoder, FairseqLanguageModel, register_model_architecture
+from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -183,6 +184,7 @@ class StreamingLanguageModel(FairseqLanguageModel):
                 f"--arch {args._name} needs --task streaming_language_modeling: with another each block would start"
                 " from an empty memory."
             )
+        args = with_defaults(args, getattr(cls, "__dataclass")())
         check_options(args)
         dictionary = task.source_dictionary
         try:
@@ -252,6 +254,13 @@ class StreamingLanguageModel(FairseqLanguageModel):
             names = [f"span_{layer}_{head}" for layer, heads in enumerate(layers) for head in range(len(heads))]
             figures.update(zip(names, every, strict=True))
         return figures
+
+
+def with_defaults(args, defaults: FairseqDataclass):
+    """Options of a checkpoint, with those that did not exist when it was written."""
+    if not isinstance(args, DictConfig):
+        return args
+    return OmegaConf.merge({name: value for name, value in vars(defaults).items() if name not in args}, args)
 
 
 def build_embeddings(args, vocabulary: int) -> tuple[nn.Module, nn.Module]:

@@ -126,7 +126,7 @@ class AdaptiveSoftmax(nn.Module):
         return torch.cat(parts, dim=1).view(*hidden.shape[:-1], -1)
 
     def nll(self, hidden: Tensor, target: Tensor) -> Tensor:
-        """hidden [..., C], target [...] -> negative log-probabilities of the targets [...], less work than all words'"""
+        """hidden [..., C], target [...] -> negative log-probabilities of the targets [...], at less cost"""
         flat, words = hidden.flatten(0, -2), target.flatten()
         head = self.head(flat)
         places, members = self.clusters.members(words, 0)

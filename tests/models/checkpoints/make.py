@@ -2,8 +2,9 @@
 
     python tests/models/checkpoints/make.py NAME...
 
-trains each NAME of MODELS for some updates on a few letters, in a folder of its own, and writes NAME.pt, NAME.json (token
-numbers and the log-probabilities of the next ones) and dict.txt. Needs fairseq-preprocess and fairseq-train on the PATH.
+trains each NAME of MODELS for some updates on a few letters, in a folder of its own, and writes NAME.pt, NAME.json
+(token numbers and the log-probabilities of the next ones) and dict.txt. Needs fairseq-preprocess and fairseq-train on
+the PATH.
 """
 
 import json
@@ -38,8 +39,8 @@ def train(name: str, folder: Path) -> None:
         folder,
         f"fairseq-train data --user-dir fairseq_plugins --task streaming_language_modeling --criterion streaming_lm"
         f" --arch {name} {SIZES} {MODELS[name]} --optimizer adam --lr 0.01 --batch-size 4 --tokens-per-sample 8"
-        " --max-update 40 --cpu --no-save-optimizer-state --no-epoch-checkpoints --save-dir saved --memory-in-checkpoint"
-        " replay",
+        " --max-update 40 --cpu --no-save-optimizer-state --no-epoch-checkpoints --save-dir saved"
+        " --memory-in-checkpoint replay",
     )
 
 
