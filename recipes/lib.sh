@@ -204,9 +204,10 @@ streams() {
 # train_lm NAME FLAGS...: train a language model over STREAMS streams in blocks of BLOCK tokens, with a linear WARM_UP
 # of the LEARNING_RATE; fairseq's log in JSON, for tools/plot
 train_lm() {
-    local valid=$((VALID_STREAMS > PROCESSES ? VALID_STREAMS / PROCESSES : 1))
+    local batch valid=$((VALID_STREAMS > PROCESSES ? VALID_STREAMS / PROCESSES : 1))
+    batch=$(streams "$STREAMS") || exit
     train "$1" --task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" \
-        $(streams "$STREAMS") --batch-size-valid "$valid" --stream-offset random --lr-scheduler fixed \
+        $batch --batch-size-valid "$valid" --stream-offset random --lr-scheduler fixed \
         --lr "$LEARNING_RATE" --warmup-updates "$WARM_UP" --max-update "$UPDATES" --no-epoch-checkpoints \
         --log-format json "${@:2}"
 }

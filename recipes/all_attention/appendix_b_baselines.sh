@@ -16,11 +16,11 @@ declare -A PAPER=([all-attention]=figure [transformer-22]="figure; diverged near
 # train_or_diverge NAME FLAGS...: divergence is a result here
 train_or_diverge() {
     local errors=$OUT/$1/errors.log
-    ((DRY_RUN)) || mkdir -p "$OUT/$1"
     if ((DRY_RUN)); then train_words "$@" && return; fi
-    train_words "$@" 2> >(tee "$errors" >&2) && return
-    grep -q "training diverged" "$errors" || exit 1
-    grep -o "training diverged at update [0-9]*" "$errors" >"$OUT/$1/diverged"
+    mkdir -p "$OUT/$1"
+    train_words "$@" 2>"$errors" && return
+    cat "$errors" >&2
+    grep -o "diverged at update [0-9]*" "$errors" >"$OUT/$1/diverged" || exit 1
     stamp "$OUT/$1/trained"
 }
 

@@ -107,3 +107,25 @@ def test_fine_tuning_goes_on_at_a_tenth_of_the_rate(recipe, tmp_path):
     assert second.index("--max-update 130 ") > second.index("--max-update 100 ")
     restored = f"--restore-file {tmp_path}/out/small/checkpoint_last.pt --reset-lr-scheduler --reset-meters"
     assert restored in second and second.count("--reset-dataloader") == 1 and "small-fine" in second
+
+
+@pytest.mark.parametrize("said, goes_on", [("training diverged at update 7, block 6", True), ("out of memory", False)])
+def test_a_baseline_that_diverges_is_a_result_and_nothing_else_is(said, goes_on, recipe, tmp_path):
+    """Appendix B with a fairseq-train that fails and other commands that do nothing."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, action in (("fairseq-train", f'echo "{said}" >&2; exit 1'), ("fairseq-eval-lm", ":"), ("python", ":")):
+        (programs / name).write_text(f"#!/bin/sh\n{action}\n")
+        (programs / name).chmod(0o755)
+    copy = tmp_path / "recipes/all_attention"
+    copy.mkdir(parents=True)
+    (tmp_path / "data").mkdir()
+    text = (RECIPES / "all_attention/appendix_b_baselines.sh").read_text()
+    text = text.replace('"$(dirname "${BASH_SOURCE[0]}")', f'"{RECIPES / "all_attention"}')
+    text = text.replace('begin_words "$@"', f"setup_venv() {{ export PATH={programs}:$PATH; }}\n" 'begin_words "$@"')
+    (copy / "appendix_b.sh").write_text(text)
+    done = recipe("appendix_b.sh", "--gpus", 0, "--data", tmp_path / "data", "--out", tmp_path / "out", folder=copy)
+    assert said in done.stderr
+    assert (done.returncode == 0) == goes_on
+    trained = tmp_path / "out/transformer-36/diverged"
+    assert trained.exists() == goes_on and (not goes_on or trained.read_text() == "diverged at update 7\n")
