@@ -130,7 +130,7 @@ def _spans_at_the_end(layers):
 def _scatter(axes, layers: list[list[float]]) -> None:
     colours = shades(len(layers))
     for number, spans in enumerate(layers, 1):
-        axes.scatter([number] * len(spans), spans, color=colours[number - 1], s=18)
+        axes.scatter([number] * len(spans), spans, color=colours[number - 1], s=18, clip_on=False)
     axes.set(xlabel="layer", ylabel="span of a head, tokens", title="at the end")
     axes.set_yscale("symlog", linthresh=1)
     axes.set_ylim(bottom=0)
