@@ -311,7 +311,8 @@ class Generation:
         if isinstance(self.state, list):
             return [x for window in self.state for x in (window.keys, window.values)]
         self()
-        return [x for writer in self.state.block.writers for x in writer.source.window(writer.source.span)]
+        sources = [writer.source for writer in self.state.block.writers]
+        return [x[..., : source.span] for source in sources for x in (source.keys.transpose(1, 2), source.values)]
 
 
 class HiddenStates(Generation):

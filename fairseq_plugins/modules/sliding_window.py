@@ -14,6 +14,10 @@ from .deferred import Attention, Gradients, Source, aten, reorder_rows
 class SlidingSource(Source):
     """A source of S positions from before the block, to which every step adds one; a step sees the last S.
 
+    There is one query a row at a time, so attention is bound by reading keys and values, and that is fastest along the
+    dimension that is summed over. So the forward pass keeps keys position by position and values component by component,
+    and the backward pass, which sums over the other dimension of each, the other way round.
+
     In the backward pass the uses are kept by absolute position. So when the loop reaches a position, its gradient is
     one product over all later uses, and that of the positions before the block one product after the loop.
     """
@@ -23,11 +27,13 @@ class SlidingSource(Source):
         super().__init__()
         self.before = keys, values
         self.span, self.capacity, self.layers, self.heads = keys.size(1), capacity, layers, heads
-        self.keys, self.values = (torch.cat([x, x.new_empty(len(x), capacity, x.size(2))], dim=1) for x in self.before)
+        places = self.span + capacity
+        self.keys = keys.new_empty(len(keys), places, keys.size(2))  # [R, S + capacity, D]
+        self.values = values.new_empty(len(keys), keys.size(2), places)  # [R, D, S + capacity]
+        self.keys[:, : self.span], self.values[..., : self.span] = keys, values.transpose(1, 2)
         self.steps = 0
-        self.kept: list[Tensor] | None = (
-            None  # queries, gradients of scores, weights, gradients of outputs: [R, U, ...]
-        )
+        self.turned = False
+        self.kept: list[Tensor] | None = None  # queries, gradients of scores, weights, gradients of outputs: [R, U, ...]
 
     def append(self, key: Tensor, value: Tensor) -> None:
         """key and value [B, H * D]"""
@@ -35,12 +41,12 @@ class SlidingSource(Source):
             self.forget()
         place = self.span + self.steps
         self.keys[:, place] = key.view(len(self.keys), -1)
-        self.values[:, place] = value.view(len(self.keys), -1)
+        self.values[..., place] = value.view(len(self.keys), -1)
         self.steps += 1
 
     def forget(self) -> None:
         """Move the last S positions to the front of the buffers."""
-        for buffer in (self.keys, self.values):
+        for buffer in (self.keys, self.values.transpose(1, 2)):
             buffer[:, : self.span] = buffer[:, self.steps : self.steps + self.span].clone()
         self.steps = 0
 
@@ -48,14 +54,38 @@ class SlidingSource(Source):
         """Where the last positions lie at the present step."""
         return slice(self.steps + self.span - width, self.steps + self.span)
 
-    def window(self, width: int):
-        """Keys and values [R, width, D] of the last positions."""
-        return self.keys[:, self.seen(width)], self.values[:, self.seen(width)]
+    def scores(self, query: Tensor, position: Tensor) -> Tensor:
+        """query [R, 1, D] and the scores of the last W positions by their distance [R, W] -> scores [R, 1, W]"""
+        keys = self.keys[:, self.seen(position.size(1))]
+        return torch.baddbmm(position.unsqueeze(2), keys, query.transpose(1, 2)).transpose(1, 2)
+
+    def mix(self, weights: Tensor) -> Tensor:
+        """weights [R, 1, W] -> the values' sum [R, 1, D]"""
+        values = self.values[..., self.seen(weights.size(2))]
+        return torch.bmm(values, weights.transpose(1, 2)).transpose(1, 2)
+
+    def turn(self) -> None:
+        """To the layout of the backward pass."""
+        self.keys, self.values = self.keys.transpose(1, 2).contiguous(), self.values.transpose(1, 2).contiguous()
+        self.turned = True
+
+    def scores_backward(self, dscores: Tensor, dposition: Tensor) -> Tensor:
+        """Gradient of scores [R, 1, W] and what reaches the query through the distances [R, D] -> that of the query
+        [R, 1, D]."""
+        keys = self.keys[..., self.seen(dscores.size(2))]
+        return torch.baddbmm(dposition.unsqueeze(2), keys, dscores.transpose(1, 2)).transpose(1, 2)
+
+    def mix_backward(self, dy: Tensor, width: int) -> Tensor:
+        """Gradient of the output [R, 1, D] -> that of the weights of the last W positions [R, 1, W]"""
+        if not self.turned:
+            self.turn()
+        return torch.bmm(self.values[:, self.seen(width)], dy.transpose(1, 2)).transpose(1, 2)
 
     def add_use(self, query: Tensor, dscores: Tensor, weights: Tensor, dy: Tensor) -> None:
         if self.kept is None:
             self.free = (self.steps + 1) * self.layers  # uses are kept from the end, as they come
-            widths = query.size(2), self.keys.size(1), self.keys.size(1), dy.size(2)
+            places = self.span + self.capacity
+            widths = query.size(2), places, places, dy.size(2)
             self.kept = [query.new_zeros(len(query), self.free, width) for width in widths]
         self.free -= 1
         queries, score_grads, seen_weights, output_grads = self.kept
@@ -99,14 +129,12 @@ class WindowAttention(Attention):
 
     def forward(self, x):
         query = self.split_heads(self.query.forward(x))
-        keys, values = self.source.window(self.position.size(1))
-        scores = torch.mm(query.squeeze(1), self.position).unsqueeze(1)
-        weights = torch.baddbmm(scores, query, keys.transpose(1, 2)).softmax(-1)
+        weights = self.source.scores(query, torch.mm(query.squeeze(1), self.position)).softmax(-1)
         limited, total = self.limit(weights)
         dropped = self.weight_dropout.forward(limited)
         if self.record:
             self.kept.append((query, weights, limited, total, dropped))
-        return self.merge_heads(torch.bmm(dropped, values)).flatten(1)
+        return self.merge_heads(self.source.mix(dropped)).flatten(1)
 
     def limit(self, weights: Tensor) -> tuple[Tensor, Tensor | None]:
         """Weights [R, 1, S] -> masked weights that sum to one, and the sum they were divided by [R, 1, 1]."""
@@ -122,9 +150,8 @@ class WindowAttention(Attention):
 
     def backward(self, dy):
         query, weights, limited, total, dropped = self.kept.pop()
-        keys, values = self.source.window(self.position.size(1))
         dy = self.split_heads(dy)
-        dweights = self.weight_dropout.backward(torch.bmm(dy, values.transpose(1, 2)))
+        dweights = self.weight_dropout.backward(self.source.mix_backward(dy, self.position.size(1)))
         if self.mask is not None:
             dweights = (dweights - (dweights * limited).sum(-1, keepdim=True)) / total
             mask_grad = self.by_head(dweights * weights).sum(0)
@@ -133,8 +160,8 @@ class WindowAttention(Attention):
         dscores = aten._softmax_backward_data(dweights, weights, -1, weights.dtype)
         self.source.add_use(query, dscores, dropped, dy)
         self.score_grads.append((query, dscores))
-        dquery = torch.mm(dscores.squeeze(1), self.position.t()).unsqueeze(1)
-        return self.query.backward(self.merge_heads(torch.baddbmm(dquery, dscores, keys)).flatten(1))
+        dquery = self.source.scores_backward(dscores, torch.mm(dscores.squeeze(1), self.position.t()))
+        return self.query.backward(self.merge_heads(dquery).flatten(1))
 
     def gradients(self):
         yield from super().gradients()
