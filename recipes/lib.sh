@@ -243,7 +243,7 @@ evaluate() {
 # Figures in the log of evaluate, FILE.log: of all tokens, or with "without" of those that are no line ends.
 bpc() { ((DRY_RUN)) || sed -n "s/.*[ :]${2:-with} end-of-line: .* \([0-9.]*\) bits per token.*/\1/p" "$1"; }
 perplexity() { ((DRY_RUN)) || sed -n "s/.*[ :]${2:-with} end-of-line: .* perplexity \([0-9.]*\)$/\1/p" "$1"; }
-parameters() { ((DRY_RUN)) || awk -F': ' '/num. model params/ { gsub(",", "", $NF); printf "%.1fM", $NF / 1e6 }' "$1"; }
+parameters() { ((DRY_RUN)) || awk -F': ' '/num. model params/ { gsub(",", "", $NF); printf "%.2fM", $NF / 1e6 }' "$1"; }
 
 # plot PICTURE FLAGS...: a picture in OUT
 plot() { run python -m fairseq_plugins.tools.plot "${@:2}" --out "$OUT/$1"; }
