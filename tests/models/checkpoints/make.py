@@ -26,6 +26,7 @@ MODELS = {
     "span_transformer_lm_tiny": "--decoder-ffn-embed-dim 8 --decoder-normalize-before --adaptive-input"
     " --adaptive-input-cutoff 6,9 --adaptive-softmax-cutoff 6,9 --adaptive-input-factor 2 --adaptive-softmax-factor 2"
     " --tie-adaptive-weights --tie-adaptive-proj",
+    "feedback_lm_tiny": "--decoder-ffn-embed-dim 8 --dropout 0.1",
 }
 TOKENS = [[2, 4, 5, 6, 7, 8, 9, 10, 11, 2, 5, 4, 3], [2, 11, 11, 11, 4, 2, 2, 9, 8, 7, 6, 5, 4]]
 
@@ -58,7 +59,7 @@ def log_probs(checkpoint: Path, data: Path) -> list:
 
 def main(names: list[str]) -> None:
     sys.path.insert(0, str(ROOT))
-    from fairseq_plugins.models import all_attention_lm, span_transformer_lm  # noqa: F401  (registered)
+    from fairseq_plugins.models import all_attention_lm, feedback_lm, span_transformer_lm  # noqa: F401  (registered)
     from fairseq_plugins.tasks import streaming_language_modeling  # noqa: F401
 
     for name in names or MODELS:
