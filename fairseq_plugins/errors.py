@@ -15,6 +15,11 @@ class UserError(ValueError):
     """What is wrong, with the flag or file, and the way out. The text is all that the user sees."""
 
 
+def flag(name: str) -> str:
+    """An option as the user writes it: dropout_rate -> --dropout-rate"""
+    return "--" + name.replace("_", "-")
+
+
 # What an error and its causes say, outermost first, each as "Type: text" -> what the user reads.
 KNOWN = [
     # raised in a process that fairseq-train started, one for each GPU

@@ -21,7 +21,7 @@ from fairseq.models.transformer import (
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
-from fairseq_plugins.errors import UserError
+from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.modules.feedback_layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback_stack import ENGINES, KEYS_AND_VALUES, FeedbackStack
 
@@ -68,10 +68,6 @@ UNSUPPORTED = {
     "scale_resids": "the decoder's residuals have no such factor",
     "export": "a loop over time steps cannot be exported to TorchScript or ONNX",
 }
-
-
-def flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def check_options(args: Namespace) -> None:

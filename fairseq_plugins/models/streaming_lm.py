@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fairseq_plugins.errors import UserError
+from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.modules.adaptive_io import AdaptiveInput, AdaptiveSoftmax, log_softmax
 from fairseq_plugins.modules.adaptive_span import AdaptiveSpan
 from fairseq_plugins.modules.dropout import Dropout
@@ -294,10 +294,6 @@ def cutoffs(text: str) -> list[int]:
         return [int(number) for number in str(text).strip("[]() ").split(",")]
     except ValueError as error:
         raise ValueError(f"{text!r} are no cut-offs; give numbers with commas, such as 20000,40000,200000") from error
-
-
-def flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 SIZES = ("decoder_embed_dim", "decoder_layers", "decoder_attention_heads", "attention_span", "span_ramp")

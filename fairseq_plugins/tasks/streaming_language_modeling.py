@@ -18,7 +18,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from omegaconf import II
 
-from fairseq_plugins.errors import UserError
+from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.modules.stream_memory import StreamMemory
 from fairseq_plugins.tasks import stream_checkpoint
 from fairseq_plugins.tasks.loss_guard import LossGuard, diverged
@@ -141,10 +141,10 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
             return self.dataset_to_epoch_iter[key]
         streams = batch * num_shards
         if len(dataset) < streams:
-            flag = "--batch-size" if training else "--batch-size or --batch-size-valid"
+            size = "--batch-size" if training else "--batch-size or --batch-size-valid"
             raise UserError(
                 f"split {dataset.split} has {len(dataset)} tokens, fewer than the {streams} streams it is to be cut"
-                f" into; lower {flag}."
+                f" into; lower {size}."
             )
 
         def blocks(dataset, epoch):
@@ -352,8 +352,7 @@ def check_flags(args) -> None:
     """
     for name, default in REFUSED.items():
         if getattr(args, name, default) != default:
-            flag = f"--{name.replace('_', '-')}"
-            raise UserError(f"{flag} has no meaning with --task streaming_language_modeling; leave it out.")
+            raise UserError(f"{flag(name)} has no meaning with --task streaming_language_modeling; leave it out.")
     if args.sample_break_mode not in ("none", "eos", None):
         raise UserError(
             f"--sample-break-mode {args.sample_break_mode} would break the streams; leave it out, or take eos to"
