@@ -91,7 +91,8 @@ def header(args) -> list[str]:
         f"heads, block {args.block}, span {args.span}, batch {args.batch}, vocabulary {args.vocabulary}, dropout "
         f"{args.dropout}.",
         "",
-        f"Medians of {args.pairs} pairs of runs; in brackets the smallest and the largest ratio; above 1 ours is faster.",
+        f"Medians of {args.pairs} pairs of runs; in brackets the smallest and the largest ratio. "
+        "Above 1 ours is faster.",
         "",
         f"    {' '.join(['python', 'benchmarks/lm_speed.py', *sys.argv[1:]])}",
         "",

@@ -15,8 +15,8 @@ class SlidingSource(Source):
     """A source of S positions from before the block, to which every step adds one; a step sees the last S.
 
     There is one query a row at a time, so attention is bound by reading keys and values, and that is fastest along the
-    dimension that is summed over. So the forward pass keeps keys position by position and values component by component,
-    and the backward pass, which sums over the other dimension of each, the other way round.
+    dimension that is summed over. So the forward pass keeps keys position by position and values component by
+    component, and the backward pass, which sums over the other dimension of each, the other way round.
 
     In the backward pass the uses are kept by absolute position. So when the loop reaches a position, its gradient is
     one product over all later uses, and that of the positions before the block one product after the loop.
@@ -33,7 +33,8 @@ class SlidingSource(Source):
         self.keys[:, : self.span], self.values[..., : self.span] = keys, values.transpose(1, 2)
         self.steps = 0
         self.turned = False
-        self.kept: list[Tensor] | None = None  # queries, gradients of scores, weights, gradients of outputs: [R, U, ...]
+        # queries, gradients of scores, weights, gradients of outputs, each [R, U, ...]
+        self.kept: list[Tensor] | None = None
 
     def append(self, key: Tensor, value: Tensor) -> None:
         """key and value [B, H * D]"""

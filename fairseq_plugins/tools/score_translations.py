@@ -5,10 +5,10 @@
     python -m fairseq_plugins.tools.score_translations ours.txt --baseline theirs.txt --lang en --references ...
     python -m fairseq_plugins.tools.score_translations generated.txt --compound-split     # WMT14 En-De's convention
 
-Tokenised BLEU is what fairseq-generate prints; with --compound-split hypotheses and references are both split at hyphens
-inside words first (Vaswani et al., 2017; Ott et al., 2018). With --references there is sacreBLEU too, of the detokenised
-hypotheses against the raw references, printed with its signature; --lowercase ignores case, for models of lower-cased
-text. The test against a baseline is sacreBLEU's paired bootstrap (Koehn, 2004).
+Tokenised BLEU is what fairseq-generate prints; with --compound-split hypotheses and references are both split at
+hyphens inside words first (Vaswani et al., 2017; Ott et al., 2018). With --references there is sacreBLEU too, of the
+detokenised hypotheses against the raw references, printed with its signature; --lowercase ignores case, for models of
+lower-cased text. The test against a baseline is sacreBLEU's paired bootstrap (Koehn, 2004).
 """
 
 import argparse

@@ -89,8 +89,8 @@ def generate(run, trained, reverse_corpus, user_dir):
     """generate(options) -> what fairseq-generate prints for the five sentences of test1."""
 
     def generate(*options):
-        command = ["fairseq-generate", reverse_corpus.bin, "--user-dir", user_dir, "--path", trained.checkpoint, "--cpu"]
-        return run(*command, "--gen-subset", "test1", *options).stdout
+        command = ["fairseq-generate", reverse_corpus.bin, "--user-dir", user_dir, "--path", trained.checkpoint]
+        return run(*command, "--cpu", "--gen-subset", "test1", *options).stdout
 
     return generate
 

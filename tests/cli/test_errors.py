@@ -244,5 +244,6 @@ def test_the_sentence_is_found_behind_other_errors():
 
 def test_the_sentence_of_a_spawned_process():
     """torch hands over the traceback of a process that it started as text."""
-    text = "-- Process 0 terminated with the following error:\nTraceback ...\nfairseq_plugins.errors.UserError: no such file.\n"
+    text = "-- Process 0 terminated with the following error:\nTraceback ...\n"
+    text += "fairseq_plugins.errors.UserError: no such file.\n"
     assert sentence(RuntimeError(text)) == "no such file."

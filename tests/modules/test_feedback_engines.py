@@ -108,7 +108,7 @@ def test_engines_agree_when_some_parameters_are_frozen():
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.bfloat16, 0.03), (torch.float16, 0.006)])
 def test_half_precision_of_both_engines_is_as_close_to_double(dtype, tolerance):
-    """Sums in another order round differently, so the engines agree to a few units in the last place of the dtype only."""
+    """Sums in another order round differently, so the engines agree to a few units in the last place only."""
     exact = outputs_and_gradients(build(), "reference", inputs())
     fast, reference = (
         outputs_and_gradients(build(dtype=dtype), engine, inputs(dtype=dtype)) for engine in ("fast", "reference")
