@@ -29,6 +29,7 @@ from .feedback_window import Limits
 from .sliding_window import SlidingSource, WindowAttention
 
 INITIAL_CAPACITY = 32  # positions, doubled whenever they are used up
+STREAM_CAPACITY = 64  # positions, then the window moves back to the front; rows of wider buffers read more slowly
 
 
 def score_mask(padding: Tensor, heads: int, like: Tensor) -> Tensor:
@@ -129,8 +130,7 @@ class FastRecurrence:
     def step(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """One embedding [B, C] -> top output [B, C] and its attention to the encoder [B, H, S]. No gradients."""
         if self.block is None:
-            capacity = INITIAL_CAPACITY if self.limits is None else max(limits.width for limits in self.limits)
-            self.block = Block(self, x, capacity)
+            self.block = Block(self, x, INITIAL_CAPACITY if self.limits is None else STREAM_CAPACITY)
         return self.block.step(x), self.block.context_weights()
 
     def reorder(self, order: Tensor) -> None:
