@@ -144,12 +144,12 @@ def generation_table(args) -> list[str]:
         steps = 64 if batch == 1 else 16
         feedback = Generation(args, "feedback", batch, steps, feedback_kv="shared")
         keys, hidden = Generation(args, "transformer", batch, steps), HiddenStates(args, "transformer", batch, steps)
-        for tqdm_label, baseline, aim, paper in (
+        for which, baseline, aim, paper in (
             ("that caches keys and values", keys, "1.5", ""),
             ("that caches hidden states, as the papers' code", hidden, "3", "3.7"),
         ):
             both = timing.compare(baseline, feedback, args.pairs)
-            rows.append(row(f"batch {batch}: Feedback against a Transformer {tqdm_label}", both, aim, paper))
+            rows.append(row(f"batch {batch}: Feedback against a Transformer {which}", both, aim, paper))
     caches = [cache_size(Generation(args, name, 1, 1, **kv)) for name, kv in (("transformer", {}), SHARED)]
     rows += ["", f"Keys and values of one stream: Transformer {caches[0]} KiB, Feedback {caches[1]} KiB."]
     return [*rows, ""]
@@ -236,7 +236,7 @@ class Training:
         shape = (self.batch, args.block * blocks + 1)
         self.tokens = torch.randint(4, args.vocabulary, shape).to(args.device)
         self.block, self.memory = args.block, StreamMemory()
-        with torch.no_grad():  # a full memory
+        with torch.no_grad():  # of zeros beyond four blocks, which cost the same
             filled = -(-options.get("attention_span", args.span) // args.block)
             for _ in range(min(filled, 4)):
                 self.model(self.tokens[:, : args.block], memory=self.memory)

@@ -34,7 +34,7 @@ case $CORPUS in
         prepare char_ptb $ANY_SIZE
         ;;
     enwik8)
-        number PASS 1757 40 # updates: 3,600,000 bytes
+        number PASS 1758 40 # updates: 3,600,000 bytes
         number SPLIT 3600000,200000,200000 60000,2000,2000
         prepare enwik8 --split "$SPLIT" ${FILE:+--file "$FILE"}
         ;;

@@ -124,7 +124,7 @@ class FastRecurrence:
     def past_and(self, width: int) -> list[Tensor]:
         """The last `width` memories of a stream after `run`, G tensors [B, width, C], without their history."""
         latest = [torch.stack(steps, dim=1) for steps in zip(*self.block.memories)]
-        return [torch.cat([past, new], dim=1)[:, -width:].detach() for past, new in zip(self.memories, latest)]
+        return [torch.cat([past, new], dim=1)[:, -width:].detach().clone() for past, new in zip(self.memories, latest)]
 
     @torch.no_grad()
     def step(self, x: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -171,8 +171,8 @@ def write(task, model, prompt: list[int], args) -> list[list[int]]:
     """
     length = len(prompt) + args.length
     settings = Namespace(
-        beam=1, sampling=True, sampling_topk=args.top_k, sampling_topp=args.top_p, temperature=args.temperature,
-        max_len_a=0, max_len_b=length, min_len=length,
+        beam=1, sampling=True, sampling_topk=min(args.top_k, len(task.dictionary)), sampling_topp=args.top_p,
+        temperature=args.temperature, max_len_a=0, max_len_b=length, min_len=length,
     )  # fmt: skip
     generator = task.build_generator([model], settings, extra_gen_cls_kwargs={"eos": task.dictionary.bos()})
     start = torch.tensor([[task.dictionary.eos(), *prompt]] * args.samples)

@@ -20,7 +20,7 @@ train_or_diverge() {
     mkdir -p "$OUT/$1"
     train_words "$@" 2>"$errors" && return
     cat "$errors" >&2
-    grep -o "diverged at update [0-9]*" "$errors" >"$OUT/$1/diverged" || exit 1
+    grep -m1 -o "diverged at update [0-9]*" "$errors" >"$OUT/$1/diverged" || exit 1
     stamp "$OUT/$1/trained"
 }
 
@@ -29,10 +29,10 @@ train_or_diverge transformer-22 --arch span_transformer_lm_wikitext103_22 $FEED_
 train_or_diverge transformer-36 --arch span_transformer_lm_wikitext103_36 $FEED_FORWARD
 first_node_only
 for name in all-attention transformer-22 transformer-36; do
-    evaluate "$name" valid
-    cell "$name" "dev ppl"="$(perplexity "$OUT/$name/valid.log")" paper="${PAPER[$name]}" \
+    if [[ -e $OUT/$name/checkpoint_best.pt || $DRY_RUN = 1 ]]; then evaluate "$name" valid; fi # else it diverged before
+    cell "$name" "dev ppl"="$(perplexity "$OUT/$name/valid.log" 2>/dev/null || echo -)" paper="${PAPER[$name]}" \
         end="$(cat "$OUT/$name/diverged" 2>/dev/null || echo "all updates")" \
-        parameters="$(parameters "$OUT/$name/valid.log")" picture="$OUT/curves.png"
+        parameters="$(parameters "$OUT/$name/valid.log" 2>/dev/null || echo -)" picture="$OUT/curves.png"
 done
 plot curves.png curves "all-attention=$OUT/all-attention" "22 layers=$OUT/transformer-22" \
     "36 layers=$OUT/transformer-36" --metric ppl

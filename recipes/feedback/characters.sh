@@ -3,7 +3,7 @@
 # From the paper (section 7.6, Table 9): sizes, span and dropout (in the architectures), Adam with learning rate 0.0015,
 # 1,000 updates of linear warm-up, the gradient clipped at norm 1, 2,048 streams in blocks of 128, 15,000 updates or
 # fewer if the validation loss stops decreasing, 1,000 more at a tenth of the rate. Ours: the latter means ten
-# validations, one every 380 updates, without a lower loss; the checkpoint of the least validation loss is taken; every
+# validations, one every 400 updates, without a lower loss; the checkpoint of the least validation loss is taken; every
 # token of dev and test, ends of lines included, is scored once by one stream (--batch-size 1); fp16 on GPUs. The
 # paper's numbers on char-PTB stand in its figures only.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

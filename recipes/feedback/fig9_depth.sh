@@ -16,7 +16,10 @@ if [[ $CORPUS = wikitext103 ]]; then source "$(dirname "${BASH_SOURCE[0]}")/word
 fi
 
 train_depth() {
-    if [[ $CORPUS = char_ptb ]]; then train_char_ptb "$@" && return; fi
+    if [[ $CORPUS = char_ptb ]]; then
+        train_char_ptb "$@"
+        return
+    fi
     train_words "$@" --no-end-of-line
     fine_tune_words "$@" --reset-dataloader
 }
@@ -25,7 +28,10 @@ train_depth() {
 width() { echo --decoder-head-dim $((HEAD_LAYERS / $1)) --decoder-ffn-embed-dim $((FFN_LAYERS / $1)); }
 
 show_depth() {
-    if [[ $CORPUS = char_ptb ]]; then cell_char_ptb "$1" && return; fi
+    if [[ $CORPUS = char_ptb ]]; then
+        cell_char_ptb "$1"
+        return
+    fi
     evaluate "$1-fine" valid
     evaluate "$1-fine" test
     cell "$1" "dev ppl"="$(perplexity "$OUT/$1-fine/valid.log")" paper=figure \

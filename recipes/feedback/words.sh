@@ -25,5 +25,5 @@ begin_words() {
 }
 
 # train_words NAME FLAGS..., then fine_tune_words NAME FLAGS...
-train_words() { train_lm "$1" --optimizer adam --clip-norm 0.1 "${@:2}" $SMALLER; }
-fine_tune_words() { fine_tune "$1" "$FINE_TUNING" --optimizer adam --clip-norm 0.1 "${@:2}" $SMALLER; }
+train_words() { train_lm "$1" --optimizer adam --clip-norm 0.1 $SMALLER "${@:2}"; }
+fine_tune_words() { fine_tune "$1" "$FINE_TUNING" --optimizer adam --clip-norm 0.1 $SMALLER "${@:2}"; }

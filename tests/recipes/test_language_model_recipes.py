@@ -15,6 +15,7 @@ FEEDBACK = [
     "table3_wikitext103.sh", "table4_enwik8.sh", "table5_speed_lm.sh", "table6_ablation.sh",
 ]  # fmt: skip
 NAMES = [f"all_attention/{name}" for name in ALL_ATTENTION] + [f"feedback/{name}" for name in FEEDBACK]
+NAMES.append("char_lm.sh")
 DEFAULT = "feedback/table4_enwik8.sh"
 PICTURES = {
     "all_attention/appendix_a_attention_maps.sh": ["maps.png"],
@@ -28,6 +29,7 @@ ROWS = {
     "all_attention/fig2_integration.sh": "all-attn|attn-split|head-split|single-head|ff-attn",
     "all_attention/fig2_persistent_size.sh": "N-0|N-16",
     "all_attention/table3_wikitext103.sh": "all-attention|all-attention-fine",
+    "char_lm.sh": "(feedback|all-attention)-seed1",
 }
 
 
