@@ -236,7 +236,7 @@ class Training:
         shape = (self.batch, args.block * blocks + 1)
         self.tokens = torch.randint(4, args.vocabulary, shape).to(args.device)
         self.block, self.memory = args.block, StreamMemory()
-        with torch.no_grad():  # of zeros beyond four blocks, which cost the same
+        with torch.no_grad():  # a full memory; beyond four blocks of zeros, which cost the same
             filled = -(-options.get("attention_span", args.span) // args.block)
             for _ in range(min(filled, 4)):
                 self.model(self.tokens[:, : args.block], memory=self.memory)

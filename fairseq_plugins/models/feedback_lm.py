@@ -65,13 +65,8 @@ class FeedbackLanguageModel(StreamingLanguageModel):
         return learned
 
 
-TWINS = (
-    "char_ptb",
-    "enwik8",
-    "wikitext103_small",
-    "wikitext103_large",
-    "toy",
-)  # Table 9, sizes of the Transformers too
+# Table 9, sizes of the Transformers too
+TWINS = ("char_ptb", "enwik8", "wikitext103_small", "wikitext103_large", "toy")
 CONFIGURATIONS = {
     "tiny": {**ARCHITECTURES["tiny"], **PRE_NORM},  # for tests; of no paper
     **{name: ARCHITECTURES[f"twin_{name}"] for name in TWINS},

@@ -59,18 +59,19 @@ class MemoryWindow(nn.Module):
             self.spans.extend(AdaptiveSpan(heads, span, ramp, initial, trim_step) for _ in range(num_layers))
         self.num_layers = num_layers
 
-    def limits(self) -> list[Limits]:
-        """What each layer sees, lowest first."""
-        table = self.position.weight * self.scale
+    def widths(self) -> list[int]:
+        """How many memories each layer sees, lowest first."""
         if not self.spans:
-            return [
-                Limits(table[:, :], None) for _ in range(self.num_layers)
-            ]  # views: gradients are told apart by object
-        widths = [self.span - adaptive.trim_length() for adaptive in self.spans]
+            return [self.span] * self.num_layers
+        return [self.span - adaptive.trim_length() for adaptive in self.spans]
+
+    def limits(self) -> list[Limits]:
+        """What each layer sees, lowest first. Every table is a view of its own: gradients are told apart by object."""
+        table, widths = self.position.weight * self.scale, self.widths()
+        if not self.spans:
+            return [Limits(table[:, -w:], None) for w in widths]
         return [Limits(table[:, -w:], adaptive.mask()[:, -w:]) for w, adaptive in zip(widths, self.spans)]
 
     def kept(self) -> int:
         """How many memories are kept for the next block: what is seen, and room for spans to grow by a step."""
-        return min(
-            self.span, max(limits.width for limits in self.limits()) + self.trim_step if self.spans else self.span
-        )
+        return min(self.span, max(self.widths()) + self.trim_step)

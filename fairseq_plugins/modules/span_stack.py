@@ -198,11 +198,6 @@ class SpanStack(nn.Module):
             x = layer.step(window, x)
         return self.norm(x)
 
-    @property
-    def memory_length(self) -> int:
-        """The most tokens that a cache holds."""
-        return self.layers[0].attention.config.span
-
 
 def scale_residual_branches(layers: nn.ModuleList) -> None:
     """What ends a residual branch is divided by sqrt(2 L) at the start, bias included, as in the papers' code."""
