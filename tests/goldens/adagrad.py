@@ -1,15 +1,15 @@
 """Adagrad with clipping: `adagrad_*`."""
 
-import json
-
 import torch
+from fixture import config_of
 
 from fairseq_plugins.optim.adagrad_clipped import ClippedAdagrad
 
 
 def check(case, assert_close) -> None:
-    config = json.loads(str(case["config"]))
-    tensors = [torch.tensor(case[name]).requires_grad_() for name in case.files if name.endswith("/init")]
+    config = config_of(case)
+    count = sum(name.endswith("/init") for name in case.files)
+    tensors = [torch.tensor(case[f"param{number}/init"]).requires_grad_() for number in range(count)]
     optimizer = ClippedAdagrad(
         tensors,
         lr=config["lr"],
@@ -20,10 +20,11 @@ def check(case, assert_close) -> None:
         eps=config["eps"],
     )
     for step in range(config["steps"]):
+        rate = config["lr"] * warm_up(step + 1, config["lr_warmup"])
+        assert_close("rate", torch.tensor(rate, dtype=torch.double), case["lr_used"][step])
+        optimizer.param_groups[0]["lr"] = rate
         for number, tensor in enumerate(tensors):
             tensor.grad = torch.tensor(case[f"param{number}/grad_step{step}"])
-        optimizer.param_groups[0]["lr"] = config["lr"] * warm_up(step + 1, config["lr_warmup"])
-        assert_close("rate", torch.tensor(optimizer.param_groups[0]["lr"]).double(), case["lr_used"][step])
         optimizer.step()
         for number, tensor in enumerate(tensors):
             assert_close(f"param{number}", tensor, case[f"param{number}/after_step{step}"])

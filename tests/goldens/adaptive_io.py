@@ -1,8 +1,6 @@
 """Adaptive input and softmax: `adaptive_io_*`."""
 
-import json
-
-import torch
+from fixture import check_gradients, config_of, load, tensors
 
 from fairseq_plugins.modules.adaptive_io import AdaptiveInput, AdaptiveSoftmax
 
@@ -26,27 +24,17 @@ def parameters_by_name(embed: AdaptiveInput, softmax: AdaptiveSoftmax, input: st
     return named
 
 
-def load(case, named: dict) -> None:
-    """The file's parameters into ours, every one of them."""
-    assert {key.removeprefix("param/") for key in case.files if key.startswith("param/")} == named.keys()
-    for name, parameter in named.items():
-        value = torch.tensor(case[f"param/{name}"])
-        assert value.shape == parameter.shape, name
-        parameter.data.copy_(value)
-
-
 def check(case, assert_close) -> None:
-    config = json.loads(str(case["config"]))
+    config = config_of(case)
     embed, softmax = build(config["vocab"], config["cutoffs"], config["hidden"], config["div_val"], config["tied"])
     named = parameters_by_name(embed, softmax, "input")
     load(case, named)
-    tokens, targets = torch.tensor(case["tokens"]), torch.tensor(case["targets"])
-    hidden = torch.tensor(case["hidden"]).requires_grad_()
+    tokens, targets, hidden, cotangent = tensors(case, "tokens", "targets", "hidden", "embed_cotangent")
+    hidden.requires_grad_()
     embedded, nll = embed(tokens), softmax.nll(hidden, targets)
     assert_close("embedded", embedded, case["embedded"])
     assert_close("nll", nll, case["nll"])
     assert_close("logprobs", softmax.log_probs(hidden), case["logprobs"])
-    (nll.sum() + (embedded * torch.tensor(case["embed_cotangent"])).sum()).backward()
+    (nll.sum() + (embedded * cotangent).sum()).backward()
     assert_close("gradient of hidden", hidden.grad, case["grad_hidden"], gradient=True)
-    for name, parameter in named.items():
-        assert_close(f"gradient of {name}", parameter.grad, case[f"grad/{name}"], gradient=True)
+    check_gradients(case, named, assert_close)

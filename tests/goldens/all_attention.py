@@ -1,32 +1,30 @@
 """All-attention and the Transformer with adaptive span: `allattn*`, `ffn_span*`."""
 
-import json
-
 import adaptive_io
-import torch
+from fixture import by_their_names, check_gradients, check_spans, config_of, forget_gradients, load, tensors
 from torch import nn
 
 from fairseq_plugins.modules.adaptive_io import log_softmax
 from fairseq_plugins.modules.span_attention import SpanConfig
 from fairseq_plugins.modules.span_stack import TRANSFORMER, SpanStack, integration
 
-NAMES = {  # of a fixture's parameters of a layer -> of ours
-    "attn.query": "attention.q_proj",
-    "attn.key": "attention.k_proj",
-    "attn.value": "attention.v_proj",
-    "attn.out": "attention.out_proj",
-    "persistent_key": "attention.persistent.key",
-    "persistent_value": "attention.persistent.value",
-    "span_ratio": "attention.span.span_ratio",
-    "norm_attn": "attention_norm",
-    "norm_ffn": "sublayer_norm",
-    "ffn.fc1": "sublayer.fc1",
-    "ffn.fc2": "sublayer.fc2",
+NAMES = {
+    "stack.position.weight": "pos_key",
+    "stack.layers.": "layer",
+    "attention.q_proj": "attn.query",
+    "attention.k_proj": "attn.key",
+    "attention.v_proj": "attn.value",
+    "attention.out_proj": "attn.out",
+    "attention.persistent.": "persistent_",
+    "attention.span.": "",
+    "attention_norm": "norm_attn",
+    "sublayer_norm": "norm_ffn",
+    "sublayer.fc": "ffn.fc",
 }
 
 
 class Model(nn.Module):
-    """Embeddings, layers and output, with parameters by the fixture's names."""
+    """Layers, embeddings and output."""
 
     def __init__(self, config: dict):
         super().__init__()
@@ -50,84 +48,56 @@ class Model(nn.Module):
             self.output = nn.Linear(config["hidden"], config["vocab"])
 
     def parameters_by_name(self) -> dict:
-        named = {"pos_key": self.stack.position.weight}
+        """By the files' names."""
         if isinstance(self.output, nn.Linear):
-            named["embed.weight"] = self.embed.weight
-            named.update({f"output.{name}": parameter for name, parameter in self.output.named_parameters()})
-        else:
-            named.update(adaptive_io.parameters_by_name(self.embed, self.output, "embed"))
-        for number, layer in enumerate(self.stack.layers):
-            named.update({f"layer{number}.{theirs(name)}": parameter for name, parameter in layer.named_parameters()})
-        return named
+            return by_their_names(self.named_parameters(), NAMES)
+        layers = by_their_names(self.stack.named_parameters(prefix="stack"), NAMES)
+        return layers | adaptive_io.parameters_by_name(self.embed, self.output, "embed")
 
     def log_probs(self, y):
         return log_softmax(self.output(y)) if isinstance(self.output, nn.Linear) else self.output.log_probs(y)
 
-
-def theirs(name: str) -> str:
-    """attention.q_proj.weight -> attn.query.weight"""
-    for fixture, ours in NAMES.items():
-        if name == ours or name.startswith(ours + "."):
-            return fixture + name[len(ours) :]
-    return name
+    def nll(self, y, targets):
+        if isinstance(self.output, nn.Linear):
+            return -self.log_probs(y).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+        return self.output.nll(y, targets)
 
 
 def check(case, assert_close) -> None:
-    config = json.loads(str(case["config"]))
+    config = config_of(case)
     model = Model(config).double()
     named = model.parameters_by_name()
-    adaptive_io.load(case, named)
+    load(case, named)
+    attentions = [layer.attention for layer in model.stack.layers]
     if config["adaptive_span"]:
-        check_spans(case, config, model.stack.layers, assert_close)
-    layers = range(config["layers"])
-    caches = [torch.tensor(case[f"block0/layer{layer}/cache_in"]) for layer in layers]
+        check_spans(case, config, [attention.span for attention in attentions], assert_close)
+        kept = [attention.kept(attention.width()) for attention in attentions]
+        assert kept == case["cache_size"].tolist() or not config["span_cache"]
+    caches = tensors(case, *(f"block0/layer{layer}/cache_in" for layer in range(config["layers"])))
     for number in range(config["blocks"]):
-        block = f"block{number}"
-        for parameter in named.values():
-            parameter.grad = None
-        caches = check_block(case, block, model, caches, assert_close)
-        for layer in layers:
-            kept = compare_size(case[f"{block}/layer{layer}/cache_out"], caches[layer], config)
-            assert_close("cache", caches[layer][:, -kept:], case[f"{block}/layer{layer}/cache_out"][:, -kept:])
-        for name, parameter in named.items():
-            assert_close(f"gradient of {name}", parameter.grad, case[f"{block}/grad/{name}"], gradient=True)
-
-
-def compare_size(expected, ours, config) -> int:
-    """How many steps both caches hold: all of them, unless the fixture's stay long when spans are short."""
-    assert ours.size(1) == expected.shape[1] or not config["span_cache"]
-    return min(ours.size(1), expected.shape[1])
-
-
-def check_spans(case, config, layers, assert_close) -> None:
-    for number, attention in enumerate(layer.attention for layer in layers):
-        assert_close("span mask", attention.span.mask(), case["span_mask"][number])
-        assert_close("span loss", attention.span.loss(config["span_loss_coeff"]), case["span_loss"][number])
-        assert attention.span.trim_length() == case["trim_len"][number]
-        assert attention.kept(attention.width()) == case["cache_size"][number] or not config["span_cache"]
+        forget_gradients(named)
+        caches = check_block(case, f"block{number}/", model, caches, assert_close)
+        check_caches(case, f"block{number}/", config, caches, assert_close)
+        check_gradients(case, named, assert_close, f"block{number}/")
 
 
 def check_block(case, block, model, caches, assert_close) -> list:
     """Compare everything that a block computes; its caches."""
-    tokens, targets = (torch.tensor(case[f"{block}/{name}"]) for name in ("tokens", "targets"))
-    seen = {}
-    hooks = []
+    tokens, targets = tensors(case, f"{block}tokens", f"{block}targets")
+    seen, hooks = {}, []
     for number, layer in enumerate(model.stack.layers):
         for name, module in ((f"layer{number}/attn_sublayer_out", layer.attention), (f"layer{number}/out", layer)):
             hooks.append(module.register_forward_hook(keep(seen, name)))
     y, caches = model.stack(model.embed(tokens), caches)
     for hook in hooks:
         hook.remove()
-    log_probs = model.log_probs(y)
-    if isinstance(model.output, nn.Linear):
-        nll = -log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    else:
-        nll = model.output.nll(y, targets)
-        assert_close("nll", nll, case[f"{block}/nll"])
+    nll = model.nll(y, targets)
     nll.sum().backward()
-    seen |= {"logprobs": log_probs, "nll_sum": nll.sum()}
+    seen |= {"logprobs": model.log_probs(y), "nll": nll, "nll_sum": nll.sum()}
+    if f"{block}nll" not in case.files:  # only with adaptive input and softmax
+        del seen["nll"]
     for name, value in seen.items():
-        assert_close(name, value, case[f"{block}/{name}"])
+        assert_close(name, value, case[f"{block}{name}"])
     return caches
 
 
@@ -136,3 +106,12 @@ def keep(seen: dict, name: str):
         seen[name] = output[0] if isinstance(output, tuple) else output
 
     return hook
+
+
+def check_caches(case, block, config, caches, assert_close) -> None:
+    """As many steps as both hold: all of them, unless the file's caches stay long when spans are short."""
+    for layer, cache in enumerate(caches):
+        expected = case[f"{block}layer{layer}/cache_out"]
+        assert cache.size(1) == expected.shape[1] or not config["span_cache"]
+        both = min(cache.size(1), expected.shape[1])
+        assert_close("cache", cache[:, -both:], expected[:, -both:])

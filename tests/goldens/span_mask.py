@@ -1,15 +1,14 @@
 """The soft mask of adaptive spans: `span_mask_*`."""
 
-import json
-
 import torch
+from fixture import config_of
 
 from fairseq_plugins.modules.adaptive_span import AdaptiveSpan
 from fairseq_plugins.modules.span_attention import SpanAttention, SpanConfig
 
 
 def check(case, assert_close) -> None:
-    config = json.loads(str(case["config"]))
+    config = config_of(case)
     span = build(case, config)
     weights = torch.tensor(case["weights_in"]).requires_grad_()
     assert_close("mask", span.mask(), case["mask"])

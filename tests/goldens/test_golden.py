@@ -16,7 +16,7 @@ import span_mask
 import torch
 
 FOLDER = Path(os.environ.get("GOLDENS") or Path(__file__).parent)
-FAMILIES = {
+FAMILIES = {  # how the names of a family's files begin -> check(case, assert_close)
     "adagrad": adagrad.check,
     "adaptive_io": adaptive_io.check,
     "allattn": all_attention.check,
@@ -30,6 +30,15 @@ def family(path: Path):
     return next((check for name, check in FAMILIES.items() if path.stem.startswith(name)), None)
 
 
+def cases_in(folder: Path) -> list[Path]:
+    """The files of all families. A folder without any is an error: it would pass as tests that were not run."""
+    cases = sorted(filter(family, folder.glob("*.npz")))
+    if not cases:
+        names = ", ".join(f"{name}*.npz" for name in FAMILIES)
+        pytest.fail(f"{folder} holds no fixture ({names}): correct the variable GOLDENS.", pytrace=False)
+    return cases
+
+
 def assert_close(name, ours, expected, gradient=False):
     """Values to 1e-8, gradients to 1e-7 relative to max(1, |gradient|); both in float64."""
     ours, expected = (torch.as_tensor(x).detach() for x in (ours, expected))
@@ -40,6 +49,13 @@ def assert_close(name, ours, expected, gradient=False):
     assert (worst <= 1).all(), f"{name} is off by {worst.max():.3g} times what is allowed"
 
 
-@pytest.mark.parametrize("path", sorted(filter(family, FOLDER.glob("*.npz"))), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", cases_in(FOLDER), ids=lambda path: path.stem)
 def test_golden(path):
     family(path)(np.load(path), assert_close)
+
+
+@pytest.mark.parametrize("name", ["missing", "."])
+def test_a_folder_without_fixtures_is_no_success(tmp_path, name):
+    (tmp_path / "notes.npz").touch()
+    with pytest.raises(pytest.fail.Exception, match="holds no fixture .*correct the variable GOLDENS"):
+        cases_in(tmp_path / name)
