@@ -12,15 +12,15 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.span_transformer_lm import dropout, span, span_config
 from fairseq_plugins.models.streaming_lm import (
     WIKITEXT103_WORDS,
-    StreamingLanguageModel,
-    StreamingLanguageModelConfig,
+    SpanLanguageModel,
+    SpanLanguageModelConfig,
     register_architecture,
 )
 from fairseq_plugins.modules.span_stack import INTEGRATIONS, SpanStack, integration
 
 
 @dataclass
-class AllAttentionConfig(StreamingLanguageModelConfig):
+class AllAttentionConfig(SpanLanguageModelConfig):
     persistent_vectors: int = field(default=1024, metadata={"help": "N, persistent vectors of each head; 0: none"})
     persistent_integration: ChoiceEnum(list(INTEGRATIONS)) = field(
         default="all-attn", metadata={"help": "how persistent vectors are attended to (section 5.3 of the paper)"}
@@ -29,7 +29,7 @@ class AllAttentionConfig(StreamingLanguageModelConfig):
 
 
 @register_model("all_attention_lm", dataclass=AllAttentionConfig)
-class AllAttentionLanguageModel(StreamingLanguageModel):
+class AllAttentionLanguageModel(SpanLanguageModel):
     """Attention to a span of tokens before each and to persistent vectors."""
 
     @classmethod

@@ -8,8 +8,8 @@ from fairseq.models import register_model
 from fairseq_plugins.models.feedback_transformer import FeedbackConfig
 from fairseq_plugins.models.span_transformer_lm import ARCHITECTURES, PRE_NORM
 from fairseq_plugins.models.streaming_lm import (
-    StreamingLanguageModel,
-    StreamingLanguageModelConfig,
+    SpanLanguageModel,
+    SpanLanguageModelConfig,
     register_architecture,
 )
 from fairseq_plugins.modules.feedback_layer import FeedbackLayerConfig
@@ -20,7 +20,7 @@ from fairseq_plugins.modules.feedback_window import MemoryWindow
 
 
 @dataclass
-class FeedbackLanguageModelConfig(FeedbackConfig, StreamingLanguageModelConfig):
+class FeedbackLanguageModelConfig(FeedbackConfig, SpanLanguageModelConfig):
     decoder_ffn_embed_dim: int = field(default=2048, metadata={"help": "width of feed-forward layers"})
     feedback_kv: ChoiceEnum(list(KEYS_AND_VALUES)) = field(
         default="per-layer", metadata={"help": "one key and one value matrix for all layers, or one per layer"}
@@ -28,7 +28,7 @@ class FeedbackLanguageModelConfig(FeedbackConfig, StreamingLanguageModelConfig):
 
 
 @register_model("feedback_lm", dataclass=FeedbackLanguageModelConfig)
-class FeedbackLanguageModel(StreamingLanguageModel):
+class FeedbackLanguageModel(SpanLanguageModel):
     """Every layer attends to the memories of the tokens before, each a mixture of all layers of its token."""
 
     @classmethod

@@ -7,8 +7,8 @@ from fairseq.models import register_model
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.streaming_lm import (
     WIKITEXT103_WORDS,
-    StreamingLanguageModel,
-    StreamingLanguageModelConfig,
+    SpanLanguageModel,
+    SpanLanguageModelConfig,
     register_architecture,
 )
 from fairseq_plugins.modules.span_attention import SpanConfig
@@ -16,7 +16,7 @@ from fairseq_plugins.modules.span_stack import SpanStack
 
 
 @dataclass
-class SpanTransformerConfig(StreamingLanguageModelConfig):
+class SpanTransformerConfig(SpanLanguageModelConfig):
     decoder_ffn_embed_dim: int = field(default=2048, metadata={"help": "width of feed-forward layers"})
     value_positions: bool = field(
         default=False, metadata={"help": "add positions to values too (all-attention paper, equation 13)"}
@@ -40,7 +40,7 @@ def span_config(args, **sizes) -> SpanConfig:
 
 
 @register_model("span_transformer_lm", dataclass=SpanTransformerConfig)
-class SpanTransformerLanguageModel(StreamingLanguageModel):
+class SpanTransformerLanguageModel(SpanLanguageModel):
     """Self-attention to a span of tokens before each, then a feed-forward layer."""
 
     @classmethod

@@ -41,20 +41,6 @@ class StreamingLanguageModelConfig(FairseqDataclass):
     embed_dropout: float = field(default=0.0, metadata={"help": "dropout of embeddings"})
     output_dropout: float = field(default=0.0, metadata={"help": "dropout of the top layer's output"})
 
-    attention_span: int = field(default=512, metadata={"help": "how many tokens back a layer sees, at most"})
-    adaptive_span: bool = field(
-        default=False, metadata={"help": "every head learns its own span, up to --attention-span"}
-    )
-    span_loss: float = field(default=0.0, metadata={"help": "coefficient of the adaptive spans' loss"})
-    span_ramp: int = field(default=32, metadata={"help": "width of the soft edge of adaptive spans, in tokens"})
-    span_init: float = field(
-        default=0.0, metadata={"help": "adaptive spans at the start, as a part of --attention-span"}
-    )
-    log_learned: bool = field(
-        default=False,
-        metadata={"help": "log the span of every head, not just mean and maximum, and the layers' weights in a memory"},
-    )
-
     share_decoder_input_output_embed: bool = field(
         default=False, metadata={"help": "one table for embeddings and output layer"}
     )
@@ -72,6 +58,23 @@ class StreamingLanguageModelConfig(FairseqDataclass):
     )
     tie_adaptive_proj: bool = field(
         default=False, metadata={"help": "one projection a cluster too, that of the first included"}
+    )
+
+
+@dataclass
+class SpanLanguageModelConfig(StreamingLanguageModelConfig):
+    attention_span: int = field(default=512, metadata={"help": "how many tokens back a layer sees, at most"})
+    adaptive_span: bool = field(
+        default=False, metadata={"help": "every head learns its own span, up to --attention-span"}
+    )
+    span_loss: float = field(default=0.0, metadata={"help": "coefficient of the adaptive spans' loss"})
+    span_ramp: int = field(default=32, metadata={"help": "width of the soft edge of adaptive spans, in tokens"})
+    span_init: float = field(
+        default=0.0, metadata={"help": "adaptive spans at the start, as a part of --attention-span"}
+    )
+    log_learned: bool = field(
+        default=False,
+        metadata={"help": "log the span of every head, not just mean and maximum, and the layers' weights in a memory"},
     )
 
 
@@ -165,17 +168,27 @@ class StreamingLanguageModel(FairseqLanguageModel):
 
     Attributes:
         memory_length: the most tokens that the memory holds
+        SIZES, RATES: options that have to be at least 1, and from 0 to 1
     """
 
-    def __init__(self, decoder: StreamingDecoder, config: StreamingLanguageModelConfig):
-        super().__init__(decoder)
-        self.memory_length = config.attention_span
-        self.span_coefficient, self.log_learned = config.span_loss, config.log_learned
+    SIZES = ("decoder_embed_dim", "decoder_layers", "decoder_attention_heads")
+    RATES = ("dropout", "embed_dropout", "output_dropout")
 
     @classmethod
     def build_body(cls, config) -> nn.Module:
         """The body, as of StreamingDecoder. A ValueError says which option does not fit."""
         raise NotImplementedError
+
+    @classmethod
+    def build_embeddings(cls, config, vocabulary: int) -> tuple[nn.Module, nn.Module]:
+        """Input and output layer, as of StreamingDecoder."""
+        return build_embeddings(config, vocabulary)
+
+    @classmethod
+    def check_options(cls, config) -> None:
+        """Raises UserError for options that no model can honour."""
+        check_sizes(config, cls.SIZES, cls.RATES)
+        check_adaptive_embeddings(config)
 
     @classmethod
     def build_model(cls, args, task):
@@ -185,11 +198,11 @@ class StreamingLanguageModel(FairseqLanguageModel):
                 " from an empty memory."
             )
         args = with_defaults(args, getattr(cls, "__dataclass")())
-        check_options(args)
+        cls.check_options(args)
         dictionary = task.source_dictionary
         try:
             body = cls.build_body(args)
-            embed, output = build_embeddings(args, len(dictionary))
+            embed, output = cls.build_embeddings(args, len(dictionary))
         except UserError:
             raise
         except ValueError as error:
@@ -228,6 +241,18 @@ class StreamingLanguageModel(FairseqLanguageModel):
             return self.decoder.output.nll(x, target)
         return F.nll_loss(log_softmax(x).flatten(0, 1), target.flatten(), reduction="none").view(target.shape)
 
+
+class SpanLanguageModel(StreamingLanguageModel):
+    """A language model whose layers look --attention-span tokens back, with adaptive spans if it has any."""
+
+    SIZES = (*StreamingLanguageModel.SIZES, "attention_span", "span_ramp")
+    RATES = (*StreamingLanguageModel.RATES, "span_init")
+
+    def __init__(self, decoder: StreamingDecoder, config: SpanLanguageModelConfig):
+        super().__init__(decoder)
+        self.memory_length = config.attention_span
+        self.span_coefficient, self.log_learned = config.span_loss, config.log_learned
+
     def adaptive_spans(self) -> list[AdaptiveSpan]:
         return [module for module in self.modules() if isinstance(module, AdaptiveSpan)]
 
@@ -236,7 +261,6 @@ class StreamingLanguageModel(FairseqLanguageModel):
         spans = self.adaptive_spans()
         return sum(span.loss(self.span_coefficient) for span in spans) if spans else None
 
-    @torch.no_grad()
     def after_update(self) -> None:
         """Clamp the spans, which an optimiser's step may have carried out of range."""
         for span in self.adaptive_spans():
@@ -296,16 +320,12 @@ def cutoffs(text: str) -> list[int]:
         raise ValueError(f"{text!r} are no cut-offs; give numbers with commas, such as 20000,40000,200000") from error
 
 
-SIZES = ("decoder_embed_dim", "decoder_layers", "decoder_attention_heads", "attention_span", "span_ramp")
-RATES = ("dropout", "embed_dropout", "output_dropout", "span_init")
-
-
-def check_options(args) -> None:
-    """Raises UserError for options that no model can honour."""
-    for name in SIZES:
+def check_sizes(args, sizes, rates) -> None:
+    """Raises UserError for sizes below 1, rates out of [0, 1], and a width that heads cannot share."""
+    for name in sizes:
         if getattr(args, name) < 1:
             raise UserError(f"{flag(name)} {getattr(args, name)} is too small; choose at least 1.")
-    for name in RATES:
+    for name in rates:
         if not 0 <= getattr(args, name) <= 1:
             raise UserError(f"{flag(name)} {getattr(args, name)} is out of range; choose a number from 0 to 1.")
     width, heads = args.decoder_embed_dim, args.decoder_attention_heads
@@ -316,7 +336,6 @@ def check_options(args) -> None:
         )
     if args.decoder_head_dim is not None and args.decoder_head_dim < 1:
         raise UserError(f"--decoder-head-dim {args.decoder_head_dim} is too small; choose at least 1.")
-    check_adaptive_embeddings(args)
 
 
 def check_adaptive_embeddings(args) -> None:
