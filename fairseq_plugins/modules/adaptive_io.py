@@ -1,8 +1,9 @@
 """Adaptive input (Baevski & Auli, 2019) and adaptive softmax (Grave et al., 2017) as the all-attention paper uses them.
 
 Words are sorted by falling frequency and cut into clusters; the rarer the cluster, the narrower its vectors. Other than
-in fairseq's own, every cluster has a bias and a projection, the head too. V vocabulary, V_i size of cluster i, C width
-of the model, E_i = C / factor^i width of cluster i.
+in fairseq's own, every cluster has a bias and a projection, the head too; there are no projections where all clusters
+are as wide as the model. V vocabulary, V_i size of cluster i, C width of the model, E_i = E_0 / factor^i width of
+cluster i.
 """
 
 import math
@@ -21,18 +22,22 @@ class Clusters:
         cutoffs: rising, cumulative: [20000, 40000, 200000] makes four clusters
         dim: C
         factor: each cluster is as many times narrower than the one before
+        embed_dim: E_0, None for C
 
     Raises:
         ValueError: cut-offs that do not rise, or lie outside the vocabulary; a cluster without width
     """
 
-    def __init__(self, vocabulary: int, cutoffs: list[int], dim: int, factor: float):
+    def __init__(self, vocabulary: int, cutoffs: list[int], dim: int, factor: float, embed_dim: int | None = None):
+        self.dim, widest = dim, dim if embed_dim is None else embed_dim
         self.bounds = [0, *cutoffs, vocabulary]
         if any(a >= b for a, b in pairwise(self.bounds)):
             raise ValueError(f"the cut-offs {cutoffs} do not rise from above 0 to below the vocabulary's {vocabulary}")
-        self.widths = [int(dim // factor**i) for i in range(len(cutoffs) + 1)]
+        self.widths = [int(widest // factor**i) for i in range(len(cutoffs) + 1)]
         if min(self.widths) < 1:
-            raise ValueError(f"width {dim} is too small for {len(cutoffs) + 1} clusters, each {factor} times narrower")
+            raise ValueError(
+                f"width {widest} is too small for {len(cutoffs) + 1} clusters, each {factor} times narrower"
+            )
 
     def __len__(self):
         return len(self.widths)
@@ -52,28 +57,33 @@ def make_tables(clusters: Clusters) -> nn.ParameterList:
     return nn.ParameterList(torch.randn(size, width) for size, width in zip(clusters.sizes(), clusters.widths))
 
 
-def make_projections(clusters: Clusters, dim: int) -> nn.ParameterList:
-    """[C, E_i] for each cluster, at first as the weight of a Linear layer"""
-    return nn.ParameterList(torch.empty(dim, width).uniform_(-(width**-0.5), width**-0.5) for width in clusters.widths)
+def make_projections(clusters: Clusters) -> nn.ParameterList:
+    """[C, E_i] for each cluster, at first as the weight of a Linear layer; none where all clusters are of width C"""
+    widths, dim = clusters.widths, clusters.dim
+    if all(width == dim for width in widths):
+        return nn.ParameterList()
+    return nn.ParameterList(torch.empty(dim, width).uniform_(-(width**-0.5), width**-0.5) for width in widths)
 
 
 class AdaptiveInput(nn.Module):
     """Embeddings of clusters of words, projected to width C and multiplied by sqrt(C). Arguments as of Clusters."""
 
-    def __init__(self, vocabulary: int, cutoffs: list[int], dim: int, factor: float = 4):
+    def __init__(self, vocabulary: int, cutoffs: list[int], dim: int, factor: float = 4, embed_dim: int | None = None):
         super().__init__()
-        self.clusters, self.dim = Clusters(vocabulary, cutoffs, dim, factor), dim
+        self.clusters, self.dim = Clusters(vocabulary, cutoffs, dim, factor, embed_dim), dim
         self.tables = make_tables(self.clusters)
-        self.projections = make_projections(self.clusters, dim)
+        self.projections = make_projections(self.clusters)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens [...] -> [..., C]"""
         flat = tokens.flatten()
-        y = self.projections[0].new_zeros(len(flat), self.dim)
-        for i, (table, projection) in enumerate(zip(self.tables, self.projections)):
+        y = self.tables[0].new_zeros(len(flat), self.dim)
+        for i, table in enumerate(self.tables):
             # also for a cluster with no token here: data-parallel training wants a gradient of every parameter
             places, members = self.clusters.members(flat, i)
-            rows = F.linear(F.embedding(members, table), projection)
+            rows = F.embedding(members, table)
+            if self.projections:
+                rows = F.linear(rows, self.projections[i])
             y = y.index_copy(0, places, rows.to(y.dtype))
         return y.view(*tokens.shape, self.dim) * math.sqrt(self.dim)
 
@@ -85,9 +95,10 @@ class AdaptiveSoftmax(nn.Module):
     end there.
 
     Args:
-        vocabulary, cutoffs, dim, factor: as of Clusters
+        vocabulary, cutoffs, dim, factor, embed_dim: as of Clusters
         tied_to: shares the tables of the same clusters
         tie_projections: and their projections
+        tie_head: that of the first cluster, the head, included
     """
 
     def __init__(
@@ -98,11 +109,16 @@ class AdaptiveSoftmax(nn.Module):
         factor: float = 4,
         tied_to: AdaptiveInput | None = None,
         tie_projections: bool = True,
+        tie_head: bool = True,
+        embed_dim: int | None = None,
     ):
         super().__init__()
-        self.clusters = Clusters(vocabulary, cutoffs, dim, factor)
+        self.clusters = Clusters(vocabulary, cutoffs, dim, factor, embed_dim)
         self.tables = tied_to.tables if tied_to else make_tables(self.clusters)
-        self.projections = tied_to.projections if tied_to and tie_projections else make_projections(self.clusters, dim)
+        self.projections = make_projections(self.clusters)
+        if tied_to and tie_projections:
+            own = 0 if tie_head else 1
+            self.projections = nn.ParameterList([*self.projections[:own], *tied_to.projections[own:]])
         self.biases = nn.ParameterList(torch.zeros(size) for size in self.clusters.sizes())
         self.cluster_weight = nn.Parameter(torch.zeros(len(cutoffs), self.clusters.widths[0]))
         self.cluster_bias = nn.Parameter(torch.zeros(len(cutoffs)))
@@ -111,11 +127,15 @@ class AdaptiveSoftmax(nn.Module):
         """hidden [n, C] -> log-probabilities of the first cluster's words, then of the other clusters [n, V_0 + ...]"""
         weight = torch.cat([self.tables[0], self.cluster_weight])
         bias = torch.cat([self.biases[0], self.cluster_bias])
-        return log_softmax(F.linear(hidden @ self.projections[0], weight, bias))
+        return log_softmax(F.linear(self.project(hidden, 0), weight, bias))
 
     def tail(self, hidden: Tensor, cluster: int) -> Tensor:
         """hidden [n, C] -> log-probabilities within a cluster [n, V_i]"""
-        return log_softmax(F.linear(hidden @ self.projections[cluster], self.tables[cluster], self.biases[cluster]))
+        return log_softmax(F.linear(self.project(hidden, cluster), self.tables[cluster], self.biases[cluster]))
+
+    def project(self, hidden: Tensor, cluster: int) -> Tensor:
+        """hidden [n, C] -> [n, E_i]"""
+        return hidden @ self.projections[cluster] if self.projections else hidden
 
     def log_probs(self, hidden: Tensor) -> Tensor:
         """hidden [..., C] -> log-probabilities of all words [..., V]"""

@@ -57,6 +57,27 @@ def test_what_is_tied(tied, projections):
     assert all((a is b) == projections for a, b in zip(embed.projections, softmax.projections))
 
 
+def test_the_heads_projection_may_stay_its_own():
+    embed = AdaptiveInput(V, CUTOFFS, C, 2)
+    softmax = AdaptiveSoftmax(V, CUTOFFS, C, 2, embed, tie_head=False)
+    assert [a is b for a, b in zip(embed.projections, softmax.projections)] == [False, True, True]
+
+
+def test_clusters_as_wide_as_the_model_are_not_projected():
+    embed = AdaptiveInput(V, CUTOFFS, C, 1).double()
+    softmax = AdaptiveSoftmax(V, CUTOFFS, C, 1, embed).double()
+    assert not embed.projections and not softmax.projections
+    assert torch.equal(embed(torch.tensor([7])), C**0.5 * embed.tables[1][1:2])
+    log_probs = softmax.log_probs(torch.randn(3, C, dtype=torch.float64))
+    assert torch.allclose(log_probs.exp().sum(-1), torch.ones(3, dtype=torch.float64))
+
+
+def test_embeddings_of_another_width_are_projected():
+    embed = AdaptiveInput(V, [], C, embed_dim=6).double()
+    assert embed.tables[0].shape == (V, 6) and embed.projections[0].shape == (C, 6)
+    assert torch.allclose(embed(torch.tensor(3)), C**0.5 * embed.projections[0] @ embed.tables[0][3])
+
+
 def test_every_parameter_has_a_gradient_whatever_the_words():
     embed, softmax = make(tied=False)
     tokens = torch.zeros(2, 3, dtype=torch.long)
