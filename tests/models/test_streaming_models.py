@@ -1,71 +1,30 @@
 """The language models through fairseq's interfaces: sizes, memory, decoding, generation, refusals."""
 
-import functools
 from types import SimpleNamespace
 
 import pytest
 import torch
-from fairseq.data import Dictionary
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
-from omegaconf import OmegaConf
+from language_models import ADAPTIVE_IO, ADAPTIVE_SPAN, FAMILIES, MODELS, VOCABULARY, Vocabulary, build, make
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.models import all_attention_lm, span_transformer_lm  # noqa: F401  (registered)
 from fairseq_plugins.modules.stream_memory import StreamMemory
-
-ADAPTIVE_IO = {
-    "adaptive_input": True,
-    "adaptive_input_cutoff": "8,16",
-    "adaptive_softmax_cutoff": "8,16",
-    "tie_adaptive_weights": True,
-    "tie_adaptive_proj": True,
-}
-ADAPTIVE_SPAN = {"adaptive_span": True, "span_init": 0.3, "span_ramp": 2, "attention_span": 9}
-MODELS = [
-    ("span_transformer_lm_tiny", {}),
-    ("span_transformer_lm_tiny", {"decoder_normalize_before": True, "attention_span": 5, **ADAPTIVE_IO}),
-    ("span_transformer_lm_tiny", ADAPTIVE_SPAN),
-    ("all_attention_lm_tiny", {"attention_span": 5}),
-    ("all_attention_lm_tiny", {**ADAPTIVE_SPAN, **ADAPTIVE_IO}),
-    ("all_attention_lm_tiny", {"persistent_integration": "head-split", "value_positions": True}),
-]
-
-
-@functools.cache
-def make_dictionary(size=24):
-    """`size` entries, fairseq's four among them."""
-    dictionary = Dictionary()
-    for number in range(size - len(dictionary)):
-        dictionary.add_symbol(f"w{number}")
-    return dictionary
-
-
-def build(arch, dictionary, keeps_memory=True, **options):
-    """A model as fairseq-train builds it: what the flags leave open is of the architecture, then of the model."""
-    torch.manual_seed(0)
-    given = SimpleNamespace(**options)
-    ARCH_CONFIG_REGISTRY[arch](given)
-    defaults = OmegaConf.structured(MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]())
-    args = OmegaConf.merge(defaults, {"_name": arch, **vars(given)})
-    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary, keeps_memory=keeps_memory)
-    return ARCH_MODEL_REGISTRY[arch].build_model(args, task)
-
-
-def make(arch, options={}):
-    return build(arch, make_dictionary(), **options).double().eval()
 
 
 def tokens(batch=3, length=20):
     torch.manual_seed(1)
-    return torch.randint(4, 24, (batch, length))
+    return torch.randint(4, VOCABULARY, (batch, length))
 
 
 def log_probs(model, src_tokens, memory=None):
     return model.get_normalized_probs(model(src_tokens, memory=memory), log_probs=True)
 
 
-every_model = pytest.mark.parametrize("arch, options", MODELS)
+every_model = pytest.mark.parametrize("arch, options", MODELS.values(), ids=MODELS)
+every_family = pytest.mark.parametrize("arch", FAMILIES)
+every_family_with_spans = pytest.mark.parametrize(
+    "arch", sorted({arch for arch, options in MODELS.values() if "adaptive_span" in options})
+)
 
 
 @every_model
@@ -92,7 +51,7 @@ def test_decoding_step_by_step_equals_the_block(arch, options):
     steps = []
     for t in range(1, x.size(1) + 1):
         scores, extra = model.decoder(x[:, :t], encoder_out=None, incremental_state=state)
-        assert scores.shape == (3, 1, 24) and extra["attn"] is None
+        assert scores.shape == (3, 1, VOCABULARY) and extra["attn"] is None
         steps.append(model.get_normalized_probs((scores, extra), log_probs=True))
     assert torch.allclose(torch.cat(steps, dim=1), log_probs(model, x), atol=1e-10)
 
@@ -110,10 +69,19 @@ def test_a_prompt_may_be_taken_in_at_once(arch, options):
 def test_a_later_token_changes_nothing_before_it(arch, options):
     model, x = make(arch, options), tokens()
     before = log_probs(model, x)
-    x[:, 11] = (x[:, 11] + 3) % 24
+    x[:, 11] = (x[:, 11] + 3) % VOCABULARY
     after = log_probs(model, x)
     assert torch.equal(after[:, :11], before[:, :11])
     assert not torch.equal(after[:, 11], before[:, 11])
+
+
+@every_model
+@torch.no_grad()
+def test_a_batch_equals_its_members_one_by_one(arch, options):
+    model, x = make(arch, options), tokens()
+    together = log_probs(model, x)
+    for row, expected in zip(x, together, strict=True):
+        assert torch.allclose(log_probs(model, row.unsqueeze(0))[0], expected, atol=1e-10)
 
 
 @every_model
@@ -129,7 +97,7 @@ def test_losses_of_tokens_are_their_log_probabilities(arch, options):
 @every_model
 def test_beam_search_scores_are_those_of_the_whole_sequence(arch, options):
     """Twelve tokens are written, in any order of the beams; their scores are then read off one pass."""
-    model, dictionary = make(arch, options), make_dictionary()
+    model, dictionary = make(arch, options), Vocabulary(VOCABULARY)
     generator = SequenceGenerator([model], dictionary, beam_size=4, min_len=12, max_len_b=12, normalize_scores=False)
     prompt = tokens(2, 3)
     hypotheses = generator.generate([model], {"net_input": {"src_tokens": prompt}}, prefix_tokens=prompt)
@@ -141,8 +109,9 @@ def test_beam_search_scores_are_those_of_the_whole_sequence(arch, options):
         assert torch.allclose(best["positional_scores"].double(), picked.squeeze(-1), atol=1e-5)
 
 
-def test_figures_are_told_the_targets_log_probabilities():
-    model, x, seen = make("all_attention_lm_tiny"), tokens(), []
+@every_family
+def test_figures_are_told_the_targets_log_probabilities(arch):
+    model, x, seen = make(arch), tokens(), []
     target = tokens().flip(1)
     sample = {"target": target, "figures": SimpleNamespace(add=lambda *figures: seen.append(figures))}
     lprobs = model.get_normalized_probs(model(x), log_probs=True, sample=sample)
@@ -151,30 +120,33 @@ def test_figures_are_told_the_targets_log_probabilities():
     assert torch.equal(targets, target)
 
 
-def test_one_memory_serves_one_model():
-    memory = StreamMemory()
-    model = make("all_attention_lm_tiny")
+@every_family
+def test_one_memory_serves_one_model(arch):
+    model, memory = make(arch), StreamMemory()
     model(tokens(), memory=memory)
     with pytest.raises(ValueError, match="of another model"):
-        make("all_attention_lm_tiny")(tokens(), memory=memory)
+        make(arch)(tokens(), memory=memory)
 
 
-def test_spans_are_logged_clamped_and_charged_for():
-    model = make("all_attention_lm_tiny", {**ADAPTIVE_SPAN, "span_loss": 0.5, "log_learned": True})
+@every_family_with_spans
+def test_spans_are_logged_clamped_and_charged_for(arch):
+    model = make(arch, {**ADAPTIVE_SPAN, "span_loss": 0.5, "log_learned": True})
     ratios = [span.span_ratio for span in model.adaptive_spans()]
     ratios[0].data = torch.tensor([-0.5, 0.5]).double()
     ratios[1].data = torch.tensor([0.25, 1.5]).double()
     assert model.span_loss().item() == pytest.approx(0.5 * 9 * (0 + 0.875))
-    model.after_update()
+    model.after_update({})
     assert [ratio.tolist() for ratio in ratios] == [[0, 0.5], [0.25, 1]]
     heads = {"span_0_0": 0, "span_0_1": 4.5, "span_1_0": 2.25, "span_1_1": 9}
-    assert model.learned() == {"span_mean": 15.75 / 4, "span_max": 9, **heads}
+    learned = {name: value for name, value in model.learned().items() if name.startswith("span")}
+    assert learned == {"span_mean": 15.75 / 4, "span_max": 9, **heads}
 
 
-def test_a_fixed_span_costs_nothing_and_logs_nothing():
-    model = make("all_attention_lm_tiny")
+@every_family_with_spans
+def test_a_fixed_span_costs_nothing_and_logs_nothing(arch):
+    model = make(arch)
     assert model.span_loss() is None and model.learned() == {}
-    model.after_update()
+    model.after_update({})
 
 
 def test_a_shared_table_is_smaller_at_the_start():
@@ -200,14 +172,18 @@ COUNTS = [  # architecture, vocabulary, millions of parameters
     ("span_transformer_lm_twin_wikitext103_small", 267735, 44),
     ("span_transformer_lm_twin_wikitext103_large", 267735, 140),
     ("span_transformer_lm_twin_toy", 26, 3.2),
+    ("feedback_lm_char_ptb", 50, 10.7),  # Table 9
+    ("feedback_lm_enwik8", 205, 77),
+    ("feedback_lm_wikitext103_small", 267735, 44),
+    ("feedback_lm_wikitext103_large", 267735, 126),  # Table 3; with keys and values per layer Table 9's 139
+    ("feedback_lm_toy", 26, 3.2),
 ]
 
 
 @pytest.mark.parametrize("arch, vocabulary, millions", COUNTS)
 def test_published_sizes_have_the_published_numbers_of_parameters(arch, vocabulary, millions):
-    dictionary = make_dictionary(vocabulary)
     with torch.device("meta"):
-        model = build(arch, dictionary)
+        model = build(arch, vocabulary=vocabulary)
     count = sum(parameter.numel() for parameter in model.parameters())
     assert count == pytest.approx(millions * 1e6, rel=0.01)
 
@@ -252,6 +228,7 @@ def test_options_that_no_model_can_honour_end_in_a_sentence(arch, options, words
         make(arch, options)
 
 
-def test_a_task_without_memory_is_refused():
+@every_family
+def test_a_task_without_memory_is_refused(arch):
     with pytest.raises(UserError, match="needs --task streaming_language_modeling"):
-        build("all_attention_lm_tiny", make_dictionary(), keeps_memory=False)
+        build(arch, keeps_memory=False)

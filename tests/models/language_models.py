@@ -1,0 +1,69 @@
+"""The language models that tests build, by a name for each: architecture and options. A new family adds its lines."""
+
+from types import SimpleNamespace
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
+from omegaconf import OmegaConf
+
+from fairseq_plugins.models import all_attention_lm, feedback_lm, span_transformer_lm  # noqa: F401  (registered)
+
+VOCABULARY = 24
+ADAPTIVE_IO = {
+    "adaptive_input": True,
+    "adaptive_input_cutoff": "8,16",
+    "adaptive_softmax_cutoff": "8,16",
+    "tie_adaptive_weights": True,
+    "tie_adaptive_proj": True,
+}
+ADAPTIVE_SPAN = {"adaptive_span": True, "span_init": 0.3, "span_ramp": 2, "attention_span": 9}
+POST_NORM = {"decoder_normalize_before": False}
+PRE_NORM = {"decoder_normalize_before": True}
+MODELS = {
+    "transformer": ("span_transformer_lm_tiny", {}),
+    "transformer-words": ("span_transformer_lm_tiny", {**PRE_NORM, "attention_span": 5, **ADAPTIVE_IO}),
+    "transformer-spans": ("span_transformer_lm_tiny", ADAPTIVE_SPAN),
+    "all-attention": ("all_attention_lm_tiny", {"attention_span": 5}),
+    "all-attention-spans-words": ("all_attention_lm_tiny", {**ADAPTIVE_SPAN, **ADAPTIVE_IO}),
+    "all-attention-split": (
+        "all_attention_lm_tiny",
+        {"persistent_integration": "head-split", "value_positions": True},
+    ),
+    "feedback": ("feedback_lm_tiny", {"attention_span": 5}),
+    "feedback-shared-spans": ("feedback_lm_tiny", {"feedback_kv": "shared", **POST_NORM, **ADAPTIVE_SPAN}),
+    "feedback-spans-words": ("feedback_lm_tiny", {**ADAPTIVE_SPAN, **ADAPTIVE_IO}),
+    "feedback-recurrent": (
+        "feedback_lm_tiny",
+        {"feedback_memory": "recurrent", "attention_span": 5, "decoder_head_dim": 7},
+    ),
+}
+FAMILIES = sorted({arch for arch, _ in MODELS.values()})
+
+
+class Vocabulary(Dictionary):
+    """A dictionary of some size; nobody asks for its words."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+
+    def __len__(self):
+        return self.size
+
+
+def build(arch, options={}, vocabulary=VOCABULARY, keeps_memory=True):
+    """A model as fairseq-train builds it: what the flags leave open is of the architecture, then of the model."""
+    torch.manual_seed(0)
+    given = SimpleNamespace(**options)
+    ARCH_CONFIG_REGISTRY[arch](given)
+    defaults = OmegaConf.structured(MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]())
+    args = OmegaConf.merge(defaults, {"_name": arch, **vars(given)})
+    words = Vocabulary(vocabulary)
+    task = SimpleNamespace(source_dictionary=words, target_dictionary=words, keeps_memory=keeps_memory)
+    return ARCH_MODEL_REGISTRY[arch].build_model(args, task)
+
+
+def make(arch, options={}):
+    """The same in float64, for evaluation."""
+    return build(arch, options).double().eval()
