@@ -3,6 +3,7 @@
 B streams, M block length, C width, V vocabulary.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -253,6 +254,15 @@ class SpanLanguageModel(StreamingLanguageModel):
         self.memory_length = config.attention_span
         self.span_coefficient, self.log_learned = config.span_loss, config.log_learned
 
+    @classmethod
+    def check_options(cls, config):
+        super().check_options(config)
+        if config.span_loss < 0:
+            raise UserError(f"--span-loss {config.span_loss} would reward long spans; choose 0 or more.")
+        for name in ("span_loss", "span_init", "span_ramp"):
+            if not config.adaptive_span and getattr(config, name) != getattr(SpanLanguageModelConfig, name):
+                raise UserError(f"{flag(name)} is for adaptive spans; add --adaptive-span or leave it out.")
+
     def adaptive_spans(self) -> list[AdaptiveSpan]:
         return [module for module in self.modules() if isinstance(module, AdaptiveSpan)]
 
@@ -261,10 +271,11 @@ class SpanLanguageModel(StreamingLanguageModel):
         spans = self.adaptive_spans()
         return sum(span.loss(self.span_coefficient) for span in spans) if spans else None
 
-    def after_update(self) -> None:
-        """Clamp the spans, which an optimiser's step may have carried out of range."""
+    def after_update(self, masters: Mapping[nn.Parameter, Tensor]) -> None:
+        """Clamp the spans, which an optimiser's step may have carried out of range; where the optimiser updates a copy
+        of a parameter in float32, that copy too."""
         for span in self.adaptive_spans():
-            span.clamp_()
+            span.clamp_(masters.get(span.span_ratio))
 
     def learned(self) -> dict[str, float]:
         """What is worth a look in the log: learned spans in tokens, without the ramp, their mean and maximum, and each

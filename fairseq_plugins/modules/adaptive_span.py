@@ -53,9 +53,11 @@ class AdaptiveSpan(nn.Module):
         return coefficient * self.max_span * self.span_ratio.mean()
 
     @torch.no_grad()
-    def clamp_(self) -> None:
-        """Bring the ratios back to [0, 1]; after every update."""
-        self.span_ratio.clamp_(0, 1)
+    def clamp_(self, master: Tensor | None = None) -> None:
+        """Bring the ratios back to [0, 1], after every update; their copy in float32 too, if they are rounded from one."""
+        for ratio in (self.span_ratio, master):
+            if ratio is not None:
+                ratio.clamp_(0, 1)
 
     def current(self) -> Tensor:
         """The learned spans z in tokens, without the ramp [H]."""

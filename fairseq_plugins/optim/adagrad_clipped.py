@@ -94,7 +94,8 @@ class AdagradClipped(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict:
-        """What a resumed training takes from its flags, whatever the checkpoint says."""
+        """Settings of a new training. A resumed one has its checkpoint's, but for the learning rate, which is the
+        scheduler's; --optimizer-overrides changes them."""
         cfg = self.cfg
         return {
             "lr": cfg.lr[0] if isinstance(cfg.lr, Collection) else cfg.lr,

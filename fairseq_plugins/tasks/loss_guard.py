@@ -49,5 +49,5 @@ class LossGuard:
 def diverged(what: str, update: int, block: int) -> str:
     return (
         f"training diverged at update {update}, block {block} of its epoch: {what}. The checkpoints in --save-dir are"
-        " from before; lower --lr, lengthen --warmup-updates or lower --clip-norm."
+        " from before, crash.pt apart; lower --lr, lengthen --warmup-updates or lower --clip-norm."
     )

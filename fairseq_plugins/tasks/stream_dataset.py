@@ -3,7 +3,9 @@
 N tokens of the split, S streams over all workers, B of them on each (S = B * workers), M block length in tokens.
 """
 
+import zlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +44,10 @@ class StreamDataset(FairseqDataset):
 
     def __len__(self):
         return len(self.tokens)
+
+    @cached_property
+    def checksum(self) -> int:
+        return zlib.crc32(np.ascontiguousarray(self.tokens))
 
     def blocks(self, batch: int, workers: int, cuts: list[tuple[int, int]], shift: int = 0) -> list[list[Block]]:
         """The batches of an epoch, of one block each, in the order that fairseq deals out: block 0 of each worker,
@@ -117,18 +123,20 @@ class BlockSchedule:
     """How the streams of an epoch are cut into blocks: ``warm_length`` tokens at a time in the first ``warm_updates``
     updates of the training, ``length`` tokens afterwards.
 
-    Which blocks an epoch has follows from its number alone, so a resumed training cuts as the one before it did.
+    Which blocks an epoch has follows from its number, so a resumed training cuts as the one before it did.
     ``update_freq`` are the blocks an update takes in each epoch, the last number standing for all epochs after it.
+    ``first_update`` updates were made before epoch 1, by a training whose epochs are not counted.
     """
 
     length: int
     warm_length: int = 0
     warm_updates: int = 0
     update_freq: tuple[int, ...] = (1,)
+    first_update: int = 0
 
     def cuts(self, longest: int, epoch: int) -> list[tuple[int, int]]:
         """(start, length) of every block of an epoch, for streams of at most ``longest`` tokens."""
-        updates = self.warm_updates
+        updates = self.warm_updates - self.first_update
         for earlier in range(1, epoch):
             if updates <= 0:
                 break

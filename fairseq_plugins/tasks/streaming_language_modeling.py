@@ -8,10 +8,9 @@ import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import torch
 from fairseq import utils
-from fairseq.data import data_utils, iterators
+from fairseq.data import data_utils
 from fairseq.dataclass import ChoiceEnum
 from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.tasks import register_task
@@ -20,10 +19,12 @@ from omegaconf import II
 
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.modules.stream_memory import StreamMemory
+from fairseq_plugins.optim.half_precision import master_copies
 from fairseq_plugins.tasks import stream_checkpoint
 from fairseq_plugins.tasks.loss_guard import LossGuard, diverged
 from fairseq_plugins.tasks.stream_dataset import BlockSchedule, StreamDataset, flat_tokens
 from fairseq_plugins.tasks.stream_figures import Evaluation, Figures
+from fairseq_plugins.tasks.stream_iterator import Cut, StreamIterator
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +93,7 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         self.training_memory = StreamMemory()
         self.memories: dict[str, StreamMemory] = {}  # of evaluated splits
         self.guard = LossGuard(args.max_loss_rise)
-        self._before_update = None
+        self._newest_block, self._update_begins, self._before_update = -1, True, None
 
     def build_model(self, args, from_checkpoint=False):
         model = super().build_model(args, from_checkpoint)
@@ -135,79 +136,63 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         self, dataset, batch, training=False, num_shards=1, shard_id=0, num_workers=0, epoch=1, data_buffer_size=0,
         disable_iterator_cache=False, **unused,
     ):  # fmt: skip
-        """An EpochBatchIterator over blocks of B = ``batch`` streams, those of worker ``shard_id``; never shuffled."""
+        """Blocks of B = ``batch`` streams, those of worker ``shard_id``."""
         key = (dataset, training, batch, num_shards, shard_id)
         if key in self.dataset_to_epoch_iter and not disable_iterator_cache:
             return self.dataset_to_epoch_iter[key]
-        streams = batch * num_shards
-        if len(dataset) < streams:
+        cut = self._training_cut(batch, num_shards) if training else self._plain_cut(batch, num_shards)
+        if len(dataset) < cut.streams:
             size = "--batch-size" if training else "--batch-size or --batch-size-valid"
             raise UserError(
-                f"split {dataset.split} has {len(dataset)} tokens, fewer than the {streams} streams it is to be cut"
+                f"split {dataset.split} has {len(dataset)} tokens, fewer than the {cut.streams} streams it is to be cut"
                 f" into; lower {size}."
             )
-
-        def blocks(dataset, epoch):
-            schedule = self._schedule() if training else BlockSchedule(self.args.tokens_per_sample)
-            shift = self._shift(dataset, epoch) if training else 0
-            return dataset.blocks(batch, num_shards, schedule.cuts(dataset.longest(streams), epoch), shift)
-
-        epochs = iterators.EpochBatchIterator(
-            dataset,
-            dataset.collater,
-            blocks,
-            num_shards=num_shards,
-            shard_id=shard_id,
-            num_workers=num_workers,
-            epoch=epoch,
-            buffer_size=data_buffer_size,
-            disable_shuffling=True,
-            reuse_dataloader=True,
+        blocks = StreamIterator(
+            dataset, cut, shard_id, num_workers=num_workers, epoch=epoch, buffer_size=data_buffer_size
         )
         if not disable_iterator_cache:
-            self.dataset_to_epoch_iter[key] = epochs
-        return epochs
+            self.dataset_to_epoch_iter[key] = blocks
+        return blocks
 
-    def _schedule(self) -> BlockSchedule:
+    def _training_cut(self, batch: int, workers: int) -> Cut:
         args = self.args
-        return BlockSchedule(
+        schedule = BlockSchedule(
             args.tokens_per_sample, args.block_warmup, args.block_warmup_updates, tuple(args.update_freq)
         )
+        return Cut(batch, workers, schedule, args.seed if args.stream_offset == "random" else None)
 
-    def _shift(self, dataset, epoch: int) -> int:
-        if self.args.stream_offset == "zero":
-            return 0
-        return int(np.random.default_rng([self.args.seed, epoch]).integers(len(dataset)))
+    def _plain_cut(self, batch: int, workers: int) -> Cut:
+        return Cut(batch, workers, BlockSchedule(self.args.tokens_per_sample))
 
     # Memory
 
+    def begin_epoch(self, epoch, model):
+        super().begin_epoch(epoch, model)
+        self._newest_block = -1
+
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False, **kwargs):
-        if isinstance(optimizer, AMPOptimizer):
-            self._rewind_for_retry(sample)
-        sample = self._remember(sample, self.training_memory, update_num)
+        memory = self.training_memory
+        retries = isinstance(optimizer, AMPOptimizer)
+        if sample.get("block", 0) <= self._newest_block:  # fed again, as fairseq does where gradients are not finite
+            if not retries:
+                raise UserError(diverged("its gradients are not finite", update_num + 1, sample["block"]))
+            memory.caches, memory.position = self._before_update
+        elif retries and self._update_begins:
+            self._before_update = memory.caches, memory.position
+        sample = self._remember(sample, memory)
+        self._newest_block, self._update_begins = sample["block"], False
         loss, sample_size, logged = super().train_step(
             sample, model, criterion, optimizer, update_num, ignore_grad, **kwargs
         )
-        if not ignore_grad:
-            self.guard.check(loss.item() / (float(sample_size) or 1), update_num + 1, sample["block"])
+        if not ignore_grad and sample_size:
+            self.guard.check(loss.item() / float(sample_size), update_num + 1, sample["block"])
         return loss, sample_size, logged
 
     def optimizer_step(self, optimizer, model, update_num):
         super().optimizer_step(optimizer, model, update_num)
         if hasattr(model, "after_update"):
-            model.after_update()
+            model.after_update(master_copies(optimizer))
         self._update_begins = True
-
-    _update_begins = True
-
-    def _rewind_for_retry(self, sample):
-        """With --amp an update whose gradients overflowed is tried again, with the memory that was before it."""
-        memory = self.training_memory
-        if self._before_update and self._before_update[0] == (sample["block"], sample["start"]):
-            _, memory.caches, memory.position = self._before_update
-        elif self._update_begins:
-            self._before_update = (sample["block"], sample["start"]), memory.caches, memory.position
-        self._update_begins = False
 
     def valid_step(self, sample, model, criterion, **kwargs):
         return super().valid_step(self.with_memory(sample), model, criterion, **kwargs)
@@ -219,24 +204,17 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         """A sample of an evaluated split together with the memory of the blocks before it."""
         return self._remember(sample, self.memories.setdefault(sample.get("split"), StreamMemory()))
 
-    def _remember(self, sample: dict, memory: StreamMemory, update_num: int = 0) -> dict:
+    def _remember(self, sample: dict, memory: StreamMemory) -> dict:
         if "block" not in sample:
             raise UserError(NO_STREAM)
         if sample["block"] == 0:
             memory.reset()
         if memory.position != sample["start"]:
-            raise UserError(self._gap(sample, memory, update_num))
+            raise UserError(
+                f"block {sample['block']} of {sample['split']} starts at token {sample['start']} of its streams, but"
+                f" the memory is of {memory.position} tokens: after running out of memory, lower --batch-size."
+            )
         return {**sample, "net_input": {**sample["net_input"], "memory": memory}}
-
-    def _gap(self, sample: dict, memory: StreamMemory, update_num: int) -> str:
-        """Why a block does not follow the memory."""
-        if memory.position == sample["start"] + sample["target"].size(1):  # fairseq looks for the culprit
-            return diverged("its gradients are not finite", update_num + 1, sample["block"])
-        return (
-            f"block {sample['block']} of {sample['split']} starts at token {sample['start']} of its streams, but the"
-            f" memory is of {memory.position} tokens: after a resume, give --tokens-per-sample and --block-warmup as"
-            " before or --reset-dataloader; after running out of memory, lower --batch-size."
-        )
 
     # Evaluation
 
@@ -277,7 +255,6 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         if self.args.memory_in_checkpoint == "full":
             state = {
                 "updates": trainer.get_num_updates(),
-                "batch_size": self.args.batch_size,
                 "memory": self.training_memory.state_dict(),
                 "guard": self.guard.state_dict(),
                 "random": stream_checkpoint.random_state(),
@@ -299,6 +276,8 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         its start it is empty."""
         worker, workers = worker_of(trainer)
         blocks = epoch_itr.iterations_in_epoch
+        if epoch_itr.epoch == 1 and not blocks:  # --reset-dataloader
+            epoch_itr.begin_after(trainer.get_num_updates())
         if self.args.memory_in_checkpoint == "replay":
             return self._replay(trainer, epoch_itr, blocks) if blocks else None
         state = stream_checkpoint.find(checkpoint, worker, workers, trainer.get_num_updates())
@@ -306,15 +285,10 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
             if blocks:
                 raise UserError(stream_checkpoint.why_missing(checkpoint, workers))
             return None
-        if blocks and state["batch_size"] != self.args.batch_size:
-            raise UserError(
-                f"{checkpoint} was saved with --batch-size {state['batch_size']}: go on with that, or begin the streams"
-                " anew with --reset-dataloader."
-            )
         stream_checkpoint.restore_random_state(state["random"])
+        self.guard.load_state_dict(state["guard"])
         if blocks:
             self.training_memory.load_state_dict(state["memory"], trainer.device)
-            self.guard.load_state_dict(state["guard"])
 
     def _replay(self, trainer, epoch_itr, blocks: int) -> None:
         """Compute the memory before block ``blocks`` from the tokens before it, twice as many as it can hold."""

@@ -30,6 +30,8 @@ def sgd(model, lr=0.5):
 def train(task, model, samples, optimizer=None, first=0):
     """Losses of one update for each sample."""
     optimizer = optimizer or sgd(model)
+    if not samples[0]["block"]:
+        task.begin_epoch(1, model)
     criterion = CrossEntropyCriterion(task, sentence_avg=False)
     losses = []
     for update, sample in enumerate(samples, start=first):
@@ -102,16 +104,32 @@ def test_the_sample_itself_stays_without_memory(make_task):
 def test_a_block_that_does_not_follow_is_refused(make_task, model):
     task = make_task({"train": tokens_of(100)}, tokens_per_sample=5)
     samples = blocks(task)
-    with pytest.raises(UserError, match="block 3 of train starts at token 15 .* is of 5 tokens.*--reset-dataloader"):
+    with pytest.raises(UserError, match="block 3 of train starts at token 15 .* is of 5 tokens.*--batch-size"):
         train(task, model, [samples[0], samples[3]])
 
 
-def test_an_update_fed_twice_means_that_its_gradients_were_not_finite(make_task, model):
-    """fairseq does so to look for the culprit."""
+@pytest.mark.parametrize("again", [0, 1, 2])
+def test_a_block_fed_twice_means_that_gradients_were_not_finite(make_task, model, again):
+    """fairseq feeds an update again to look for the culprit; it may have had several blocks."""
     task = make_task({"train": tokens_of(100)}, tokens_per_sample=5)
     samples = blocks(task)
-    with pytest.raises(UserError, match="diverged at update 3, block 1 .*gradients are not finite"):
-        train(task, model, [*samples[:2], samples[1]])
+    with pytest.raises(UserError, match=f"diverged at update 4, block {again} .*gradients are not finite"):
+        train(task, model, [*samples[:3], samples[again]])
+
+
+def test_an_epoch_begins_with_block_0_again(make_task, model):
+    task = make_task({"train": tokens_of(30)}, tokens_per_sample=5)
+    samples = blocks(task)
+    assert train(task, model, samples, sgd(model, lr=0)) == train(task, model, samples, sgd(model, lr=0))
+
+
+def test_an_empty_block_is_no_sign_of_a_low_loss(make_task, model):
+    """The last one of a worker whose streams are the shorter ones."""
+    task = make_task({"train": tokens_of(10)}, tokens_per_sample=5)
+    (sample,) = blocks(task)
+    padded = {**sample, "target": torch.full_like(sample["target"], task.dictionary.pad()), "ntokens": 0}
+    task.train_step(padded, model, CrossEntropyCriterion(task, sentence_avg=False), sgd(model), 0)
+    assert task.guard.blocks == 0
 
 
 def test_amp_tries_an_update_again_with_the_memory_before_it(make_task, model):
@@ -128,10 +146,10 @@ def test_amp_tries_an_update_again_with_the_memory_before_it(make_task, model):
 def test_the_model_is_called_after_every_update(make_task, model):
     task = make_task({"train": tokens_of(30)}, tokens_per_sample=5)
     called = []
-    model.after_update = lambda: called.append(True)
+    model.after_update = called.append
     samples = blocks(task)
     train(task, model, samples)
-    assert len(called) == len(samples)
+    assert called == [{}] * len(samples)
 
 
 # Epochs
@@ -252,8 +270,8 @@ def fake_trainer(model, updates=0):
     )  # fmt: skip
 
 
-def in_epoch(blocks):
-    return SimpleNamespace(iterations_in_epoch=blocks)
+def in_epoch(blocks, epoch=2):
+    return SimpleNamespace(iterations_in_epoch=blocks, epoch=epoch)
 
 
 def saved(task, folder, model, updates=7):
@@ -278,22 +296,34 @@ def test_a_worker_goes_on_with_memory_guard_and_random_state(make_task, model, t
     assert resumed.guard.state_dict() == task.guard.state_dict()
 
 
-@pytest.mark.parametrize(
-    "lose, batch, words",
-    [
-        (True, 2, "memory of .*checkpoint_last.pt is not beside it .*--memory-in-checkpoint replay"),
-        (False, 4, "saved with --batch-size 2: .*--reset-dataloader"),
-    ],
-)
-def test_only_in_the_middle_of_an_epoch_the_memory_is_needed(make_task, model, tmp_path, lose, batch, words):
-    last = saved(make_task(batch_size=2), tmp_path, model)
-    if lose:
-        for file in tmp_path.glob("*memory*"):
-            file.unlink()
-    task = make_task(batch_size=batch)
+def test_only_in_the_middle_of_an_epoch_the_memory_is_needed(make_task, model, tmp_path):
+    last = saved(make_task(), tmp_path, model)
+    for file in tmp_path.glob("*memory*"):
+        file.unlink()
+    task = make_task()
     task.after_loading(last, fake_trainer(model, 7), in_epoch(0))
-    with pytest.raises(UserError, match=words):
+    with pytest.raises(UserError, match="memory of .*checkpoint_last.pt is not beside it .*--memory-in-checkpoint replay"):
         task.after_loading(last, fake_trainer(model, 7), in_epoch(3))
+
+
+def test_the_guard_goes_on_at_an_epochs_start_too(make_task, model, tmp_path):
+    task = make_task({"train": tokens_of(100)}, tokens_per_sample=5)
+    train(task, model, blocks(task))
+    resumed = make_task()
+    resumed.after_loading(saved(task, tmp_path, model), fake_trainer(model, 7), in_epoch(0))
+    assert resumed.guard.state_dict() == task.guard.state_dict() and resumed.training_memory.position == 0
+
+
+def test_streams_begun_anew_count_the_updates_before_them(make_task, model, tmp_path):
+    """--reset-dataloader: the short blocks of --block-warmup do not come back."""
+    options = dict(tokens_per_sample=6, block_warmup=2, block_warmup_updates=3)
+    task = make_task({"train": tokens_of(24)}, **options)
+    epochs = task.stream_iterator(task.datasets["train"], 2, training=True)
+    assert [sample["target"].size(1) for sample in epochs.next_epoch_itr()] == [2, 2, 2, 6]
+    anew = make_task({"train": tokens_of(24)}, **options)
+    epochs = anew.stream_iterator(anew.datasets["train"], 2, training=True)
+    anew.after_loading(saved(task, tmp_path, model), fake_trainer(model, 7), epochs)
+    assert [sample["target"].size(1) for sample in epochs.next_epoch_itr()] == [6, 6]
 
 
 @pytest.mark.parametrize("memory_length", [6, 0])
