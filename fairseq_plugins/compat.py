@@ -228,7 +228,7 @@ def one_training_per_launch():
     """Under torchrun without --distributed-world-size fairseq starts as many independent trainings as there are
     processes, all into one folder, and on a CPU it cannot join them at all (it divides by the number of GPUs and
     insists on NCCL). With several processes fairseq-eval-lm prints the first one's share as the whole, and
-    fairseq-validate fails."""
+    fairseq-validate fails; both start one for each GPU unless told otherwise."""
 
     @replace(distributed_utils, "call_main")
     def call_main(original, cfg, main, **kwargs):
@@ -236,7 +236,10 @@ def one_training_per_launch():
         launched = dist.is_torchelastic_launched() or {"MASTER_ADDR", "MASTER_PORT", "RANK"} <= os.environ.keys()
         processes = int(os.environ.get("WORLD_SIZE", 1)) if launched else 1
         command = command_of(main)
-        if command in ("eval_lm", "validate") and max(processes, join.distributed_world_size) > 1:
+        alone = command in ("eval_lm", "validate")
+        if alone and join.distributed_world_size == torch.cuda.device_count():  # fairseq's default
+            join.distributed_world_size = 1
+        if alone and max(processes, join.distributed_world_size) > 1:
             raise UserError(
                 f"fairseq-{command.replace('_', '-')} is right in one process only: start it without torchrun"
                 " and without --distributed-world-size."

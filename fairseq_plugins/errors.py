@@ -141,6 +141,10 @@ KNOWN = [
         "the GPU ran out of memory; lower --max-tokens and raise --update-freq.",
     ),
     (
+        r"selected index k out of range",
+        "--sampling-topk is larger than the dictionary; lower it.",
+    ),
+    (
         r"Missing mandatory value: (\w+)",
         "{0} is missing; give it as a flag, with - for _.",
     ),
