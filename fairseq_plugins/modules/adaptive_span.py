@@ -8,7 +8,11 @@ import math
 import torch
 from torch import Tensor, nn
 
-EPSILON = 1e-8  # added to the sum that masked weights are divided by
+
+def divisor(total: Tensor) -> Tensor:
+    """The sum of masked weights, as they are divided by it: plus 1e-8, or in float16, which rounds that to zero and can
+    hold no quotient above 65504, plus 2**-12."""
+    return total + (2**-12 if total.dtype == torch.float16 else 1e-8)
 
 
 class AdaptiveSpan(nn.Module):
@@ -40,7 +44,7 @@ class AdaptiveSpan(nn.Module):
     def forward(self, weights: Tensor) -> Tensor:
         """Mask attention weights [B, H, M, S'] over the last S' <= S positions, and divide by their sum + 1e-8."""
         masked = weights * self.mask()[:, None, -weights.size(-1) :]
-        return masked / (masked.sum(-1, keepdim=True) + EPSILON)
+        return masked / divisor(masked.sum(-1, keepdim=True))
 
     def trim_length(self) -> int:
         """How many of the S positions no head looks at: a multiple of trim_step, less than S."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .activations import ACTIVATIONS
-from .adaptive_span import EPSILON
+from .adaptive_span import divisor
 from .feedback_layer import FeedbackLayer
 from .feedback_window import Limits
 
@@ -138,7 +138,7 @@ def attend(
     weights = scores.softmax(-1)
     if limits is not None and limits.mask is not None:
         masked = weights * limits.mask.unsqueeze(1)
-        weights = masked / (masked.sum(-1, keepdim=True) + EPSILON)
+        weights = masked / divisor(masked.sum(-1, keepdim=True))
     y = dropout(weights, layer.config.attention_dropout, layer.training) @ value
     return projections.out_proj(y.flatten(1)), weights.squeeze(2)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .adaptive_span import EPSILON
+from .adaptive_span import divisor
 from .band import band
 from .dropout import draw
 
@@ -127,4 +127,4 @@ def total_weight(weights: Tensor, full: Tensor) -> Tensor:
     """What masked weights are divided by [H, B, M, 1]"""
     positions = full.size(-1)
     own = torch.einsum("hbmn,hmn->hbm", weights[..., :positions], full)
-    return (own + weights[..., positions:].sum(-1) + EPSILON).unsqueeze(-1)
+    return divisor(own + weights[..., positions:].sum(-1)).unsqueeze(-1)

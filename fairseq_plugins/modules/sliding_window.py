@@ -7,7 +7,7 @@ layers that read the source.
 import torch
 from torch import Tensor
 
-from .adaptive_span import EPSILON
+from .adaptive_span import divisor
 from .deferred import Attention, Gradients, Source, aten, reorder_rows
 
 
@@ -148,7 +148,7 @@ class WindowAttention(Attention):
         if self.mask is None:
             return weights, None
         masked = self.by_head(weights) * self.mask
-        total = masked.sum(-1, keepdim=True) + EPSILON
+        total = divisor(masked.sum(-1, keepdim=True))
         return (masked / total).view_as(weights), total.view(-1, 1, 1)
 
     def by_head(self, x: Tensor) -> Tensor:

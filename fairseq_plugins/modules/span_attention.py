@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .adaptive_span import EPSILON, AdaptiveSpan
+from .adaptive_span import AdaptiveSpan, divisor
 from .band import band, into_band
 from .dropout import Dropout
 from .joint_attention import JointAttention
@@ -97,7 +97,7 @@ class Context:
         if self.mask is None:
             return [own, *general]
         parts = [self.seen(own), *general]
-        total = sum(part.sum(-1, keepdim=True) for part in parts) + EPSILON
+        total = divisor(sum(part.sum(-1, keepdim=True) for part in parts))
         return [part / total for part in parts]
 
     def seen(self, weights: Tensor) -> Tensor:

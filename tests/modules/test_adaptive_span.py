@@ -60,3 +60,11 @@ def test_clamp_brings_ratios_back():
     span.clamp_()
     assert span.span_ratio.tolist() == pytest.approx([0, 0.4, 1])
     assert span.current().tolist() == pytest.approx([0, 4, 10])
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32])
+def test_nothing_in_sight_is_no_division_by_zero(kind):
+    """As when all weight lies beyond a head's span."""
+    weights = torch.zeros(1, 2, 1, 8, dtype=kind)
+    weights[..., 0] = 1
+    assert torch.equal(AdaptiveSpan(2, 8, ramp=2).to(kind)(weights), torch.zeros_like(weights))
