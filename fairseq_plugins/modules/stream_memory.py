@@ -15,8 +15,9 @@ class StreamMemory:
     task: one memory for training, one for each evaluated split) resets it at their start.
 
     Attributes:
-        caches: [] before the first block, where the model starts from zeros; else what the model handed over, each
-            [B, n, C], oldest first, detached and as the layers computed it (not normalised)
+        caches: [] before the first block, where the model starts from zeros or from nothing; else what the model handed
+            over, each [B, n, C], oldest first, detached and as the layers computed it (not normalised), and whatever
+            tensor tells how old they are, where they are not of the block before (see `xl_stack`)
         position: how many tokens of each stream went before
     """
 

@@ -14,15 +14,20 @@ import numpy as np
 import pytest
 import span_mask
 import torch
+import transformer_xl
 
 FOLDER = Path(os.environ.get("GOLDENS") or Path(__file__).parent)
 FAMILIES = {  # how the names of a family's files begin -> check(case, assert_close)
     "adagrad": adagrad.check,
     "adaptive_io": adaptive_io.check,
     "allattn": all_attention.check,
+    "crosshead": transformer_xl.check_cross_head,
     "feedback": feedback.check,
     "ffn_span": all_attention.check,
+    "sch": transformer_xl.check_skip_cross_head,
+    "skip_retain_memory": transformer_xl.check_skip_retain,
     "span_mask": span_mask.check,
+    "txl": transformer_xl.check,
 }
 
 
