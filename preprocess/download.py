@@ -22,11 +22,15 @@ ATTEMPTS = 3  # a mirror, each going on where the last was cut
 
 @dataclass(frozen=True)
 class Remote:
-    """A file to fetch. ``sha256`` where it is known, else https alone; a .tgz or .zip gets a folder of its own."""
+    """A file to fetch; a .tgz or .zip gets a folder of its own.
+
+    ``checksum``, by ``algorithm`` of hashlib, is required of the file; where none is known, https alone vouches for it.
+    """
 
     name: str
     urls: tuple[str, ...]
-    sha256: str | None = None
+    checksum: str | None = None
+    algorithm: str = "sha256"
 
 
 def fetch_all(remotes: list[Remote], steps: Steps) -> Path:
@@ -52,7 +56,7 @@ def fetch(remote: Remote, file: Path) -> None:
         partial = file.with_name(f"{file.name}.{zlib.crc32(url.encode()):08x}.partial")
         try:
             _fetch_whole(url, partial)
-            if remote.sha256 and _sha256(partial) != remote.sha256:
+            if remote.checksum and _checksum(partial, remote.algorithm) != remote.checksum:
                 partial.unlink()
                 raise OSError("another checksum than the known one")
         except (OSError, HTTPException) as error:
@@ -62,7 +66,7 @@ def fetch(remote: Remote, file: Path) -> None:
         os.replace(partial, file)
         print(
             f"download: {file.name}: {file.stat().st_size} bytes from {url}"
-            + (", checksum right" if remote.sha256 else ", no checksum known"),
+            + (", checksum right" if remote.checksum else ", no checksum known"),
             flush=True,
         )
         return
@@ -111,9 +115,9 @@ def _fetch_on(url: str, partial: Path) -> bool:
     return total is None or partial.stat().st_size == total
 
 
-def _sha256(path: Path) -> str:
+def _checksum(path: Path, algorithm: str) -> str:
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, algorithm).hexdigest()
 
 
 def _unpack(archive: Path, folder: Path) -> str:

@@ -13,8 +13,8 @@ tokens: --no-end-of-line does.)
 import re
 
 import language_model
-from download import Remote, fetch_all
-from steps import Steps, command_line
+from download import Remote
+from steps import command_line
 
 REMOTES = [
     Remote(
@@ -33,13 +33,7 @@ NUMBERS = [str(byte) for byte in range(256)]
 
 
 def main():
-    parser = language_model.parser(__doc__)
-    language_model.cut_options(parser, "enwik8", SIZES)
-    args = parser.parse_args()
-    steps = Steps(args.out)
-    raw = args.raw or fetch_all(REMOTES, steps)
-    language_model.cut(args, steps, raw, numbers, SHA256)
-    language_model.binarise(args, steps)
+    language_model.prepare_file(__doc__, REMOTES, "enwik8", SIZES, numbers, SHA256)
 
 
 def numbers(content: bytes):

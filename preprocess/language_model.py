@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pipeline
 import text
+from download import Remote, fetch_all
 from steps import InputError, Steps
 
 SPLITS = ("train", "valid", "test")
@@ -36,6 +37,13 @@ def parser(doc: str) -> argparse.ArgumentParser:
         "--workers", type=int, metavar="N", default=min(8, os.cpu_count()), help="processes (%(default)s)"
     )
     return parser
+
+
+def start(parser: argparse.ArgumentParser, remotes: list[Remote]) -> tuple[argparse.Namespace, Steps, Path]:
+    """The options, the steps to do, and where the raw text is: in --raw, or fetched."""
+    args = parser.parse_args()
+    steps = Steps(args.out)
+    return args, steps, args.raw or fetch_all(remotes, steps)
 
 
 def binarise(args, steps: Steps, line_ends: bool = True) -> None:
@@ -99,8 +107,17 @@ def _take_out_ends(indexed_dataset, prefix: Path, types: int, only_last: bool) -
 # Corpora that are one file, to be cut into three
 
 
+def prepare_file(doc: str, remotes, name: str, sizes, tokens_of, sha256: str | None = None, line_ends=True) -> None:
+    """The whole preparation. Arguments as of cut_options, cut and binarise."""
+    options = parser(doc)
+    cut_options(options, name, sizes)
+    args, steps, raw = start(options, remotes)
+    cut(args, steps, raw, tokens_of, sha256)
+    binarise(args, steps, line_ends)
+
+
 def cut_options(parser: argparse.ArgumentParser, name: str, sizes: tuple[int, int, int]) -> None:
-    """``sizes``: bytes of the published splits, which together are the whole file."""
+    """``sizes``: bytes of the published splits, which together are the whole file ``name``."""
     parser.add_argument("--file", default=name, metavar="NAME", help="the file in --raw (%(default)s)")
     parser.add_argument(
         "--split",
@@ -169,10 +186,15 @@ def read_bytes(path: Path) -> bytes:
 # Corpora that are three files of lines
 
 
-def size_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+def prepare_files(doc: str, remotes, name: str, sizes, read_line=str.split) -> None:
+    """The whole preparation. Arguments as of lines."""
+    options = parser(doc)
+    options.add_argument(
         "--any-size", action="store_true", help="take text of any size: results are then not comparable"
     )
+    args, steps, raw = start(options, remotes)
+    lines(args, steps, raw, name, sizes, read_line)
+    binarise(args, steps)
 
 
 def lines(args, steps: Steps, raw: Path, name: str, sizes: dict[str, tuple[int, int]], read_line=str.split) -> None:

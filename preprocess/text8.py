@@ -12,8 +12,8 @@ published code has one at the end of each split).
 import re
 
 import language_model
-from download import Remote, fetch_all
-from steps import InputError, Steps, command_line
+from download import Remote
+from steps import InputError, command_line
 
 REMOTES = [
     Remote(
@@ -30,13 +30,7 @@ SIZES = (90_000_000, 5_000_000, 5_000_000)
 
 
 def main():
-    parser = language_model.parser(__doc__)
-    language_model.cut_options(parser, "text8", SIZES)
-    args = parser.parse_args()
-    steps = Steps(args.out)
-    raw = args.raw or fetch_all(REMOTES, steps)
-    language_model.cut(args, steps, raw, characters)
-    language_model.binarise(args, steps, line_ends=False)
+    language_model.prepare_file(__doc__, REMOTES, "text8", SIZES, characters, line_ends=False)
 
 
 def characters(content: bytes):

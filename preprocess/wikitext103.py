@@ -10,8 +10,8 @@ same dictionary.
 """
 
 import language_model
-from download import Remote, fetch_all
-from steps import Steps, command_line
+from download import Remote
+from steps import command_line
 
 REMOTES = [
     Remote(
@@ -27,13 +27,7 @@ SIZES = {"train": (1_801_350, 103_227_021), "valid": (3_760, 217_646), "test": (
 
 
 def main():
-    parser = language_model.parser(__doc__)
-    language_model.size_option(parser)
-    args = parser.parse_args()
-    steps = Steps(args.out)
-    raw = args.raw or fetch_all(REMOTES, steps)
-    language_model.lines(args, steps, raw, "wiki.{split}.tokens", SIZES)
-    language_model.binarise(args, steps)
+    language_model.prepare_files(__doc__, REMOTES, "wiki.{split}.tokens", SIZES)
 
 
 if __name__ == "__main__":

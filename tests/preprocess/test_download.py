@@ -87,6 +87,14 @@ def test_the_next_mirror_is_taken_when_the_first_is_dead_or_wrong(server, dead, 
     assert [path for path, _ in server.asked] == ["/missing", "/wrong", "/good"]  # a missing file is asked for once
 
 
+def test_a_checksum_may_be_of_another_algorithm(server, tmp_path, capsys):
+    md5 = hashlib.md5(CONTENT).hexdigest()
+    fetch(Remote("corpus", (f"{server.url}/wrong", f"{server.url}/good"), md5, "md5"), tmp_path / "corpus")
+    assert (tmp_path / "corpus").read_bytes() == CONTENT
+    said = capsys.readouterr().out
+    assert "/wrong: another checksum" in said and said.endswith("checksum right\n")
+
+
 def test_a_reset_connection_is_tried_again(server, tmp_path):
     fetch(Remote("corpus", (f"{server.url}/reset",), CHECKSUM), tmp_path / "corpus")
     assert (tmp_path / "corpus").read_bytes() == CONTENT
@@ -143,10 +151,13 @@ def test_without_any_mirror_the_message_says_what_to_put_where(server, dead, tmp
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("corpus", ["cnndm", "iwslt14_deen", "multi30k", "wmt14_ende"])
+CORPORA = ["char_ptb", "cnndm", "enwik8", "iwslt14_deen", "multi30k", "text8", "wikitext103", "wmt14_ende"]
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
 def test_every_mirror_is_encrypted_or_checked_by_a_checksum(corpus):
     for remote in importlib.import_module(corpus).REMOTES:
-        assert remote.sha256 or all(url.startswith("https://") for url in remote.urls), remote.name
+        assert remote.checksum or all(url.startswith("https://") for url in remote.urls), remote.name
 
 
 def test_what_is_there_is_not_fetched_again(server, tmp_path):
