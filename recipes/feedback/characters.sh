@@ -10,6 +10,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 begin_char_ptb() {
     begin_recipe "$@"
+    set_up_char_ptb
+}
+
+set_up_char_ptb() {
     number STREAMS 2048 8
     number VALID_STREAMS 64 2
     number BLOCK 128 32

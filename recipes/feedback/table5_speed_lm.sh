@@ -11,6 +11,7 @@
 #   recipes/feedback/table5_speed_lm.sh --dry-run  every command through its parser, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/speed.sh"
 begin_words "$@"
 number UPDATES 100 30
 number WARM_UP 100 10
@@ -19,22 +20,13 @@ number BATCH 64 16
 number LENGTH 128 16
 number SHARDS 20 1
 
-measure() {
-    generate "$OUT/$1/test.txt" "$OUT/$1/checkpoint_last.pt" --task streaming_language_modeling \
-        --sample-break-mode eos --prefix-size 1 --beam 1 --sampling --batch-size "$BATCH" \
-        --num-shards "$SHARDS" --shard-id 0 --min-len "$LENGTH" --max-len-a 0 --max-len-b "$LENGTH"
-    cell "$1" "training words/s"="$(training_speed "$OUT/$1")" "paper, training"="$2" \
-        "inference words/s"="$(generation_speed "$OUT/$1/test.txt")" "paper, inference"="$3"
-}
-
 train_words transformer --arch span_transformer_lm_twin_wikitext103_large
 train_words feedback --arch feedback_lm_wikitext103_large
 first_node_only
 
-measure transformer 296K 592
-measure feedback 84.4K 2176
-training=$(ratio "$(training_speed "$OUT/feedback")" "$(training_speed "$OUT/transformer")")
-inference=$(ratio "$(generation_speed "$OUT/feedback/test.txt")" "$(generation_speed "$OUT/transformer/test.txt")")
-cell "feedback / transformer" "training words/s"="$training" "paper, training"=0.285 \
-    "inference words/s"="$inference" "paper, inference"=3.7
+FLAGS="--task streaming_language_modeling --sample-break-mode eos --prefix-size 1 --beam 1 --sampling
+    --num-shards $SHARDS --shard-id 0"
+measure transformer 296K 592 $FLAGS
+measure feedback 84.4K 2176 $FLAGS
+compare 0.285 3.7
 show_table

@@ -10,27 +10,18 @@
 #   recipes/feedback/table5_speed_translation.sh --dry-run  every command through its parser, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/wmt14.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/speed.sh"
 begin_wmt14 "$@"
 number ENCODER 6 2
 number UPDATES 100 30
 number LOG_INTERVAL 10 5
 number LENGTH 25 10
 
-measure() {
-    generate "$OUT/$1/test.txt" "$OUT/$1/checkpoint_last.pt" --beam 5 --batch-size "$BATCH" \
-        --min-len "$LENGTH" --max-len-a 0 --max-len-b "$LENGTH"
-    cell "$1" "training words/s"="$(training_speed "$OUT/$1")" "paper, training"="$2" \
-        "inference words/s"="$(generation_speed "$OUT/$1/test.txt")" "paper, inference"="$3"
-}
-
 train_wmt14 transformer $TRANSFORMER --encoder-layers "$ENCODER" --decoder-layers 2
 train_wmt14 feedback $FEEDBACK --encoder-layers "$ENCODER" --decoder-layers 2
 first_node_only
 
-measure transformer 280K 3190
-measure feedback 126K 5410
-training=$(ratio "$(training_speed "$OUT/feedback")" "$(training_speed "$OUT/transformer")")
-inference=$(ratio "$(generation_speed "$OUT/feedback/test.txt")" "$(generation_speed "$OUT/transformer/test.txt")")
-cell "feedback / transformer" "training words/s"="$training" "paper, training"=0.45 \
-    "inference words/s"="$inference" "paper, inference"=1.7
+measure transformer 280K 3190 --beam 5
+measure feedback 126K 5410 --beam 5
+compare 0.45 1.7
 show_table

@@ -9,6 +9,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 begin_words() {
     begin_recipe "$@"
+    set_up_words
+}
+
+set_up_words() {
     number STREAMS 512 4
     number VALID_STREAMS 16 2
     number BLOCK 256 16

@@ -41,10 +41,14 @@ def test_dry_run_parses_every_command_and_runs_none(name, recipe, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_figure_9_has_a_right_half(recipe, tmp_path):
-    env = {"CORPUS": "wikitext103"}
-    done = recipe("feedback/fig9_depth.sh", "--dry-run", "--out", tmp_path, folder=RECIPES, env=env)
-    assert done.returncode == 0, done.stderr
+def test_figure_9_is_its_two_halves(recipe, tmp_path):
+    def commands(corpus):
+        env = {"CORPUS": corpus, "DEPTHS": "2"}
+        done = recipe("feedback/fig9_depth.sh", "--dry-run", "--out", tmp_path, folder=RECIPES, env=env)
+        assert done.returncode == 0, done.stderr
+        return int(done.stdout.split()[0])
+
+    assert commands("") == commands("char_ptb") + commands("wikitext103")
 
 
 @pytest.mark.parametrize("name, env, options, sentence", [
@@ -58,6 +62,19 @@ def test_what_cannot_be_is_named(name, env, options, sentence, recipe, tmp_path)
     assert done.returncode and sentence in done.stderr
 
 
+def read_tables(output):
+    """Markdown tables, each as {first cell: {column: cell}}."""
+    tables = []
+    for line in output.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if line.startswith("| cell |"):
+            columns = cells
+            tables.append({})
+        elif line.startswith("| ") and not line.startswith("| --- |"):
+            tables[-1][cells[0]] = dict(zip(columns, cells, strict=True))
+    return tables
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_smoke_run_ends_in_a_table(name, recipe, tmp_path, request):
     if name != DEFAULT and not request.config.getoption("--all"):
@@ -66,16 +83,17 @@ def test_smoke_run_ends_in_a_table(name, recipe, tmp_path, request):
         pytest.importorskip("matplotlib")
     done = recipe(name, "--smoke", "--out", tmp_path, folder=RECIPES)
     assert done.returncode == 0, done.stderr[-3000:]
-    table = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
-    rows = {row[0].removeprefix("| "): dict(zip(table[0], row)) for row in table[2:]}
-    if name in ROWS:
-        assert rows and all(re.fullmatch(ROWS[name], row) for row in rows)
-    else:
-        assert any(row.startswith("transformer") for row in rows)
-        assert any(not row.startswith("transformer") for row in rows)
-    assert all(value.strip(" |") for row in rows.values() for value in row.values())
-    for row in rows.values():
-        assert all(float(value) > 1 for column, value in row.items() if re.search("^(dev|test) (bpc|ppl)", column))
+    tables = read_tables(done.stdout)
+    assert len(tables) == (2 if name == "feedback/fig9_depth.sh" else 1)
+    for rows in tables:
+        if name in ROWS:
+            assert rows and all(re.fullmatch(ROWS[name], row) for row in rows)
+        else:
+            assert any(row.startswith("transformer") for row in rows)
+            assert any(not row.startswith("transformer") for row in rows)
+        assert all(value for row in rows.values() for value in row.values())
+        for row in rows.values():
+            assert all(float(value) > 1 for column, value in row.items() if re.search("^(dev|test) (bpc|ppl)", column))
     assert all((tmp_path / "smoke" / picture).stat().st_size > 5000 for picture in PICTURES.get(name, []))
 
     again = recipe(name, "--smoke", "--out", tmp_path, folder=RECIPES)
