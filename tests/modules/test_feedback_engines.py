@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from engine_comparison import assert_engines_agree, outputs_and_gradients, use_engine
 
 from fairseq_plugins.modules.activations import ACTIVATIONS
 from fairseq_plugins.modules.feedback_layer import FeedbackLayerConfig
@@ -38,27 +39,13 @@ def inputs(context=True, left_padding=False, steps=T, dtype=torch.double):
     }
 
 
-def outputs_and_gradients(stack, engine, arguments):
-    stack.engine = ENGINES[engine]
-    stack.zero_grad()
-    leaves = {name: v.clone().requires_grad_() for name, v in arguments.items() if name in ("x", "context")}
-    torch.manual_seed(2)  # dropout: both engines draw their masks in the same order
-    y = stack(**{**arguments, **leaves})
-    weights = torch.randn(y.shape, generator=torch.Generator().manual_seed(3), dtype=torch.double).to(y)
-    (y * weights).sum().backward()
-    gradients = {name: parameter.grad for name, parameter in stack.named_parameters()}
-    return {"output": y, **{name: leaf.grad for name, leaf in leaves.items()}, **gradients}
+def calls(stack, arguments):
+    """How the comparison is to run the stack, and the inputs whose gradients count."""
 
+    def run(**leaves):
+        return {"output": stack(**{**arguments, **leaves})}
 
-def assert_engines_agree(stack, arguments, tolerance=1e-9):
-    fast, reference = (outputs_and_gradients(stack, engine, arguments) for engine in ("fast", "reference"))
-    for name, expected in reference.items():
-        got = fast[name]
-        if expected is None or got is None:  # a parameter that nothing depends on
-            assert (0 if got is None else got.abs().max()) == (0 if expected is None else expected.abs().max()), name
-            continue
-        error = (got - expected).abs().max() / max(1, expected.abs().max())
-        assert error < tolerance, f"{name} differs by {error:.1e}"
+    return run, {name: arguments[name] for name in ("x", "context") if name in arguments}
 
 
 @pytest.mark.parametrize(
@@ -81,38 +68,41 @@ def test_engines_agree(memory, kv, pre_norm, rate, context):
         attention_dropout=rate / 2,
         activation_dropout=rate / 3,
     )
-    assert_engines_agree(stack, inputs(context))
+    assert_engines_agree(stack, *calls(stack, inputs(context)))
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_engines_agree_for_every_activation(activation):
-    assert_engines_agree(build(activation=activation), inputs())
+    stack = build(activation=activation)
+    assert_engines_agree(stack, *calls(stack, inputs()))
 
 
 @pytest.mark.parametrize("kv", ["shared", "per-layer"])
 def test_engines_agree_with_padding_on_the_left(kv):
-    assert_engines_agree(build(kv=kv), inputs(left_padding=True))
+    stack = build(kv=kv)
+    assert_engines_agree(stack, *calls(stack, inputs(left_padding=True)))
 
 
 @pytest.mark.parametrize("num_layers, steps", [(1, T), (2, 1), (1, 1), (1, 2)])
 def test_engines_agree_at_the_smallest_sizes(num_layers, steps):
-    assert_engines_agree(build(num_layers), inputs(steps=steps))
+    stack = build(num_layers)
+    assert_engines_agree(stack, *calls(stack, inputs(steps=steps)))
 
 
 def test_engines_agree_when_some_parameters_are_frozen():
     stack = build()
     for parameter in stack.layers[0].parameters():
         parameter.requires_grad_(False)
-    assert_engines_agree(stack, inputs())
+    assert_engines_agree(stack, *calls(stack, inputs()))
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.bfloat16, 0.03), (torch.float16, 0.006)])
 def test_half_precision_of_both_engines_is_as_close_to_double(dtype, tolerance):
     """Sums in another order round differently, so the engines agree to a few units in the last place only."""
-    exact = outputs_and_gradients(build(), "reference", inputs())
-    fast, reference = (
-        outputs_and_gradients(build(dtype=dtype), engine, inputs(dtype=dtype)) for engine in ("fast", "reference")
-    )
+    double, half = build(), build(dtype=dtype)
+    exact = outputs_and_gradients(double, "reference", *calls(double, inputs()))
+    arguments = inputs(dtype=dtype)
+    fast, reference = (outputs_and_gradients(half, engine, *calls(half, arguments)) for engine in ("fast", "reference"))
     for name, expected in exact.items():
         size = expected.norm().clamp(min=1)  # a key bias has gradient zero
         assert fast[name].dtype is dtype
@@ -135,7 +125,7 @@ def test_autocast_changes_nothing():
 def test_step_by_step_equals_all_at_once(engine, memory, kv):
     steps = 70  # more than the initial capacity of the buffers, twice
     stack, arguments = build(memory=memory, kv=kv).eval(), inputs(steps=steps)
-    stack.engine = ENGINES[engine]
+    use_engine(stack, engine)
     with torch.no_grad():
         at_once = stack(**arguments)
         state = stack.start(arguments["context"], arguments["context_padding"])
@@ -150,7 +140,7 @@ def test_step_by_step_equals_all_at_once(engine, memory, kv):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_reordered_rows_continue_as_their_own_hypotheses(engine):
     stack, arguments = build().eval(), inputs(steps=8)
-    stack.engine = ENGINES[engine]
+    use_engine(stack, engine)
     order = torch.tensor([2, 0, 0, 3, 1, 2])  # rows are moved, dropped and doubled: more rows than before
     x = arguments["x"]
     with torch.no_grad():
@@ -178,7 +168,7 @@ def test_reordered_rows_continue_as_their_own_hypotheses(engine):
 def test_hypotheses_of_one_sentence_share_the_encoder(engine, orders):
     beam = 2
     stack, arguments = build().eval(), inputs()
-    stack.engine = ENGINES[engine]
+    use_engine(stack, engine)
     single = [arguments[name] for name in ("context", "context_padding")]
     shared = stack.start(*single, beam=beam)
     separate = stack.start(*(tensor.repeat_interleave(beam, dim=0) for tensor in single))

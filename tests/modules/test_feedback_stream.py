@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from engine_comparison import assert_engines_agree, use_engine
 
 from fairseq_plugins.modules.feedback_layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback_stack import ENGINES
@@ -32,31 +33,15 @@ def embeddings(steps, batch=B):
     return torch.randn(batch, steps, C, generator=torch.Generator().manual_seed(1), dtype=torch.double)
 
 
-def outputs_and_gradients(stream, engine, x, blocks):
-    stream.stack.engine = ENGINES[engine]
-    stream.zero_grad()
-    x = x.clone().requires_grad_()
-    torch.manual_seed(2)  # dropout: both engines draw their masks in the same order
-    caches, outputs = [], []
-    for block in x.split(blocks, dim=1):
-        y, caches = stream(block, caches)
-        outputs.append(y)
-    y = torch.cat(outputs, dim=1)
-    weights = torch.randn(y.shape, generator=torch.Generator().manual_seed(3), dtype=torch.double)
-    (y * weights).sum().backward()
-    gradients = {name: parameter.grad for name, parameter in stream.named_parameters()}
-    return {"output": y, "x": x.grad, **{f"cache{i}": cache for i, cache in enumerate(caches)}, **gradients}
+def assert_engines_agree_over_blocks(stream, x, blocks):
+    def run(x):
+        caches, outputs = [], []
+        for block in x.split(blocks, dim=1):
+            y, caches = stream(block, caches)
+            outputs.append(y)
+        return {"output": torch.cat(outputs, dim=1), **{f"cache{i}": cache for i, cache in enumerate(caches)}}
 
-
-def assert_engines_agree(stream, x, blocks):
-    fast, reference = (outputs_and_gradients(stream, engine, x, blocks) for engine in ("fast", "reference"))
-    for name, expected in reference.items():
-        got = fast[name]
-        if expected is None or got is None:  # a parameter that nothing depends on
-            assert (0 if got is None else got.abs().max()) == (0 if expected is None else expected.abs().max()), name
-            continue
-        error = (got - expected).abs().max() / max(1, expected.abs().max())
-        assert error < 1e-9, f"{name} differs by {error:.1e}"
+    assert_engines_agree(stream, run, {"x": x})
 
 
 @pytest.mark.parametrize(
@@ -66,13 +51,13 @@ def assert_engines_agree(stream, x, blocks):
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 def test_engines_agree(kind, memory, kv, pre_norm, rate):
     stream = build(kind=kind, memory=memory, kv=kv, pre_norm=pre_norm, attention_dropout=rate, activation_dropout=rate)
-    assert_engines_agree(stream, embeddings(10), blocks=5)
+    assert_engines_agree_over_blocks(stream, embeddings(10), blocks=5)
 
 
 @pytest.mark.parametrize("kind", SPANS)
 @pytest.mark.parametrize("span, blocks", [(6, 1), (6, 2), (3, 7), (1, 4), (12, 3)])
 def test_engines_agree_whatever_the_block_and_the_span(kind, span, blocks):
-    assert_engines_agree(build(span, kind, pre_norm=True), embeddings(2 * blocks + 1), blocks)
+    assert_engines_agree_over_blocks(build(span, kind, pre_norm=True), embeddings(2 * blocks + 1), blocks)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -81,7 +66,7 @@ def test_engines_agree_whatever_the_block_and_the_span(kind, span, blocks):
 def test_blocks_and_steps_give_the_same(engine, kind, memory, kv):
     """Also far beyond the span, and from a cache in the middle of the stream."""
     stream, x = build(kind=kind, memory=memory, kv=kv, pre_norm=True).eval(), embeddings(40)
-    stream.stack.engine = ENGINES[engine]
+    use_engine(stream, engine)
     with torch.no_grad():
         expected, _ = stream(x, [])
         blocks, caches = [], []
@@ -99,7 +84,7 @@ def test_blocks_and_steps_give_the_same(engine, kind, memory, kv):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_reordered_beams_go_on_as_their_own(engine):
     stream, x = build(pre_norm=True).eval(), embeddings(12)
-    stream.stack.engine = ENGINES[engine]
+    use_engine(stream, engine)
     order = torch.tensor([2, 0, 0, 1])
     with torch.no_grad():
         state = stream.start([], x[:, 0])
