@@ -22,11 +22,9 @@ from unittest import mock
 
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import import_models
-from fairseq.tasks import import_tasks
 from torch.distributed.run import get_args_parser as torchrun_parser
 
-PACKAGE = Path(__file__).resolve().parents[1]
+from fairseq_plugins.tools.register import register
 
 
 class Parsed(BaseException):
@@ -42,10 +40,7 @@ def main():
     parser.add_argument("commands", type=Path, help="file with one command a line")
     lines = parser.parse_args().commands.read_text(encoding="utf-8").splitlines()
     logging.disable()
-    # --user-dir does not register what is in a package that is imported already, as ours is here
-    for kind, register_all in (("models", import_models), ("tasks", import_tasks)):
-        if (PACKAGE / kind).is_dir():
-            register_all(str(PACKAGE / kind), f"fairseq_plugins.{kind}")
+    register()
     refused = 0
     for line in lines:
         where, _, command = line.partition("\t")

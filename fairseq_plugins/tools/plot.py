@@ -25,7 +25,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import training_log
 from fairseq_plugins.tools.attention_maps import attention_maps, choose
 from fairseq_plugins.tools.files import write_whole
-from fairseq_plugins.tools.write import register
+from fairseq_plugins.tools.register import register
 
 
 def main():

@@ -12,11 +12,11 @@ from argparse import Namespace
 from pathlib import Path
 
 import torch
-from fairseq import checkpoint_utils, models, tasks, utils
+from fairseq import checkpoint_utils, utils
 from fairseq.data import Dictionary
 
-import fairseq_plugins
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools.register import register
 
 logger = logging.getLogger(__name__)
 
@@ -100,13 +100,6 @@ def main():
         if args.samples > 1:
             print(f"--- {number}")
         print(decode(tokens, task.dictionary, kind))
-
-
-def register() -> None:
-    """The suite's tasks and models, as --user-dir does for fairseq's commands."""
-    package = Path(fairseq_plugins.__file__).parent
-    tasks.import_tasks(str(package / "tasks"), "fairseq_plugins.tasks")
-    models.import_models(str(package / "models"), "fairseq_plugins.models")
 
 
 def check(args) -> None:
