@@ -45,13 +45,14 @@ def tokens_per_second(job: Job) -> float:
 
 
 def synchronise() -> None:
-    if torch.cuda.is_available():
+    """Wait for the GPU, if this process uses one."""
+    if torch.cuda.is_initialized():
         torch.cuda.synchronize()
 
 
 def added_memory(job: Job) -> float:
     """MiB that the job adds at its peak to this process, or to the GPU."""
-    if torch.cuda.is_available():
+    if torch.cuda.is_initialized():
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
         job()
