@@ -122,13 +122,13 @@ def transformer_floor(args) -> str:
     width, seen = args.width, args.span + args.block
     block = 12 * width * width
     memory = 2 * args.span / args.block * width * width
+    fairseq = f"{2 * args.block * width / 1e6:.2f}M or {4 * args.span * width / 1e6:.2f}M"
     return (
-        f"Before fairseq's transformer_lm sees a token it sees half its block on average, ours --span tokens. Weights are"
-        f" multiplied with a token {block / 1e6:.2f}M times in a layer of fairseq's, and {memory / 1e6:.2f}M times more in"
-        f" ours, which makes keys and values of the {args.span} remembered tokens anew for each block of {args.block}, as"
-        f" the gradients of the papers' code need: {1 + memory / block:.2f} times as many. Scores and sums of values take"
-        f" {2 * seen * width / 1e6:.2f}M, fairseq's {2 * args.block * width / 1e6:.2f}M or"
-        f" {4 * args.span * width / 1e6:.2f}M."
+        "Before fairseq's transformer_lm sees a token it sees half its block on average, ours --span tokens. In a layer of"
+        f" fairseq's a token takes {block / 1e6:.2f}M multiplications by weights, in ours {memory / 1e6:.2f}M more, as it"
+        f" makes keys and values of {args.span} remembered tokens anew for each block of {args.block}, which the gradients"
+        f" of the papers' code need: {1 + memory / block:.2f} times as many. Scores and sums of values take"
+        f" {2 * seen * width / 1e6:.2f}M, fairseq's {fairseq}."
     )
 
 
