@@ -124,10 +124,10 @@ def transformer_floor(args) -> str:
     memory = 2 * args.span / args.block * width * width
     fairseq = f"{2 * args.block * width / 1e6:.2f}M or {4 * args.span * width / 1e6:.2f}M"
     return (
-        "Before fairseq's transformer_lm sees a token it sees half its block on average, ours --span tokens. In a layer of"
-        f" fairseq's a token takes {block / 1e6:.2f}M multiplications by weights, in ours {memory / 1e6:.2f}M more, as it"
-        f" makes keys and values of {args.span} remembered tokens anew for each block of {args.block}, which the gradients"
-        f" of the papers' code need: {1 + memory / block:.2f} times as many. Scores and sums of values take"
+        "Before a token fairseq's transformer_lm sees half its block on average, ours --span tokens. In a layer of"
+        f" fairseq's a token takes {block / 1e6:.2f}M multiplications by weights, in ours {memory / 1e6:.2f}M more, as"
+        f" keys and values of {args.span} remembered tokens are made anew for each block of {args.block}, which the"
+        f" gradients of the papers' code need: {1 + memory / block:.2f} times as many. Scores and sums of values take"
         f" {2 * seen * width / 1e6:.2f}M, fairseq's {fairseq}."
     )
 
