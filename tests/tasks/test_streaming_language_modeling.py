@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
+from fairseq.data import indexed_dataset
 from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.sequence_scorer import SequenceScorer
 
@@ -238,12 +239,26 @@ def test_streams_score_the_same_tokens_with_other_values_and_say_so(make_task, m
     assert 1e-6 < abs(one.all.nats - four.all.nats) < 0.05 * one.all.nats
 
 
-def test_all_tokens_are_scored_where_fairseqs_truncated_bptt_loses_some(make_task, model):
-    """Its example gives each stream N // B tokens and the targets of a block are the block's own without the first:
-    of 123 tokens in 4 streams and blocks of 9 it scores 4 * (8 + 8 + 8 + 2)."""
-    theirs = 4 * sum(min(9, 30 - start) - 1 for start in range(0, 30, 9))
-    _, scores = evaluate(make_task({"test": tokens_of(123)}, tokens_per_sample=9), model, batch=4)
-    assert len(scores) == 123 > theirs == 104
+def scored_by_fairseqs_example(tokens, dictionary, folder, batch, length):
+    """How many targets count in fairseq's own examples/truncated_bptt."""
+    from fairseq.examples.truncated_bptt.truncated_bptt_lm_task import TruncatedBPTTLMConfig, TruncatedBPTTLMTask
+
+    dictionary.save(str(folder / "dict.txt"))
+    split = indexed_dataset.make_builder(str(folder / "test.bin"), "mmap", len(dictionary))
+    split.add_item(torch.from_numpy(tokens))
+    split.finalize(str(folder / "test.idx"))
+    task = TruncatedBPTTLMTask(TruncatedBPTTLMConfig(data=str(folder), tokens_per_sample=length, batch_size=batch))
+    task.load_dataset("test")
+    samples = task.eval_lm_dataloader(task.dataset("test"), batch_size=batch, num_workers=0, data_buffer_size=0)
+    return sum(int(sample["target"].ne(dictionary.pad()).sum()) for sample in samples)
+
+
+def test_all_tokens_are_scored_where_fairseqs_truncated_bptt_loses_some(make_task, model, dictionary, tmp_path):
+    """Its 123 tokens are 13 blocks of 9 and one of 6, three for each stream, and the last target of each is lost."""
+    tokens = tokens_of(123)
+    assert scored_by_fairseqs_example(tokens, dictionary, tmp_path, batch=4, length=9) == 4 * 3 * 8
+    _, scores = evaluate(make_task({"test": tokens}, tokens_per_sample=9), model, batch=4)
+    assert len(scores) == 123
 
 
 # Two workers
