@@ -1,5 +1,6 @@
 """Streaming language models through the real commands: resuming, several workers, evaluation, generation."""
 
+import math
 import re
 import shutil
 import subprocess
@@ -16,6 +17,8 @@ BIN = Path(sys.executable).parent
 ARCH = "span_transformer_lm_tiny"
 TASK = ["--task", "streaming_language_modeling"]
 UPDATES = 40
+SPANS = "--adaptive-span --span-init 0.2 --span-ramp 4 --span-loss 0.01".split()
+FEW_BLOCKS = "--tokens-per-sample 40 --block-warmup 0 --block-warmup-updates 0".split()  # six or so an epoch
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,7 @@ def two_workers(folder):
     [
         (cut_memory, [], "checkpoint_last.pt.memory-0-of-1 is damaged"),
         (two_workers, [], "saved by 2 worker.* --reset-dataloader"),
-        (None, ["--tokens-per-sample", 13], "--tokens-per-sample and --block-warmup as before"),
+        (None, ["--tokens-per-sample", 13], "--tokens-per-sample 16, .* this training has 13: .*--reset-dataloader"),
     ],
 )
 def test_a_resume_that_cannot_be_exact_is_refused(run, command, copied, damage, options, words):
@@ -187,14 +190,15 @@ def torchrun(run, command, *options):
 
 
 def test_two_workers_are_one_with_twice_the_streams(run, command, tmp_path):
-    command = [*command, "--dropout", 0, "--max-update", 10]
-    run(*command, "--save-dir", tmp_path / "one")
+    """Also in later epochs, where the memory of both begins anew."""
+    command = [*command, *FEW_BLOCKS, "--dropout", 0, "--max-update", 15]
+    assert "epoch 003" in run(*command, "--save-dir", tmp_path / "one").stdout
     torchrun(run, command, "--batch-size", 2, "--save-dir", tmp_path / "two")
     assert_same(tmp_path / "one", tmp_path / "two", rtol=1e-4, atol=1e-5)
 
 
 def test_two_workers_resume_exactly(run, command, tmp_path):
-    command = [*command, "--batch-size", 2, "--max-update", 12]
+    command = [*command, *FEW_BLOCKS, "--batch-size", 2, "--max-update", 15]
     whole = torchrun(run, command, "--save-interval-updates", 5, "--save-dir", tmp_path / "save")
     (checkpoint,) = (tmp_path / "save").glob("checkpoint_*_5.pt")
     resumed = torchrun(run, command, "--restore-file", checkpoint, "--save-dir", tmp_path / "again")
@@ -210,10 +214,10 @@ def test_two_workers_resume_exactly(run, command, tmp_path):
 
 @pytest.fixture
 def use(run, characters, user_dir, whole):
-    """use(command, options...): on the test split with the trained model."""
+    """use(command, options...): on the test split with the trained model, or that in another folder."""
 
-    def use(command, *options, **kwargs):
-        model = ["--path", whole[0] / "checkpoint_last.pt", "--cpu", *TASK]
+    def use(command, *options, folder=whole[0], **kwargs):
+        model = ["--path", folder / "checkpoint_last.pt", "--cpu", *TASK]
         return run(command, characters.bin, "--user-dir", user_dir, *model, *options, **kwargs)
 
     return use
@@ -225,19 +229,25 @@ def figures(done) -> dict[str, tuple[int, float]]:
     return {name: (int(tokens), float(nats)) for name, tokens, nats in lines}
 
 
-def test_every_token_is_evaluated_once_whatever_the_blocks(use, characters):
+def assert_every_token_is_evaluated_once(use, characters, **model):
+    """In short blocks and in long ones, with the same figures; what the run with short ones printed."""
     tokens, lines = characters.tokens("test")
-    short = use("fairseq-eval-lm", "--tokens-per-sample", 7, "--num-workers", 0)
-    whole = use("fairseq-eval-lm", "--tokens-per-sample", 300, "--num-workers", 1)
+    short = use("fairseq-eval-lm", "--tokens-per-sample", 7, "--num-workers", 0, **model)
+    whole = use("fairseq-eval-lm", "--tokens-per-sample", 300, "--num-workers", 1, **model)
     for done in (short, whole):
         assert figures(done)["with"][0] == tokens + lines
         assert figures(done)["without"][0] == tokens
         assert f"Evaluated {tokens + lines} tokens" in done.stdout + done.stderr
     for name in ("with", "without"):
         assert figures(short)[name][1] == pytest.approx(figures(whole)[name][1], abs=1e-5 * tokens)
-    fairseqs = re.search(r"Loss \(base 2\): ([\d.]+)", short.stdout + short.stderr)[1]
-    nats = figures(short)["with"][1]
-    assert nats / (tokens + lines) / torch.log(torch.tensor(2.0)).item() == pytest.approx(float(fairseqs), abs=1e-3)
+    return short
+
+
+def test_every_token_is_evaluated_once_whatever_the_blocks(use, characters):
+    done = assert_every_token_is_evaluated_once(use, characters)
+    fairseqs = re.search(r"Loss \(base 2\): ([\d.]+)", done.stdout + done.stderr)[1]
+    tokens, nats = figures(done)["with"]
+    assert nats / tokens / math.log(2) == pytest.approx(float(fairseqs), abs=1e-3)
 
 
 def test_without_end_of_line(use, characters):
@@ -300,3 +310,32 @@ def test_lines_of_a_split_as_prompts(use, characters):
     texts = hypotheses(use("fairseq-generate", *options))
     assert len(texts) == len(lines)
     assert all(texts[number][0].split()[:4] == line.split()[:4] for number, line in enumerate(lines))
+
+
+# Other models, with adaptive spans
+
+
+@pytest.mark.parametrize("arch", ["all_attention_lm_tiny", "feedback_lm_tiny"])
+def test_other_models_resume_evaluate_and_write(run, command, use, characters, arch, tmp_path):
+    train = [*command, "--arch", arch, *SPANS, "--max-update", 12]
+    whole = run(*train, "--save-interval-updates", 5, "--save-dir", tmp_path / "whole")
+    (checkpoint,) = (tmp_path / "whole").glob("checkpoint_*_5.pt")
+    resumed = run(*train, "--restore-file", checkpoint, "--save-dir", tmp_path / "again")
+    assert losses(resumed) == after(5, losses(whole)) != {}
+    assert_same(tmp_path / "whole", tmp_path / "again")
+
+    assert_every_token_is_evaluated_once(use, characters, folder=tmp_path / "again")
+    prompts = "a b c\nd\n"
+    options = ["--beam", 2, "--max-len-b", 12, "--buffer-size", 2, "--batch-size", 2]
+    written = hypotheses(use("fairseq-interactive", *options, folder=tmp_path / "again", input=prompts))
+    assert all(written[number][0].startswith(prompt) for number, prompt in enumerate(prompts.splitlines()))
+
+
+def test_adaptive_spans_are_trained_in_bfloat16(run, command, tmp_path):
+    """A high price of spans carries them to zero, and no further."""
+    dear = [*SPANS, "--span-init", 0.01, "--span-loss", 1]
+    done = run(*command, "--arch", "all_attention_lm_tiny", *dear, "--bf16", "--max-update", 20, "--save-dir", tmp_path)
+    said = [float(loss) for loss in losses(done).values()]
+    assert len(said) == 20 and sum(said[-4:]) < sum(said[:4])
+    ratios = [value for name, value in parameters(tmp_path).items() if name.endswith("span_ratio")]
+    assert ratios and all(ratio.dtype is torch.bfloat16 and not ratio.any() for ratio in ratios)
