@@ -298,33 +298,44 @@ def with_defaults(args, defaults: FairseqDataclass):
     return OmegaConf.merge({name: value for name, value in vars(defaults).items() if name not in args}, args)
 
 
-def build_embeddings(args, vocabulary: int) -> tuple[nn.Module, nn.Module]:
-    """Input and output layer. Tables are from N(0, 1), not scaled, except one that the output layer shares."""
+def build_embeddings(
+    args, vocabulary: int, embed_dim: int | None = None, tie_head: bool = True
+) -> tuple[nn.Module, nn.Module]:
+    """Input and output layer. Tables are from N(0, 1), not scaled, except one that the output layer shares.
+
+    Embeddings of another width than the model's, embed_dim, are projected. Without tie_head, projections that both
+    layers share are so but for the first cluster's.
+    """
     width = args.decoder_embed_dim
-    if args.adaptive_input:
-        embed = AdaptiveInput(vocabulary, cutoffs(args.adaptive_input_cutoff), width, args.adaptive_input_factor)
+    shared = args.share_decoder_input_output_embed
+    if args.adaptive_input or embed_dim:
+        clusters = cutoffs(args.adaptive_input_cutoff), width, args.adaptive_input_factor
+        embed = AdaptiveInput(vocabulary, *clusters, embed_dim)
     else:
         embed = nn.Embedding(vocabulary, width)
-    if args.adaptive_softmax_cutoff:
-        tied = embed if args.tie_adaptive_weights else None
+    if args.adaptive_softmax_cutoff or (embed_dim and shared):
         output = AdaptiveSoftmax(
             vocabulary,
             cutoffs(args.adaptive_softmax_cutoff),
             width,
             args.adaptive_softmax_factor,
-            tied,
-            args.tie_adaptive_proj,
+            embed if args.tie_adaptive_weights or shared else None,
+            args.tie_adaptive_proj or shared,
+            tie_head,
+            embed_dim,
         )
     else:
         output = nn.Linear(width, vocabulary)
-        if args.share_decoder_input_output_embed:
+        if shared:
             nn.init.normal_(embed.weight, std=width**-0.5)
             output.weight = embed.weight
     return embed, output
 
 
-def cutoffs(text: str) -> list[int]:
+def cutoffs(text: str | None) -> list[int]:
     """ "20000,40000" -> [20000, 40000]"""
+    if not text:
+        return []
     try:
         return [int(number) for number in str(text).strip("[]() ").split(",")]
     except ValueError as error:

@@ -121,15 +121,14 @@ class XLStack(nn.Module):
                 layouts[seen] = self.position(seen, x)
             x = layer(x, memory.inputs, layouts[seen], self.position, biases)
         if any(skipped):
-            x = touch(x, self.resting_parameters() + list(self.biases.parameters()))
+            x = touch(x, self.resting_parameters())
         return x, self.pack(after)
 
     def resting_parameters(self) -> list[nn.Parameter]:
-        """Those of layers that the present update skips: they get no gradient, and are not to be updated."""
-        resting = [number for number, skip in enumerate(self.skip.skipped()) if skip]
-        modules = [self.layers[number] for number in resting]
-        if self.config.untie_biases:
-            modules += [self.biases[number] for number in resting]
+        """Those that the present update has no use for: they get no gradient, and are not to be updated."""
+        skipped = self.skip.skipped()
+        modules = [layer for layer, skip in zip(self.layers, skipped) if skip]
+        modules += [biases for i, biases in enumerate(self.biases) if all(skipped[i :: len(self.biases)])]
         return [parameter for module in modules for parameter in module.parameters()]
 
     def unpack(self, caches: list[Tensor], like: Tensor) -> list[Memory]:

@@ -20,6 +20,7 @@ from omegaconf import II
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.modules.stream_memory import StreamMemory
 from fairseq_plugins.optim.half_precision import master_copies
+from fairseq_plugins.optim.left_out import left_out
 from fairseq_plugins.tasks import stream_checkpoint
 from fairseq_plugins.tasks.loss_guard import LossGuard, diverged
 from fairseq_plugins.tasks.stream_dataset import BlockSchedule, StreamDataset, flat_tokens
@@ -189,7 +190,9 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         return loss, sample_size, logged
 
     def optimizer_step(self, optimizer, model, update_num):
-        super().optimizer_step(optimizer, model, update_num)
+        resting = model.resting_parameters() if hasattr(model, "resting_parameters") else []
+        with left_out(optimizer, resting):
+            super().optimizer_step(optimizer, model, update_num)
         if hasattr(model, "after_update"):
             model.after_update(master_copies(optimizer))
         self._update_begins = True

@@ -7,7 +7,12 @@ from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
-from fairseq_plugins.models import all_attention_lm, feedback_lm, span_transformer_lm  # noqa: F401  (registered)
+from fairseq_plugins.models import (  # noqa: F401  (registered)
+    all_attention_lm,
+    feedback_lm,
+    span_transformer_lm,
+    transformer_xl_lm,
+)
 
 VOCABULARY = 24
 ADAPTIVE_IO = {
@@ -20,6 +25,8 @@ ADAPTIVE_IO = {
 ADAPTIVE_SPAN = {"adaptive_span": True, "span_init": 0.3, "span_ramp": 2, "attention_span": 9}
 POST_NORM = {"decoder_normalize_before": False}
 PRE_NORM = {"decoder_normalize_before": True}
+SAME_LENGTH = {"mem_len": 5, "same_length": True}
+UNSHARED = {"share_decoder_input_output_embed": False}
 MODELS = {
     "transformer": ("span_transformer_lm_tiny", {}),
     "transformer-words": ("span_transformer_lm_tiny", {**PRE_NORM, "attention_span": 5, **ADAPTIVE_IO}),
@@ -37,6 +44,9 @@ MODELS = {
         "feedback_lm_tiny",
         {"feedback_memory": "recurrent", "attention_span": 5, "decoder_head_dim": 7},
     ),
+    "xl": ("transformer_xl_lm_tiny", {**SAME_LENGTH, "untie_biases": True}),
+    "xl-zeros": ("transformer_xl_lm_tiny", {**PRE_NORM, **SAME_LENGTH, "clamp_len": 3, "initial_memory": "zeros"}),
+    "xl-words": ("transformer_xl_lm_tiny", {"mem_len": 20, "decoder_head_dim": 7, **ADAPTIVE_IO, **UNSHARED}),
 }
 FAMILIES = sorted({arch for arch, _ in MODELS.values()})
 

@@ -1,0 +1,230 @@
+"""Transformer-XL (Dai et al., 2019), and Skip Cross-Head Transformer-XL ("Memory-efficient Stochastic methods for
+Memory-based Transformers"), which is the same network trained otherwise.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Optional
+
+from fairseq.dataclass import ChoiceEnum
+from fairseq.models import register_model
+from omegaconf import II
+from torch import nn
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.models.streaming_lm import (
+    WIKITEXT103_WORDS,
+    StreamingDecoder,
+    StreamingLanguageModel,
+    StreamingLanguageModelConfig,
+    build_embeddings,
+    register_architecture,
+)
+from fairseq_plugins.modules.adaptive_io import AdaptiveInput, AdaptiveSoftmax
+from fairseq_plugins.modules.sinusoidal_position import POSITION_SCHEMES
+from fairseq_plugins.modules.skip_retain import SCHEDULES, SkipRetain
+from fairseq_plugins.modules.xl_attention import Biases, XLConfig
+from fairseq_plugins.modules.xl_stack import INITIAL_MEMORY, XLStack
+
+
+class ScaledEmbedding(nn.Embedding):
+    """Embeddings times the root of their width."""
+
+    def forward(self, tokens):
+        return super().forward(tokens) * math.sqrt(self.embedding_dim)
+
+
+def initialise_transformer_xl(module: nn.Module) -> None:
+    """As the authors' code: N(0, 0.02), projections of words N(0, 0.01), scales of LayerNorm N(1, 0.02), biases 0."""
+    if isinstance(module, nn.Linear | nn.Embedding | nn.LayerNorm):
+        nn.init.normal_(module.weight, mean=float(isinstance(module, nn.LayerNorm)), std=0.02)
+        if getattr(module, "bias", None) is not None:
+            nn.init.zeros_(module.bias)
+    if isinstance(module, Biases):
+        for bias in module.parameters():
+            nn.init.normal_(bias, std=0.02)
+    if isinstance(module, AdaptiveInput | AdaptiveSoftmax):
+        for table in module.tables:
+            nn.init.normal_(table, std=0.02)
+        for projection in module.projections:
+            nn.init.normal_(projection, std=0.01)
+    if isinstance(module, AdaptiveSoftmax):
+        nn.init.normal_(module.cluster_weight, std=0.02)
+
+
+def initialise_skip_cross_head(module: nn.Module) -> None:
+    """As the authors' code: what torch does, and N(0, 1) for the biases of queries and the projections of words."""
+    if isinstance(module, Biases):
+        for bias in module.parameters():
+            nn.init.normal_(bias)
+    if isinstance(module, AdaptiveInput | AdaptiveSoftmax):
+        for projection in module.projections:
+            nn.init.normal_(projection)
+
+
+WEIGHT_INITS = {"transformer-xl": initialise_transformer_xl, "skip-cross-head": initialise_skip_cross_head}
+
+
+@dataclass
+class TransformerXLConfig(StreamingLanguageModelConfig):
+    decoder_ffn_embed_dim: int = field(default=2048, metadata={"help": "width of feed-forward layers"})
+    decoder_input_dim: Optional[int] = field(
+        default=None, metadata={"help": "width of embeddings, by default that of the model"}
+    )
+    dropout: float = field(
+        default=0.0,
+        metadata={
+            "help": "dropout of positions, of what attention and feed-forward layers give, and within the latter"
+        },
+    )
+    attention_dropout: float = field(default=0.0, metadata={"help": "dropout of attention weights"})
+    mem_len: int = field(default=512, metadata={"help": "how many tokens each layer remembers"})
+    clamp_len: int = field(default=-1, metadata={"help": "distances above it count as it; -1: none do"})
+    same_length: bool = field(
+        default=False,
+        metadata={"help": "every token sees --mem-len tokens, itself included, wherever it stands in its block"},
+    )
+    position_scheme: ChoiceEnum(list(POSITION_SCHEMES)) = field(
+        default="pairwise",
+        metadata={"help": "distances from each token, or for all tokens of a block from its last"},
+    )
+    initial_memory: ChoiceEnum(list(INITIAL_MEMORY)) = field(
+        default="empty", metadata={"help": "memory at the start of a stream: none, or --mem-len zeros"}
+    )
+    untie_biases: bool = field(
+        default=False, metadata={"help": "biases of queries (u and v) for each layer, instead of one pair for all"}
+    )
+    no_scale_embedding: bool = field(
+        default=False, metadata={"help": "do not multiply embeddings by the root of --decoder-embed-dim"}
+    )
+    untie_head_proj: bool = field(
+        default=False,
+        metadata={
+            "help": "with --tie-adaptive-proj, the output layer has a projection of its own for the first cluster"
+        },
+    )
+    weight_init: ChoiceEnum(list(WEIGHT_INITS)) = field(
+        default="transformer-xl", metadata={"help": "which authors' initial weights"}
+    )
+    cross_head_p: float = field(
+        default=0.0, metadata={"help": "probability that a layer's heads look at one another's keys in training"}
+    )
+    skip_schedule: ChoiceEnum(list(SCHEDULES)) = field(
+        default="none",
+        metadata={"help": "which layers Skip-Retain training skips; linear has probabilities of its own"},
+    )
+    skip_p: float = field(default=0.1, metadata={"help": "probability of --skip-schedule to skip a layer"})
+    seed: int = II("common.seed")
+
+
+@register_model("transformer_xl_lm", dataclass=TransformerXLConfig)
+class TransformerXLLanguageModel(StreamingLanguageModel):
+    """Self-attention to the block and to what each layer remembers of the blocks before, then a feed-forward layer."""
+
+    SIZES = (*StreamingLanguageModel.SIZES, "decoder_ffn_embed_dim")
+    RATES = (*StreamingLanguageModel.RATES, "attention_dropout", "cross_head_p", "skip_p")
+
+    def __init__(self, decoder: StreamingDecoder, config: TransformerXLConfig):
+        super().__init__(decoder)
+        self.memory_length = config.mem_len
+        decoder.apply(WEIGHT_INITS[str(config.weight_init)])
+
+    @classmethod
+    def check_options(cls, config):
+        super().check_options(config)
+        least = int(config.same_length)
+        if config.mem_len < least:
+            raise UserError(f"--mem-len {config.mem_len} is too small; choose {least} or more.")
+        if config.skip_p == 1:
+            raise UserError("--skip-p 1.0 would skip layers always; choose less than 1.")
+        if config.decoder_input_dim is not None and config.decoder_input_dim < 1:
+            raise UserError(f"--decoder-input-dim {config.decoder_input_dim} is too small; choose at least 1.")
+        if config.untie_head_proj and not config.tie_adaptive_proj:
+            raise UserError("--untie-head-proj needs --tie-adaptive-proj; give both or leave it out.")
+
+    @classmethod
+    def build_body(cls, config):
+        sizes = XLConfig(
+            embed_dim=config.decoder_embed_dim,
+            heads=config.decoder_attention_heads,
+            head_dim=config.decoder_head_dim,
+            ffn_dim=config.decoder_ffn_embed_dim,
+            mem_len=config.mem_len,
+            clamp_len=config.clamp_len,
+            same_length=config.same_length,
+            position_scheme=str(config.position_scheme),
+            initial_memory=str(config.initial_memory),
+            pre_norm=config.decoder_normalize_before,
+            untie_biases=config.untie_biases,
+            dropout=config.dropout,
+            attention_dropout=config.attention_dropout,
+            cross_head_p=config.cross_head_p,
+        )
+        schedule, skip = str(config.skip_schedule), None
+        if schedule != "none":
+            skip = SkipRetain(schedule, config.decoder_layers, config.skip_p, config.seed)
+        return XLStack(sizes, config.decoder_layers, skip)
+
+    @classmethod
+    def build_embeddings(cls, config, vocabulary):
+        embed, output = build_embeddings(config, vocabulary, config.decoder_input_dim, not config.untie_head_proj)
+        if isinstance(embed, nn.Embedding) and not config.no_scale_embedding:
+            scaled = ScaledEmbedding(vocabulary, config.decoder_embed_dim)
+            scaled.weight = embed.weight
+            embed = scaled
+        return embed, output
+
+    def resting_parameters(self) -> list[nn.Parameter]:
+        """Those that the present update leaves as they are."""
+        return self.decoder.body.resting_parameters()
+
+
+def sizes(layers: int, width: int, heads: int, ffn: int, memory: int) -> dict:
+    return {
+        "decoder_layers": layers,
+        "decoder_embed_dim": width,
+        "decoder_attention_heads": heads,
+        "decoder_ffn_embed_dim": ffn,
+        "mem_len": memory,
+    }
+
+
+SHARED_TABLE = {"share_decoder_input_output_embed": True}
+TRANSFORMER_XL = {"dropout": 0.1, "embed_dropout": 0.1, "output_dropout": 0.1}
+EQUALLY_WIDE = {**WIKITEXT103_WORDS, "adaptive_input_factor": 1, "adaptive_softmax_factor": 1}
+ARCHITECTURES = {
+    "transformer_xl_lm_tiny": {**sizes(2, 64, 2, 128, 32), **SHARED_TABLE},  # for tests; of no paper
+    # the authors' base scripts
+    "transformer_xl_lm_enwik8": {**sizes(12, 512, 8, 2048, 512), **TRANSFORMER_XL, **SHARED_TABLE},
+    "transformer_xl_lm_wikitext103": {**sizes(16, 410, 10, 2100, 150), **TRANSFORMER_XL, **EQUALLY_WIDE},
+}
+
+# Appendix B; positions, initial memory and weights as in the authors' code. Phase 1 of the training; phase 2 takes
+# --skip-schedule none
+SKIP_CROSS_HEAD = {
+    "position_scheme": "last-token",
+    "initial_memory": "zeros",
+    "weight_init": "skip-cross-head",
+    "no_scale_embedding": True,
+    "cross_head_p": 0.1,
+    "skip_schedule": "linear",
+}
+UNTIED_WORDS = {**WIKITEXT103_WORDS, "tie_adaptive_weights": False, "tie_adaptive_proj": False}
+
+
+def dropout(rate: float) -> dict:
+    return {"dropout": rate, "output_dropout": rate}
+
+
+ARCHITECTURES |= {
+    "skip_cross_head_xl_enwik8": {**SKIP_CROSS_HEAD, **sizes(12, 512, 8, 2048, 512), **dropout(0.15)},
+    "skip_cross_head_xl_wikitext103": {
+        **SKIP_CROSS_HEAD,
+        **sizes(15, 624, 16, 2496, 512),
+        **dropout(0.15),
+        **UNTIED_WORDS,
+    },
+    "skip_cross_head_xl_ablation": {**SKIP_CROSS_HEAD, **sizes(8, 512, 8, 2048, 512), **dropout(0.1), **UNTIED_WORDS},
+}
+for name, defaults in ARCHITECTURES.items():
+    register_architecture("transformer_xl_lm", name, **defaults)

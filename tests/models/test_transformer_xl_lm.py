@@ -1,0 +1,158 @@
+"""Transformer-XL and Skip Cross-Head Transformer-XL through fairseq's interfaces; what all language models share is in
+test_streaming_models."""
+
+import pytest
+import torch
+from language_models import ADAPTIVE_IO, UNSHARED, VOCABULARY, build, make
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.modules.stream_memory import StreamMemory
+
+TINY = "transformer_xl_lm_tiny"
+SKIP = {"skip_schedule": "uniform", "skip_p": 0.5, "seed": 1, "decoder_layers": 4}
+
+
+def tokens(batch=3, length=20):
+    torch.manual_seed(1)
+    return torch.randint(4, VOCABULARY, (batch, length))
+
+
+@pytest.mark.parametrize(
+    "arch, vocabulary, millions",
+    [
+        ("transformer_xl_lm_enwik8", 204, 41),
+        ("transformer_xl_lm_wikitext103", 267735, 151),
+        ("skip_cross_head_xl_enwik8", 204, 41),
+        ("skip_cross_head_xl_wikitext103", 267735, 122),
+        ("skip_cross_head_xl_ablation", 267735, 65.2),  # not printed
+    ],
+)
+def test_published_sizes_have_the_published_numbers_of_parameters(arch, vocabulary, millions):
+    with torch.device("meta"):
+        model = build(arch, {"seed": 1}, vocabulary)
+    assert sum(parameter.numel() for parameter in model.parameters()) == pytest.approx(millions * 1e6, rel=0.01)
+
+
+@torch.no_grad()
+def test_a_model_may_remember_more_in_evaluation_than_it_did_in_training():
+    trained, x = make(TINY, {"mem_len": 4}), tokens()
+    longer = make(TINY, {"mem_len": 16, "clamp_len": 4, "same_length": True})
+    longer.load_state_dict(trained.state_dict())
+    memory = StreamMemory()
+    blocks = torch.cat([longer(block, memory=memory)[0] for block in x.split(4, dim=1)], dim=1)
+    assert memory.caches[0].size(1) == longer.memory_length == 16
+    assert torch.allclose(blocks, longer(x)[0], atol=1e-12)
+
+
+@torch.no_grad()
+def test_positions_from_the_last_token_depend_on_the_block():
+    model, x = make(TINY, {"position_scheme": "last-token", "weight_init": "skip-cross-head"}), tokens()
+    assert not torch.allclose(model(x[:, :9])[0], model(x)[0][:, :9], atol=1e-3)
+
+
+# Embeddings and initial weights
+
+
+@torch.no_grad()
+def test_embeddings_are_scaled_on_their_way_in_only():
+    scaled, plain, x = make(TINY), make(TINY, {"no_scale_embedding": True}), tokens()
+    assert scaled.decoder.embed.weight is scaled.decoder.output.weight
+    assert torch.allclose(scaled.decoder.embed(x), 8 * scaled.decoder.embed.weight[x])
+    assert torch.equal(plain.decoder.embed(x), plain.decoder.embed.weight[x])
+
+
+@pytest.mark.parametrize("options", [{}, UNSHARED, {**ADAPTIVE_IO, **UNSHARED, "untie_head_proj": True}])
+@torch.no_grad()
+def test_embeddings_of_another_width(options):
+    model, x = make(TINY, {"decoder_input_dim": 48, **options}), tokens()
+    tables = model.decoder.embed.tables
+    assert tables[0].size(1) == 48
+    assert len(model.get_normalized_probs(model(x), log_probs=False)) == len(x)
+    names = [name for name, _ in model.decoder.output.named_parameters()]
+    assert ("weight" in names) == (options == UNSHARED)
+    if "untie_head_proj" in options:
+        head, *tails = (a is b for a, b in zip(model.decoder.embed.projections, model.decoder.output.projections))
+        assert not head and all(tails)
+
+
+def test_initial_weights():
+    xl, skip = (build(TINY, {**UNSHARED, "weight_init": name}) for name in ("transformer-xl", "skip-cross-head"))
+    for model, tables, biases, projection in ((xl, 0.02, 0.02, 0.02), (skip, 1, 1, 64**-0.5 / 3**0.5)):
+        body = model.decoder.body
+        assert model.decoder.embed.weight.std().item() == pytest.approx(tables, rel=0.1)
+        assert body.biases[0].content.std().item() == pytest.approx(biases, rel=0.3)
+        assert body.layers[0].attention.q_proj.weight.std().item() == pytest.approx(projection, rel=0.1)
+    words = [
+        build(TINY, {**UNSHARED, **ADAPTIVE_IO, "weight_init": name}).decoder.embed.projections[0].std().item()
+        for name in ("transformer-xl", "skip-cross-head")
+    ]
+    assert words == pytest.approx([0.01, 1], rel=0.1)
+
+
+# Cross-head attention
+
+
+@torch.no_grad()
+def test_cross_head_with_p_0_is_the_plain_model_bit_for_bit():
+    plain, crossed, x = make(TINY), make(TINY, {"cross_head_p": 0.0}), tokens()
+    before = torch.get_rng_state()
+    assert torch.equal(crossed.train()(x)[0], plain.train()(x)[0])
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@torch.no_grad()
+def test_heads_are_crossed_in_training_only():
+    plain, crossed = (make(TINY, {"cross_head_p": p, "decoder_attention_heads": 8}) for p in (0.0, 1.0))
+    x = tokens()
+    assert torch.equal(crossed(x)[0], plain(x)[0])
+    assert not torch.allclose(crossed.train()(x)[0], plain.train()(x)[0], atol=1e-3)
+
+
+# Skip-Retain
+
+
+def test_a_model_is_told_the_update_and_skips_accordingly():
+    model = build(TINY, SKIP).train()
+    skipped = []
+    for update in range(20):
+        model.set_num_updates(update)
+        model.zero_grad()
+        model(tokens())[0].sum().backward()
+        resting = set(model.resting_parameters())
+        assert {parameter for parameter in model.parameters() if parameter.grad is None} == resting
+        skipped.append(len(resting))
+    assert len(set(skipped)) > 2
+    assert not model.eval().resting_parameters()
+
+
+@torch.no_grad()
+def test_a_memory_saved_between_skips_goes_on_where_it_was():
+    model, x = make(TINY, {**SKIP, "mem_len": 6}).train(), tokens()
+    memory, saved = StreamMemory(), StreamMemory()
+    for update, block in enumerate(x.split(4, dim=1)):
+        model.set_num_updates(update)
+        saved.load_state_dict(memory.state_dict())
+        saved_y = model(block, memory=saved)[0]
+        assert torch.equal(saved_y, model(block, memory=memory)[0])
+        for ours, theirs in zip(saved.caches, memory.caches, strict=True):
+            assert torch.equal(ours, theirs)
+    assert len(memory.caches) == 5  # of four layers, and their ages
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"mem_len": -1}, "--mem-len -1 is too small; choose 0 or more"),
+        ({"mem_len": 0, "same_length": True}, "--mem-len 0 is too small; choose 1 or more"),
+        ({"cross_head_p": 1.5}, "--cross-head-p 1.5 is out of range"),
+        ({"skip_p": -0.5}, "--skip-p -0.5 is out of range"),
+        ({"skip_p": 1.0}, "--skip-p 1.0 would skip"),
+        ({"decoder_input_dim": 0}, "--decoder-input-dim 0 is too small"),
+        ({"decoder_ffn_embed_dim": 0}, "--decoder-ffn-embed-dim 0 is too small"),
+        ({"untie_head_proj": True}, "--untie-head-proj needs --tie-adaptive-proj"),
+        ({"decoder_embed_dim": 63, "decoder_attention_heads": 3}, "width 63 is odd"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options, words):
+    with pytest.raises(UserError, match=words):
+        build(TINY, options)

@@ -1,0 +1,97 @@
+"""Parameters that an update leaves alone, however fairseq's optimisers hold them."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
+from fairseq.optim.fp16_optimizer import FP16Optimizer
+from torch.nn import Parameter
+
+import fairseq_plugins  # noqa: F401  (mends fairseq on a CPU)
+from fairseq_plugins.optim.left_out import left_out
+
+
+def adam(parameters):
+    config = FairseqAdamConfig(adam_betas="(0.9, 0.98)", weight_decay=0.1, use_old_adam=True)
+    config.lr, config.tpu = [0.1], False
+    return FairseqAdam(config, parameters)
+
+
+def half(masters):
+    """fairseq's optimiser for half precision, which it builds for a GPU only."""
+
+    def make(parameters):
+        held = masters(parameters)
+        optimizer = FP16Optimizer.__new__(FP16Optimizer)
+        optimizer.fp16_params, optimizer.fp32_params = parameters, held
+        optimizer.fp32_optimizer = adam(list(held.values()) if isinstance(held, dict) else held)
+        optimizer.scaler, optimizer._needs_sync, optimizer._multiply_factor = None, False, 1.0
+        return optimizer
+
+    return make
+
+
+def one_by_one(parameters):
+    return FP16Optimizer.build_fp32_params(SimpleNamespace(), parameters, flatten=False)
+
+
+def in_one_tensor(parameters):
+    flat = Parameter(torch.cat([parameter.detach().float().flatten() for parameter in parameters]))
+    flat.grad = torch.zeros_like(flat)
+    return {None: flat}  # the index of a CPU
+
+
+OPTIMIZERS = {
+    "float32": (adam, torch.float32),
+    "half, one by one": (half(one_by_one), torch.bfloat16),
+    "half, in one tensor": (half(in_one_tensor), torch.bfloat16),
+}
+
+
+def update(optimizer, parameters, resting=()):
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    for parameter in resting:
+        parameter.grad.zero_()
+    optimizer._needs_sync = True
+    optimizer.clip_grad_norm(0)
+    with left_out(optimizer, resting):
+        optimizer.step()
+    optimizer.zero_grad()
+
+
+def everything(optimizer, number, size=4):
+    """What an optimiser keeps of a parameter: its copy and its moments."""
+    masters = getattr(optimizer, "fp32_params", None)
+    state = list(optimizer.optimizer.state.items())
+    if isinstance(masters, dict):
+        ((flat, moments),) = state
+        return [kept[number * size : (number + 1) * size] for kept in (flat, moments["exp_avg"], moments["exp_avg_sq"])]
+    parameter, moments = state[number]
+    return [parameter, moments["exp_avg"], moments["exp_avg_sq"]]
+
+
+def copies(tensors):
+    return [tensor.detach().clone() for tensor in tensors]
+
+
+@pytest.mark.parametrize("make, dtype", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_an_update_changes_nothing_of_a_parameter_that_rests(make, dtype):
+    parameters = [Parameter(torch.arange(1.0, 5).to(dtype)) for _ in range(2)]
+    optimizer = make(parameters)
+    update(optimizer, parameters)  # so that there is a momentum
+    before = [copies([parameter, *everything(optimizer, i)]) for i, parameter in enumerate(parameters)]
+    update(optimizer, parameters, resting=parameters[1:])
+    moved, rested = [copies([parameter, *everything(optimizer, i)]) for i, parameter in enumerate(parameters)]
+    assert not any(torch.equal(ours, old) for ours, old in zip(moved, before[0], strict=True))
+    assert all(torch.equal(ours, old) for ours, old in zip(rested, before[1], strict=True))
+    update(optimizer, parameters)
+    assert not torch.equal(parameters[1], rested[0])
+
+
+def test_nothing_rests_by_default():
+    parameters = [Parameter(torch.ones(4))]
+    optimizer = adam(parameters)
+    update(optimizer, parameters)
+    assert not torch.equal(parameters[0], torch.ones(4))
