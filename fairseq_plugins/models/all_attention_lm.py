@@ -26,11 +26,16 @@ class AllAttentionConfig(SpanLanguageModelConfig):
         default="all-attn", metadata={"help": "how persistent vectors are attended to (section 5.3 of the paper)"}
     )
     value_positions: bool = field(default=False, metadata={"help": "add positions to values too (equation 13)"})
+    cross_head_p: float = field(
+        default=0.0, metadata={"help": "probability that a layer's heads look at one another's keys in training"}
+    )
 
 
 @register_model("all_attention_lm", dataclass=AllAttentionConfig)
 class AllAttentionLanguageModel(SpanLanguageModel):
     """Attention to a span of tokens before each and to persistent vectors."""
+
+    RATES = (*SpanLanguageModel.RATES, "cross_head_p")
 
     @classmethod
     def build_body(cls, args):

@@ -21,6 +21,9 @@ class SpanTransformerConfig(SpanLanguageModelConfig):
     value_positions: bool = field(
         default=False, metadata={"help": "add positions to values too (all-attention paper, equation 13)"}
     )
+    cross_head_p: float = field(
+        default=0.0, metadata={"help": "probability that a layer's heads look at one another's keys in training"}
+    )
 
 
 def span_config(args, **sizes) -> SpanConfig:
@@ -35,6 +38,7 @@ def span_config(args, **sizes) -> SpanConfig:
         pre_norm=args.decoder_normalize_before,
         value_positions=args.value_positions,
         dropout=args.dropout,
+        cross_head_p=args.cross_head_p,
         **sizes,
     )
 
@@ -42,6 +46,8 @@ def span_config(args, **sizes) -> SpanConfig:
 @register_model("span_transformer_lm", dataclass=SpanTransformerConfig)
 class SpanTransformerLanguageModel(SpanLanguageModel):
     """Self-attention to a span of tokens before each, then a feed-forward layer."""
+
+    RATES = (*SpanLanguageModel.RATES, "cross_head_p")
 
     @classmethod
     def build_body(cls, args):

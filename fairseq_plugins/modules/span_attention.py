@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from .adaptive_span import AdaptiveSpan, divisor
 from .band import band, into_band
+from .cross_head import CrossHead
 from .dropout import Dropout
 from .joint_attention import JointAttention
 from .persistent_memory import PersistentMemory
@@ -33,6 +34,7 @@ class SpanConfig:
         trim_step: what no head of a layer looks at is cut off in steps of that many tokens
         value_positions: positions are added to the values too (equation 13; the papers' code has them on keys only)
         dropout: of attention weights and of what the feed-forward activation gives
+        cross_head_p: of looking at other heads' keys in training
     """
 
     embed_dim: int
@@ -47,6 +49,7 @@ class SpanConfig:
     pre_norm: bool = False
     value_positions: bool = False
     dropout: float = 0.0
+    cross_head_p: float = 0.0
 
     def __post_init__(self):
         if self.span < 1:
@@ -186,6 +189,7 @@ class SpanAttention(nn.Module):
         self.v_proj = nn.Linear(width, inner, bias=False)
         self.out_proj = nn.Linear(config.heads * config.head_dim, width, bias=False)
         self.dropout = Dropout(config.dropout)
+        self.cross_head = CrossHead(config.heads, config.cross_head_p)
         self.span = None
         if config.ramp is not None:
             self.span = AdaptiveSpan(
@@ -227,10 +231,10 @@ class SpanAttention(nn.Module):
         )
         piece = max(width, SHORTEST_PIECE)
         if tokens < 2 * piece:
-            return self.merge_heads(self.attend(query, self.context(keys, values, width, position)))
+            return self.merge_heads(self.crossed(query, self.context(keys, values, width, position)))
         query = overlapping(query, piece, piece)
         keys, values = (overlapping(tensor, width + piece - 1, piece) for tensor in (keys, values))
-        y = self.attend(query, self.context(keys, values, width, position))
+        y = self.crossed(query, self.context(keys, values, width, position))
         return self.merge_heads(y.view(len(y), len(x), -1, y.size(-1))[:, :, :tokens])
 
     def joint_memory(self) -> PersistentMemory | None:
@@ -249,6 +253,11 @@ class SpanAttention(nn.Module):
     def attend(self, query: Tensor, context: Context) -> Tensor:
         """query [H, B, M, D] -> [H, B, M, D]"""
         return context.attend(query, self.joint_memory(), self.dropout)
+
+    def crossed(self, query: Tensor, context: Context) -> Tensor:
+        """The same, but that a head's queries may visit another head: its keys and values, persistent ones too, and its
+        span."""
+        return self.cross_head(lambda visitors: self.attend(visitors, context), query)
 
     def start(self, memory: Tensor, position: RelativePosition) -> Window:
         """What decoding begins with, after W tokens [B, W, C]."""
@@ -313,10 +322,17 @@ class SingleHead(SpanAttention):
         self.persistent = PersistentMemory(1, config.persistent, config.heads * config.head_dim)
 
     def attend(self, query, context):
+        return super().attend(query, context) + self.general(query)
+
+    def crossed(self, query, context):
+        attend = super().attend
+        return self.cross_head(lambda visitors: attend(visitors, context), query) + self.general(query)
+
+    def general(self, query: Tensor) -> Tensor:
+        """Attention to the persistent vectors [H, B, M, D] -> [H, B, M, D]; they are of all heads together."""
         heads, batch, tokens, head_dim = query.shape
         whole = query.permute(1, 2, 0, 3).reshape(1, batch, tokens, heads * head_dim)
-        general = look_up(self.persistent, whole, self.dropout).view(batch, tokens, heads, head_dim)
-        return super().attend(query, context) + general.permute(2, 0, 1, 3)
+        return look_up(self.persistent, whole, self.dropout).view(batch, tokens, heads, head_dim).permute(2, 0, 1, 3)
 
 
 def overlapping(x: Tensor, length: int, step: int) -> Tensor:

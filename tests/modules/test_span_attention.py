@@ -21,15 +21,20 @@ def make(name, **options):
     return attention, RelativePosition(D, S).double()
 
 
-def naive(name, attention, position, inputs):
-    """One token of one head of one stream at a time. inputs [B, S + M, C], the block last -> [B, M, C]"""
+def naive(name, attention, position, inputs, visited=range(H)):
+    """One token of one head of one stream at a time. inputs [B, S + M, C], the block last -> [B, M, C]; each head's
+    query visits the head that `visited` names."""
     streams = []
     for stream in inputs:
         rows = []
         for t in range(M):
             seen, query = stream[t : t + S], attention.q_proj(stream[t + S]).view(H, D)
-            heads = [naive_head(name, attention, position, query, seen, head) for head in range(H)]
-            rows.append(attention.out_proj(torch.cat(heads)))
+            visitors = query[torch.tensor(visited).argsort()]
+            heads = [naive_head(name, attention, position, visitors, seen, head) for head in visited]
+            if name == "single-head":
+                memory = attention.persistent
+                heads = torch.stack(heads) + look_up(query.flatten(), memory.key[0], memory.value[0]).view(H, D)
+            rows.append(attention.out_proj(torch.cat(tuple(heads))))
         streams.append(torch.stack(rows))
     return torch.stack(streams)
 
@@ -55,8 +60,6 @@ def naive_head(name, attention, position, query, seen, head):
     y = weights @ values
     if name == "attn-split":
         return y + look_up(query[head], memory.key[head], memory.value[head])
-    if name == "single-head":
-        return y + look_up(query.flatten(), memory.key[0], memory.value[0])[head * D : (head + 1) * D]
     return y
 
 
@@ -156,3 +159,14 @@ def test_a_long_block_in_pieces_equals_short_blocks(name, tokens):
     leaves = [inputs, *attention.parameters(), *position.parameters()]
     for a, b in zip(gradients(long, *leaves), gradients(torch.cat(short, dim=1), *leaves), strict=True):
         assert torch.allclose(a, b, atol=1e-11)
+
+
+@pytest.mark.parametrize("options", [{}, {"ramp": 2}, {"value_positions": True}])
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_crossed_heads_look_at_keys_values_and_persistent_vectors_of_others(name, options):
+    attention, position = make(name, cross_head_p=1.0, **options)
+    visited = [2, 0, 3, 1]
+    attention.cross_head.draw = lambda: torch.tensor(visited)
+    inputs = torch.randn(B, S + M, C, dtype=torch.float64)
+    y = attention(inputs[:, S:], inputs[:, :S], position)
+    assert torch.allclose(y, naive(name, attention, position, inputs, visited), atol=1e-10)
