@@ -317,7 +317,7 @@ def test_only_in_the_middle_of_an_epoch_the_memory_is_needed(make_task, model, t
         file.unlink()
     task = make_task()
     task.after_loading(last, fake_trainer(model, 7), in_epoch(0))
-    with pytest.raises(UserError, match="memory of .*checkpoint_last.pt is not beside it .*--memory-in-checkpoint replay"):
+    with pytest.raises(UserError, match="memory of .*checkpoint_last.pt is not beside it .*checkpoint replay"):
         task.after_loading(last, fake_trainer(model, 7), in_epoch(3))
 
 
