@@ -1,0 +1,75 @@
+"""Transformer-XL with Skip-Retain and cross-head attention through the real commands."""
+
+import random
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import fairseq_plugins  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
+
+BIN = Path(sys.executable).parent
+
+
+@pytest.fixture(scope="module")
+def corpus(run, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("letters")
+    draw = random.Random(1)
+    for split, lines in {"train": 40, "valid": 8, "test": 8}.items():
+        (folder / split).write_text("".join(" ".join(draw.choices("abcdef", k=15)) + "\n" for _ in range(lines)))
+    prefixes = [word for split in ("train", "valid", "test") for word in (f"--{split}pref", folder / split)]
+    run("fairseq-preprocess", "--only-source", *prefixes, "--destdir", folder / "bin")
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def command(corpus, user_dir) -> list[str]:
+    """Twelve updates, in which layers are skipped and heads crossed often; the memory is of two and a half blocks."""
+    return (
+        f"fairseq-train {corpus} --user-dir {user_dir} --task streaming_language_modeling --criterion streaming_lm"
+        " --arch transformer_xl_lm_tiny --decoder-layers 4 --mem-len 20 --skip-schedule uniform --skip-p 0.4"
+        " --cross-head-p 0.5 --optimizer adam --lr 0.003 --weight-decay 0.1 --tokens-per-sample 8 --cpu --num-workers 0"
+        " --disable-validation --no-epoch-checkpoints --no-progress-bar --log-format simple"
+    ).split()
+
+
+@pytest.fixture(scope="module")
+def trained(run, command, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("one")
+    run(*command, "--batch-size", 4, "--max-update", 12, "--save-dir", folder)
+    return folder / "checkpoint_last.pt"
+
+
+def test_two_workers_skip_and_cross_as_one_does_with_either_backend_and_after_resuming(run, command, trained, tmp_path):
+    two = ["torchrun", "--standalone", "--nproc_per_node", 2, BIN / command[0], *command[1:], "--batch-size", 2]
+    run(*two, "--max-update", 7, "--save-dir", tmp_path)
+    run(*two, "--max-update", 12, "--save-dir", tmp_path, "--ddp-backend", "legacy_ddp")
+    one, other = (torch.load(path)["model"] for path in (trained, tmp_path / "checkpoint_last.pt"))
+    assert one.keys() == other.keys()
+    for name in one:
+        torch.testing.assert_close(one[name], other[name], rtol=1e-4, atol=1e-5)
+
+
+def test_with_same_length_the_figure_does_not_depend_on_the_block(run, corpus, user_dir, trained):
+    evaluate = (
+        f"fairseq-eval-lm {corpus} --user-dir {user_dir} --task streaming_language_modeling --path {trained}"
+        " --gen-subset test --batch-size 1 --cpu --num-workers 0"
+    ).split()
+    longer = "{'mem_len': 40, 'clamp_len': 20, 'same_length': True}"
+    figures = []
+    for block in (8, 30):
+        done = run(*evaluate, "--tokens-per-sample", block, "--model-overrides", longer)
+        figures.append(re.search(r"with end-of-line: (\d+) tokens, ([\d.]+) nats", done.stdout + done.stderr).groups())
+    (tokens, nats), (other_tokens, other_nats) = figures
+    assert tokens == other_tokens == "128"
+    assert float(nats) == pytest.approx(float(other_nats), abs=1e-3)
+
+
+def test_it_writes(run, trained, corpus):
+    done = run(
+        sys.executable, "-m", "fairseq_plugins.tools.write", "--path", trained, "--data", corpus, "--prompt", "abc",
+        "--length", 30,
+    )  # fmt: skip
+    assert "abc" in done.stdout
