@@ -58,7 +58,7 @@ class AdaptiveSpan(nn.Module):
 
     @torch.no_grad()
     def clamp_(self, master: Tensor | None = None) -> None:
-        """Bring the ratios back to [0, 1], after every update; their copy in float32 too, if they are rounded from one."""
+        """Bring the ratios back to [0, 1], after every update; also what they are rounded from, if they are."""
         for ratio in (self.span_ratio, master):
             if ratio is not None:
                 ratio.clamp_(0, 1)
