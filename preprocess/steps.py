@@ -28,9 +28,9 @@ class Steps:
             # lockf, not flock: the system frees it with this process, whatever children outlive it
             fcntl.lockf(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(
-                f"--out {out} is being prepared by another process: wait for its end or choose another folder."
-            ) from None
+            # two recipes started side by side share their data: the second finds every step done
+            print(f"--out {out} is being prepared by another process: waiting for its end", flush=True)
+            fcntl.lockf(self.lock, fcntl.LOCK_EX)
         except OSError as error:  # some network file systems know no locks
             print(f"--out {out} cannot be locked ({error.strerror}): start no second preparation into it", flush=True)
 

@@ -66,18 +66,19 @@ def test_a_killed_run_goes_on_and_ends_like_one_that_was_not_killed(script, gene
     assert files(tmp_path / "killed") != files(tmp_path / "whole")
 
 
-def test_two_processes_do_not_prepare_the_same_folder(script, tmp_path):
+def test_a_second_preparation_of_the_same_folder_waits_for_the_first(tmp_path):
     held = steps.Steps(tmp_path / "out")
-    (tmp_path / "raw").mkdir()
-    command = ["parallel", "--raw", tmp_path / "raw", "--out", held.out, *OPTIONS]
-    done = script(*command)
-    assert done.returncode == 1
-    assert done.stderr == (
-        f"parallel.py: error: --out {held.out} is being prepared by another process: "
-        "wait for its end or choose another folder.\n"
+    code = "import steps, sys; steps.Steps(steps.Path(sys.argv[1])); print('mine')"
+    second = subprocess.Popen(
+        [sys.executable, "-u", "-c", code, held.out],
+        cwd=Path(steps.__file__).parent,
+        stdout=subprocess.PIPE,
+        text=True,
     )
+    assert second.stdout.readline() == f"--out {held.out} is being prepared by another process: waiting for its end\n"
+    assert second.poll() is None
     held.lock.close()
-    assert "has no train text" in script(*command).stderr
+    assert second.communicate()[0] == "mine\n"
 
 
 def test_a_file_system_without_locks_gets_a_warning(tmp_path, monkeypatch, capsys):
