@@ -1,0 +1,1 @@
+"""What the synthetic tasks of the papers draw: inputs and the answers that belong to them."""
