@@ -1,3 +1,3 @@
-"""fairseq optimisers, registered when ``--user-dir`` is loaded."""
+"""fairseq optimisers and learning rates, registered when ``--user-dir`` is loaded."""
 
-from fairseq_plugins.optim import adagrad_clipped  # noqa: F401
+from fairseq_plugins.optim import adagrad_clipped, cosine_wave  # noqa: F401

@@ -30,10 +30,14 @@ class Figures:
 
     fairseq-eval-lm gives no plugin its scores, and adds them up in float32. So the object travels in the sample, and
     the model's ``get_normalized_probs`` reports to it.
+
+    Args:
+        pad, eos: indices of padding, which does not count, and end-of-line
+        settings: what else the figures depend on, logged with them
     """
 
-    def __init__(self, pad: int, eos: int):
-        self.pad, self.eos = pad, eos
+    def __init__(self, pad: int, eos: int, settings: str = ""):
+        self.pad, self.eos, self.settings = pad, eos, settings
         self.all, self.within_lines = Sum(), Sum()
 
     def add(self, log_probs: Tensor, targets: Tensor) -> None:
@@ -48,6 +52,8 @@ class Figures:
     def log(self) -> None:
         logger.info(f"with end-of-line: {self.all}")
         logger.info(f"without end-of-line: {self.within_lines}")
+        if self.settings:
+            logger.info(self.settings)
 
 
 class Evaluation:

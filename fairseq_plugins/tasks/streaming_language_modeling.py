@@ -22,6 +22,7 @@ from fairseq_plugins.modules.stream_memory import StreamMemory
 from fairseq_plugins.optim.half_precision import master_copies
 from fairseq_plugins.optim.left_out import left_out
 from fairseq_plugins.tasks import stream_checkpoint
+from fairseq_plugins.tasks.convergence import Convergence
 from fairseq_plugins.tasks.loss_guard import LossGuard, diverged
 from fairseq_plugins.tasks.stream_dataset import BlockSchedule, StreamDataset, flat_tokens
 from fairseq_plugins.tasks.stream_figures import Evaluation, Figures
@@ -56,6 +57,14 @@ class StreamingLanguageModelingConfig(LanguageModelingConfig):
             " lowest, or is not finite; 0: never"
         },
     )
+    converged_by: float = field(
+        default=0.0,
+        metadata={
+            "help": "end the training once its lowest validation perplexity has fallen by less than this over"
+            " --converged-over updates; 0: go on"
+        },
+    )
+    converged_over: int = field(default=64000, metadata={"help": "updates over which --converged-by looks"})
     update_freq: list[int] = II("optimization.update_freq")
 
 
@@ -94,6 +103,8 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         self.training_memory = StreamMemory()
         self.memories: dict[str, StreamMemory] = {}  # of evaluated splits
         self.guard = LossGuard(args.max_loss_rise)
+        self.convergence = Convergence(args.converged_by, args.converged_over)
+        self.evaluation_settings = ""  # what figures depend on beside the model
         self._newest_block, self._update_begins, self._before_update = -1, True, None
 
     def build_model(self, args, from_checkpoint=False):
@@ -103,6 +114,8 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
                 f"--arch {args._name} keeps no memory: take a language model of fairseq_plugins, or --task"
                 " language_modeling."
             )
+        if hasattr(model, "evaluation_settings"):
+            self.evaluation_settings = model.evaluation_settings(self.args.tokens_per_sample)
         return model
 
     # Data
@@ -202,6 +215,9 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
 
     def post_validate(self, model, stats, agg):
         self.memories.clear()  # they can be large
+        if self.args.converged_by:
+            bits = agg.get("nll_loss") or agg["loss"]  # the first holds no loss of adaptive spans
+            self.convergence.add(stats["num_updates"], 2**bits.avg)
 
     def with_memory(self, sample: dict) -> dict:
         """A sample of an evaluated split together with the memory of the blocks before it."""
@@ -238,7 +254,7 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
                 f"each of the {batch} streams starts from an empty memory: the same tokens count, but the figures are"
                 " exact with --batch-size 1"
             )
-        figures = Figures(self.dictionary.pad(), self.dictionary.eos())
+        figures = Figures(self.dictionary.pad(), self.dictionary.eos(), self.evaluation_settings)
         return Evaluation(blocks.next_epoch_itr(shuffle=False), self.with_memory, figures)
 
     # Generation
@@ -255,11 +271,15 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
 
     def before_checkpoints(self, folder: Path, trainer) -> None:
         """Write this worker's file, before there is a checkpoint that it belongs to."""
+        if self.convergence.reached():
+            logger.info(f"{self.convergence}; the next update is the last")
+            trainer.cfg.optimization.max_update = trainer.get_num_updates()  # where fairseq looks whether to stop
         if self.args.memory_in_checkpoint == "full":
             state = {
                 "updates": trainer.get_num_updates(),
                 "memory": self.training_memory.state_dict(),
                 "guard": self.guard.state_dict(),
+                "convergence": self.convergence.state_dict(),
                 "random": stream_checkpoint.random_state(),
             }
             stream_checkpoint.save(stream_checkpoint.newest_file(folder, *worker_of(trainer)), state)
@@ -290,6 +310,8 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
             return None
         stream_checkpoint.restore_random_state(state["random"])
         self.guard.load_state_dict(state["guard"])
+        if self.args.converged_by and not trainer.cfg.checkpoint.reset_meters:
+            self.convergence.load_state_dict(state["convergence"])
         if blocks:
             self.training_memory.load_state_dict(state["memory"], trainer.device)
 
@@ -337,6 +359,11 @@ def check_flags(args) -> None:
         )
     if args.tokens_per_sample < 1:
         raise UserError(f"--tokens-per-sample {args.tokens_per_sample} is no block; give at least 1.")
+    if args.converged_by < 0 or args.converged_over < 1:
+        name = "converged_by" if args.converged_by < 0 else "converged_over"
+        raise UserError(f"{flag(name)} {getattr(args, name)} is too small; leave it out, or choose a number above 0.")
+    if args.converged_by and args.memory_in_checkpoint != "full":
+        raise UserError("--converged-by needs --memory-in-checkpoint full, which remembers how the validation went.")
     if (args.block_warmup > 0) != (args.block_warmup_updates > 0):
         raise UserError("--block-warmup and --block-warmup-updates go together; give both, above 0, or neither.")
     if args.block_warmup and len(utils.split_paths(args.data or "")) > 1:

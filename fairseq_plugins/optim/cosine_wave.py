@@ -1,0 +1,24 @@
+"""The learning rate of the Skip Cross-Head paper: a cosine that falls, rises again and goes on so."""
+
+import math
+
+from fairseq.optim.lr_scheduler import register_lr_scheduler
+from fairseq.optim.lr_scheduler.cosine_lr_scheduler import CosineLRSchedule, CosineLRScheduleConfig
+
+
+@register_lr_scheduler("cosine_wave", dataclass=CosineLRScheduleConfig)
+class CosineWave(CosineLRSchedule):
+    """fairseq's cosine for a period of --lr-period-updates, then the same backwards, and so on.
+
+    fairseq's own jumps from --min-lr to --lr at the end of a period. --t-mult and --lr-shrink have no meaning here.
+    """
+
+    def step_update(self, num_updates):
+        """The rate after so many updates."""
+        if num_updates < self.warmup_updates:
+            return super().step_update(num_updates)
+        place = (num_updates - self.warmup_updates) / self.period
+        low = self.cfg.min_lr
+        self.lr = low + (self.max_lr - low) * (1 + math.cos(math.pi * place)) / 2
+        self.optimizer.set_lr(self.lr)
+        return self.lr

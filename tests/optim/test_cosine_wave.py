@@ -1,0 +1,27 @@
+"""A learning rate that goes up and down."""
+
+from types import SimpleNamespace
+
+import pytest
+from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY
+from fairseq.optim.lr_scheduler.cosine_lr_scheduler import CosineLRScheduleConfig
+
+
+def rates(name, updates, **options):
+    optimizer = SimpleNamespace(set_lr=lambda lr: None)
+    config = CosineLRScheduleConfig(lr=[0.4], warmup_updates=10, lr_period_updates=20, lr_shrink=1, **options)
+    scheduler = LR_SCHEDULER_REGISTRY[name](config, optimizer)
+    return [scheduler.step_update(update) for update in updates]
+
+
+def test_the_first_fall_is_fairseqs_and_the_rise_is_it_backwards():
+    ours = rates("cosine_wave", range(51))
+    assert ours[:30] == pytest.approx(rates("cosine", range(30)))
+    assert ours[30] == pytest.approx(0) and ours[10] == ours[50] == pytest.approx(0.4)
+    assert ours[30:51] == pytest.approx(ours[10:31][::-1])
+
+
+def test_it_goes_on_for_ever_above_a_lowest_rate():
+    one, later = rates("cosine_wave", [17, 17 + 7 * 40], min_lr=0.1)
+    assert one == pytest.approx(later) and 0.1 < one < 0.4
+    assert min(rates("cosine_wave", range(10, 90), min_lr=0.1)) == pytest.approx(0.1)
