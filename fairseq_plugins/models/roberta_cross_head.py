@@ -1,0 +1,126 @@
+"""RoBERTa with stochastic cross-head attention, for fine-tuning ("Memory-efficient Stochastic methods for Memory-based
+Transformers", section 2.2 and Table 4, where it is BERT).
+
+T length, B batch, H heads, D width of a head, C = H * D.
+"""
+
+import torch
+from fairseq.models import register_model, register_model_architecture
+from fairseq.models.roberta import RobertaModel
+from fairseq.models.roberta.model import base_architecture, roberta_large_architecture
+from fairseq.modules import MultiheadAttention
+from fairseq.tasks.masked_lm import MaskedLMTask
+from fairseq.tasks.multilingual_masked_lm import MultiLingualMaskedLMTask
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.modules.cross_head import CrossHead
+
+PRE_TRAINING = (MaskedLMTask, MultiLingualMaskedLMTask)
+
+
+class CrossHeadAttention(MultiheadAttention):
+    """fairseq's self-attention where, at times, each head looks at another one's keys and values (equation 10).
+
+    Keys and values change heads where they are made, by the order of the rows of their weights, so that the attention
+    itself stays torch's fused one. Parameters and their names are fairseq's.
+    """
+
+    @classmethod
+    def extend(cls, attention: MultiheadAttention, p: float) -> None:
+        """Make one of a module of fairseq's, in place: this way the same initial weights are drawn."""
+        attention.__class__ = cls
+        attention.cross_head = CrossHead(attention.num_heads, p)
+
+    def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, **options):
+        """As of fairseq: all of [T, B, C] -> ([T, B, C], weights); ``options`` are those of decoders."""
+        visited = self.cross_head.draw()
+        if visited is None:
+            masks = {"key_padding_mask": key_padding_mask, "attn_mask": attn_mask}
+            return super().forward(query, key, value, need_weights=need_weights, **masks, **options)
+        k_weight, k_bias = self.crossed(self.k_proj, visited)
+        v_weight, v_bias = self.crossed(self.v_proj, visited)
+        return F.multi_head_attention_forward(  # as fairseq calls it
+            query, key, value, self.embed_dim, self.num_heads,
+            in_proj_weight=None,
+            in_proj_bias=torch.cat((self.q_proj.bias, k_bias, v_bias)),
+            bias_k=None,
+            bias_v=None,
+            add_zero_attn=False,
+            dropout_p=self.dropout_module.p,
+            out_proj_weight=self.out_proj.weight,
+            out_proj_bias=self.out_proj.bias,
+            training=True,
+            key_padding_mask=key_padding_mask,
+            need_weights=need_weights,
+            attn_mask=attn_mask,
+            use_separate_proj_weight=True,
+            q_proj_weight=self.q_proj.weight,
+            k_proj_weight=k_weight,
+            v_proj_weight=v_weight,
+        )  # fmt: skip
+
+    def crossed(self, projection: nn.Linear, visited: Tensor) -> tuple[Tensor, Tensor]:
+        """Weight and bias that give head h what is head visited[h]'s."""
+        rows = torch.arange(self.embed_dim).view(self.num_heads, self.head_dim)[visited].flatten()
+        rows = rows.to(projection.weight.device, non_blocking=True)
+        return projection.weight.index_select(0, rows), projection.bias.index_select(0, rows)
+
+
+@register_model("roberta_cross_head")
+class RobertaCrossHeadModel(RobertaModel):
+    """fairseq's RoBERTa, into which its checkpoints load, with stochastic cross-head attention in training.
+
+    With --cross-head-p 0 and in evaluation it is RoBERTa bit for bit.
+    """
+
+    @staticmethod
+    def add_args(parser):
+        RobertaModel.add_args(parser)
+        parser.add_argument(
+            "--cross-head-p",
+            type=float,
+            metavar="P",
+            help="probability that a layer's heads look at one another's keys in training",
+        )
+
+    @classmethod
+    def build_model(cls, args, task):
+        """
+        Raises:
+            UserError: the task is pre-training, or an option is out of range.
+        """
+        if isinstance(task, PRE_TRAINING):
+            raise UserError(
+                "roberta_cross_head is for fine-tuning only; pre-train --arch roberta and give its checkpoint with "
+                "--finetune-from-model to a training of --arch roberta_cross_head."
+            )
+        if not 0 <= args.cross_head_p <= 1:
+            raise UserError(f"--cross-head-p {args.cross_head_p} is out of range; choose a number from 0 to 1.")
+        if getattr(args, "mha_heads_to_keep", -1) != -1:
+            raise UserError("--mha-heads-to-keep does not work with roberta_cross_head; leave it out.")
+        model = super().build_model(args, task)
+        attentions = [module for module in model.modules() if isinstance(module, MultiheadAttention)]
+        for attention in attentions:
+            CrossHeadAttention.extend(attention, args.cross_head_p)
+        return model
+
+
+def with_cross_heads(architecture):
+    """RoBERTa's sizes, and the probability of the authors' code (their paper's for BERT is lost)."""
+
+    def complete(args):
+        args.cross_head_p = getattr(args, "cross_head_p", 0.1)
+        architecture(args)
+
+    return complete
+
+
+ARCHITECTURES = {
+    "roberta_cross_head": base_architecture,
+    "roberta_cross_head_base": base_architecture,
+    "roberta_cross_head_large": roberta_large_architecture,
+}
+for name, architecture in ARCHITECTURES.items():
+    register_model_architecture("roberta_cross_head", name)(with_cross_heads(architecture))
