@@ -6,6 +6,7 @@ A file NAME.npz belongs to the family whose name NAME begins with; its own `conf
 import os
 from pathlib import Path
 
+import active_memory
 import adagrad
 import adaptive_io
 import all_attention
@@ -18,6 +19,8 @@ import transformer_xl
 
 FOLDER = Path(os.environ.get("GOLDENS") or Path(__file__).parent)
 FAMILIES = {  # how the names of a family's files begin -> check(case, assert_close)
+    "activemem_bi": active_memory.check,
+    "activemem_uni": active_memory.check,
     "adagrad": adagrad.check,
     "adaptive_io": adaptive_io.check,
     "allattn": all_attention.check,

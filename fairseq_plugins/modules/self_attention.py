@@ -1,0 +1,66 @@
+"""Self-attention among the tokens of a sequence, without positions of its own (Vaswani et al., 2017).
+
+B batch, H heads, T length, C width, D width of a head.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class KeysAndValues:
+    """For decoding: keys and values of the tokens so far [B, H, n, D]."""
+
+    def __init__(self, keys: Tensor, values: Tensor):
+        self.pair = keys, values
+
+    def append(self, *pair: Tensor) -> tuple[Tensor, Tensor]:
+        self.pair = tuple(torch.cat([old, new], dim=2) for old, new in zip(self.pair, pair))
+        return self.pair
+
+    def reorder(self, order: Tensor) -> None:
+        """Continue row order[i] of the batch as row i."""
+        self.pair = tuple(x.index_select(0, order) for x in self.pair)
+
+
+class SelfAttention(nn.Module):
+    """softmax(q k^T / sqrt(D)) v, without biases.
+
+    Args:
+        dim: C
+        heads, head_dim: H and D, whose product need not be C
+        causal: tokens see those before them and themselves, else all
+        dropout: of attention weights
+    """
+
+    def __init__(self, dim: int, heads: int, head_dim: int, causal: bool, dropout: float = 0.0):
+        super().__init__()
+        self.heads, self.causal, self.dropout = heads, causal, dropout
+        self.q_proj, self.k_proj, self.v_proj = (nn.Linear(dim, heads * head_dim, bias=False) for _ in range(3))
+        self.out_proj = nn.Linear(heads * head_dim, dim, bias=False)
+
+    def split(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """x [B, T, C] -> queries, keys and values [B, H, T, D]"""
+        projected = (project(x) for project in (self.q_proj, self.k_proj, self.v_proj))
+        return tuple(y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in projected)
+
+    def merge(self, y: Tensor) -> Tensor:
+        """[B, H, T, D] -> [B, T, C]"""
+        return self.out_proj(y.transpose(1, 2).flatten(2))
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """x [B, T, C], padding at the end [B, T] -> [B, T, C]"""
+        # before padding at the end, no causal query sees it
+        seen = None if padding is None or self.causal else ~padding[:, None, None]
+        dropout = self.dropout if self.training else 0.0
+        return self.merge(F.scaled_dot_product_attention(*self.split(x), seen, dropout, self.causal))
+
+    def start(self, like: Tensor) -> KeysAndValues:
+        """What decoding begins with, for inputs like [B, C]."""
+        nothing = self.split(like.unsqueeze(1)[:, :0])
+        return KeysAndValues(*nothing[1:])
+
+    def step(self, past: KeysAndValues, x: Tensor) -> Tensor:
+        """One token [B, C] -> [B, C]"""
+        query, *pair = self.split(x.unsqueeze(1))
+        return self.merge(F.scaled_dot_product_attention(query, *past.append(*pair))).squeeze(1)
