@@ -9,6 +9,7 @@ from pathlib import Path
 import active_memory
 import adagrad
 import adaptive_io
+import algorithms
 import all_attention
 import feedback
 import numpy as np
@@ -19,6 +20,7 @@ import transformer_xl
 
 FOLDER = Path(os.environ.get("GOLDENS") or Path(__file__).parent)
 FAMILIES = {  # how the names of a family's files begin -> check(case, assert_close)
+    "activemem_tasks": algorithms.check,
     "activemem_bi": active_memory.check,
     "activemem_uni": active_memory.check,
     "adagrad": adagrad.check,
