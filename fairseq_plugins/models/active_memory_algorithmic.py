@@ -1,0 +1,60 @@
+"""Active memory for algorithmic tasks, which label every token of a sequence that is seen as a whole (the active-memory
+paper, section 4.2).
+
+B batch, T length, C width, V vocabulary.
+"""
+
+from dataclasses import dataclass, field
+
+from fairseq.models import BaseFairseqModel, register_model
+from torch import Tensor, nn
+
+from fairseq_plugins.models.active_memory_lm import WEIGHT_INITS, ActiveMemoryConfig, build_stack
+from fairseq_plugins.models.streaming_lm import with_defaults
+from fairseq_plugins.models.transformer_xl_lm import ScaledEmbedding
+from fairseq_plugins.modules.active_memory_stack import ActiveMemoryStack
+from fairseq_plugins.modules.adaptive_io import log_softmax
+
+
+@dataclass
+class ActiveMemoryAlgorithmicConfig(ActiveMemoryConfig):
+    decoder_embed_dim: int = field(default=128, metadata={"help": "width of the model"})
+    decoder_ffn_embed_dim: int = field(default=512, metadata={"help": "width of feed-forward layers"})
+    decoder_layers: int = field(default=4, metadata={"help": "number of layers"})
+
+
+@register_model("active_memory_algorithmic", dataclass=ActiveMemoryAlgorithmicConfig)
+class ActiveMemoryAlgorithmic(BaseFairseqModel):
+    """Scaled embeddings, layers that see to both sides, and a score of every symbol at every position.
+
+    Args:
+        stack: not causal
+        width: C
+        vocabulary: V
+        padding: the symbol of padding, which stands at the end
+    """
+
+    def __init__(self, stack: ActiveMemoryStack, width: int, vocabulary: int, padding: int):
+        super().__init__()
+        self.embed, self.stack = ScaledEmbedding(vocabulary, width), stack
+        self.output, self.padding = nn.Linear(width, vocabulary), padding
+
+    @classmethod
+    def build_model(cls, args, task):
+        config = with_defaults(args, ActiveMemoryAlgorithmicConfig())
+        words = task.source_dictionary
+        model = cls(build_stack(config, causal=False), config.decoder_embed_dim, len(words), words.pad())
+        return model.apply(WEIGHT_INITS[str(config.weight_init)])
+
+    def forward(self, src_tokens: Tensor, src_lengths=None, **kwargs) -> tuple[Tensor, None]:
+        """src_tokens [B, T] -> (logits [B, T, V], None)"""
+        padding = src_tokens.eq(self.padding)
+        return self.output(self.stack(self.embed(src_tokens), padding if padding.any() else None)), None
+
+    def get_normalized_probs(self, net_output, log_probs, sample=None) -> Tensor:
+        """Probabilities of all symbols [B, T, V], or their logarithms."""
+        lprobs = log_softmax(net_output[0])
+        return lprobs if log_probs else lprobs.exp()
+
+    def max_positions(self) -> None:
+        """Any length."""

@@ -1,0 +1,189 @@
+"""Active memory as a language model of single lines (the active-memory paper, section 4.1).
+
+B batch, T length, C width, V vocabulary.
+"""
+
+from dataclasses import dataclass, field
+from typing import Optional
+
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import FairseqIncrementalDecoder, FairseqLanguageModel, register_model
+from omegaconf import II
+from torch import Tensor, nn
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.models.streaming_lm import UNBOUNDED, check_sizes, register_architecture, with_defaults
+from fairseq_plugins.models.transformer_xl_lm import ScaledEmbedding
+from fairseq_plugins.modules.active_memory import MIXERS, MixerConfig
+from fairseq_plugins.modules.active_memory_stack import ActiveMemoryStack
+from fairseq_plugins.modules.activations import ACTIVATIONS
+from fairseq_plugins.modules.self_attention import SelfAttention
+
+STATE = "active_memory"  # key of the decoding state in fairseq's incremental state
+
+
+def initialise_published(module: nn.Module) -> None:
+    """As the authors' code: N(0, 1) for embeddings and dense layers, N(0, 0.1) for queries, keys and values, biases 0.
+    Convolutions and persistent vectors, Glorot uniform, are so when they are made."""
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)
+    if isinstance(module, SelfAttention):
+        for projection in (module.q_proj, module.k_proj, module.v_proj):
+            nn.init.normal_(projection.weight, std=0.1)
+
+
+def initialise_glorot(module: nn.Module) -> None:
+    """Glorot uniform for dense layers, biases 0; embeddings that have variance 1 once they are scaled."""
+    if isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    if isinstance(module, nn.Embedding):
+        nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+
+
+WEIGHT_INITS = {"published": initialise_published, "glorot": initialise_glorot}
+
+
+@dataclass
+class MixerFlags(FairseqDataclass):
+    """What every model with active memory has."""
+
+    mixer: ChoiceEnum(list(MIXERS)) = field(
+        default="self-attention+highway-convolution",
+        metadata={"help": "what mixes the tokens of a sequence: active memory, self-attention, or their sum"},
+    )
+    kernel_size: int = field(default=20, metadata={"help": "how many tokens a convolution sees"})
+    convolution_activation: ChoiceEnum(list(ACTIVATIONS)) = field(
+        default="relu",
+        metadata={"help": "what follows a plain or persistent convolution: the paper's, or its code's gelu_accurate"},
+    )
+
+
+@dataclass
+class ActiveMemoryConfig(MixerFlags):
+    """What models have that are a stack of layers with active memory."""
+
+    decoder_embed_dim: int = field(default=256, metadata={"help": "width of the model"})
+    decoder_ffn_embed_dim: int = field(default=1024, metadata={"help": "width of feed-forward layers"})
+    decoder_layers: int = field(default=8, metadata={"help": "number of layers"})
+    decoder_attention_heads: int = field(default=8, metadata={"help": "number of attention heads"})
+    decoder_head_dim: Optional[int] = field(
+        default=64, metadata={"help": "width of a head; None: --decoder-embed-dim over the number of heads"}
+    )
+    activation_fn: ChoiceEnum(list(ACTIVATIONS)) = field(
+        default="relu", metadata={"help": "activation of feed-forward layers; gelu_accurate in the code of Table 1"}
+    )
+    dropout: float = field(
+        default=0.1, metadata={"help": "dropout of embeddings and of what mixers and feed-forward layers give"}
+    )
+    attention_dropout: float = field(default=0.0, metadata={"help": "dropout of attention weights"})
+    weight_init: ChoiceEnum(list(WEIGHT_INITS)) = field(
+        default="published",
+        metadata={"help": "initial weights as in the authors' code, N(0, 1) for dense layers, or Glorot uniform"},
+    )
+
+
+@dataclass
+class ActiveMemoryLanguageModelConfig(ActiveMemoryConfig):
+    max_target_positions: Optional[int] = II("task.max_target_positions")
+
+
+def build_stack(config: ActiveMemoryConfig, causal: bool) -> ActiveMemoryStack:
+    """The layers that the flags ask for.
+
+    Raises:
+        UserError: for flags that cannot be
+    """
+    sizes = ("decoder_embed_dim", "decoder_ffn_embed_dim", "decoder_layers", "decoder_attention_heads", "kernel_size")
+    check_sizes(config, sizes, ("dropout", "attention_dropout"))
+    try:
+        mixer = MixerConfig(
+            embed_dim=config.decoder_embed_dim,
+            kernel_size=config.kernel_size,
+            heads=config.decoder_attention_heads,
+            head_dim=config.decoder_head_dim,
+            causal=causal,
+            activation=str(config.convolution_activation),
+            attention_dropout=config.attention_dropout,
+        )
+        return ActiveMemoryStack(
+            mixer,
+            config.decoder_layers,
+            str(config.mixer),
+            config.decoder_ffn_embed_dim,
+            str(config.activation_fn),
+            config.dropout,
+        )
+    except ValueError as error:
+        raise UserError(f"{error}. See --decoder-embed-dim, --mixer and the activations' flags.") from error
+
+
+class LineDecoder(FairseqIncrementalDecoder):
+    """Scaled embeddings, the stack, an output layer."""
+
+    def __init__(self, dictionary, stack: ActiveMemoryStack, width: int, longest: int):
+        super().__init__(dictionary)
+        self.embed, self.stack = ScaledEmbedding(len(dictionary), width), stack
+        self.output, self.longest = nn.Linear(width, len(dictionary)), longest
+
+    def forward(self, tokens: Tensor, encoder_out=None, incremental_state=None):
+        """tokens [B, T], padding at the end -> (logits [B, T, V], what fairseq looks for).
+
+        With an incremental state: the logits after the last token [B, 1, V]; earlier tokens have been seen before, or
+        are now, one by one.
+        """
+        if incremental_state is None:
+            return self.output(self.stack(self.embed(tokens))), {"attn": None}
+        state, seen = incremental_state.get(STATE, (None, 0))
+        for token in tokens[:, seen:].unbind(1):
+            x = self.embed(token)
+            if state is None:
+                state = self.stack.start(x)
+            y = self.stack.step(state, x)
+        incremental_state[STATE] = state, tokens.size(1)
+        return self.output(y).unsqueeze(1), {"attn": None}
+
+    def reorder_incremental_state(self, incremental_state, new_order) -> None:
+        if STATE in incremental_state:
+            incremental_state[STATE][0].reorder(new_order)
+
+    def max_positions(self) -> int:
+        return self.longest
+
+
+@register_model("active_memory_lm", dataclass=ActiveMemoryLanguageModelConfig)
+class ActiveMemoryLanguageModel(FairseqLanguageModel):
+    """A language model for --task language_modeling --sample-break-mode eos: every line is a sequence of its own."""
+
+    @classmethod
+    def build_model(cls, args, task):
+        if getattr(task, "keeps_memory", False):
+            raise UserError(
+                f"--arch {args._name} has no memory from block to block; use --task language_modeling with"
+                " --sample-break-mode eos."
+            )
+        config = with_defaults(args, ActiveMemoryLanguageModelConfig())
+        stack = build_stack(config, causal=True)
+        longest = config.max_target_positions or UNBOUNDED
+        model = cls(LineDecoder(task.source_dictionary, stack, config.decoder_embed_dim, longest))
+        return model.apply(WEIGHT_INITS[str(config.weight_init)])
+
+    def forward(self, src_tokens, src_lengths=None, incremental_state=None):
+        """src_tokens [B, T], padding at the end -> as of LineDecoder; src_lengths are not needed."""
+        return self.decoder(src_tokens, incremental_state=incremental_state)
+
+
+register_architecture(
+    "active_memory_lm",
+    "active_memory_lm_tiny",
+    decoder_layers=2,
+    decoder_embed_dim=64,
+    decoder_ffn_embed_dim=128,
+    decoder_attention_heads=2,
+    decoder_head_dim=16,
+    kernel_size=5,
+    weight_init="glorot",
+)

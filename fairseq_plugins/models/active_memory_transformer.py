@@ -1,0 +1,129 @@
+"""Active memory in the decoder of a translation model, which the active-memory paper leaves to future work: fairseq's
+Transformer, whose decoder layers mix the tokens so far by one of `active_memory.MIXERS` in place of self-attention.
+
+Positions are fairseq's, at the embeddings alone.
+"""
+
+from argparse import Namespace
+
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.incremental_decoding_utils import with_incremental_state
+from fairseq.models import register_model, register_model_architecture
+from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase, TransformerModel
+from fairseq.models.transformer import base_architecture as transformer_base
+from omegaconf import DictConfig, OmegaConf
+from torch import nn
+
+from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.models.active_memory_lm import MixerFlags, initialise_glorot
+from fairseq_plugins.models.feedback_transformer import both_sides, set_defaults
+from fairseq_plugins.modules.active_memory import MixerConfig, build_mixers
+
+# fairseq's decoder options that a mixer has no meaning or no code for
+UNSUPPORTED = {
+    "cross_self_attention": "mixing and cross-attention have different sources",
+    "scale_heads": "a mixer's heads have no such factor",
+    "xformers_att_config": "a mixer computes its own attention",
+    "decoder_xformers_att_config": "a mixer computes its own attention",
+    "quant_noise_pq": "a mixer has no quantisation noise",
+    "quant_noise_scalar": "a mixer has no quantisation noise",
+    "left_pad_target": "a mixer takes padding at the end of a target",
+    "export": "a mixer's decoding state cannot be exported",
+}
+
+
+@with_incremental_state
+class MixerAttention(nn.Module):
+    """A mixer behind the signature of the self-attention in fairseq's decoder layers."""
+
+    def __init__(self, mixer: nn.Module):
+        super().__init__()
+        self.mixer = mixer
+
+    def forward(self, query, key=None, value=None, incremental_state=None, **kwargs):
+        """query [T, B, C] -> (outputs [T, B, C], None); with an incremental state T is 1. A causal mixer has no need of
+        masks: padding stands at the end."""
+        if incremental_state is None:
+            return self.mixer(query.transpose(0, 1)).transpose(0, 1), None
+        state = self.get_incremental_state(incremental_state, "mixer")
+        if state is None:
+            state = self.mixer.start(query[0])
+            self.set_incremental_state(incremental_state, "mixer", state)
+        return self.mixer.step(state, query[0]).unsqueeze(0), None
+
+    def reorder_incremental_state(self, incremental_state, new_order) -> None:
+        state = self.get_incremental_state(incremental_state, "mixer")
+        if state is not None:
+            state.reorder(new_order)
+
+    def _get_input_buffer(self, incremental_state) -> dict:
+        return {}  # fairseq's decoder layer asks for it, for cross-self-attention alone
+
+
+class ActiveMemoryDecoder(TransformerDecoderBase):
+    """fairseq's decoder with mixers in its layers; those with persistent vectors share them."""
+
+    def __init__(self, cfg, dictionary, embed_tokens, output_projection=None):
+        super().__init__(cfg, dictionary, embed_tokens, output_projection=output_projection)
+        try:
+            config = MixerConfig(
+                embed_dim=cfg.decoder.embed_dim,
+                kernel_size=cfg.kernel_size,
+                heads=cfg.decoder.attention_heads,
+                activation=str(cfg.convolution_activation),
+                attention_dropout=cfg.attention_dropout,
+            )
+        except ValueError as error:
+            raise UserError(f"{error}. See --kernel-size, --decoder-attention-heads and --decoder-embed-dim.") from error
+        mixers = build_mixers(str(cfg.mixer), config, len(self.layers))
+        for number, mixer in enumerate(mixers):  # by number: with LayerDrop, iterating leaves layers out
+            self.layers[number].self_attn = MixerAttention(mixer.apply(initialise_glorot))
+
+
+@register_model("active_memory_transformer")
+class ActiveMemoryTransformer(TransformerModel):
+    """fairseq's Transformer encoder, and a decoder with active memory."""
+
+    @classmethod
+    def hub_models(cls):
+        return {}
+
+    @classmethod
+    def add_args(cls, parser):
+        super().add_args(parser)
+        gen_parser_from_dataclass(parser, MixerFlags(), delete_default=True)
+
+    @classmethod
+    def build_model(cls, args, task):
+        if isinstance(args, DictConfig):  # fairseq-hydra-train
+            args = Namespace(**OmegaConf.to_container(args))
+        base_architecture(args)
+        for name, reason in UNSUPPORTED.items():
+            if getattr(args, name, None):
+                raise UserError(f"{flag(name)} does not work with active_memory_transformer: {reason}.")
+        return super().build_model(args, task)
+
+    @classmethod
+    def build_decoder(cls, args, tgt_dict, embed_tokens):
+        return ActiveMemoryDecoder(TransformerConfig.from_namespace(args), tgt_dict, embed_tokens)
+
+
+@register_model_architecture("active_memory_transformer", "active_memory_transformer")
+def base_architecture(args):
+    """fairseq's sizes; pre-norm layers, as in the paper."""
+    defaults = MixerFlags()
+    set_defaults(args, **{name: getattr(defaults, name) for name in ("mixer", "kernel_size", "convolution_activation")})
+    set_defaults(args, **both_sides(normalize_before=True))
+    transformer_base(args)
+
+
+@register_model_architecture("active_memory_transformer", "active_memory_transformer_tiny")
+def tiny(args):
+    """For tests."""
+    set_defaults(
+        args,
+        kernel_size=5,
+        share_decoder_input_output_embed=True,
+        **both_sides(embed_dim=64, ffn_embed_dim=128, attention_heads=2, layers=2),
+    )
+    base_architecture(args)

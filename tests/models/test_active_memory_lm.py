@@ -1,0 +1,167 @@
+"""Active memory as a language model and for algorithmic tasks, through fairseq's interfaces."""
+
+import pytest
+import torch
+from fairseq.sequence_generator import SequenceGenerator
+from language_models import VOCABULARY, Vocabulary
+from language_models import build as build_any
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.models import active_memory_algorithmic, active_memory_lm  # noqa: F401  (registered)
+from fairseq_plugins.modules.active_memory import MIXERS
+
+LM, ALGORITHMIC = "active_memory_lm_tiny", "active_memory_algorithmic"
+PAD = Vocabulary(VOCABULARY).pad()
+every_mixer = pytest.mark.parametrize("mixer", MIXERS)
+
+
+def build(arch, vocabulary=VOCABULARY, keeps_memory=False, **options):
+    if arch.startswith("active_memory_lm"):
+        options.setdefault("max_target_positions", None)
+    return build_any(arch, options, vocabulary, keeps_memory)
+
+
+def make(arch, **options):
+    return build(arch, **options).double().eval()
+
+
+def lines():
+    """Three lines of 12, 5 and 1 tokens, with padding at their ends."""
+    torch.manual_seed(1)
+    tokens = torch.randint(4, VOCABULARY, (3, 12))
+    return tokens.masked_fill(torch.arange(12) >= torch.tensor([[12], [5], [1]]), PAD)
+
+
+# The language model
+
+
+@every_mixer
+@torch.no_grad()
+def test_a_later_token_changes_nothing_before_it(mixer):
+    model, x = make(LM, mixer=mixer), lines()
+    before, _ = model(x)
+    x[0, 7] = 4 + (x[0, 7] - 3) % (VOCABULARY - 4)
+    after, _ = model(x)
+    torch.testing.assert_close(after[0, :7], before[0, :7], rtol=0, atol=1e-12)
+    assert not torch.allclose(after[0, 7], before[0, 7])
+
+
+@every_mixer
+@pytest.mark.parametrize("arch", [LM, ALGORITHMIC])
+@torch.no_grad()
+def test_a_batch_equals_its_lines_one_by_one(arch, mixer):
+    model, x = make(arch, mixer=mixer, kernel_size=4), lines()
+    together, _ = model(x)
+    for row, expected in zip(x, together):
+        alone, _ = model(row[row.ne(PAD)].unsqueeze(0))
+        torch.testing.assert_close(expected[: alone.size(1)], alone[0], rtol=0, atol=1e-10)
+
+
+@every_mixer
+@torch.no_grad()
+def test_decoding_step_by_step_equals_the_whole_line(mixer):
+    model, x, state = make(LM, mixer=mixer), lines()[:1], {}
+    expected, _ = model(x)
+    prompt, _ = model.decoder(x[:, :4], incremental_state=state)
+    torch.testing.assert_close(prompt[:, 0], expected[:, 3], rtol=0, atol=1e-10)
+    for t in range(5, x.size(1) + 1):
+        scores, extra = model.decoder(x[:, :t], encoder_out=None, incremental_state=state)
+        torch.testing.assert_close(scores[:, 0], expected[:, t - 1], rtol=0, atol=1e-10)
+        assert extra["attn"] is None
+
+
+@every_mixer
+def test_beam_search_scores_are_those_of_the_whole_line(mixer):
+    model, dictionary = make(LM, mixer=mixer), Vocabulary(VOCABULARY)
+    generator = SequenceGenerator([model], dictionary, beam_size=4, min_len=9, max_len_b=9, normalize_scores=False)
+    prompt = lines()[:1, :3]
+    ((best, *_),) = generator.generate([model], {"net_input": {"src_tokens": prompt}}, prefix_tokens=prompt)
+    assert best["tokens"][:3].tolist() == prompt[0].tolist()
+    previous = torch.cat([torch.tensor([dictionary.eos()]), best["tokens"][:-1]]).unsqueeze(0)
+    lprobs = model.get_normalized_probs(model(previous), log_probs=True)
+    picked = lprobs[0].gather(-1, best["tokens"].unsqueeze(-1)).squeeze(-1)
+    torch.testing.assert_close(best["positional_scores"].double(), picked.double(), rtol=0, atol=1e-5)
+
+
+def test_the_longest_line_is_the_tasks_unless_it_has_none():
+    assert build(LM, max_target_positions=300).max_positions() == 300
+    assert build(LM).max_positions() > 10**9
+
+
+def parameters(model):
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_the_published_sizes():
+    """Counted by hand: each layer has two LayerNorms and a feed-forward layer, beside the mixer."""
+    with torch.device("meta"):
+        sizes = {name: parameters(build("active_memory_lm", 32001, mixer=name)) for name in MIXERS}
+    width, outside = 256, 32001 * 256 + 32001 * 257 + 2 * 256
+    around = 4 * width + 1024 * (width + 1) + width * (1024 + 1)
+    convolution, attention = width * (20 * width + 1), 4 * width * 512
+    mixers = {
+        "self-attention": attention,
+        "convolution": convolution,
+        "highway-convolution": 2 * convolution,
+        "cgru": 3 * convolution,
+        "self-attention+highway-convolution": attention + 2 * convolution,
+    }
+    for name, mixer in mixers.items():
+        assert sizes[name] == outside + 8 * (around + mixer)
+    assert sizes["persistent-convolution"] == sizes["convolution"] + 19 * width
+
+
+def test_initial_weights_are_the_published_ones():
+    torch.manual_seed(0)
+    model = build("active_memory_algorithmic", mixer="self-attention+cgru", decoder_layers=1)
+    (layer,) = model.stack.layers
+    attention, _ = layer.mixer
+    for weights, std in ((model.embed.weight, 1), (layer.fc1.weight, 1), (model.output.weight, 1),
+                         (attention.out_proj.weight, 1), (attention.k_proj.weight, 0.1)):  # fmt: skip
+        assert weights.std().item() == pytest.approx(std, rel=0.05)
+    assert layer.fc1.bias.eq(0).all()
+    glorot = build("active_memory_algorithmic", weight_init="glorot")
+    assert glorot.output.weight.abs().max() <= (6 / (128 + VOCABULARY)) ** 0.5
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"keeps_memory": True}, "has no memory from block to block; use --task language_modeling"),
+    ({"kernel_size": 0}, "--kernel-size 0 is too small; choose at least 1"),
+    ({"dropout": 2.0}, "--dropout 2.0 is out of range"),
+    ({"decoder_embed_dim": 63}, "width 63 is odd"),
+    ({"decoder_embed_dim": 63, "decoder_head_dim": None}, "--decoder-embed-dim 63 is not divisible by"),
+])  # fmt: skip
+def test_what_cannot_be_is_refused(options, words):
+    with pytest.raises(UserError, match=words):
+        build(LM, **options)
+
+
+# The algorithmic model
+
+
+@every_mixer
+@torch.no_grad()
+def test_every_position_sees_both_sides(mixer):
+    model, x = make(ALGORITHMIC, mixer=mixer, kernel_size=4), lines()[:1]
+    before, extra = model(src_tokens=x, src_lengths=None)
+    assert before.shape == (1, 12, VOCABULARY) and extra is None
+    x[0, 6] = 4 + (x[0, 6] - 3) % (VOCABULARY - 4)
+    changed = ~torch.isclose(model(x)[0], before).all(-1)
+    assert changed[0, 5] and changed[0, 7]
+
+
+@torch.no_grad()
+def test_convolutions_see_nine_tokens_to_the_left_in_each_layer():
+    model = make(ALGORITHMIC, mixer="convolution")
+    torch.manual_seed(1)
+    x = torch.randint(4, VOCABULARY, (1, 60))
+    before, _ = model(x)
+    x[0, 0] = 4 + (x[0, 0] - 3) % (VOCABULARY - 4)
+    changed = ~torch.isclose(model(x)[0], before, rtol=0, atol=1e-12).all(-1)
+    assert changed[0].nonzero().max() == 4 * 9  # the paper's 37 tokens with its own
+
+
+def test_probabilities_of_symbols_sum_to_one():
+    model = make(ALGORITHMIC)
+    probabilities = model.get_normalized_probs(model(lines()), log_probs=False)
+    torch.testing.assert_close(probabilities.sum(-1), torch.ones(3, 12).double())
