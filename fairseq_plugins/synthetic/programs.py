@@ -2,9 +2,9 @@
 
     x = 5 ; y = 2 ; if x > y : x -- ; print x ; ... END        the label of this print stands at its ";": 4
 
-What the paper leaves open is as in its code: a statement that is impossible is drawn anew as a whole, conditions compare
-by < and > only, and a variable that was set where the condition does not hold stays without a value, so that it may be
-set again.
+What the paper leaves open is as in its code: a statement that is impossible is drawn anew as a whole, conditions
+compare by < and > only, and a variable that was set where the condition does not hold stays without a value, so that
+it may be set again.
 """
 
 from random import Random
@@ -68,9 +68,7 @@ def simple(draw: Random, operation: str, variables: str, state: dict[str, int]) 
     return [name, operation, ";"]
 
 
-def conditional(
-    draw: Random, variables: str, comparisons: tuple[str, ...], state: dict[str, int]
-) -> list[str] | None:  # fmt: skip
+def conditional(draw: Random, variables: str, comparisons: tuple[str, ...], state: dict[str, int]) -> list[str] | None:
     """A condition and what is done if it holds: possible now if so, else possible if it were done."""
     if draw.random() < 0.5:
         if len(state) < 2:

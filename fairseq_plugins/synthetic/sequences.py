@@ -4,8 +4,8 @@
     reverse   start 3 1 4 = 4 1                                     4 1 3
     counting  start A A A = B B B                                   B B B end
 
-The answer is read as it is said, so a whole answer is right exactly if greedy decoding gives it. The paper tells neither
-this form nor how its lengths are drawn: ours are always the given length for digits, and uniform up to it for counting.
+The answer is read as it is said, so a whole answer is right exactly if greedy decoding gives it. The paper tells
+neither this form nor how lengths are drawn: ours are the given length for digits, and uniform up to it for counting.
 """
 
 from collections.abc import Callable

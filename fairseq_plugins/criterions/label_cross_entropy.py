@@ -1,0 +1,53 @@
+"""Cross-entropy of labels that stand beside the input tokens, and how many of them are right."""
+
+import math
+
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
+from torch.nn import functional as F
+
+
+@register_criterion("label_cross_entropy", dataclass=FairseqDataclass)
+class LabelCrossEntropyCriterion(FairseqCriterion):
+    """Mean negative log-likelihood of the labels, plus the model's ``span_loss()`` in training; where the target is
+    padding there is no label and no loss.
+
+    Logged: ``loss`` (what is minimised) and ``nll_loss`` in bits per label, ``accuracy`` in percent of the labels, and
+    ``wrong``, a number of labels.
+    """
+
+    def forward(self, model, sample, reduce=True):
+        """The sum over the batch's labels in nats, their number, and what to log. The model gives logits first."""
+        logits, target = model(**sample["net_input"])[0], sample["target"]
+        labelled = target.ne(self.padding_idx)
+        labels = int(labelled.sum())
+        nll = F.cross_entropy(
+            logits.flatten(0, 1).float(), target.flatten(), ignore_index=self.padding_idx, reduction="sum"
+        )
+        span_loss = model.span_loss() if model.training and hasattr(model, "span_loss") else None
+        loss = nll if span_loss is None else nll + labels * span_loss
+        logged = {
+            "loss": loss.data,
+            "nll_loss": nll.data,
+            "wrong": (logits.argmax(-1).ne(target) & labelled).sum(),
+            "ntokens": sample["ntokens"],
+            "nsentences": sample["nsentences"],
+            "sample_size": labels,
+        }
+        return loss, labels, logged
+
+    @staticmethod
+    def reduce_metrics(logging_outputs) -> None:
+        def total(key):
+            return sum(log.get(key, 0) for log in logging_outputs)
+
+        labels = total("sample_size")  # none in some blocks: what they log has no weight
+        for name in ("loss", "nll_loss"):
+            metrics.log_scalar(name, total(name) / max(labels, 1) / math.log(2), labels, round=4)
+        metrics.log_scalar("accuracy", 100 * (1 - total("wrong") / max(labels, 1)), labels, round=3)
+        metrics.log_scalar_sum("wrong", int(total("wrong")))
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        return True

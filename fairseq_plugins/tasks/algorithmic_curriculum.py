@@ -1,0 +1,103 @@
+"""The algorithmic tasks of the active-memory paper (section 4.2): sequences drawn while training, longer and longer."""
+
+from dataclasses import dataclass, field
+from typing import Optional
+
+from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.tasks import FairseqTask, register_task
+from omegaconf import II
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.synthetic.algorithms import ALGORITHMS, BinaryOperation
+from fairseq_plugins.tasks.curriculum import TEST, TRAINING, Curriculum, CurriculumIterator, Draw, DrawnDataset
+
+
+@dataclass
+class AlgorithmicCurriculumConfig(FairseqDataclass):
+    algorithm: ChoiceEnum(list(ALGORITHMS)) = field(default="reverse", metadata={"help": "what is to be learned"})
+    start_size: int = field(default=5, metadata={"help": "size of the first sequences"})
+    # Optional: fairseq does not understand `int | None`
+    size_step: Optional[int] = field(
+        default=None, metadata={"help": "how much they grow, by default 2 for addition and multiply, 1 for others"}
+    )
+    epoch_batches: int = field(default=100, metadata={"help": "batches of an epoch"})
+    seed: int = II("common.seed")
+
+
+@register_task("algorithmic_curriculum", dataclass=AlgorithmicCurriculumConfig)
+class AlgorithmicCurriculumTask(FairseqTask):
+    """A token is to be given for each input token. An epoch is --epoch-batches batches of --batch-size sequences of one
+    size, and its validation a fresh batch: if it is all right, the sequences of the next epoch are longer.
+
+    No data are needed. Which sequences a batch holds follows from --seed, the epoch and the batch's number. Logged at
+    the end of an epoch: ``size``, that of its sequences, and ``reached``, the largest of which a batch was all right.
+    """
+
+    def __init__(self, cfg: AlgorithmicCurriculumConfig):
+        super().__init__(cfg)
+        algorithm = ALGORITHMS[cfg.algorithm]
+        check_options(cfg, algorithm)
+        self.dictionary = Dictionary()
+        for value in range(algorithm.vocabulary):
+            self.dictionary.add_symbol(str(value))
+        self.curriculum = Curriculum(str(cfg.algorithm), cfg.start_size, cfg.size_step or algorithm.step)
+        self.training = None  # the iterator over training batches
+
+    @property
+    def source_dictionary(self):
+        return self.dictionary
+
+    target_dictionary = source_dictionary
+
+    def load_dataset(self, split, **unused):
+        self.datasets[split] = DrawnDataset(str(self.cfg.algorithm), self.dictionary.index("0"))
+
+    def get_batch_iterator(
+        self, dataset, max_tokens=None, max_sentences=None, num_shards=1, shard_id=0, num_workers=0, epoch=1,
+        data_buffer_size=0, **options,
+    ):  # fmt: skip
+        """Training batches, or one fresh batch for each worker where fairseq evaluates."""
+        if max_tokens is not None or not max_sentences:
+            raise UserError("--task algorithmic_curriculum takes --batch-size and not --max-tokens.")
+        # fairseq says how to group batches where it wants to train on them, and nowhere else
+        training = "grouped_shuffling" in options
+
+        def draws(epoch: int) -> list[Draw]:
+            seeds = (self.cfg.seed, TRAINING, epoch) if training else (self.cfg.seed, TEST, self.epoch)
+            number = num_shards * (self.cfg.epoch_batches if training else 1)
+            return [Draw(self.curriculum.size, max_sentences, (*seeds, batch)) for batch in range(number)]
+
+        batches = CurriculumIterator(
+            dataset, self.curriculum, draws, num_shards=num_shards, shard_id=shard_id, num_workers=num_workers,
+            epoch=epoch, buffer_size=data_buffer_size,
+        )  # fmt: skip
+        if training:
+            self.training = batches
+        return batches
+
+    @property
+    def epoch(self) -> int:
+        return self.training.epoch if self.training else 0
+
+    def post_validate(self, model, stats, agg):
+        """At the end of an epoch: is the size learned?"""
+        stats["size"] = self.curriculum.size
+        if self.training.end_of_epoch():
+            self.curriculum.test(self.epoch, all_right=stats["wrong"] == 0)
+        stats["reached"] = self.curriculum.reached
+
+
+def check_options(cfg, algorithm) -> None:
+    """
+    Raises:
+        UserError: with the flag and the way out
+    """
+    if cfg.start_size < 1 or cfg.epoch_batches < 1 or (cfg.size_step is not None and cfg.size_step < 0):
+        raise UserError("--start-size and --epoch-batches are at least 1, --size-step at least 0.")
+    odd = cfg.start_size % 2 and cfg.start_size >= 3 and (cfg.size_step or 0) % 2 == 0
+    if isinstance(algorithm, BinaryOperation) and not odd:
+        raise UserError(
+            f"--algorithm {cfg.algorithm} has two numbers of as many bits and a separator: choose an odd --start-size"
+            " of at least 3 and an even --size-step."
+        )

@@ -1,0 +1,170 @@
+"""The curriculum: when sequences grow, which sequences a batch holds, what a resumed training takes up."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from omegaconf import OmegaConf
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.synthetic.algorithms import ALGORITHMS
+from fairseq_plugins.tasks.algorithmic_curriculum import AlgorithmicCurriculumConfig, AlgorithmicCurriculumTask
+
+RIGHT, WRONG = {"wrong": 0}, {"wrong": 1}
+
+
+def make(algorithm="reverse", **options):
+    settings = OmegaConf.to_container(OmegaConf.structured(AlgorithmicCurriculumConfig()))
+    task = AlgorithmicCurriculumTask.setup_task(
+        OmegaConf.create({**settings, "seed": 1, "epoch_batches": 3, "algorithm": algorithm, **options})
+    )
+    for split in ("train", "valid"):
+        task.load_dataset(split)
+    return task
+
+
+def training(task, epoch=1, **options):
+    return task.get_batch_iterator(
+        task.dataset("train"), max_sentences=4, epoch=epoch, grouped_shuffling=False, **options
+    )
+
+
+def fresh_batch(task, **options):
+    return list(task.get_batch_iterator(task.dataset("valid"), max_sentences=4, **options).next_epoch_itr())
+
+
+def train(task, results, epoch=1):
+    """Epochs that end with a fresh batch all right or not; the samples of all."""
+    samples = []
+    for epoch, result in enumerate(results, start=epoch):
+        samples += training(task, epoch).next_epoch_itr()
+        task.post_validate(None, stats := dict(result), None)
+        assert stats["reached"] == task.curriculum.reached
+    return samples
+
+
+def sizes(samples):
+    return [sample["target"].size(1) for sample in samples]
+
+
+def same(samples, others):
+    return all((a["target"] == b["target"]).all() for a, b in zip(samples, others, strict=True))
+
+
+@pytest.mark.parametrize("algorithm, expected", [("reverse", [5, 6, 6, 7]), ("addition", [5, 7, 7, 9])])
+def test_sequences_grow_after_a_fresh_batch_that_is_all_right(algorithm, expected):
+    task = make(algorithm)
+    assert sizes(train(task, [RIGHT, WRONG, RIGHT, WRONG])) == [size for size in expected for _ in range(3)]
+    assert task.curriculum.reached == expected[2]
+
+
+def test_with_every_batch_right_104_is_reached_in_100_epochs():
+    task = make("not", epoch_batches=1)
+    train(task, [RIGHT] * 100)
+    assert task.curriculum.reached == 104
+
+
+def test_nothing_reached_is_zero():
+    task = make()
+    train(task, [WRONG])
+    assert task.curriculum.reached == 0
+
+
+def test_only_the_end_of_an_epoch_counts_and_only_once():
+    task = make()
+    epoch = training(task).next_epoch_itr()
+    next(epoch)
+    task.post_validate(None, dict(RIGHT), None)
+    assert task.curriculum.size == 5
+    assert sum(1 for _ in epoch) == 2
+    for _ in range(2):  # as with two validation sets
+        task.post_validate(None, dict(RIGHT), None)
+    assert task.curriculum.size == 6
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_targets_are_the_answers(algorithm):
+    task = make(algorithm)
+    zero = task.dictionary.index("0")
+    assert len(task.dictionary) == zero + ALGORITHMS[algorithm].vocabulary
+    for sample in train(task, [RIGHT]):
+        inputs = sample["net_input"]["src_tokens"].numpy() - zero
+        assert np.array_equal(ALGORITHMS[algorithm].answers(inputs), sample["target"].numpy() - zero)
+
+
+def test_every_batch_is_new_and_depends_on_the_seed():
+    samples = train(make(), [WRONG, WRONG])
+    rows = {tuple(row) for sample in samples for row in sample["target"].tolist()}
+    assert len(rows) == 6 * 4
+    assert same(samples, train(make(), [WRONG, WRONG]))
+    assert not same(samples, train(make(seed=2), [WRONG, WRONG]))
+
+
+def test_the_fresh_batch_is_of_the_epoch_and_of_no_training_batch():
+    task = make()
+    tests = []
+    for epoch in (1, 2):
+        samples = list(training(task, epoch).next_epoch_itr())
+        tests += fresh_batch(task)
+        assert not any(same([sample], tests[-1:]) for sample in samples)
+    assert len(tests) == 2 and not same(tests[:1], tests[1:])
+    assert same(tests[1:], fresh_batch(task))
+
+
+def test_two_workers_draw_different_batches():
+    shares = [list(training(make(), num_shards=2, shard_id=worker).next_epoch_itr()) for worker in (0, 1)]
+    assert [len(share) for share in shares] == [3, 3] and not same(*shares)
+    assert len(fresh_batch(make(), num_shards=2, shard_id=1)) == 1
+
+
+@pytest.mark.parametrize("after", [0, 1, 2, 3])
+def test_a_resumed_training_draws_the_same_batches(after):
+    """After so many of the second epoch's three batches; after the last one a fresh batch was tried."""
+    whole = make()
+    expected = train(whole, [RIGHT, RIGHT, WRONG])
+
+    first = make()
+    before = train(first, [RIGHT])
+    epochs = first.training
+    if after:
+        epochs = training(first, epoch=2)
+        epoch = epochs.next_epoch_itr()
+        before += [next(epoch) for _ in range(after)]
+    if after == 3:
+        first.post_validate(None, dict(RIGHT), None)
+    state = epochs.state_dict()
+
+    second = make()
+    again = training(second, epoch=state["epoch"])
+    again.first_batch  # fairseq takes one before it loads the state
+    again.load_state_dict(state)
+    rest = list(again.next_epoch_itr())
+    assert len(rest) == 3 if after in (0, 3) else 3 - after
+    assert same([*before, *rest], expected[: len(before) + len(rest)])
+    assert second.curriculum.reached == (6 if after == 3 else 5)
+
+
+def test_a_checkpoint_of_another_algorithm_is_refused():
+    task = make()
+    train(task, [RIGHT])
+    other = make("sort")
+    with pytest.raises(UserError, match="--algorithm reverse, not sort.*--save-dir"):
+        training(other).load_state_dict(task.training.state_dict())
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"algorithm": "addition", "start_size": 6}, "odd --start-size"),
+    ({"algorithm": "multiply", "size_step": 1}, "even --size-step"),
+    ({"start_size": 0}, "--start-size"),
+    ({"epoch_batches": 0}, "--epoch-batches"),
+])  # fmt: skip
+def test_sizes_that_cannot_be_are_refused(options, words):
+    with pytest.raises(UserError, match=words):
+        make(**options)
+
+
+@pytest.mark.parametrize("options", [{"max_tokens": 100}, {}])
+def test_the_batch_size_is_a_number_of_sequences(options):
+    task = make()
+    with pytest.raises(UserError, match="takes --batch-size and not --max-tokens"):
+        task.get_batch_iterator(SimpleNamespace(), **options)
