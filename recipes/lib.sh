@@ -230,13 +230,14 @@ fine_tune() {
 
 updates() { grep -oP '"(train_)?num_updates": "\K\d+' "$1/train.log" | tail -n 1; }
 
-# evaluate NAME SPLIT FLAGS...: exact figures of the best checkpoint in OUT/NAME, in OUT/NAME/SPLIT.log
+# evaluate NAME SPLIT FLAGS...: exact figures of the best checkpoint in OUT/NAME, in OUT/NAME/SPLIT.log; of SPLIT/HOW,
+# for a split that is evaluated in several ways, in OUT/NAME/SPLIT-HOW.log
 evaluate() {
-    local file=$OUT/$1/$2.txt checkpoint=$OUT/$1/checkpoint_best.pt device=()
+    local file=$OUT/$1/${2/\//-}.txt checkpoint=$OUT/$1/checkpoint_best.pt device=()
     if made "$file" "$checkpoint"; then say "$file is there" && return; fi
     if ((!GPUS)); then device=(--cpu); fi
     output "$file" fairseq-eval-lm "$DATA/bin" --user-dir fairseq_plugins --task streaming_language_modeling \
-        --path "$checkpoint" --gen-subset "$2" --batch-size 1 --tokens-per-sample "$BLOCK" \
+        --path "$checkpoint" --gen-subset "${2%%/*}" --batch-size 1 --tokens-per-sample "$BLOCK" \
         --distributed-world-size 1 "${device[@]}" "${@:3}"
 }
 
