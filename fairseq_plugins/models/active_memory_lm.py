@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.streaming_lm import UNBOUNDED, check_sizes, register_architecture, with_defaults
 from fairseq_plugins.models.transformer_xl_lm import ScaledEmbedding
+from fairseq_plugins.modules.activations import ACTIVATIONS
 from fairseq_plugins.modules.active_memory import MIXERS, MixerConfig
 from fairseq_plugins.modules.active_memory_stack import ActiveMemoryStack
-from fairseq_plugins.modules.activations import ACTIVATIONS
 from fairseq_plugins.modules.self_attention import SelfAttention
 
 STATE = "active_memory"  # key of the decoding state in fairseq's incremental state

@@ -74,7 +74,7 @@ class ActiveMemoryDecoder(TransformerDecoderBase):
                 attention_dropout=cfg.attention_dropout,
             )
         except ValueError as error:
-            raise UserError(f"{error}. See --kernel-size, --decoder-attention-heads and --decoder-embed-dim.") from error
+            raise UserError(f"{error}. See --kernel-size and --decoder-attention-heads.") from error
         mixers = build_mixers(str(cfg.mixer), config, len(self.layers))
         for number, mixer in enumerate(mixers):  # by number: with LayerDrop, iterating leaves layers out
             self.layers[number].self_attn = MixerAttention(mixer.apply(initialise_glorot))

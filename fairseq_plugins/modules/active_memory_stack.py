@@ -6,8 +6,8 @@ B batch, T length, C width, L layers.
 import torch
 from torch import Tensor, nn
 
-from .active_memory import MixerConfig, build_mixers
 from .activations import ACTIVATIONS
+from .active_memory import MixerConfig, build_mixers
 from .dropout import Dropout
 from .sinusoidal_position import sinusoids
 from .span_stack import Windows
