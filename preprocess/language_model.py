@@ -3,6 +3,8 @@
     OUT/text    train, valid and test: a line of text a line, its tokens separated by single spaces
     OUT/bin     binarised: fairseq-train OUT/bin --task streaming_language_modeling
 
+A corpus may put more between the two.
+
 fairseq-preprocess ends every line with an end-of-line token, which stands for the newline. Where the text has no
 newline, at the end of a split that was cut within a line, and everywhere in a corpus that is a single line, the token
 is taken out again. Numbers of lines and tokens are printed for every step, and those of the published corpus required
@@ -46,12 +48,15 @@ def start(parser: argparse.ArgumentParser, remotes: list[Remote]) -> tuple[argpa
     return args, steps, args.raw or fetch_all(remotes, steps)
 
 
-def binarise(args, steps: Steps, line_ends: bool = True) -> None:
-    """``OUT/text`` to ``OUT/bin``. ``line_ends``: whether newlines are tokens; else no end-of-line token is left."""
-    texts = [steps.out / "text" / split for split in SPLITS]
+def binarise(
+    args, steps: Steps, line_ends: bool = True, folder: str = "text", task: str = "streaming_language_modeling"
+) -> None:
+    """``OUT/text``, or another folder, to ``OUT/bin``. ``line_ends``: whether newlines are tokens; else no end-of-line
+    token is left. ``task``: what the text is for."""
+    texts = [steps.out / folder / split for split in SPLITS]
     work = partial(_binarise, texts, args.workers, line_ends)
     steps.run("binarise", texts, [steps.out / "bin"], {"line_ends": line_ends}, work)
-    print(f"ready: fairseq-train {steps.out / 'bin'} --task streaming_language_modeling", flush=True)
+    print(f"ready: fairseq-train {steps.out / 'bin'} --task {task}", flush=True)
 
 
 def _binarise(texts: list[Path], workers: int, line_ends: bool, destination: Path) -> str:
@@ -188,13 +193,17 @@ def read_bytes(path: Path) -> bytes:
 
 def prepare_files(doc: str, remotes, name: str, sizes, read_line=str.split) -> None:
     """The whole preparation. Arguments as of lines."""
+    args, steps, raw = start(files_parser(doc), remotes)
+    lines(args, steps, raw, name, sizes, read_line)
+    binarise(args, steps)
+
+
+def files_parser(doc: str) -> argparse.ArgumentParser:
     options = parser(doc)
     options.add_argument(
         "--any-size", action="store_true", help="take text of any size: results are then not comparable"
     )
-    args, steps, raw = start(options, remotes)
-    lines(args, steps, raw, name, sizes, read_line)
-    binarise(args, steps)
+    return options
 
 
 def lines(args, steps: Steps, raw: Path, name: str, sizes: dict[str, tuple[int, int]], read_line=str.split) -> None:

@@ -128,10 +128,10 @@ def prepare_text(
     for split in splits:
         for side in sides:
             raw, tokenised = out / "text" / f"{split}.{side}", out / "tok" / f"{split}.{side}"
-            _map_step(steps, f"tokenise-{split}.{side}", tokenisers[split, side], raw, tokenised, args.workers)
+            map_step(steps, f"tokenise-{split}.{side}", tokenisers[split, side], raw, tokenised, args.workers)
             lines[split, side] = tokenised
     for split in sorted({"valid", "test"} & set(splits)):
-        _map_step(
+        map_step(
             steps,
             f"references-{split}",
             references.get(split, text.keep),
@@ -155,7 +155,7 @@ def prepare_text(
     encode = partial(text.encode, codes=str(codes), glossaries=glossaries)
     encoded = [out / "bpe" / f"{split}.{side}" for split in SPLITS for side in sides]
     for path in encoded:
-        _map_step(steps, f"encode-{path.name}", encode, lines[path.stem, path.suffix[1:]], path, args.workers, [codes])
+        map_step(steps, f"encode-{path.name}", encode, lines[path.stem, path.suffix[1:]], path, args.workers, [codes])
     steps.run(
         "binarise", encoded, [out / "bin"], {"joined": True}, partial(_binarise, out, source, target, args.workers)
     )
@@ -203,7 +203,9 @@ def _collect(sources: list[Path], targets: list[Path], *outputs: Path) -> str:
     return f"{files} lines in, {sum(counts[0])} pairs out"
 
 
-def _map_step(steps: Steps, name: str, function, source: Path, destination: Path, workers: int, more_inputs=()) -> None:
+def map_step(steps: Steps, name: str, function, source: Path, destination: Path, workers: int, more_inputs=()) -> None:
+    """A step that writes ``function(line)`` for every line of ``source``."""
+
     def work(path):
         return f"{(number := text.map_lines(function, source, path, workers))} lines in, {number} out"
 

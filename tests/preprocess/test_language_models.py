@@ -172,3 +172,20 @@ def test_real_char_ptb_has_the_published_size(script, tmp_path):
     assert "text-train: ptb.char.train.txt.gz 42068 lines in, 4975414 tokens and 42068 line ends out" in done.stdout
     assert "text-valid: ptb.char.valid.txt.gz 3370 lines in, 389672 tokens and 3370 line ends out" in done.stdout
     assert "has no ptb.char.test.txt" in done.stderr
+
+
+def test_wikitext_as_lines_is_lower_cased_marked_and_encoded(script, generated, tmp_path):
+    raw = generated("wikitext103")
+    file = raw / "wiki.valid.tokens"
+    file.write_text(" = The old Girl = \n \n <unk> saw 1 @,@ 000 well-known tree(s) @-@ \n")
+    said = prepare(script, "wikitext103", raw, tmp_path, "--any-size", "--lines", "--bpe", 200)
+    assert "clean-valid: 3 lines in, 1 without a word left out, 2 out" in said
+    assert "--task language_modeling --sample-break-mode eos" in said
+    assert (tmp_path / "clean" / "valid").read_text() == (
+        "= the old girl =\n<unk> saw 1 @,@ 000 well @-@ known tree ( s ) @-@\n"
+    )
+    joined = " ".join(tokens(tmp_path, "valid")).replace("@@ ", "").split()
+    assert joined[:6] == ["=", "the", "old", "girl", "=", "</s>"] and joined[-1] == "</s>"
+    assert (tmp_path / "bpe" / "valid").read_text().split("\n")[1].split()[0] == "<unk>"
+    lines = (tmp_path / "bpe" / "train").read_text().count("\n")
+    assert tokens(tmp_path, "train").count("</s>") == lines
