@@ -3,7 +3,8 @@
     python -m fairseq_plugins.tools.write --path runs/ptb/checkpoint_best.pt --prompt "the company said" --length 300
     python -m fairseq_plugins.tools.write --path model.pt --prompt "" --samples 3 --temperature 0.8 --top-p 0.9 --seed 2
 
-The prompt is written in ordinary text: how it becomes tokens, and tokens text, follows from the dictionary.
+The prompt is written in ordinary text: how it becomes tokens, and tokens text, follows from the dictionary. A model of
+single lines (--task language_modeling --sample-break-mode eos) writes to the end of a line, --length tokens at most.
 """
 
 import argparse
@@ -123,11 +124,16 @@ def load(path: Path, data: Path | None):
     if not path.is_file():
         raise UserError(f"--path {path} does not exist; give a checkpoint that fairseq-train wrote.")
     (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides=overrides)
-    if not getattr(task, "keeps_memory", False):
+    if not (keeps_memory(task) or getattr(cfg.task, "sample_break_mode", None) == "eos"):
         raise UserError(f"{path} is no language model of fairseq_plugins: --task {cfg.task._name} is not for writing.")
     model.eval()
     model.prepare_for_inference_(cfg)
     return model, task
+
+
+def keeps_memory(task) -> bool:
+    """Whether a text may have several lines."""
+    return getattr(task, "keeps_memory", False)
 
 
 def kind_of(dictionary: Dictionary):
@@ -159,15 +165,18 @@ def decode(tokens: list[int], dictionary: Dictionary, kind) -> str:
 def write(task, model, prompt: list[int], args) -> list[list[int]]:
     """Texts of --length tokens after the prompt, with the prompt, drawn by fairseq's SequenceGenerator.
 
-    It takes the dictionary's unused beginning-of-sentence symbol for its end, so that end-of-line is a token like
-    others and the texts have the length asked for.
+    Over a stream it takes the dictionary's unused beginning-of-sentence symbol for its end, so that end-of-line is a
+    token like others and the texts have the length asked for. Single lines end where the model ends them.
     """
-    length = len(prompt) + args.length
+    stream, length = keeps_memory(task), len(prompt) + args.length
+    if not stream and task.dictionary.eos() in prompt:
+        raise UserError("--prompt has several lines, but the model is one of single lines; give one.")
     settings = Namespace(
         beam=1, sampling=True, sampling_topk=min(args.top_k, len(task.dictionary)), sampling_topp=args.top_p,
-        temperature=args.temperature, max_len_a=0, max_len_b=length, min_len=length,
+        temperature=args.temperature, max_len_a=0, max_len_b=length, min_len=length if stream else 1,
     )  # fmt: skip
-    generator = task.build_generator([model], settings, extra_gen_cls_kwargs={"eos": task.dictionary.bos()})
+    end = {"eos": task.dictionary.bos()} if stream else {}
+    generator = task.build_generator([model], settings, extra_gen_cls_kwargs=end)
     start = torch.tensor([[task.dictionary.eos(), *prompt]] * args.samples)
     sample = {"net_input": {"src_tokens": start, "src_lengths": torch.full((args.samples,), start.size(1))}}
     if next(model.parameters()).is_cuda:

@@ -1,0 +1,50 @@
+"""How far the layers of a model with active memory see.
+
+    python -m fairseq_plugins.tools.receptive_field --kernel-size 20 --layers 8
+    python -m fairseq_plugins.tools.receptive_field --kernel-size 20 --layers 4 --both-sides
+    python -m fairseq_plugins.tools.receptive_field --kernel-size 20 --layers 8 --mixer cgru
+
+Causal convolutions see tokens to the left and their own: 153 with 8 layers of 20. Of those that see to both sides, the
+paper's figure is what lies to the left with the token itself: 37 with 4 layers of 20. A CGRU has two convolutions, one
+after the other.
+"""
+
+import argparse
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.modules.active_memory import ATTENTION, MEMORIES, MIXERS
+from fairseq_plugins.modules.time_convolution import reach
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kernel-size", type=int, default=20, metavar="K", help="(%(default)s)")
+    parser.add_argument("--layers", type=int, default=8, metavar="N", help="(%(default)s)")
+    parser.add_argument("--mixer", choices=MIXERS, default="convolution", help="(%(default)s)")
+    parser.add_argument("--both-sides", action="store_true", help="as for algorithmic tasks, not causal")
+    args = parser.parse_args()
+    print(report(args.mixer, args.kernel_size, args.layers, causal=not args.both_sides))
+
+
+def receptive_field(mixer: str, kernel_size: int, layers: int, causal: bool) -> tuple[int, int] | None:
+    """How many tokens to the left and to the right of its own a top layer's output depends on; None: all."""
+    for name, number in (("kernel-size", kernel_size), ("layers", layers)):
+        if number < 1:
+            raise UserError(f"--{name} {number} is too small; choose at least 1.")
+    if ATTENTION in MIXERS[mixer]:
+        return None
+    (memory,) = MIXERS[mixer]
+    left, right = (layers * MEMORIES[memory].DEPTH * side for side in reach(kernel_size, causal))
+    return left, right
+
+
+def report(mixer: str, kernel_size: int, layers: int, causal: bool) -> str:
+    seen = receptive_field(mixer, kernel_size, layers, causal)
+    if seen is None:
+        return f"{mixer}: all tokens" + " up to its own" * causal
+    left, right = seen
+    return f"{mixer}: {left} to the left + itself = {left + 1}, {right} to the right, {left + 1 + right} in all"
+
+
+if __name__ == "__main__":
+    main()

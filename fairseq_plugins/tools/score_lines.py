@@ -1,0 +1,116 @@
+"""The loss of a language model of single lines (--task language_modeling --sample-break-mode eos).
+
+    python -m fairseq_plugins.tools.score_lines data/bin --path runs/lines/checkpoint_last.pt
+    python -m fairseq_plugins.tools.score_lines data/bin --path model.pt --split valid --json valid.json
+
+Every line is scored once, whatever its length: nats per token, end-of-line tokens included. Beside it stands the figure
+of the active-memory paper's Table 1, which is no loss per token: the mean over all positions of a batch, those of the
+padding too, of lines of at most --longest tokens. The code behind it scores 100 batches of 64 lines at the end; here
+they are drawn at random, seeded, and each is as long as its longest line.
+"""
+
+import argparse
+import logging
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from fairseq import checkpoint_utils, utils
+
+from fairseq_plugins.criterions.streaming_lm import token_nll
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools.files import write_json
+from fairseq_plugins.tools.register import register
+
+
+class Lines(NamedTuple):
+    """Of every line its nats and its tokens."""
+
+    nats: np.ndarray
+    tokens: np.ndarray
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="what fairseq-preprocess made")
+    parser.add_argument("--path", type=Path, required=True, metavar="CKPT", help="a checkpoint of fairseq-train")
+    parser.add_argument("--split", default="test", help="(%(default)s)")
+    parser.add_argument("--longest", type=int, default=300, metavar="N", help="tokens of a line (%(default)s)")
+    parser.add_argument("--batch", type=int, default=64, metavar="N", help="lines of a padded batch (%(default)s)")
+    parser.add_argument("--batches", type=int, default=100, metavar="N", help="how many of them (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of what is drawn (%(default)s)")
+    parser.add_argument("--max-tokens", type=int, default=4000, help="tokens scored at a time (%(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument("--cpu", action="store_true", help="although there is a GPU")
+    args = parser.parse_args()
+    for name in ("longest", "batch", "batches", "max_tokens"):
+        if getattr(args, name) < 1:
+            raise UserError(f"--{name.replace('_', '-')} {getattr(args, name)} is too small; choose at least 1.")
+    logging.basicConfig()
+    register()
+    found = figures(score(args), args)
+    print(
+        "every line: {lines} lines, {tokens} tokens, {nats:.4f} nats per token, perplexity {perplexity:.2f}\n"
+        "as in Table 1: {padded:.4f} nats per position, padding included; {left_out} longer lines left out".format(
+            **found
+        )
+    )
+    if args.json:
+        write_json(args.json, found)
+
+
+@torch.no_grad()
+def score(args) -> Lines:
+    """Every line of the split."""
+    if not args.path.is_file():
+        raise UserError(f"--path {args.path} does not exist; give a checkpoint that fairseq-train wrote.")
+    (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+        [str(args.path)], arg_overrides={"data": str(args.data)}
+    )
+    if getattr(cfg.task, "sample_break_mode", None) != "eos":
+        raise UserError(f"{args.path} was not trained on single lines; use fairseq-eval-lm.")
+    on_gpu = torch.cuda.is_available() and not args.cpu
+    model.eval()
+    if on_gpu:
+        model.cuda()
+    task.load_dataset(args.split)
+    dataset = task.dataset(args.split)
+    longest = int(dataset.sizes.max())
+    batches = task.get_batch_iterator(dataset, max_tokens=max(args.max_tokens, longest))
+    nats, tokens = np.zeros(len(dataset)), np.zeros(len(dataset), dtype=int)
+    for sample in batches.next_epoch_itr(shuffle=False):
+        lines, real = sample["id"].numpy(), sample["target"].ne(task.dictionary.pad())
+        tokens[lines] = real.sum(1).numpy()
+        if on_gpu:
+            sample, real = utils.move_to_cuda(sample), real.cuda()
+        nll = token_nll(model, model(**sample["net_input"]), sample["target"])
+        nats[lines] = nll.masked_fill(~real, 0).sum(1, dtype=torch.float64).cpu().numpy()
+    return Lines(nats, tokens)
+
+
+def figures(lines: Lines, args) -> dict[str, float]:
+    per_token = lines.nats.sum() / lines.tokens.sum()
+    return {
+        "lines": len(lines.tokens),
+        "tokens": int(lines.tokens.sum()),
+        "nats": float(per_token),
+        "perplexity": math.exp(per_token),
+        "padded": padded(lines, args.longest, args.batch, args.batches, args.seed),
+        "left_out": int((lines.tokens > args.longest).sum()),
+    }
+
+
+def padded(lines: Lines, longest: int, batch: int, batches: int, seed: int) -> float:
+    """Nats per position: the mean of batches of so many lines of at most `longest` tokens, padded to their longest."""
+    (short,) = np.nonzero(lines.tokens <= longest)
+    if not len(short):
+        raise UserError(f"no line has --longest {longest} tokens or fewer; raise it.")
+    draw = np.random.default_rng(seed)
+    drawn = [draw.choice(short, min(batch, len(short)), replace=False) for _ in range(batches)]
+    return float(np.mean([lines.nats[rows].sum() / (len(rows) * lines.tokens[rows].max()) for rows in drawn]))
+
+
+if __name__ == "__main__":
+    main()
