@@ -71,16 +71,12 @@ class StreamDataset(FairseqDataset):
 
     def __getitem__(self, block: Block) -> dict:
         """The sample of a block: source and target [B, M], padded where a stream is one token shorter than others."""
-        shape = (block.last - block.first, block.length)
+        positions = self.positions(block)
+        shape = (len(positions), block.length)
         source, target = np.full(shape, self.pad, dtype=np.int64), np.full(shape, self.pad, dtype=np.int64)
-        lengths = np.zeros(shape[0], dtype=np.int64)
-        for row, stream in enumerate(range(block.first, block.last)):
-            begin, end = self._bounds(stream, block.streams)
-            positions = np.arange(begin + block.start, min(begin + block.start + block.length, end))
-            positions = (positions + block.shift) % len(self.tokens)
-            lengths[row] = len(positions)
-            target[row, : len(positions)] = self.tokens[positions]
-            source[row, : len(positions)] = np.where(positions == 0, self.eos, self.tokens[positions - 1])
+        for row, places in enumerate(positions):
+            source[row, : len(places)], target[row, : len(places)] = self.read(places)
+        lengths = np.array([len(places) for places in positions])
         return {
             "id": torch.arange(block.first, block.last),
             "net_input": {"src_tokens": torch.from_numpy(source), "src_lengths": torch.from_numpy(lengths)},
@@ -91,6 +87,19 @@ class StreamDataset(FairseqDataset):
             "block": block.number,
             "start": block.start,
         }
+
+    def positions(self, block: Block) -> list[np.ndarray]:
+        """Which tokens of the split a block holds of each of its streams."""
+        places = []
+        for stream in range(block.first, block.last):
+            begin, end = self._bounds(stream, block.streams)
+            start = begin + block.start
+            places.append((np.arange(start, min(start + block.length, end)) + block.shift) % len(self.tokens))
+        return places
+
+    def read(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs and targets at positions of the split."""
+        return np.where(positions == 0, self.eos, self.tokens[positions - 1]), self.tokens[positions]
 
     def _bounds(self, stream: int, streams: int) -> tuple[int, int]:
         """Where a stream begins and ends in the rotated split."""
