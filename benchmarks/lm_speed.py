@@ -168,7 +168,17 @@ def generation_table(args) -> list[str]:
             rows.append(row(f"batch {batch}: Feedback against a Transformer {which}", both, aim, paper))
     caches = [cache_size(Generation(args, name, 1, 1, **kv)) for name, kv in (("transformer", {}), SHARED)]
     rows += ["", f"Keys and values of one stream: Transformer {caches[0]} KiB, Feedback {caches[1]} KiB."]
-    return [*rows, ""]
+    return [*rows, "", generation_floor(args), ""]
+
+
+def generation_floor(args) -> str:
+    square, layers = args.width**2 * 4 / 2**20, args.layers  # MiB
+    return (
+        f"A step reads its weights, {12 * layers * square:.0f} MiB in the Transformer and "
+        f"{(10 * layers + 2) * square:.0f} in Feedback, which makes keys and values once and not in every layer. In both "
+        f"each layer reads the keys and values of every stream, {layers * 2 * args.span * args.width * 4 / 2**20:.1f} MiB "
+        "in all; those of Feedback are the same for all layers, and gain by it where a cache holds them."
+    )
 
 
 SHARED = ("feedback", {"feedback_kv": "shared"})
