@@ -172,12 +172,12 @@ def generation_table(args) -> list[str]:
 
 
 def generation_floor(args) -> str:
-    square, layers = args.width**2 * 4 / 2**20, args.layers  # MiB
+    row, layers = args.width * 4 / 2**20, args.layers  # MiB
     return (
-        f"A step reads its weights, {12 * layers * square:.0f} MiB in the Transformer and "
-        f"{(10 * layers + 2) * square:.0f} in Feedback, which makes keys and values once and not in every layer. In both "
-        f"each layer reads the keys and values of every stream, {layers * 2 * args.span * args.width * 4 / 2**20:.1f} MiB "
-        "in all; those of Feedback are the same for all layers, and gain by it where a cache holds them."
+        f"A step reads its weights, {12 * layers * args.width * row:.0f} MiB in the Transformer and "
+        f"{(10 * layers + 2) * args.width * row:.0f} in Feedback, which makes keys and values once and not in every "
+        f"layer. In both each layer reads the keys and values of every stream, {layers * 2 * args.span * row:.1f} MiB in "
+        "all; those of Feedback are the same for all layers, and gain by it where a cache holds them."
     )
 
 
