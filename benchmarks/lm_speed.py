@@ -176,8 +176,8 @@ def generation_floor(args) -> str:
     return (
         f"A step reads its weights, {12 * layers * args.width * row:.0f} MiB in the Transformer and "
         f"{(10 * layers + 2) * args.width * row:.0f} in Feedback, which makes keys and values once and not in every "
-        f"layer. In both each layer reads the keys and values of every stream, {layers * 2 * args.span * row:.1f} MiB in "
-        "all; those of Feedback are the same for all layers, and gain by it where a cache holds them."
+        f"layer. In both each layer reads the keys and values of every stream, {layers * 2 * args.span * row:.1f} MiB "
+        "in all; those of Feedback are the same for all layers, and gain by it where a cache holds them."
     )
 
 
