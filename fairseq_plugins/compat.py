@@ -58,6 +58,7 @@ def apply():
     workers_save_their_state()
     sample_forced_tokens()
     refuse_damaged_data()
+    look_for_splits_in_folders()
 
 
 def replace(owner, name: str):
@@ -167,6 +168,16 @@ AGAIN = "make both of its files again with fairseq-preprocess"
 
 def files_of(path) -> tuple[Path, Path]:
     return Path(indexed_dataset.data_file_path(str(path))), Path(indexed_dataset.index_file_path(str(path)))
+
+
+def look_for_splits_in_folders():
+    """Before it trains, fairseq looks for validation sets that would be left out, also where a task that could have a
+    data folder has none."""
+
+    @replace(data_utils, "raise_if_valid_subsets_unintentionally_ignored")
+    def raise_if_ignored(original, cfg):
+        if getattr(cfg.task, "data", None):
+            original(cfg)
 
 
 def stop_reading_at_exit():

@@ -54,6 +54,21 @@ def blocks_of_sentences():
     return TokenBlockDataset(sentences, [3, 2], block_size=None, pad=1, eos=2, break_mode="eos")
 
 
+def test_a_task_may_have_no_data_folder(tmp_path):
+    dataset = types.SimpleNamespace(
+        ignore_unused_valid_subsets=False, combine_valid_subsets=False, disable_validation=False, valid_subset="valid"
+    )
+    look = data_utils.raise_if_valid_subsets_unintentionally_ignored
+    cfg = types.SimpleNamespace(dataset=dataset, task=types.SimpleNamespace(data=""))
+    look(cfg)
+    with pytest.raises(FileNotFoundError):
+        look.__wrapped__(cfg)
+    cfg.task.data = str(tmp_path)
+    (tmp_path / "valid1.bin").touch()
+    with pytest.raises(ValueError, match="valid1"):
+        look(cfg)
+
+
 def test_numpy_compat(monkeypatch):
     assert [len(block) for block in blocks_of_sentences()] == [3, 2]
     monkeypatch.delattr(np, "compat")

@@ -22,7 +22,7 @@ KINDS = {
 }
 
 
-def split(
+def draw_split(
     kind: Kind, index: dict[str, int], unlabelled: int, seed: int, name: str, episodes: int, length: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """So many episodes after one another, the same for the same seed and name.

@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 from fairseq_plugins.models import (  # noqa: F401  (registered)
     all_attention_lm,
     feedback_lm,
+    lstm_stream_lm,
     span_transformer_lm,
     transformer_xl_lm,
 )
@@ -44,6 +45,8 @@ MODELS = {
         "feedback_lm_tiny",
         {"feedback_memory": "recurrent", "attention_span": 5, "decoder_head_dim": 7},
     ),
+    "lstm": ("lstm_stream_lm_tiny", {"decoder_layers": 3}),
+    "lstm-words": ("lstm_stream_lm_tiny", ADAPTIVE_IO),
     "xl": ("transformer_xl_lm_tiny", {**SAME_LENGTH, "untie_biases": True}),
     "xl-zeros": ("transformer_xl_lm_tiny", {**PRE_NORM, **SAME_LENGTH, "clamp_len": 3, "initial_memory": "zeros"}),
     "xl-words": ("transformer_xl_lm_tiny", {"mem_len": 20, "decoder_head_dim": 7, **ADAPTIVE_IO, **UNSHARED}),

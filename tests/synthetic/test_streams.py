@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairseq_plugins.synthetic.streams import KINDS, split
+from fairseq_plugins.synthetic.streams import KINDS, draw_split
 
 NOTHING = 1
 
@@ -11,7 +11,7 @@ NOTHING = 1
 def make(name, seed=1, part="train", episodes=4, length=9):
     kind = KINDS[name]
     index = {symbol: number for number, symbol in enumerate(kind.vocabulary, start=4)}
-    return split(kind, index, NOTHING, seed, part, episodes, length)
+    return draw_split(kind, index, NOTHING, seed, part, episodes, length)
 
 
 @pytest.mark.parametrize("name", KINDS)

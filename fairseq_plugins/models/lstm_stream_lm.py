@@ -1,0 +1,41 @@
+"""An LSTM as a language model over streams, beside which the Feedback paper puts its own (section 4.1.2).
+
+fairseq's lstm_lm starts every block from zeros; this one goes on from the block before.
+"""
+
+from fairseq.models import register_model
+
+from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.models.streaming_lm import (
+    StreamingDecoder,
+    StreamingLanguageModel,
+    StreamingLanguageModelConfig,
+    register_architecture,
+)
+from fairseq_plugins.modules.lstm_stack import LSTMStack
+
+
+@register_model("lstm_stream_lm", dataclass=StreamingLanguageModelConfig)
+class LSTMStreamLanguageModel(StreamingLanguageModel):
+    """Embeddings, layers of an LSTM, an output layer. What it remembers is its state, however long the stream."""
+
+    SIZES = ("decoder_embed_dim", "decoder_layers")
+
+    def __init__(self, decoder: StreamingDecoder, config: StreamingLanguageModelConfig):
+        super().__init__(decoder)
+
+    @classmethod
+    def build_body(cls, config):
+        for name in ("decoder_head_dim", "decoder_normalize_before"):
+            if getattr(config, name):
+                raise UserError(f"{flag(name)} has no meaning for an LSTM; leave it out.")
+        return LSTMStack(config.decoder_embed_dim, config.decoder_layers, config.dropout)
+
+
+ARCHITECTURES = {
+    "tiny": {"decoder_layers": 2, "decoder_embed_dim": 64},  # for tests; of no paper
+    # as wide and deep as the other toy models: the paper gives no sizes
+    "toy": {"decoder_layers": 4, "decoder_embed_dim": 256, "dropout": 0.2},
+}
+for name, defaults in ARCHITECTURES.items():
+    register_architecture("lstm_stream_lm", f"lstm_stream_lm_{name}", **defaults)
