@@ -49,6 +49,7 @@ def main():
         if getattr(args, name) < 1:
             raise UserError(f"--{name.replace('_', '-')} {getattr(args, name)} is too small; choose at least 1.")
     logging.basicConfig()
+    logging.getLogger().setLevel(logging.WARNING)  # the figures alone
     register()
     found = figures(score(args), args)
     print(

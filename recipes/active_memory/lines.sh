@@ -1,0 +1,62 @@
+# What the recipes for the paper's language models share; sourced, not run.
+#
+# From the paper (section 4.1.1): sizes and dropout (in the architecture), WikiText-103 lower-cased with marks apart and
+# 32,000 byte pair merges, Adam with the rate of Vaswani et al. (2017). From its code: a line is a sequence, lines above
+# 300 tokens are left out of training, batches of 64 lines, 10,000 updates of warm-up, 100,000 updates, the last
+# checkpoint is taken, initial weights. Ours: Adam's betas and epsilon as of Vaswani et al., empty lines left out, batches
+# of lines of like length (fairseq's), fp16 on GPUs. --convolution-activation gelu_accurate --activation-fn gelu_accurate
+# in FLAGS are the code's activations, ReLU the paper's.
+#
+# The paper's loss is a mean over all positions, padding included; ours for every line and per token stands before it.
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+
+ALL_MIXERS="cgru convolution persistent-convolution highway-convolution self-attention self-attention+convolution
+    self-attention+persistent-convolution self-attention+highway-convolution"
+declare -A PAPER=([cgru]=1.6834 [convolution]=1.5358 [persistent-convolution]=1.5341 [highway-convolution]=1.5327
+    [self-attention]=1.5189 [self-attention+convolution]=1.4912 [self-attention+persistent-convolution]=1.4905
+    [self-attention+highway-convolution]=1.4869)
+
+# begin_lines OPTIONS...
+begin_lines() {
+    local each
+    begin_recipe "$@"
+    number LINES_A_BATCH 64 16
+    number LEARNING_RATE 0.000625 0.005 # 256^-0.5 x 10000^-0.5
+    number WARM_UP 10000 10
+    number UPDATES 100000 30
+    number MIXERS "${MIXERS:-$ALL_MIXERS}" "${MIXERS:-cgru self-attention+persistent-convolution}"
+    number CORPUS "" "--any-size --bpe 200"
+    number SMALLER "" "--decoder-layers 2 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64 --decoder-head-dim 8
+        --kernel-size 5"
+    for each in $MIXERS; do
+        [[ -n ${PAPER[$each]:-} ]] || stop "MIXERS: $each is none of" $ALL_MIXERS
+    done
+    ((LINES_A_BATCH % PROCESSES == 0)) ||
+        stop "$LINES_A_BATCH lines cannot be shared evenly by $PROCESSES processes: choose another --gpus."
+    DATA=${DATA:-runs/data/wikitext103_lines}
+    prepare wikitext103 --lines $CORPUS
+}
+
+# train_lines NAME FLAGS...
+train_lines() {
+    train "$1" --task language_modeling --sample-break-mode eos --max-target-positions 300 \
+        --skip-invalid-size-inputs-valid-test --criterion cross_entropy --arch active_memory_lm $SMALLER \
+        --batch-size $((LINES_A_BATCH / PROCESSES)) --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 \
+        --lr "$LEARNING_RATE" --lr-scheduler inverse_sqrt --warmup-updates "$WARM_UP" --warmup-init-lr 0 \
+        --max-update "$UPDATES" --no-epoch-checkpoints --log-format json ${FLAGS:-} "${@:2}"
+}
+
+# cell_lines NAME PAPER: every line of the test set scored once, and the paper's figure
+cell_lines() {
+    local checkpoint=$OUT/$1/checkpoint_last.pt figures=$OUT/$1/test.json device=()
+    if ((!GPUS)); then device=(--cpu); fi
+    made "$figures" "$checkpoint" ||
+        run python -m fairseq_plugins.tools.score_lines "$DATA/bin" --path "$checkpoint" --json "$figures" "${device[@]}"
+    cell "$1" "nats per token"="$(json "$figures" nats)" ppl="$(json "$figures" perplexity)" \
+        "padded"="$(json "$figures" padded)" "paper, padded"="$2" "too long for it"="$(json "$figures" left_out)" \
+        lines="$(json "$figures" lines)" parameters="$(trained_parameters "$OUT/$1/train.log")"
+}
+
+trained_parameters() {
+    ((DRY_RUN)) || awk -F'[:(]' '/num. shared model params/ { gsub(",", "", $(NF - 2)); printf "%.2fM", $(NF - 2) / 1e6; exit }' "$1"
+}
