@@ -273,6 +273,80 @@ class English:
         return {name: self.write(sentences) for name, sentences in zip(self.names, texts, strict=True)}
 
 
+@dataclass(frozen=True)
+class Rows:
+    """A task of GLUE: ``row(clause, other clause, label)`` gives the columns, ``header`` their names."""
+
+    row: Callable[[Clause, Clause, int], tuple]
+    header: str
+    labels: int = 2
+    dev: str = "dev"
+
+    def text(self, grammar: Grammar, number: int) -> str:
+        rows = [self.row(grammar.clause(), grammar.clause(), n % self.labels) for n in range(number)]
+        return self.header + "".join("\t".join(map(str, row)) + "\n" for row in rows)
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Tasks of GLUE, each with a training and a validation set; a test set would have no labels."""
+
+    tasks: dict[str, Rows]
+
+    def files(self, grammar: Grammar, numbers) -> dict[str, str]:
+        return {
+            f"{task}/{name}.tsv": rows.text(grammar, number)
+            for task, rows in self.tasks.items()
+            for name, number in zip(("train", rows.dev), numbers)
+        }
+
+
+def _statement(clause: Clause) -> str:
+    return f"{clause.english()} ."
+
+
+def _question(clause: Clause) -> str:
+    return f"is it true that {clause.english()} ?"
+
+
+def _paraphrase(clause: Clause, other: Clause, label: int) -> tuple:
+    return label, 1, 2, _statement(clause), _statement((other, clause)[label].short())
+
+
+def _duplicate(clause: Clause, other: Clause, label: int) -> tuple:
+    return 0, 1, 2, _question(clause), _question((other, clause)[label].short()), label
+
+
+def _acceptable(clause: Clause, other: Clause, label: int) -> tuple:
+    sentence = _statement(clause)
+    return ("gen", 1, "", sentence) if label else ("gen", 0, "*", " ".join(reversed(sentence.split())))
+
+
+def _positive(clause: Clause, other: Clause, label: int) -> tuple:
+    return _statement(replace(clause, negated=not label)), label
+
+
+def _inference(clause: Clause, other: Clause, label: int) -> tuple:
+    short = clause.short()
+    claim = (short, other.short(), replace(short, negated=not short.negated))[label]
+    return 0, _statement(clause), _statement(claim), ("entailment", "neutral", "contradiction")[label]
+
+
+def _answer(clause: Clause, other: Clause, label: int) -> tuple:
+    question = _question((other, clause)[label].short())
+    return 0, question, _statement(clause), ("not_entailment", "entailment")[label]
+
+
+GLUE = {
+    "MRPC": Rows(_paraphrase, "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"),
+    "QQP": Rows(_duplicate, "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"),
+    "CoLA": Rows(_acceptable, ""),
+    "SST-2": Rows(_positive, "sentence\tlabel\n"),
+    "MNLI": Rows(_inference, "index\tsentence1\tsentence2\tgold_label\n", labels=3, dev="dev_matched"),
+    "QNLI": Rows(_answer, "index\tquestion\tsentence\tlabel\n"),
+}
+
+
 def _markup(sentences: list[str]) -> str:
     """Pages of XML with an entry in a script of two bytes a letter, as in a Wikipedia dump."""
     pages = [sentences[start : start + 5] for start in range(0, len(sentences), 5)]
@@ -307,6 +381,7 @@ FORMATS = {
     "text8": English(("text8",), _letters),
     "wikitext103": English(("wiki.train.tokens", "wiki.valid.tokens", "wiki.test.tokens"), _articles),
     "char_ptb": English(("ptb.char.train.txt", "ptb.char.valid.txt", "ptb.char.test.txt"), _spaced),
+    "glue": Folders(GLUE),
 }
 
 
@@ -325,6 +400,7 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     numbers = (args.train, args.valid, args.test)
     for name, content in FORMATS[args.format].files(Grammar(args.seed), numbers).items():
+        (args.out / name).parent.mkdir(exist_ok=True)
         write_text(args.out / name, content)
     print(
         f"{args.out}: {args.train} training, {args.valid} validation and {args.test} test sentences (seed {args.seed})"

@@ -23,7 +23,6 @@ number SEEDS "${SEEDS:-1 2 3 4 5}" "${SEEDS:-1 2}"
 number ROBERTA "${ROBERTA:-runs/data/roberta.base/model.pt}" "$OUT/roberta/checkpoint_last.pt"
 number ENCODING "${BPE_DIR:+--bpe-dir $BPE_DIR}" "--learn-bpe 100"
 number SMALLER "" "--encoder-layers 2 --encoder-embed-dim 32 --encoder-ffn-embed-dim 64 --encoder-attention-heads 4"
-number EPOCHS 3 1
 number LEARNING_RATE "${LEARNING_RATE:-2e-5}" 0.002
 BATCH=32
 declare -A ARCH=([roberta]=roberta_base [cross-head]=roberta_cross_head_base)
@@ -43,17 +42,18 @@ for task in $TASKS; do [[ -n ${METRICS[$task]:-} ]] || stop "TASKS: $task is non
 ((SMOKE || DRY_RUN)) || [[ -e $ROBERTA ]] || stop "ROBERTA: $ROBERTA does not exist: unpack" \
     "https://dl.fbaipublicfiles.com/fairseq/models/roberta.base.tar.gz in runs/data, or name another model.pt."
 
-# updates TASK: those of EPOCHS epochs
-updates() {
-    local sentences=3668 # MRPC's, in a dry run
-    ((DRY_RUN)) || sentences=$(wc -l <"$GLUE/$1/text/train.label")
-    echo $(((sentences * EPOCHS + BATCH - 1) / BATCH))
+# epochs TASK: the updates of 3 epochs
+epochs() {
+    local sentences
+    if ((SMOKE || DRY_RUN)); then echo 40 && return; fi
+    sentences=$(wc -l <"$GLUE/$1/text/train.label")
+    echo $(((3 * sentences + BATCH - 1) / BATCH))
 }
 
 # fine_tune_task TASK MODEL SEED
 fine_tune_task() {
     local updates classes=2 half=()
-    updates=$(updates "$1")
+    updates=$(epochs "$1")
     if [[ $1 = MNLI ]]; then classes=3; fi
     if ((GPUS)); then half=(--fp16-init-scale 4 --threshold-loss-scale 1 --fp16-scale-window 128); fi
     DATA=$GLUE/$1 train "$1-$2-seed$3" --task sentence_prediction --criterion sentence_prediction --seed "$3" \
@@ -98,9 +98,10 @@ cell_task() {
 prepare glue --tasks $TASKS $ENCODING
 GLUE=$DATA
 if ((SMOKE)) && ! made "$ROBERTA"; then # a checkpoint to start from
-    output "$OUT/roberta/train.txt" fairseq-train "$GLUE/${TASKS%% *}/bin/input0" --task masked_lm --criterion masked_lm \
-        --arch roberta_base $SMALLER --tokens-per-sample 512 --batch-size 4 --optimizer adam --lr 0.001 --max-update 10 \
-        --disable-validation --no-epoch-checkpoints --save-dir "$OUT/roberta" "${MACHINE[@]}"
+    output "$OUT/roberta/train.txt" fairseq-train "$GLUE/${TASKS%% *}/bin/input0" --user-dir fairseq_plugins \
+        --task masked_lm --criterion masked_lm --arch roberta_base $SMALLER --tokens-per-sample 512 --batch-size 4 \
+        --optimizer adam --lr 0.001 --max-update 10 --disable-validation --no-epoch-checkpoints \
+        --save-dir "$OUT/roberta" "${MACHINE[@]}"
 fi
 for task in $TASKS; do
     for model in roberta cross-head; do

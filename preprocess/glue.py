@@ -1,0 +1,241 @@
+"""GLUE tasks (MRPC, QQP, CoLA, SST-2, MNLI, QNLI) for fairseq's sentence_prediction, in RoBERTa's byte pair encoding.
+
+    python preprocess/glue.py --out data/glue --raw DIR                  # DIR/MRPC/train.tsv, DIR/MRPC/dev.tsv ...
+    python preprocess/glue.py --out data/glue --raw DIR --bpe-dir BPE    # encoder.json, vocab.bpe, dict.txt in BPE
+    python preprocess/glue.py --out data/glue --raw DIR --learn-bpe 300  # for a model that is trained on it
+
+    OUT/TASK/text    train and valid, each .input0, .input1 where there are two sentences, and .label
+    OUT/TASK/bpe     the sentences encoded
+    OUT/TASK/bin     binarised: fairseq-train OUT/TASK/bin --task sentence_prediction
+
+The raw files are those of https://gluebenchmark.com/tasks, with the columns that their headers name; MNLI's valid set
+is the matched one. The test sets have no labels and are left out. The encoding is GPT-2's, which is downloaded from
+where fairseq's own scripts take it, unless it is given. A row that has not as many columns as the header, of which QQP
+has a few, is dropped and counted.
+"""
+
+import argparse
+import json
+import os
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import chain, pairwise
+from pathlib import Path
+
+import pipeline
+import text
+from download import Remote, fetch_all
+from steps import InputError, Steps, command_line
+
+SOURCE = "https://dl.fbaipublicfiles.com/fairseq/gpt2_bpe/"
+BPE_FILES = ("encoder.json", "vocab.bpe", "dict.txt")
+REMOTES = [Remote(name, (SOURCE + name,)) for name in BPE_FILES]
+SPLITS = ("train", "valid")
+
+
+@dataclass(frozen=True)
+class Task:
+    """Columns of the sentences and of the label; ``header`` where the files have none."""
+
+    sentences: tuple[str, ...]
+    label: str
+    labels: tuple[str, ...] = ("0", "1")
+    dev: str = "dev.tsv"
+    header: tuple[str, ...] | None = None
+
+    def file(self, split: str) -> str:
+        return "train.tsv" if split == "train" else self.dev
+
+    def inputs(self) -> list[str]:
+        """fairseq's names of the sentences."""
+        return [f"input{number}" for number in range(len(self.sentences))]
+
+
+TASKS = {
+    "MRPC": Task(("#1 String", "#2 String"), "Quality"),
+    "QQP": Task(("question1", "question2"), "is_duplicate"),
+    "CoLA": Task(("sentence",), "label", header=("source", "label", "mark", "sentence")),
+    "SST-2": Task(("sentence",), "label"),
+    "MNLI": Task(
+        ("sentence1", "sentence2"), "gold_label", ("contradiction", "neutral", "entailment"), "dev_matched.tsv"
+    ),
+    "QNLI": Task(("question", "sentence"), "label", ("entailment", "not_entailment")),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--raw", type=Path, metavar="DIR", help="folder with a folder of .tsv files for each task")
+    parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="folder to fill")
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), metavar="TASK", help="(all)")
+    bpe = parser.add_mutually_exclusive_group()
+    bpe.add_argument("--bpe-dir", type=Path, metavar="DIR", help=f"folder with {', '.join(BPE_FILES)}")
+    bpe.add_argument("--learn-bpe", type=int, metavar="N", help="merges to learn from the training sentences instead")
+    parser.add_argument(
+        "--workers", type=int, metavar="N", default=min(8, os.cpu_count()), help="processes (%(default)s)"
+    )
+    args = parser.parse_args()
+    if not args.raw:
+        raise InputError(
+            "--raw is missing: get the tasks' .tsv files from https://gluebenchmark.com/tasks and name their folder."
+        )
+    steps = Steps(args.out)
+    for name in args.tasks:
+        for split in SPLITS:
+            write_text(steps, args.raw, name, split)
+    bpe_dir = encoding(args, steps)
+    for name in args.tasks:
+        for split in SPLITS:
+            encode_text(steps, name, split, bpe_dir, args.workers)
+        binarise(steps, name, bpe_dir, args.workers)
+
+
+# Text
+
+
+def write_text(steps: Steps, raw: Path, name: str, split: str) -> None:
+    """``OUT/TASK/text/SPLIT.*`` from the task's file."""
+    task = TASKS[name]
+    file = pipeline.locate(raw / name, task.file(split))
+    if not file:
+        raise InputError(
+            f"--raw {raw} has no {name}/{task.file(split)}: get the task from https://gluebenchmark.com/tasks, or "
+            "leave it out of --tasks."
+        )
+    outputs = [steps.out / name / "text" / f"{split}.{part}" for part in (*task.inputs(), "label")]
+    steps.run(f"text-{name}-{split}", [file], outputs, {}, partial(_write_columns, task, file))
+
+
+def _write_columns(task: Task, file: Path, *outputs: Path) -> str:
+    dropped = Counter()
+    rows = list(read_rows(task, file, dropped))
+    if not rows:
+        raise InputError(f"{file} has no rows below its header: get the whole file.")
+    for path, column in zip(outputs, zip(*rows), strict=True):
+        text.write_lines(path, column)
+    shares = ", ".join(f"{label} {number}" for label, number in sorted(Counter(row[-1] for row in rows).items()))
+    return f"{file.name} {len(rows) + dropped.total()} rows in, {len(rows)} out ({shares}), {dropped.total()} dropped"
+
+
+def read_rows(task: Task, file: Path, dropped: Counter):
+    """Sentences and label of each row of a .tsv file, in which quotes have no meaning."""
+    lines = (line.removeprefix("\ufeff").split("\t") for line in text.read_lines(file))
+    header = list(task.header or next(lines))
+    columns = (*task.sentences, task.label)
+    if missing := [column for column in columns if column not in header]:
+        raise InputError(f"{file} has no column '{missing[0]}': its first line must name the columns, as GLUE's does.")
+    for number, row in enumerate(lines, 1 if task.header else 2):
+        if len(row) != len(header):
+            dropped["columns"] += 1
+            continue
+        *sentences, label = (row[header.index(column)] for column in columns)
+        if label not in task.labels:
+            raise InputError(f"{file} line {number}: the label '{label}' is none of {', '.join(task.labels)}.")
+        yield *map(text.squeeze, sentences), label
+
+
+# Encoding
+
+
+def encoding(args, steps: Steps) -> Path:
+    """The folder with the files of the encoding."""
+    if args.learn_bpe:
+        folder = steps.out / "bpe"
+        sentences = [
+            steps.out / name / "text" / f"train.{part}" for name in args.tasks for part in TASKS[name].inputs()
+        ]
+        learn = partial(learn_encoding, sentences, args.learn_bpe)
+        steps.run("learn-bpe", sentences, [folder / name for name in BPE_FILES], {"merges": args.learn_bpe}, learn)
+        return folder
+    folder = args.bpe_dir or fetch_all(REMOTES, steps)
+    if missing := [name for name in BPE_FILES if not (folder / name).is_file()]:
+        raise InputError(f"--bpe-dir {folder} has no {missing[0]}: get it from {SOURCE + missing[0]}.")
+    return folder
+
+
+def learn_encoding(sentences: list[Path], merges: int, encoder_file: Path, merges_file: Path, dict_file: Path) -> str:
+    """A byte pair encoding in GPT-2's files, for little text: every merge looks at every word."""
+    from fairseq.data.encoders.gpt2_bpe_utils import Encoder  # here, since it takes seconds
+
+    bytes_only = Encoder(encoder={}, bpe_merges=[])
+    symbols = list(bytes_only.byte_encoder.values())
+    pieces = (bytes_only.pat.findall(line) for path in sentences for line in text.read_lines(path))
+    counts = Counter(chain.from_iterable(pieces))
+    words = {tuple(bytes_only.byte_encoder[b] for b in word.encode()): number for word, number in counts.items()}
+    learned = []
+    while len(learned) < merges:
+        pairs = Counter()
+        for word, number in words.items():
+            for pair in pairwise(word):
+                pairs[pair] += number
+        if not pairs:
+            break
+        learned.append(max(pairs, key=lambda pair: (pairs[pair], pair)))
+        words = {merge(word, learned[-1]): number for word, number in words.items()}
+    symbols += ["".join(pair) for pair in learned]
+    encoder_file.write_text(json.dumps({symbol: number for number, symbol in enumerate(symbols)}), encoding="utf-8")
+    text.write_lines(merges_file, ["#version: 0.2", *map(" ".join, learned)])
+    text.write_lines(dict_file, [f"{number} 1" for number in range(len(symbols))])
+    return f"{merges} merges asked for, {len(learned)} learned"
+
+
+def merge(word: tuple[str, ...], pair: tuple[str, str]) -> tuple[str, ...]:
+    merged = []
+    for symbol in word:
+        if merged and (merged[-1], symbol) == pair:
+            merged[-1] += symbol
+        else:
+            merged.append(symbol)
+    return tuple(merged)
+
+
+@lru_cache
+def _encoder(folder: str):
+    from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
+
+    return get_encoder(os.path.join(folder, "encoder.json"), os.path.join(folder, "vocab.bpe"))
+
+
+def encode(sentence: str, folder: str) -> str:
+    """A sentence as numbers of symbols, separated by spaces."""
+    return " ".join(map(str, _encoder(folder).encode(sentence)))
+
+
+def encode_text(steps: Steps, name: str, split: str, bpe_dir: Path, workers: int) -> None:
+    """``OUT/TASK/text/SPLIT.input*`` to ``OUT/TASK/bpe``."""
+
+    def work(*outputs):
+        _encoder(str(bpe_dir))  # read once, before there are other processes
+        lines = [text.map_lines(partial(encode, folder=str(bpe_dir)), *pair, workers) for pair in zip(sources, outputs)]
+        return f"{lines[0]} lines in, {lines[-1]} out"
+
+    folder, inputs = steps.out / name, TASKS[name].inputs()
+    sources, encoded = ([folder / kind / f"{split}.{part}" for part in inputs] for kind in ("text", "bpe"))
+    files = [bpe_dir / file for file in BPE_FILES]
+    steps.run(f"encode-{name}-{split}", [*sources, *files], encoded, {}, work)
+
+
+def binarise(steps: Steps, name: str, bpe_dir: Path, workers: int) -> None:
+    """``OUT/TASK/bin`` with a folder for each sentence and one for the label."""
+
+    def work(destination):
+        reports = []
+        for part, prefix in prefixes.items():
+            options = ["--only-source", "--destdir", str(destination / part), "--workers", str(workers)]
+            options += [word for split in SPLITS for word in (f"--{split}pref", f"{prefix}/{split}.{part}")]
+            options += ["--srcdict", str(bpe_dir / "dict.txt")] if part != "label" else []
+            types, sizes = pipeline.fairseq_preprocess(options, len(SPLITS))
+            reports.append(f"{part} dictionary {types} types")
+            reports += [f"{Path(path).name} {lines} lines, {unknown}% unknown" for path, lines, _, unknown in sizes]
+        return "; ".join(reports)
+
+    folder = steps.out / name
+    prefixes = {part: folder / "bpe" for part in TASKS[name].inputs()} | {"label": folder / "text"}
+    files = [prefix / f"{split}.{part}" for part, prefix in prefixes.items() for split in SPLITS]
+    steps.run(f"binarise-{name}", [*files, bpe_dir / "dict.txt"], [folder / "bin"], {}, work)
+    print(f"ready: fairseq-train {folder / 'bin'} --task sentence_prediction", flush=True)
+
+
+if __name__ == "__main__":
+    command_line(main)
