@@ -4,6 +4,7 @@
     python -m fairseq_plugins.tools.plot spans runs/a --out spans.png
     python -m fairseq_plugins.tools.plot memory runs/a --out memory.png
     python -m fairseq_plugins.tools.plot attention runs/a/checkpoint_best.pt --data data/bin --heads 4 --out maps.png
+    python -m fairseq_plugins.tools.plot lags linear --layers 15 --updates 64 --out lags.png
 
 A run is the folder of a fairseq-train --log-format json, with its train.log; or the log itself.
 curves: a metric over updates, on the validation set, and thin on the training set.
@@ -12,6 +13,8 @@ memory: softmax(w) of equation 1 of the Feedback Transformer, what each layer gi
 the log if trained with --log-learned, else from the checkpoints of the run.
 attention: what some heads attend to, context beside persistent vectors (Figure 3 of the all-attention paper). Printed
 are LAYER.HEAD=SHARE: how much of a head's attention goes to the context.
+lags: how many blocks back the memory of each layer lies in Skip-Retain training, update by update (what Figures 1 and 2
+of the Skip Cross-Head paper show for two updates), drawn with the coins of a training with that --seed.
 """
 
 import argparse
@@ -22,7 +25,7 @@ import torch
 from fairseq import checkpoint_utils
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools import training_log
+from fairseq_plugins.tools import skip_schedule, training_log
 from fairseq_plugins.tools.attention_maps import attention_maps, choose
 from fairseq_plugins.tools.files import write_whole
 from fairseq_plugins.tools.register import register
@@ -38,7 +41,7 @@ def main():
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    kinds = parser.add_subparsers(required=True, metavar="curves | spans | memory | attention")
+    kinds = parser.add_subparsers(required=True, metavar="curves | spans | memory | attention | lags")
     curves = kinds.add_parser("curves", help="a metric over updates")
     curves.add_argument("runs", nargs="+", metavar="NAME=RUN")
     curves.add_argument("--metric", default="bpc", help="as in the log: bpc, ppl, loss (%(default)s)")
@@ -56,7 +59,11 @@ def parse():
     attention.add_argument("--tokens", type=int, default=64, metavar="M", help="rows of a map (%(default)s)")
     attention.add_argument("--heads", type=int, default=4, metavar="N", help="how many to draw (%(default)s)")
     attention.set_defaults(draw=draw_attention)
-    for kind in (curves, spans, memory, attention):
+    lags = kinds.add_parser("lags", help="the age of every layer's memory")
+    skip_schedule.add_schedule(lags)
+    lags.add_argument("--updates", type=int, default=64, metavar="U", help="(%(default)s)")
+    lags.set_defaults(draw=draw_lags)
+    for kind in (curves, spans, memory, attention, lags):
         kind.add_argument("--out", type=Path, required=True, metavar="FILE", help=".png, .pdf or .svg")
     return parser.parse_args()
 
@@ -94,6 +101,9 @@ def draw_curves(args):
         if not any(len(line.get_xdata()) for lines in drawn for line in lines):
             raise UserError(f"the log of {path} has no {args.metric}; choose another --metric.")
     axes.set(xlabel="updates", ylabel=f"{args.metric}, validation (thin: training)")
+    if args.metric == "ppl":  # of an untrained model it dwarfs all that comes after
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
     axes.grid(alpha=0.3)
     axes.legend()
     return figure
@@ -216,6 +226,27 @@ def draw_attention(args):
     span, persistent = head.context.size(-1), head.persistent.size(-1)
     axes.set_xlabel(f"the {span} tokens before, nearest last | {persistent} persistent vectors")
     print(" ".join(f"{head.layer}.{head.head}={head.context_share:.3f}" for head in chosen))
+    return figure
+
+
+# Skip-Retain
+
+
+def draw_lags(args):
+    if args.updates < 1:
+        raise UserError(f"--updates {args.updates} is too small; choose at least 1.")
+    lags = torch.tensor(skip_schedule.lags(skip_schedule.skip_retain(args), args.updates))  # updates, layers
+    figure, ((axes,),) = new_figure(width=max(6, args.updates / 6), height=1.5 + args.layers / 4)
+    extent = (-0.5, args.updates - 0.5, 0.5, args.layers + 0.5)
+    look = {"origin": "lower", "aspect": "auto", "interpolation": "nearest", "cmap": "magma_r"}
+    picture = axes.imshow(lags.t(), extent=extent, **look)
+    for update, layer in (lags > 1).nonzero().tolist():
+        lag = lags[update, layer].item()
+        axes.text(update, layer + 1, lag, ha="center", va="center", fontsize=6, color="black" if lag == 2 else "white")
+    axes.set(xlabel="update", ylabel="layer", title=f"lag of each layer's memory, in blocks ({args.schedule})")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.get_major_locator().set_params(integer=True)
+    figure.colorbar(picture, ax=axes, pad=0.01, ticks=range(1, int(lags.max()) + 1))
     return figure
 
 

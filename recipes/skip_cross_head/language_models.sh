@@ -16,7 +16,7 @@ begin_words() {
     begin_recipe "${@:2}"
     numbers "$1"
     number HALF_PERIOD 16000 10
-    number CHANGE 0.2 100
+    number CHANGE 0.2 1e9
     number ANY_SIZE "" --any-size
     number SMALLER "" "$SMALLER --adaptive-input-cutoff 20,60 --adaptive-softmax-cutoff 20,60"
     prepare wikitext103 $ANY_SIZE
@@ -27,7 +27,7 @@ begin_characters() {
     begin_recipe "${@:2}"
     numbers "$1"
     number HALF_PERIOD 4000 10
-    number CHANGE 0.01 100
+    number CHANGE 0.01 1e9
     number SPLIT "" "--split 60000,2000,2000"
     prepare enwik8 $SPLIT
 }

@@ -1,16 +1,19 @@
 """A learning rate that goes up and down."""
 
-from types import SimpleNamespace
-
 import pytest
+from fairseq.optim import FairseqOptimizer
 from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY
 from fairseq.optim.lr_scheduler.cosine_lr_scheduler import CosineLRScheduleConfig
 
 
+class NoOptimizer(FairseqOptimizer):
+    def set_lr(self, lr):
+        pass
+
+
 def rates(name, updates, **options):
-    optimizer = SimpleNamespace(set_lr=lambda lr: None)
     config = CosineLRScheduleConfig(lr=[0.4], warmup_updates=10, lr_period_updates=20, lr_shrink=1, **options)
-    scheduler = LR_SCHEDULER_REGISTRY[name](config, optimizer)
+    scheduler = LR_SCHEDULER_REGISTRY[name](config, NoOptimizer(None))
     return [scheduler.step_update(update) for update in updates]
 
 

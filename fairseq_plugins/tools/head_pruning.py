@@ -1,0 +1,123 @@
+"""How much each head matters: a language model is scored with one head left out at a time.
+
+    python -m fairseq_plugins.tools.head_pruning runs/a/checkpoint_best.pt --data data/bin --split valid
+
+Printed is a table of layers and heads, both counted from 1: by how much the perplexity (or the bits per token, with
+--metric bpc) rises without the head; then the standard deviation over the layer's heads, and at the end over all, as in
+Table 3 of the Skip Cross-Head paper (that of a sample, with n - 1). Every token of the split is scored once; with
+--batch-size 1 the figures are exact, with more each stream starts from an empty memory.
+"""
+
+import argparse
+import ast
+import logging
+import math
+import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from fairseq import checkpoint_utils, utils
+from torch import nn
+from tqdm import tqdm
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.modules.span_attention import SpanAttention
+from fairseq_plugins.modules.xl_attention import XLAttention
+from fairseq_plugins.tools.register import register
+
+METRICS = {"ppl": math.exp, "bpc": lambda nats: nats / math.log(2)}  # of the mean negative log-probability
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("--data", type=Path, metavar="DIR", help="(default: as in training)")
+    parser.add_argument("--split", default="valid", help="(%(default)s)")
+    parser.add_argument("--metric", choices=METRICS, default="ppl", help="(%(default)s)")
+    parser.add_argument("--batch-size", type=int, default=1, metavar="B", help="streams (%(default)s)")
+    parser.add_argument("--tokens-per-sample", type=int, metavar="M", help="length of blocks (default: as in training)")
+    parser.add_argument("--model-overrides", default="{}", metavar="DICT", help="as of fairseq-eval-lm")
+    parser.add_argument("--cpu", action="store_true", help="although there is a GPU")
+    args = parser.parse_args()
+    logging.getLogger().setLevel(logging.WARNING)
+    register()
+    model, task = load(args)
+    measure = METRICS[args.metric]
+    whole = measure(score(model, task, args))
+    rises = [
+        [measure(score(model, task, args)) - whole for _ in each_head_left_out(attention)]
+        for attention in tqdm(attentions(model), desc="layers", leave=False)
+    ]
+    print("\n".join(table(rises)))
+    print(f"\nwith all heads: {args.metric} {whole:.4f}")
+
+
+def load(args):
+    """The model of a checkpoint and its task, with the split."""
+    if args.batch_size < 1:
+        raise UserError(f"--batch-size {args.batch_size} is too small; choose at least 1.")
+    overrides = ast.literal_eval(args.model_overrides)
+    given = {"data": args.data and str(args.data), "tokens_per_sample": args.tokens_per_sample}
+    overrides |= {name: value for name, value in given.items() if value is not None}
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(args.checkpoint)], arg_overrides=overrides)
+    if not attentions(model):
+        raise UserError(f"{args.checkpoint} has no heads to leave out; give a Transformer-XL or an all_attention_lm.")
+    if torch.cuda.is_available() and not args.cpu:
+        model.cuda()
+    task.load_dataset(args.split)
+    return model.eval(), task
+
+
+def attentions(model: nn.Module) -> list[nn.Module]:
+    """Those of the layers, in order."""
+    return [module for module in model.modules() if isinstance(module, XLAttention | SpanAttention)]
+
+
+def each_head_left_out(attention: nn.Module) -> Iterator[None]:
+    """Yields once for each head, while what it contributes is zero."""
+    columns = attention.out_proj.weight.data.view(len(attention.out_proj.weight), attention.cross_head.heads, -1)
+    for head in tqdm(range(columns.size(1)), desc="heads", leave=False):
+        with zeroed(columns[:, head]):
+            yield
+
+
+@contextmanager
+def zeroed(weights: torch.Tensor):
+    before = weights.clone()
+    weights.zero_()
+    yield
+    weights.copy_(before)
+
+
+@torch.no_grad()
+def score(model, task, args) -> float:
+    """Mean negative log-probability of the split's tokens, in nats."""
+    evaluation = task.eval_lm_dataloader(task.dataset(args.split), batch_size=args.batch_size, num_workers=0)
+    on_gpu = next(model.parameters()).is_cuda
+    for sample in evaluation:
+        sample = utils.move_to_cuda(sample) if on_gpu else sample
+        nll = model.token_nll(model(**sample["net_input"]), sample["target"])
+        evaluation.figures.add(-nll, sample["target"])
+    task.memories.clear()
+    return evaluation.figures.all.nats / evaluation.figures.all.tokens
+
+
+def table(rises: list[list[float]]) -> list[str]:
+    """Lines of Markdown, from a row of values for each layer."""
+    heads = range(1, len(rises[0]) + 1)
+    lines = [f"| layer | {' | '.join(f'H{head}' for head in heads)} | stddev |", "| --- " * (len(heads) + 2) + "|"]
+    for number, row in enumerate(rises, 1):
+        lines.append(f"| {number} | {' | '.join(f'{rise:.4f}' for rise in row)} | {deviation(row):.4f} |")
+    every = [rise for row in rises for rise in row]
+    return [*lines, f"| all | {' | ' * (len(heads) - 1)} | {deviation(every):.4f} |"]
+
+
+def deviation(values: list[float]) -> float:
+    """The standard deviation of a sample; none of a single value."""
+    return statistics.stdev(values) if len(values) > 1 else math.nan
+
+
+if __name__ == "__main__":
+    main()

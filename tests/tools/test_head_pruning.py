@@ -1,0 +1,91 @@
+"""One head left out at a time."""
+
+import math
+import random
+import re
+
+import pytest
+import torch
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools import head_pruning
+
+
+@pytest.fixture(scope="module")
+def data(run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("heads")
+    draw = random.Random(1)
+    for split, lines in (("train", 60), ("valid", 6)):
+        (folder / split).write_text("".join(" ".join(draw.choices("abc", k=9)) + "\n" for _ in range(lines)))
+    prefixes = [word for split in ("train", "valid") for word in (f"--{split}pref", folder / split)]
+    run("fairseq-preprocess", "--only-source", *prefixes, "--destdir", folder / "bin")
+    return folder / "bin"
+
+
+MODELS = ["transformer_xl_lm_tiny --weight-init skip-cross-head", "all_attention_lm_tiny"]
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def checkpoint(request, run, user_dir, data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    command = (
+        f"fairseq-train {data} --user-dir {user_dir} --task streaming_language_modeling --arch {request.param}"
+        " --criterion streaming_lm --optimizer adam --lr 0.01 --batch-size 4 --max-update 5 --tokens-per-sample 16"
+        f" --cpu --num-workers 0 --save-dir {folder} --disable-validation"
+    )
+    run(*command.split())
+    return folder / "checkpoint_last.pt"
+
+
+def arguments(monkeypatch, checkpoint, *options):
+    monkeypatch.setattr("sys.argv", ["head_pruning", str(checkpoint), "--cpu", *map(str, options)])
+
+
+def test_a_grid_of_layers_and_heads(run, user_dir, checkpoint, data, monkeypatch, capsys):
+    arguments(monkeypatch, checkpoint, "--metric", "bpc")
+    head_pruning.main()
+    header, dashes, *rows, _, last = capsys.readouterr().out.splitlines()
+    assert header == "| layer | H1 | H2 | stddev |"
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    assert [row[0] for row in cells] == ["1", "2", "all"] and {len(row) for row in cells} == {4}
+    first, second, deviation = map(float, cells[0][1:])
+    assert deviation == pytest.approx(abs(first - second) / math.sqrt(2), abs=1e-4)
+    assert any(abs(float(cell)) > 1e-4 for row in cells[:2] for cell in row[1:3])
+    done = run(
+        "fairseq-eval-lm", data, "--user-dir", user_dir, "--task", "streaming_language_modeling", "--path", checkpoint,
+        "--gen-subset", "valid", "--batch-size", 1, "--tokens-per-sample", 16, "--cpu", "--num-workers", 0,
+    )  # fmt: skip
+    said = done.stdout + done.stderr
+    bits = re.search(r"[ :]with end-of-line: .* ([\d.]+) bits", said)[1]
+    assert float(last.removeprefix("with all heads: bpc ")) == pytest.approx(float(bits), abs=1e-4)
+    described = "block 16, memory 32, clamp none, same length: False; without --same-length the figures depend"
+    assert (described in said) == ("transformer_xl" in str(torch.load(checkpoint)["cfg"]["model"]))
+
+
+def test_each_head_is_put_back(checkpoint):
+    attention = head_pruning.attentions(load(checkpoint))[0]
+    before = attention.out_proj.weight.clone()
+    left_out = [attention.out_proj.weight.clone() for _ in head_pruning.each_head_left_out(attention)]
+    assert torch.equal(attention.out_proj.weight, before) and len(left_out) == 2
+    half = before.size(1) // 2
+    assert not left_out[0][:, :half].any() and torch.equal(left_out[0][:, half:], before[:, half:])
+    assert not left_out[1][:, half:].any() and torch.equal(left_out[1][:, :half], before[:, :half])
+
+
+def load(checkpoint):
+    from fairseq import checkpoint_utils
+
+    head_pruning.register()
+    return checkpoint_utils.load_model_ensemble([str(checkpoint)])[0][0]
+
+
+def test_the_deviation_is_the_papers():
+    """Table 3, layer 1 without cross-head attention."""
+    assert head_pruning.deviation([-0.01] * 7 + [0.77]) == pytest.approx(0.28, abs=0.005)
+    assert math.isnan(head_pruning.deviation([0.5]))
+
+
+def test_a_batch_of_nothing_is_refused(checkpoint, monkeypatch):
+    arguments(monkeypatch, checkpoint, "--batch-size", 0)
+    with pytest.raises(UserError, match="--batch-size 0 is too small"):
+        head_pruning.main()

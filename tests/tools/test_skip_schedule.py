@@ -1,0 +1,79 @@
+"""How often layers are skipped, and the age of what they remember."""
+
+from argparse import Namespace
+
+import pytest
+import torch
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.modules.skip_retain import SkipRetain
+from fairseq_plugins.modules.xl_attention import XLConfig
+from fairseq_plugins.modules.xl_stack import XLStack
+from fairseq_plugins.tools import skip_schedule
+
+
+def lines_of(schedule, layers, p=0.1):
+    return skip_schedule.table(SkipRetain(schedule, layers, p).probabilities)
+
+
+def test_every_layer_of_equation_1():
+    header, dashes, *rows = lines_of("linear", 8)
+    assert rows[0] == "| 1 | 0 | 1.000 | 1 |" and rows[4] == "| 5 | 0.25 | 1.333 | 4 |"
+    assert rows[7] == "| 8 | 0 | 1.000 | 1 |"
+    assert rows[-2:] == [
+        "expected share of skipped layers: 0.164",
+        "the paper's context factor (inferred: 2 x the sum of p): 2.625",
+    ]
+
+
+def test_the_factor_of_the_papers_models():
+    factors = [skip_schedule.context_factor(SkipRetain("linear", layers).probabilities) for layers in (12, 15)]
+    assert factors == [pytest.approx(4.58, abs=0.01), pytest.approx(6.07, abs=0.01)]
+
+
+@pytest.mark.parametrize("p, lag", [(0, 1), (0.01, 1), (0.1, 2), (0.11, 3), (0.5, 7)])
+def test_a_hundredth_of_the_lags_is_longer_at_most(p, lag):
+    assert skip_schedule.percentile(p) == lag
+
+
+def test_expected_lags_are_those_of_many_updates():
+    lags = torch.tensor(skip_schedule.lags(SkipRetain("uniform", 3, p=0.4, seed=2), 4000)).double()
+    assert lags.mean().item() == pytest.approx(skip_schedule.expected_lag(0.4), rel=0.02)
+    assert (lags > skip_schedule.percentile(0.4)).double().mean() < 0.01
+
+
+def test_lags_are_those_of_a_stacks_memories():
+    skip, block = SkipRetain("uniform", 3, p=0.5, seed=1), 4
+    stack = XLStack(XLConfig(embed_dim=8, heads=2, ffn_dim=8, mem_len=block, initial_memory="zeros"), 3, skip)
+    x, caches, seen = torch.randn(1, block, 8), [], []
+    for update in range(12):
+        memories = stack.unpack(caches, x)
+        seen.append([(memory.ages[-1].newest - 1) // block + 1 for memory in memories])
+        skip.set_num_updates(update)
+        caches = stack(x, caches)[1]
+    assert skip_schedule.lags(SkipRetain("uniform", 3, p=0.5, seed=1), 12) == seen
+    assert max(map(max, seen)) > 2
+
+
+@pytest.mark.parametrize("options, sentence", [({"layers": 0}, "--layers 0 is too small"), ({"p": 1.0}, "--p 1.0 is")])
+def test_what_no_model_has(options, sentence):
+    with pytest.raises(UserError, match=sentence):
+        skip_schedule.skip_retain(Namespace(**{"schedule": "inner", "layers": 4, "p": 0.1, "seed": 1} | options))
+
+
+def test_the_command_prints_the_table(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["skip_schedule", "inner", "--layers", "3", "--p", "0.3"])
+    skip_schedule.main()
+    assert capsys.readouterr().out.splitlines() == lines_of("inner", 3, 0.3)
+
+
+def test_a_picture_of_the_lags():
+    pytest.importorskip("matplotlib")
+    from fairseq_plugins.tools import plot
+
+    given = Namespace(schedule="linear", layers=6, p=0.1, seed=1, updates=20)
+    axes, _ = plot.draw_lags(given).axes
+    (picture,) = axes.get_images()
+    assert picture.get_array().T.tolist() == skip_schedule.lags(SkipRetain("linear", 6), 20)
+    with pytest.raises(UserError, match="--updates 0 is too small"):
+        plot.draw_lags(Namespace(**vars(given) | {"updates": 0}))
