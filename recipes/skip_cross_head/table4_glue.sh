@@ -21,7 +21,8 @@ begin_recipe "$@"
 number TASKS "${TASKS:-MRPC CoLA SST-2 MNLI QNLI QQP}" "${TASKS:-MRPC CoLA}"
 number SEEDS "${SEEDS:-1 2 3 4 5}" "${SEEDS:-1 2}"
 number ROBERTA "${ROBERTA:-runs/data/roberta.base/model.pt}" "$OUT/roberta/checkpoint_last.pt"
-number ENCODING "${BPE_DIR:+--bpe-dir $BPE_DIR}" "--learn-bpe 100"
+ENCODING=(${BPE_DIR:+--bpe-dir "$BPE_DIR"})
+((!SMOKE)) || ENCODING=(--learn-bpe 100)
 number SMALLER "" "--encoder-layers 2 --encoder-embed-dim 32 --encoder-ffn-embed-dim 64 --encoder-attention-heads 4"
 number LEARNING_RATE "${LEARNING_RATE:-2e-5}" 0.002
 BATCH=32
@@ -95,7 +96,7 @@ cell_task() {
         "paper, change"="$(change "${paper[1]}" "${paper[3]}")"
 }
 
-prepare glue --tasks $TASKS $ENCODING
+prepare glue --tasks $TASKS "${ENCODING[@]}"
 GLUE=$DATA
 if ((SMOKE)) && ! made "$ROBERTA"; then # a checkpoint to start from
     output "$OUT/roberta/train.txt" fairseq-train "$GLUE/${TASKS%% *}/bin/input0" --user-dir fairseq_plugins \

@@ -1,0 +1,97 @@
+"""Accuracy, F1 and Matthews correlation of sentence classifiers: their mean and standard deviation over seeds.
+
+    python -m fairseq_plugins.tools.score_sentences data/glue/MRPC/bin \
+        --path runs/mrpc-seed1/checkpoint_last.pt runs/mrpc-seed2/checkpoint_last.pt --json scores.json
+
+For models of fairseq's task sentence_prediction. fairseq-train logs the same figures of one model, rounded to a tenth
+of a percent, which is more than some of them vary by. All are in percent; F1 (of the label 1) and Matthews correlation
+are for the labels 0 and 1. The standard deviation is that of a sample (n - 1).
+"""
+
+import argparse
+import logging
+import math
+import statistics
+from pathlib import Path
+
+import torch
+from fairseq import checkpoint_utils, utils
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools.files import write_json
+from fairseq_plugins.tools.register import register
+
+BINARY = {"0", "1"}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="data folder of the task, with input0 and label in it")
+    parser.add_argument("--path", nargs="+", required=True, metavar="FILE", help="checkpoints, one a seed")
+    parser.add_argument("--split", default="valid", help="(%(default)s)")
+    parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="sentences at a time (%(default)s)")
+    parser.add_argument("--cpu", action="store_true", help="even where there is a GPU")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    args = parser.parse_args()
+    register()
+    logging.getLogger().setLevel(logging.WARNING)  # the figures alone
+    device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
+    runs = [score(*predict(path, args.data, args.split, args.batch_size, device)) for path in args.path]
+    figures = over_seeds(runs)
+    for name in runs[0]:
+        print(f"{name} = {spread(figures, name)} ({', '.join(f'{run[name]:.2f}' for run in runs)})")
+    if args.json:
+        write_json(args.json, figures)
+
+
+@torch.no_grad()
+def predict(path: str, data: Path, split: str, batch_size: int, device: str) -> tuple[list[str], list[str]]:
+    """The labels that a checkpoint gives to the sentences of a split, and the right ones."""
+    state = checkpoint_utils.load_checkpoint_to_cpu(path, {"data": str(data)})
+    if state["cfg"]["task"]["_name"] != "sentence_prediction":
+        raise UserError(f"{path} is no sentence classifier; give a checkpoint of --task sentence_prediction.")
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
+    task.load_dataset(split)
+    model.to(device).eval()
+    batches = task.get_batch_iterator(
+        task.dataset(split), max_sentences=batch_size, max_positions=task.max_positions()
+    ).next_epoch_itr(shuffle=False)
+    predicted, right = [], []
+    for batch in batches:
+        batch = utils.move_to_cuda(batch) if device == "cuda" else batch
+        scores, _ = model(
+            **batch["net_input"], features_only=True, classification_head_name=task.cfg.classification_head_name
+        )
+        predicted += scores.argmax(dim=1).tolist()
+        right += batch["target"].view(-1).tolist()
+    symbols = task.label_dictionary
+    return tuple([symbols[symbols.nspecial + label] for label in labels] for labels in (predicted, right))
+
+
+def score(predicted: list[str], right: list[str]) -> dict[str, float]:
+    """Figures in percent, those of two classes only where the labels are 0 and 1."""
+    pairs = list(zip(predicted, right, strict=True))
+    figures = {"accuracy": 100 * sum(p == r for p, r in pairs) / len(pairs)}
+    if {*predicted, *right} <= BINARY:
+        hits, wrong, missed, rest = (pairs.count(pair) for pair in (("1", "1"), ("1", "0"), ("0", "1"), ("0", "0")))
+        figures["f1"] = 100 * 2 * hits / max(2 * hits + wrong + missed, 1)
+        margins = (hits + wrong) * (hits + missed) * (rest + wrong) * (rest + missed)
+        figures["matthews"] = 100 * (hits * rest - wrong * missed) / math.sqrt(margins) if margins else 0.0
+    return figures
+
+
+def over_seeds(runs: list[dict[str, float]]) -> dict[str, float]:
+    """The mean of each figure, and its standard deviation as NAME_deviation where there are several runs."""
+    figures = {name: statistics.mean(run[name] for run in runs) for name in runs[0]}
+    if len(runs) > 1:
+        figures |= {f"{name}_deviation": statistics.stdev(run[name] for run in runs) for name in runs[0]}
+    return figures
+
+
+def spread(figures: dict[str, float], name: str) -> str:
+    deviation = figures.get(f"{name}_deviation")
+    return f"{figures[name]:.2f}" + (f" ± {deviation:.2f}" if deviation is not None else "")
+
+
+if __name__ == "__main__":
+    main()

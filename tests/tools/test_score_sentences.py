@@ -1,0 +1,90 @@
+"""Figures of sentence classifiers, against scikit-learn's, and from checkpoints that fairseq-train wrote."""
+
+import json
+import random
+
+import pytest
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+
+from fairseq_plugins.tools.score_sentences import over_seeds, score, spread
+
+
+@pytest.mark.parametrize("right, predicted", [((0.7, 0.3), (0.6, 0.4)), ((0.5, 0.5), (1, 0))])
+def test_figures_are_scikit_learns_in_percent(right, predicted):
+    draw = random.Random(1)
+    right, predicted = (draw.choices("01", weights, k=200) for weights in (right, predicted))
+    figures = score(predicted, right)
+    assert figures == pytest.approx({
+        "accuracy": 100 * accuracy_score(right, predicted),
+        "f1": 100 * f1_score(right, predicted, pos_label="1", zero_division=0),
+        "matthews": 100 * matthews_corrcoef(right, predicted),
+    })  # fmt: skip
+
+
+def test_three_classes_have_an_accuracy_only():
+    assert score(["neutral", "entailment", "neutral"], ["neutral", "entailment", "contradiction"]) == {
+        "accuracy": pytest.approx(200 / 3)
+    }
+
+
+def test_spread_is_that_of_a_sample():
+    figures = over_seeds([{"accuracy": 80.0}, {"accuracy": 82.0}, {"accuracy": 87.0}])
+    assert figures == pytest.approx({"accuracy": 83.0, "accuracy_deviation": 13**0.5})
+    assert spread(figures, "accuracy") == "83.00 ± 3.61"
+    assert spread(over_seeds([{"accuracy": 80.0}]), "accuracy") == "80.00"
+
+
+@pytest.fixture(scope="module")
+def classifier(run, user_dir, tmp_path_factory):
+    """Data in which the label is whether there is an a, and a checkpoint trained on it from a masked language model."""
+    folder = tmp_path_factory.mktemp("sentences")
+    draw = random.Random(1)
+    sentences = [draw.choices("abcdefgh", k=draw.randint(2, 6)) for _ in range(400)]
+    contents = {"input0": [" ".join(s) for s in sentences], "label": [str(int("a" in s)) for s in sentences]}
+    for part, lines in contents.items():
+        (folder / part).write_text("\n".join(lines) + "\n")
+        run(
+            "fairseq-preprocess", "--only-source", "--trainpref", folder / part, "--validpref", folder / part,
+            "--destdir", folder / "bin" / part,
+        )  # fmt: skip
+    small = "--encoder-layers 1 --encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 4".split()
+    train = ["--user-dir", user_dir, *small, *"--cpu --num-workers 0 --optimizer adam --lr 0.01".split()]
+    run(
+        "fairseq-train", folder / "bin/input0", *train,
+        *"--task masked_lm --criterion masked_lm --arch roberta".split(),
+        *"--tokens-per-sample 64 --batch-size 8 --max-update 3 --disable-validation".split(),
+        "--save-dir", folder / "roberta",
+    )  # fmt: skip
+    run(
+        "fairseq-train", folder / "bin", *train, *"--task sentence_prediction --criterion sentence_prediction".split(),
+        *"--arch roberta_cross_head --num-classes 2 --init-token 0 --batch-size 40 --max-update 60".split(),
+        *"--max-positions 64 --disable-validation --dropout 0 --attention-dropout 0".split(),
+        "--finetune-from-model", folder / "roberta/checkpoint_last.pt", "--save-dir", folder / "classifier",
+    )  # fmt: skip
+    return folder
+
+
+def test_checkpoints_are_scored(classifier, run):
+    checkpoint, scores = classifier / "classifier/checkpoint_last.pt", classifier / "scores.json"
+    command = ["python", "-m", "fairseq_plugins.tools.score_sentences", classifier / "bin", "--cpu"]
+    done = run(*command, "--path", checkpoint, checkpoint, "--json", scores)
+    figures = json.loads(scores.read_text())
+    assert figures["accuracy"] > 90 and figures["matthews"] > 80 and figures["accuracy_deviation"] == 0
+    assert f"accuracy = {figures['accuracy']:.2f} ± 0.00 (" in done.stdout
+
+
+def test_a_checkpoint_of_another_task_is_named(classifier, run):
+    command = ["python", "-m", "fairseq_plugins.tools.score_sentences", classifier / "bin", "--cpu"]
+    done = run(*command, "--path", classifier / "roberta/checkpoint_last.pt", check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "is no sentence classifier; give a checkpoint of --task sentence_prediction." in done.stderr
+
+
+def test_pre_training_with_crossed_heads_is_refused(classifier, run, user_dir, tmp_path):
+    done = run(
+        "fairseq-train", classifier / "bin/input0", "--user-dir", user_dir, "--arch", "roberta_cross_head",
+        *"--task masked_lm --criterion masked_lm --batch-size 8 --cpu --optimizer adam".split(),
+        "--save-dir", tmp_path, check=False,
+    )  # fmt: skip
+    assert done.returncode and "Traceback" not in done.stderr
+    assert "fairseq_plugins: error: roberta_cross_head is for fine-tuning only; pre-train --arch roberta" in done.stderr
