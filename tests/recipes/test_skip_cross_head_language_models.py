@@ -1,0 +1,120 @@
+"""The recipes of Skip Cross-Head Transformer-XL: dry runs of all, a smoke run of one (--all: of each)."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+RECIPES = Path(__file__).resolve().parents[2] / "recipes/skip_cross_head"
+ROWS = {  # of a smoke run
+    "fig1_2.sh": ["8 layers", "12 layers", "15 layers"],
+    "small.sh": ["plain-seed1", "phase-1-seed1", "both-seed1"],
+    "table1_enwik8.sh": ["skip-cross-head-1600", "skip-cross-head-3800", "transformer-xl-3800"],
+    "table2_wikitext103.sh": ["skip-cross-head-640", "skip-cross-head-2000", "transformer-xl-640"],
+    "table3_head_pruning.sh": ["layer 1", "layer 2"],
+    "table5_summary.sh": ["transformer-xl", "cross-head", "phase 1", "phases 1 and 2", "skip-cross-head"],
+    "table6_cross_head_p.sh": ["transformer-xl", "cross-head-0.1", "cross-head-0.5"],
+    "table7_8_9_skip_schedules.sh": [
+        "uniform-0.1", "inner-0.1", "linear", "transformer-xl", "inner-0.1, both phases", "linear, both phases",
+    ],
+    "table10_heads.sh": [f"heads-{heads}, {model}" for heads in (2, 4) for model in ("transformer-xl", "cross-head")],
+}  # fmt: skip
+DEFAULT = "fig1_2.sh"
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_dry_run_parses_every_command_and_runs_none(name, recipe, tmp_path):
+    done = recipe(name, "--dry-run", "--gpus", 2, "--out", tmp_path / "out", folder=RECIPES)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"\d+ commands parsed, 0 refused", done.stdout.strip())
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name, env, sentence", [
+    ("table1_enwik8.sh", {"MODELS": "tiny"}, "MODELS: tiny is neither skip-cross-head nor transformer-xl"),
+    ("table2_wikitext103.sh", {"MODELS": "tiny"}, "MODELS: tiny is neither skip-cross-head nor transformer-xl"),
+    ("small.sh", {"MODELS": "tiny"}, "MODELS: tiny is none of plain, cross-head, phase-1, phases, both"),
+])  # fmt: skip
+def test_what_cannot_be_is_named(name, env, sentence, recipe, tmp_path):
+    done = recipe(name, "--dry-run", "--gpus", 2, "--out", tmp_path, folder=RECIPES, env=env)
+    assert done.returncode and sentence in done.stderr
+
+
+def read_table(output):
+    """A Markdown table as {first cell: {column: cell}}."""
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in output.splitlines() if line[:2] == "| "]
+    columns, _, *rows = rows
+    return {row[0]: dict(zip(columns, row, strict=True)) for row in rows}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_smoke_run_ends_in_a_table(name, recipe, tmp_path, request):
+    if name != DEFAULT and not request.config.getoption("--all"):
+        pytest.skip("--all smokes every recipe")
+    pytest.importorskip("matplotlib")
+    done = recipe(name, "--smoke", "--out", tmp_path, folder=RECIPES)
+    assert done.returncode == 0, done.stderr[-3000:]
+    table = read_table(done.stdout)
+    assert list(table) == ROWS[name] and all(value for row in table.values() for value in row.values())
+    if name == "fig1_2.sh":
+        assert (tmp_path / "smoke/lags.png").stat().st_size > 5000
+        assert [row["context, inferred"] for row in table.values()] == ["2.625", "4.583", "6.067"]
+    else:
+        again = recipe(name, "--smoke", "--out", tmp_path, folder=RECIPES)
+        assert again.returncode == 0 and read_table(again.stdout) == table
+        assert " fairseq-train" not in again.stderr and " fairseq-eval-lm" not in again.stderr
+
+
+@pytest.fixture
+def phases(tmp_path, recipe):
+    """phases() -> the trainings that a recipe of both phases starts, with a fairseq-train that leaves what the real one
+    does: a checkpoint and a log of 12 updates."""
+    programs, commands = tmp_path / "programs", tmp_path / "commands"
+    programs.mkdir()
+    train = programs / "fairseq-train"
+    train.write_text(
+        f'#!/bin/sh\necho "$@" >> {commands}\nwhile [ "$1" != --save-dir ]; do shift; done\n'
+        f'[ ! -e {tmp_path}/kill ] || exit 1\ntouch "$2/checkpoint_last.pt" "$2/checkpoint_best.pt"\n'
+        """echo '2026 | INFO | train_inner | {"num_updates": "12"}'\n"""
+    )
+    train.chmod(0o755)
+    script = tmp_path / "recipes/skip_cross_head/recipe.sh"
+    script.parent.mkdir(parents=True)
+    script.write_text(
+        f'set -euo pipefail\nsource {RECIPES}/language_models.sh\nbegin_recipe "$@"\nexport PATH={programs}:$PATH\n'
+        "numbers 4\nHALF_PERIOD=10 CHANGE=0.2 DATA=data\ntrain_phases both --arch skip_cross_head_xl_enwik8\n"
+    )
+
+    def phases(env={}):
+        commands.write_text("")
+        done = recipe("recipe.sh", "--gpus", 0, "--out", tmp_path / "out", folder=script.parent, env=env)
+        return done.returncode, commands.read_text().splitlines()
+
+    return phases
+
+
+def test_phase_2_begins_with_the_best_of_phase_1_and_all_its_state(phases, tmp_path):
+    _, (first, second) = phases()
+    assert "--converged-by 0.2 --converged-over 64000" in first and "--restore-file" not in first
+    assert "--max-update 1200000" in first and "--skip-schedule" not in first  # the architecture's
+    start = f"--restore-file {tmp_path}/out/both-phase1/checkpoint_best.pt --reset-meters"
+    assert start in second and "--skip-schedule none --max-update 1200012" in second
+    assert not re.search("--reset-(optimizer|lr-scheduler|dataloader)", second)
+
+
+def test_phase_2_begins_at_a_given_update(phases):
+    _, (first, second) = phases({"PHASE_1": "500", "TOTAL": "600"})
+    assert first.rindex("--max-update 500") > first.index("--max-update 1200000")
+    assert second.rindex("--max-update 600") > second.index("--max-update 1200000")
+
+
+def test_what_was_killed_in_either_phase_goes_on_there(phases, tmp_path):
+    (tmp_path / "kill").touch()
+    status, (first,) = phases()
+    assert status and "both-phase1" in first
+    (tmp_path / "kill").unlink()
+    phases()
+    (tmp_path / "out/both/trained").unlink()  # as if killed after a checkpoint of phase 2
+    _, (second,) = phases()
+    assert f"--save-dir {tmp_path}/out/both " in second and "--restore-file" not in second
+    assert phases() == (0, [])
