@@ -188,7 +188,7 @@ train() {
     ((NODE_RANK == 0)) || log=$OUT/$1/train.node$NODE_RANK.log
     if made "$folder/trained"; then say "$1 is trained" && return; fi
     if ((DRY_RUN)); then log=/dev/null; else mkdir -p "$folder"; fi
-    run "${LAUNCH[@]}" fairseq-train "$DATA/bin" --user-dir fairseq_plugins --save-dir "$folder" \
+    run "${LAUNCH[@]}" fairseq-train ${DATA:+"$DATA/bin"} --user-dir fairseq_plugins --save-dir "$folder" \
         --log-format simple --log-interval "$LOG_INTERVAL" "${MACHINE[@]}" "${@:2}" |
         tee -a "$log" | { grep --line-buffered -oP '\| (train_inner|valid) \| \K.*' || true; } |
         sed -u 's/, "\(span_[0-9]*\|memory\)_[0-9]*": "[^"]*"//g' || return

@@ -1,0 +1,107 @@
+"""How many labels a model of --task synthetic_stream gives right: of all, of whole episodes, by position in an episode.
+
+    python -m fairseq_plugins.tools.label_accuracy runs/walk/checkpoint_best.pt --json runs/walk/test.json
+
+Streams begin with an episode, so every label can be known; each stream starts from an empty memory. Written are
+``accuracy`` (percent of labels), ``sequence_accuracy`` (percent of episodes all of whose labels are right), ``labels``,
+``episodes``, ``span`` (the tokens that one entry of the following stands for), and by position in the episode
+``by_position`` (percent right, null where there is no label) and ``labels_by_position``.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from fairseq import checkpoint_utils, utils
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tasks.synthetic_stream import EpisodeDataset, SyntheticStreamTask
+from fairseq_plugins.tools.files import write_whole
+from fairseq_plugins.tools.register import register
+
+
+def main():
+    args = parse()
+    register()
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(args.checkpoint)], overrides(args))
+    if not isinstance(task, SyntheticStreamTask):
+        raise UserError(f"{args.checkpoint} is no model of --task synthetic_stream; give one that is.")
+    task.load_dataset(args.split)
+    dataset = task.dataset(args.split)
+    device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
+    right = labels_right(model.to(device).eval(), task, dataset, args.streams)
+    figures = summary(right, dataset.labels != dataset.pad, dataset.starts, args.bins)
+    text = json.dumps({"split": args.split, **figures})
+    if args.json:
+        write_whole(args.json, lambda path: path.write_text(text + "\n"))
+    print(f"accuracy {figures['accuracy']:.2f} %, of whole episodes {figures['sequence_accuracy']:.2f} %")
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("--split", default="test", help="(%(default)s)")
+    parser.add_argument("--streams", type=int, default=32, metavar="B", help="at most, read side by side (%(default)s)")
+    parser.add_argument("--episodes", type=int, metavar="N", help="how many (default: as in training)")
+    parser.add_argument("--length", type=int, metavar="N", help="of test episodes (default: as in training)")
+    parser.add_argument("--bins", type=int, default=50, help="positions to tell apart (%(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the figures")
+    parser.add_argument("--cpu", action="store_true", help="even if there is a GPU")
+    args = parser.parse_args()
+    for name in ("streams", "bins"):
+        if getattr(args, name) < 1:
+            raise UserError(f"--{name} {getattr(args, name)} is too small; choose at least 1.")
+    return args
+
+
+def overrides(args) -> dict:
+    """What of the task is other than in training."""
+    given = {"test_episodes": args.episodes, "test_length": args.length}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+@torch.no_grad()
+def labels_right(model, task: SyntheticStreamTask, dataset: EpisodeDataset, streams: int) -> np.ndarray:
+    """[N] for every token of the split whether the model's best guess is its label, false where there is none."""
+    right = np.zeros(len(dataset), dtype=bool)
+    device = next(model.parameters()).device
+    streams = min(streams, len(dataset.starts) - 1)
+    for (block,) in task.stream_iterator(dataset, streams).frozen_batches:
+        sample = dataset[block]
+        if device.type == "cuda":
+            sample = utils.move_to_cuda(sample)
+        guesses = model(**task.with_memory(sample)["net_input"])[0].argmax(-1)
+        for row, places in zip(guesses.eq(sample["target"]).cpu().numpy(), dataset.positions(block), strict=True):
+            right[places] = row[: len(places)]
+    return right & (dataset.labels != dataset.pad)
+
+
+def summary(right: np.ndarray, labelled: np.ndarray, starts: np.ndarray, bins: int) -> dict:
+    """Figures of the kinds above.
+
+    Args:
+        right, labelled: [N] for every token
+        starts: [episodes + 1] where each episode starts, and N
+        bins: at most as many positions are told apart
+    """
+    lengths = np.diff(starts)
+    span = -(-int(lengths.max()) // bins)
+    places = (np.arange(len(right)) - np.repeat(starts[:-1], lengths)) // span
+    labels = np.bincount(places, weights=labelled)
+    hits = np.bincount(places, weights=right)
+    episodes = np.logical_and.reduceat(right | ~labelled, starts[:-1])
+    return {
+        "accuracy": 100 * float(right.sum() / labelled.sum()),
+        "sequence_accuracy": 100 * float(episodes.mean()),
+        "labels": int(labelled.sum()),
+        "episodes": len(episodes),
+        "span": span,
+        "by_position": [100 * hit / number if number else None for hit, number in zip(hits, labels)],
+        "labels_by_position": labels.astype(int).tolist(),
+    }
+
+
+if __name__ == "__main__":
+    main()

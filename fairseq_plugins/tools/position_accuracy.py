@@ -1,0 +1,50 @@
+"""Draw the accuracy of labels by their position in an episode, from what tools/label_accuracy wrote.
+
+    python -m fairseq_plugins.tools.position_accuracy feedback=a/test.json lstm=b/test.json --out positions.png
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools.files import write_whole
+from fairseq_plugins.tools.plot import new_figure
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", metavar="NAME=FILE")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help=".png, .pdf or .svg")
+    args = parser.parse_args()
+    figure = draw(dict(read(run) for run in args.runs))
+    write_whole(args.out, lambda path: figure.savefig(path, format=args.out.suffix[1:] or "png", dpi=150))
+
+
+def read(run: str) -> tuple[str, dict]:
+    """The name and figures of NAME=FILE."""
+    name, _, path = run.partition("=")
+    if not path:
+        raise UserError(f"{run} is no NAME=FILE, such as feedback=runs/walk/test.json.")
+    try:
+        figures = json.loads(Path(path).read_text())
+        return name, {key: figures[key] for key in ("span", "by_position")}
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is not what tools/label_accuracy wrote; write it again with --json.") from error
+
+
+def draw(runs: dict[str, dict]):
+    """A figure with a line for each run, by name."""
+    figure, ((axes,),) = new_figure()
+    for name, figures in runs.items():
+        points = [(place * figures["span"], value) for place, value in enumerate(figures["by_position"])]
+        axes.plot(*zip(*((place, value) for place, value in points if value is not None)), label=name)
+    axes.set(xlabel="position in the episode, tokens", ylabel="labels right, %")
+    axes.set_ylim(0, 101)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return figure
+
+
+if __name__ == "__main__":
+    main()

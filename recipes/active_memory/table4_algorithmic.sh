@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Table 4, algorithmic tasks: the longest sequences of which a fresh batch of 32 is all right within 100 epochs, by
+# operator and task, mean of three runs; the paper's numbers stand below and in the table. Ours beside them: how many
+# runs a mean is of, and the best one. Not yet run to the end by us.
+#
+# From the paper (section 4.2): sizes, kernel and dropout (in the architecture), vocabularies, 100 epochs of 100 batches,
+# sequences of 5 that grow by 1 (addition and multiply by 2). From its code: Adam with 0.01, constant, batches of 32.
+#
+# A run is a cell, skipped when it is there; as many are trained at a time as there are GPUs, or cores, one thread each.
+#
+#   recipes/active_memory/table4_algorithmic.sh            all 144 runs
+#   recipes/active_memory/table4_algorithmic.sh --smoke    the same code path with small numbers, CPU, about a minute
+#   recipes/active_memory/table4_algorithmic.sh --dry-run  every command through its parser, nothing run
+#   MIXERS="self-attention convolution" TASKS="sort not" SEEDS="1 2" JOBS=4 recipes/active_memory/...    only some
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+begin_recipe "$@"
+
+ALL_TASKS="reverse sort addition multiply not remember"
+declare -A PAPER=(
+    [cgru]="7.7 5.7 16.3 9.0 104.0 9.0"
+    [self-attention]="41.0 14.0 7.0 7.0 104.0 57.0"
+    [convolution]="17.7 20.7 41.0 17.0 104.0 36.0"
+    [persistent-convolution]="25.0 20.3 38.3 16.3 104.0 35.0"
+    [highway-convolution]="19.7 16.7 35.7 13.7 104.0 33.0"
+    [self-attention+convolution]="41.0 23.3 36.3 12.3 104.0 26.0"
+    [self-attention+persistent-convolution]="43.7 23.3 35.0 12.3 104.0 27.0"
+    [self-attention+highway-convolution]="41.0 20.0 34.3 11.7 104.0 24.7"
+)
+ALL_MIXERS="cgru self-attention convolution persistent-convolution highway-convolution self-attention+convolution
+    self-attention+persistent-convolution self-attention+highway-convolution"
+number EPOCHS 100 4
+number BATCHES 100 10
+number SMALLER "" "--decoder-layers 1 --decoder-embed-dim 16 --decoder-ffn-embed-dim 16 --decoder-head-dim 4 --kernel-size 4"
+number MIXERS "${MIXERS:-$ALL_MIXERS}" "${MIXERS:-convolution self-attention+persistent-convolution}"
+number TASKS "${TASKS:-$ALL_TASKS}" "${TASKS:-addition not}"
+number SEEDS "${SEEDS:-1 2 3}" "${SEEDS:-1}"
+for each in $MIXERS; do [[ -n ${PAPER[$each]:-} ]] || stop "MIXERS: $each is none of" $ALL_MIXERS; done
+for each in $TASKS; do [[ " $ALL_TASKS " = *" $each "* ]] || stop "TASKS: $each is none of $ALL_TASKS"; done
+
+# Every run is a process of its own; nothing is prepared.
+DATA='' LAUNCH=() MACHINE=(--distributed-world-size 1)
+if ((!GPUS)); then MACHINE+=(--cpu) && export OMP_NUM_THREADS=1; fi
+if ((DRY_RUN)); then SEEDS=${SEEDS%% *}; fi # the others differ by nothing else
+JOBS=${JOBS:-$((GPUS ? GPUS : $(nproc)))} STARTED=0
+
+# train_cell TASK MIXER SEED: into OUT/TASK/MIXER-seedSEED
+train_cell() {
+    train "$1/$2-seed$3" --task algorithmic_curriculum --algorithm "$1" --epoch-batches "$BATCHES" --batch-size 32 \
+        --criterion label_cross_entropy --arch active_memory_algorithmic --mixer "$2" $SMALLER --seed "$3" \
+        --optimizer adam --lr 0.01 --max-epoch "$EPOCHS" --num-workers 0 --no-epoch-checkpoints --log-format json
+}
+
+# in_background COMMAND...: when fewer than JOBS run; the GPUs take turns
+in_background() {
+    if ((DRY_RUN)); then "$@" && return; fi
+    while (($(jobs -rp | wc -l) >= JOBS)); do wait -n || true; done
+    if ((GPUS)); then export CUDA_VISIBLE_DEVICES=$((STARTED++ % GPUS)); fi
+    "$@" &
+}
+
+for seed in $SEEDS; do
+    for task in $TASKS; do
+        for mixer in $MIXERS; do
+            # in a dry run every choice once, not every cell
+            ((!DRY_RUN)) || [[ $task = "${TASKS%% *}" || $mixer = "${MIXERS%% *}" ]] || continue
+            in_background train_cell "$task" "$mixer" "$seed"
+        done
+    done
+done
+wait
+
+# reached TASK MIXER: the size that each run has reached
+reached() {
+    local seed
+    for seed in $SEEDS; do
+        [[ -e $OUT/$1/$2-seed$seed/trained ]] || stop "$OUT/$1/$2-seed$seed failed: its train.log says why; call again."
+        grep -oP '"valid_reached": "\K[\d.]+' "$OUT/$1/$2-seed$seed/train.log" | tail -n 1
+    done
+}
+
+# published TASK MIXER
+published() {
+    local column=0 task
+    for task in $ALL_TASKS; do column=$((column + 1)) && [[ $task != "$1" ]] || break; done
+    cut -d' ' -f"$column" <<<"${PAPER[$2]}"
+}
+
+for task in $TASKS; do
+    for mixer in $MIXERS; do
+        sizes=$( ((DRY_RUN)) || reached "$task" "$mixer")
+        cell "$task, $mixer" mean="$(awk '{ sum += $1 } END { if (NR) printf "%.1f", sum / NR }' <<<"$sizes")" \
+            best="$(sort -n <<<"$sizes" | tail -n 1)" runs="$(wc -l <<<"$sizes")" paper="$(published "$task" "$mixer")"
+    done
+done
+show_table

@@ -1,0 +1,47 @@
+"""Figures of labels, and their picture."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools import position_accuracy
+from fairseq_plugins.tools.label_accuracy import summary
+
+STARTS = np.array([0, 4, 10])
+LABELLED = np.array([0, 1, 0, 1, 0, 1, 0, 0, 1, 0], dtype=bool)
+RIGHT = np.array([0, 1, 0, 1, 0, 1, 0, 0, 0, 0], dtype=bool)
+
+
+def test_labels_and_whole_episodes():
+    figures = summary(RIGHT, LABELLED, STARTS, bins=50)
+    assert figures["accuracy"] == 75 and figures["labels"] == 4
+    assert figures["sequence_accuracy"] == 50 and figures["episodes"] == 2
+    assert figures["by_position"] == [None, 100, None, 100, 0, None]
+    assert figures["labels_by_position"] == [0, 2, 0, 1, 1, 0] and figures["span"] == 1
+
+
+def test_positions_are_put_together_where_there_are_many():
+    figures = summary(RIGHT, LABELLED, STARTS, bins=3)
+    assert figures["span"] == 2
+    assert figures["by_position"] == [100, 100, 0] and figures["labels_by_position"] == [2, 1, 1]
+
+
+def test_the_picture(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "a.json").write_text(json.dumps(summary(RIGHT, LABELLED, STARTS, bins=50)))
+    command = ["position_accuracy", f"a={tmp_path / 'a.json'}", "--out", str(tmp_path / "a.png")]
+    monkeypatch.setattr(sys, "argv", command)
+    position_accuracy.main()
+    assert (tmp_path / "a.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize("content", ["{}", "[1]", "half a"])
+def test_what_is_no_such_file_is_named(content, tmp_path):
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(UserError, match="a.json is not what tools/label_accuracy wrote"):
+        position_accuracy.read(f"a={tmp_path / 'a.json'}")
+    with pytest.raises(UserError, match="is no NAME=FILE"):
+        position_accuracy.read("a.json")
