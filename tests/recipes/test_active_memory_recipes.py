@@ -1,4 +1,4 @@
-"""The recipes of the active-memory paper: dry runs of all, a smoke run of one (--all: of the language models' other)."""
+"""The recipes of the active-memory paper: dry runs of all, a smoke run of one (--all: of another too)."""
 
 import re
 from pathlib import Path

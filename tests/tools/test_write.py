@@ -1,5 +1,7 @@
 """Text for people, from prompts as people write them."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from fairseq.data import Dictionary
@@ -99,3 +101,10 @@ def test_wrong_flags(options, words, monkeypatch):
     monkeypatch.setattr("sys.argv", ["write", "--path", "model.pt", *map(str, options)])
     with pytest.raises(UserError, match=words):
         write.main()
+
+
+def test_a_model_of_single_lines_takes_one_line():
+    task = SimpleNamespace(dictionary=LETTERS)
+    prompt = write.encode("ab\nc", LETTERS, write.Characters)
+    with pytest.raises(UserError, match="--prompt has several lines, but the model is one of single lines"):
+        write.write(task, None, prompt, SimpleNamespace(length=5))
