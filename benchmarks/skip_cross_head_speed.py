@@ -49,7 +49,7 @@ def main():
     parser.add_argument("--dropout", type=float, default=0.1, help="(%(default)s)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"], help="(%(default)s)")
-    parser.add_argument("--updates", type=int, default=40, help="in a run (%(default)s)")
+    parser.add_argument("--updates", type=int, default=60, help="in a run (%(default)s)")
     parser.add_argument("--pairs", type=int, default=7, help="measured pairs of runs (%(default)s)")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the CPU (%(default)s)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the table there too (Markdown)")
