@@ -5,6 +5,7 @@
 
 import argparse
 import json
+import logging
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
@@ -17,6 +18,7 @@ def main():
     parser.add_argument("runs", nargs="+", metavar="NAME=FILE")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help=".png, .pdf or .svg")
     args = parser.parse_args()
+    logging.getLogger().setLevel(logging.WARNING)  # matplotlib tells of every font
     figure = draw(dict(read(run) for run in args.runs))
     write_whole(args.out, lambda path: figure.savefig(path, format=args.out.suffix[1:] or "png", dpi=150))
 

@@ -44,3 +44,28 @@ def test_smoke_run_ends_in_a_table(name, recipe, tmp_path, request):
         assert row["lines"] and row["parameters"].endswith("M")
     again = recipe(name, "--smoke", "--out", tmp_path, folder=RECIPES)
     assert again.returncode == 0 and " fairseq-train" not in again.stderr and "score_lines" not in again.stderr
+
+
+def test_table_4_has_a_row_for_each_cell_and_skips_it_when_it_is_there(recipe, tmp_path, request):
+    if not request.config.getoption("--all"):
+        pytest.skip("--all smokes every recipe")
+
+    def rows():
+        done = recipe("table4_algorithmic.sh", "--smoke", "--out", tmp_path, folder=RECIPES)
+        assert done.returncode == 0, done.stderr[-3000:]
+        header, _, *lines = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
+        return [dict(zip(header, line, strict=True)) for line in lines], done.stderr
+
+    table, _ = rows()
+    mixers = ("convolution", "self-attention+persistent-convolution")
+    assert [row["cell"] for row in table] == [f"{task}, {mixer}" for task in ("addition", "not") for mixer in mixers]
+    assert [row["paper"] for row in table] == ["41", "35", "104", "104"]
+    assert all(row["runs"] == "1" and float(row["best"]) == float(row["mean"]) for row in table)
+    again, said = rows()
+    assert again == table and " fairseq-train" not in said
+
+
+@pytest.mark.parametrize("name, value", [("MIXERS", "lstm"), ("TASKS", "divide")])
+def test_table_4_names_what_there_is(name, value, recipe, tmp_path):
+    done = recipe("table4_algorithmic.sh", "--dry-run", "--out", tmp_path, folder=RECIPES, env={name: value})
+    assert done.returncode and f"{name}: {value} is none of" in done.stderr

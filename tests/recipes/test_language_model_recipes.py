@@ -11,7 +11,7 @@ ALL_ATTENTION = [
     "table1_enwik8.sh", "table2_text8.sh", "table3_wikitext103.sh",
 ]  # fmt: skip
 FEEDBACK = [
-    "char_ptb.sh", "fig5_memory_composition.sh", "fig8_single_layer_memory.sh", "fig9_depth.sh",
+    "char_ptb.sh", "fig5_memory_composition.sh", "fig8_single_layer_memory.sh", "fig9_depth.sh", "table1_toy_tasks.sh",
     "table3_wikitext103.sh", "table4_enwik8.sh", "table5_speed_lm.sh", "table6_ablation.sh",
 ]  # fmt: skip
 NAMES = [f"all_attention/{name}" for name in ALL_ATTENTION] + [f"feedback/{name}" for name in FEEDBACK]
@@ -22,6 +22,7 @@ PICTURES = {
     "all_attention/appendix_b_baselines.sh": ["curves.png"],
     "all_attention/table1_enwik8.sh": ["spans-small.png", "spans-transformer-small.png"],
     "feedback/char_ptb.sh": ["curves.png", "memory.png"],
+    "feedback/table1_toy_tasks.sh": ["reverse.png", "random-walk.png"],
 }
 # rows of a smoke run where they are not both papers' model and a Transformer
 ROWS = {
@@ -30,6 +31,7 @@ ROWS = {
     "all_attention/fig2_persistent_size.sh": "N-0|N-16",
     "all_attention/table3_wikitext103.sh": "all-attention|all-attention-fine",
     "char_lm.sh": "(feedback|all-attention)-seed1",
+    "feedback/table1_toy_tasks.sh": "(reverse, (sequence )?accuracy|random-walk, accuracy), (feedback|lstm)",
 }
 
 
@@ -55,6 +57,8 @@ def test_figure_9_is_its_two_halves(recipe, tmp_path):
     ("feedback/fig9_depth.sh", {"CORPUS": "text8"}, [], "CORPUS: text8 is neither char_ptb nor wikitext103"),
     ("all_attention/table1_enwik8.sh", {"MODELS": "tiny"}, [], "MODELS: tiny is none of"),
     ("feedback/table4_enwik8.sh", {"MODELS": "lstm"}, [], "MODELS: lstm is none of"),
+    ("feedback/table1_toy_tasks.sh", {"TASKS": "sort"}, [], "TASKS: sort is none of"),
+    ("feedback/table1_toy_tasks.sh", {"MODELS": "gru"}, [], "MODELS: gru is none of"),
     ("feedback/table4_enwik8.sh", {}, ["--gpus", 3], "1024 streams cannot be shared evenly by 3 processes"),
 ])  # fmt: skip
 def test_what_cannot_be_is_named(name, env, options, sentence, recipe, tmp_path):

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Table 1, toy tasks, test accuracy in percent: random walk, Feedback 100 and Transformer 68; programs with 3 and 5
+# variables 99.1 and 92.6, Transformer 33.7 and 37.5, of 8 layers 47.4 and 29.1, LSTM 82.8 and 32.1 (section 4.1.2); copy,
+# reverse and counting in the table. Draws TASK.png, the accuracy by position in an episode. Not yet run to the end by us.
+#
+# From the paper (section 7.1, Table 9): sizes, span 100 and dropout of walk and programs (in the architectures), Adam with
+# 0.0001, 1,000 updates of linear warm-up, the gradient clipped at norm 0.1, 512 streams in blocks of 64, 10,000 training
+# episodes. From its code: 50,000 updates, 1,000 test programs, conditions by < and > (KINDS of synthetic/streams.py has
+# the paper's ==). Ours: 1,000 test episodes of all tasks, and 1,000 of validation, by whose loss the checkpoint is taken;
+# the LSTM's size, 4 layers of 256; streams of the test begin with an episode. For copy, reverse and counting the paper
+# gives neither hyper-parameters nor the form: ours are the same, with spans that hold question and answer; the accuracy
+# of counting is that of whole answers.
+#
+#   recipes/feedback/table1_toy_tasks.sh            the paper's runs
+#   recipes/feedback/table1_toy_tasks.sh --smoke    the same code path with small numbers, CPU, a minute or two
+#   recipes/feedback/table1_toy_tasks.sh --dry-run  every command through its parser, nothing run
+#   TASKS=random-walk MODELS="feedback lstm" SEEDS="1 2" UPDATES=2000 STREAMS=64 FLAGS="--decoder-embed-dim 128" \
+#       recipes/feedback/table1_toy_tasks.sh        some of it, smaller
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+begin_recipe "$@"
+
+ALL_TASKS="copy reverse counting-50 counting-1000 random-walk programs-3 programs-5"
+declare -A ARCH=([feedback]=feedback_lm_toy [transformer]=span_transformer_lm_twin_toy
+    [transformer-8]=span_transformer_lm_twin_toy_8 [lstm]=lstm_stream_lm_toy)
+declare -A SPAN=([copy]=1024 [reverse]=1024 [counting-50]=128 [counting-1000]=2048)
+declare -A PAPER=([copy, accuracy, transformer]=59.1 [copy, accuracy, feedback]=76.2
+    [copy, sequence_accuracy, transformer]=6.2 [copy, sequence_accuracy, feedback]=23.6
+    [reverse, accuracy, transformer]=50.2 [reverse, accuracy, feedback]=74.8
+    [reverse, sequence_accuracy, transformer]=5.9 [reverse, sequence_accuracy, feedback]=29.2
+    [counting-50, sequence_accuracy, transformer]=99.6 [counting-50, sequence_accuracy, feedback]=99.7
+    [counting-1000, sequence_accuracy, transformer]=82.4 [counting-1000, sequence_accuracy, feedback]=95.3
+    [random-walk, accuracy, transformer]=68 [random-walk, accuracy, feedback]=100
+    [programs-3, accuracy, transformer]=33.7 [programs-3, accuracy, feedback]=99.1
+    [programs-3, accuracy, transformer-8]=47.4 [programs-3, accuracy, lstm]=82.8
+    [programs-5, accuracy, transformer]=37.5 [programs-5, accuracy, feedback]=92.6
+    [programs-5, accuracy, transformer-8]=29.1 [programs-5, accuracy, lstm]=32.1)
+number TASKS "${TASKS:-$ALL_TASKS}" "${TASKS:-reverse random-walk}"
+number MODELS "${MODELS:-feedback transformer transformer-8 lstm}" "${MODELS:-feedback lstm}"
+number SEEDS "${SEEDS:-1}" "${SEEDS:-1}"
+number STREAMS "${STREAMS:-512}" 4
+number VALID_STREAMS 32 4
+number BLOCK 64 32
+number LEARNING_RATE "${LEARNING_RATE:-0.0001}" 0.003
+number WARM_UP "${WARM_UP:-1000}" 10
+number UPDATES "${UPDATES:-50000}" 40
+number EVERY "${EVERY:-1000}" 20
+number FEW "" "--train-episodes 60 --test-episodes 8 --train-length 10 --test-length 20"
+number SMALLER "" "--decoder-layers 2 --decoder-embed-dim 32"
+number NARROWER "" "--decoder-attention-heads 2 --decoder-ffn-embed-dim 64"
+for each in $TASKS; do [[ " $ALL_TASKS " = *" $each "* ]] || stop "TASKS: $each is none of $ALL_TASKS"; done
+for each in $MODELS; do [[ -n ${ARCH[$each]:-} ]] || stop "MODELS: $each is none of ${!ARCH[*]}."; done
+DATA='' # it is drawn by the task
+
+# flags TASK MODEL
+flags() {
+    echo --kind "$1" $FEW --arch "${ARCH[$2]}" $SMALLER
+    [[ $2 = lstm ]] || echo $NARROWER ${SPAN[$1]:+--attention-span "${SPAN[$1]}"}
+}
+
+# measures TASK: what the paper tells of it
+measures() {
+    case $1 in
+        copy | reverse) echo accuracy sequence_accuracy ;;
+        counting-*) echo sequence_accuracy ;;
+        *) echo accuracy ;;
+    esac
+}
+
+# test_labels NAME: OUT/NAME/test.json
+test_labels() {
+    local figures=$OUT/$1/test.json checkpoint=$OUT/$1/checkpoint_best.pt device=()
+    if ((!GPUS)); then device=(--cpu); fi
+    made "$figures" "$checkpoint" ||
+        run python -m fairseq_plugins.tools.label_accuracy "$checkpoint" --json "$figures" "${device[@]}"
+}
+
+for task in $TASKS; do
+    for model in $MODELS; do
+        for seed in $SEEDS; do
+            train_lm "$task/$model-seed$seed" --task synthetic_stream --criterion label_cross_entropy \
+                $(flags "$task" "$model") --optimizer adam --clip-norm 0.1 --seed "$seed" \
+                --validate-interval 1000000 --save-interval 1000000 --validate-interval-updates "$EVERY" \
+                --save-interval-updates "$EVERY" --keep-interval-updates 1 ${FLAGS:-}
+        done
+    done
+done
+first_node_only
+
+for task in $TASKS; do
+    pictured=()
+    for model in $MODELS; do
+        for seed in $SEEDS; do test_labels "$task/$model-seed$seed"; done
+        pictured+=("$model=$OUT/$task/$model-seed${SEEDS%% *}/test.json")
+        for measure in $(measures "$task"); do
+            values=$(for seed in $SEEDS; do json "$OUT/$task/$model-seed$seed/test.json" "$measure"; done)
+            cell "$task, ${measure/_/ }, $model" \
+                mean="$(awk '{ sum += $1 } END { if (NR) printf "%.2f", sum / NR }' <<<"$values")" \
+                best="$(sort -g <<<"$values" | tail -n 1)" seeds="$(wc -w <<<"$SEEDS")" \
+                paper="${PAPER[$task, $measure, $model]:-not given}"
+        done
+    done
+    run python -m fairseq_plugins.tools.position_accuracy "${pictured[@]}" --out "$OUT/$task.png"
+done
+show_table

@@ -1,0 +1,94 @@
+"""The synthetic tasks through the real commands: a curriculum that is interrupted, labelled streams, their accuracy."""
+
+import json
+import re
+
+import pytest
+import torch
+
+import fairseq_plugins  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
+from fairseq_plugins.tools import training_log
+
+ALWAYS = "--criterion label_cross_entropy --cpu --num-workers 0 --no-progress-bar --log-format json --log-interval 1"
+CURRICULUM = (
+    "--task algorithmic_curriculum --algorithm not --epoch-batches 6 --batch-size 16 --arch active_memory_algorithmic"
+    " --mixer convolution --decoder-layers 1 --decoder-embed-dim 16 --decoder-ffn-embed-dim 16 --kernel-size 3"
+    " --dropout 0.1 --optimizer adam --lr 0.02"
+)
+WALK = (
+    "--task synthetic_stream --kind random-walk --train-episodes 24 --test-episodes 7 --train-length 20"
+    " --test-length 30 --arch lstm_stream_lm_tiny --dropout 0.2 --optimizer adam --lr 0.003 --batch-size 4"
+    " --batch-size-valid 3 --tokens-per-sample 16 --stream-offset random"
+)
+
+
+TIMES = {"wps", "ups", "train_wall", "wall"}
+
+
+@pytest.fixture
+def train(run, user_dir, tmp_path):
+    """train(name, flags, options...): into a folder of that name, which is returned with its log."""
+
+    def train(name, flags, *options):
+        folder = tmp_path / name
+        words = [*flags.split(), *ALWAYS.split(), *options]
+        done = run("fairseq-train", "--user-dir", user_dir, *words, "--save-dir", folder)
+        (folder / "train.log").write_text(done.stdout + done.stderr)
+        return folder, training_log.read(folder)
+
+    return train
+
+
+def without_times(entries, after=0):
+    return [
+        {name: value for name, value in entry.items() if name not in TIMES}
+        for entry in entries
+        if entry["num_updates"] > after
+    ]
+
+
+def assert_resumes(train, flags, folder, log, stop):
+    """From the checkpoint after so many updates the rest of the training is as it was."""
+    (checkpoint,) = folder.glob(f"checkpoint_*_{stop}.pt")
+    again, rest = train("again", flags, "--restore-file", checkpoint)
+    assert rest.train[0]["num_updates"] == stop + 1
+    assert without_times(rest.train) == without_times(log.train, stop)
+    one, other = (torch.load(each / "checkpoint_last.pt")["model"] for each in (folder, again))
+    assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+    return rest
+
+
+def test_a_curriculum_grows_and_goes_on_where_it_stopped(train):
+    """Stopped in the middle of the fourth epoch, after a validation there, which does not count."""
+    flags = f"{CURRICULUM} --max-epoch 7"
+    folder, log = train("whole", flags, "--save-interval-updates", 20)
+    ends = [entry for entry in log.valid if entry["num_updates"] % 6 == 0]
+    sizes = [entry["size"] for entry in ends]
+    assert sizes[0] == 5 and sizes[-1] > 5 and len(ends) == 7
+    for end, following in zip(ends, [*sizes[1:], None]):
+        grows = end["wrong"] == 0
+        assert following in (None, end["size"] + grows)
+        assert not grows or end["reached"] == end["size"]
+    rest = assert_resumes(train, flags, folder, log, 20)
+    again = [entry for entry in rest.valid if entry["num_updates"] % 6 == 0]
+    assert [(entry["size"], entry["reached"]) for entry in again] == [
+        (entry["size"], entry["reached"]) for entry in ends[3:]
+    ]
+
+
+def test_labelled_streams_resume_and_are_evaluated(run, train, user_dir, tmp_path):
+    flags = f"{WALK} --max-update 20"
+    folder, log = train("whole", flags, "--save-interval-updates", 6)
+    rest = assert_resumes(train, flags, folder, log, 12)
+    assert rest.valid[-1]["accuracy"] == log.valid[-1]["accuracy"]
+
+    checkpoint = folder / "checkpoint_last.pt"
+    use = ["--user-dir", user_dir, "--task", "synthetic_stream", "--path", checkpoint, "--cpu", "--num-workers", 0]
+    validated = run("fairseq-validate", *use, "--valid-subset", "test", "--batch-size", 3)
+    said = re.findall(r"accuracy ([\d.]+) \| wrong (\d+)", validated.stdout + validated.stderr)[-1]
+    tool = ["python", "-m", "fairseq_plugins.tools.label_accuracy", checkpoint, "--streams", 3, "--cpu"]
+    run(*tool, "--json", tmp_path / "test.json")
+    figures = json.loads((tmp_path / "test.json").read_text())
+    assert figures["labels"] == 7 * 30 and figures["episodes"] == 7
+    assert figures["accuracy"] == pytest.approx(float(said[0]), abs=1e-3)
+    assert round(figures["labels"] * (1 - figures["accuracy"] / 100)) == int(said[1])
