@@ -132,7 +132,7 @@ def read_rows(task: Task, file: Path, dropped: Counter):
         *sentences, label = (row[header.index(column)] for column in columns)
         if label not in task.labels:
             raise InputError(f"{file} line {number}: the label '{label}' is none of {', '.join(task.labels)}.")
-        yield *map(text.squeeze, sentences), label
+        yield *map(str.strip, sentences), label
 
 
 # Encoding

@@ -3,7 +3,6 @@
 from collections import Counter
 
 import pytest
-import text
 from fairseq.data import Dictionary, indexed_dataset
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 from glue import BPE_FILES, TASKS, learn_encoding, read_rows
@@ -44,7 +43,7 @@ def test_sentences_and_labels_are_the_columns_of_the_files(script, generated, tm
     for part, column in (("input0", 1), ("input1", 2)):
         assert sentences(out, "MNLI", part, "train", out / "bpe") == [row[column] for row in expected]
     assert binarised(out, "MNLI", "label", "train") == [row[3] for row in expected]
-    assert sentences(out, "MNLI", "input0", "valid", out / "bpe")[-1] == text.squeeze(odd) == 'He said "oh", n’t 😀'
+    assert sentences(out, "MNLI", "input0", "valid", out / "bpe")[-1] == odd.strip()
     assert ", 0.0% unknown" in done.stdout and "100.0% unknown" not in done.stdout
 
     again = script("glue", "--raw", raw, "--out", out, "--tasks", "MNLI", "--learn-bpe", 40, "--workers", 1)
