@@ -121,8 +121,8 @@ class HighwayConvolution(nn.Module):
 class CGRU(nn.Module):
     """The Neural GPU's unit (Kaiser and Sutskever, 2015), section 2.
 
-    u = hard_sigmoid(U1 * x + B1), r = hard_sigmoid(U2 * x + B2), y = u x + (1 - u) tanh(U0 * (r x) + B0). So that the
-    gates' sigmoid is hard as in section 3.1.3; r is a convolution that another one follows, which doubles the reach.
+    u = hard_sigmoid(U1 * x + B1), r = hard_sigmoid(U2 * x + B2), y = u x + (1 - u) tanh(U0 * (r x) + B0). The gates are
+    hard as in the authors' code and in section 3.1.3. One convolution follows another, which doubles the reach.
     """
 
     ENDS = ZeroEnds
