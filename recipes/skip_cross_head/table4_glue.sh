@@ -6,11 +6,11 @@
 #   recipes/skip_cross_head/table4_glue.sh --raw DIR    the paper's run; DIR/MRPC/train.tsv, DIR/MRPC/dev.tsv ...
 #   recipes/skip_cross_head/table4_glue.sh --smoke      the same code path on generated text, CPU, a minute or two
 #   recipes/skip_cross_head/table4_glue.sh --dry-run    every command through its parser, nothing run
-#   ROBERTA=roberta.base/model.pt BPE_DIR=gpt2_bpe TASKS="MRPC CoLA" SEEDS="1 2 3" recipes/skip_cross_head/table4_glue.sh
+#   ROBERTA=roberta.base/model.pt BPE_DIR=gpt2_bpe TASKS="MRPC CoLA" SEEDS="1 2 3" ...    other files, fewer trainings
 #
 # From the paper: cross-head attention in fine-tuning only, all else as Devlin et al. (2019): batches of 32, 3 epochs,
-# dropout 0.1, Adam with weight decay 0.01, a tenth of the updates of warm-up and then linear decay. They choose the
-# learning rate of each task on its dev set from 2e-5 to 5e-5; LEARNING_RATE is 2e-5 for all. The probability is lost
+# dropout 0.1, Adam with weight decay 0.01; from their code: a tenth of the updates of warm-up, then linear decay. They
+# choose the learning rate of each task on its dev set from 2e-5 to 5e-5; LEARNING_RATE is 2e-5 for all. The probability is lost
 # in our text of the paper: 0.1, as in its code. Ours: MNLI is the matched half, the last checkpoint is scored, the
 # standard deviation is a sample's. Each of the 60 trainings leaves a checkpoint of 1.5 GB.
 set -euo pipefail
