@@ -10,9 +10,9 @@
 #
 # From the paper: cross-head attention in fine-tuning only, all else as Devlin et al. (2019): batches of 32, 3 epochs,
 # dropout 0.1, Adam with weight decay 0.01; from their code: a tenth of the updates of warm-up, then linear decay. They
-# choose the learning rate of each task on its dev set from 2e-5 to 5e-5; LEARNING_RATE is 2e-5 for all. The probability is lost
-# in our text of the paper: 0.1, as in its code. Ours: MNLI is the matched half, the last checkpoint is scored, the
-# standard deviation is a sample's. Each of the 60 trainings leaves a checkpoint of 1.5 GB.
+# choose the learning rate of each task on its dev set from 2e-5 to 5e-5; LEARNING_RATE is 2e-5 for all. The
+# probability, missing in the text of the paper that we have, is its code's, 0.1. Ours: MNLI is the matched half, the
+# last checkpoint is scored, the standard deviation is a sample's. Each of the 60 trainings leaves a checkpoint of 1.5 GB.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 [[ -z ${ROBERTA:-} ]] || ROBERTA=$(folder ROBERTA "$ROBERTA")
@@ -39,7 +39,8 @@ declare -A METRICS=([MRPC]="accuracy f1" [CoLA]=matthews [SST-2]=accuracy [MNLI]
 
 for task in $TASKS; do [[ -n ${METRICS[$task]:-} ]] || stop "TASKS: $task is none of ${!METRICS[*]}."; done
 [[ $SEEDS = *\ * ]] || stop "SEEDS: a standard deviation needs two seeds or more."
-((BATCH % PROCESSES == 0)) || stop "batches of $BATCH cannot be shared evenly by $PROCESSES processes: choose another --gpus."
+((BATCH % PROCESSES == 0)) || stop "batches of $BATCH cannot be shared evenly by $PROCESSES processes:" \
+    "choose another --gpus."
 ((SMOKE || DRY_RUN)) || [[ -e $ROBERTA ]] || stop "ROBERTA: $ROBERTA does not exist: unpack" \
     "https://dl.fbaipublicfiles.com/fairseq/models/roberta.base.tar.gz in runs/data, or name another model.pt."
 
@@ -81,7 +82,9 @@ score_task() {
 
 # spread MEAN DEVIATION, and change DEVIATION OTHER in percent
 spread() { awk -v mean="$1" -v deviation="$2" 'BEGIN { printf "%.2f ± %.2f", mean, deviation }'; }
-change() { awk -v from="$1" -v to="$2" 'BEGIN { if (from > 0) printf "%+.0f %%", 100 * (to / from - 1); else print "-" }'; }
+change() {
+    awk -v from="$1" -v to="$2" 'BEGIN { if (from > 0) printf "%+.0f %%", 100 * (to / from - 1); else print "-" }'
+}
 
 # cell_task TASK METRIC
 cell_task() {
