@@ -12,7 +12,7 @@
 # dropout 0.1, Adam with weight decay 0.01; from their code: a tenth of the updates of warm-up, then linear decay. They
 # choose the learning rate of each task on its dev set from 2e-5 to 5e-5; LEARNING_RATE is 2e-5 for all. The
 # probability, missing in the text of the paper that we have, is its code's, 0.1. Ours: MNLI is the matched half, the
-# last checkpoint is scored, the standard deviation is a sample's. Each of the 60 trainings leaves a checkpoint of 1.5 GB.
+# last checkpoint is scored, the standard deviation is a sample's. Each of 60 checkpoints has 1.5 GB.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 [[ -z ${ROBERTA:-} ]] || ROBERTA=$(folder ROBERTA "$ROBERTA")
