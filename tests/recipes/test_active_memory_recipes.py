@@ -53,7 +53,8 @@ def test_table_4_has_a_row_for_each_cell_and_skips_it_when_it_is_there(recipe, t
     def rows():
         done = recipe("table4_algorithmic.sh", "--smoke", "--out", tmp_path, folder=RECIPES)
         assert done.returncode == 0, done.stderr[-3000:]
-        header, _, *lines = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
+        table = [line.strip("| ") for line in done.stdout.splitlines() if line.startswith("| ")]
+        header, _, *lines = [line.split(" | ") for line in table]
         return [dict(zip(header, line, strict=True)) for line in lines], done.stderr
 
     table, _ = rows()
