@@ -272,8 +272,7 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
     def before_checkpoints(self, folder: Path, trainer) -> None:
         """Write this worker's file, before there is a checkpoint that it belongs to."""
         if self.convergence.reached():
-            logger.info(f"{self.convergence}; the next update is the last")
-            trainer.cfg.optimization.max_update = trainer.get_num_updates()  # where fairseq looks whether to stop
+            self._end(trainer)
         if self.args.memory_in_checkpoint == "full":
             state = {
                 "updates": trainer.get_num_updates(),
@@ -283,6 +282,12 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
                 "random": stream_checkpoint.random_state(),
             }
             stream_checkpoint.save(stream_checkpoint.newest_file(folder, *worker_of(trainer)), state)
+
+    def _end(self, trainer) -> None:
+        limits, updates = trainer.cfg.optimization, trainer.get_num_updates()
+        if not 0 < limits.max_update <= updates:
+            logger.info(f"{self.convergence}; the next update is the last")
+            limits.max_update = updates  # where fairseq looks whether to stop, before it validates
 
     def after_checkpoints(self, checkpoints: list[Path], trainer) -> None:
         """Name this worker's file after the checkpoints just written."""

@@ -16,7 +16,7 @@ begin_words() {
     begin_recipe "${@:2}"
     numbers "$1"
     number HALF_PERIOD 16000 10
-    number CHANGE 0.2 1e9
+    number CHANGE 0.2 1e99
     number ANY_SIZE "" --any-size
     number SMALLER "" "$SMALLER --adaptive-input-cutoff 20,60 --adaptive-softmax-cutoff 20,60"
     prepare wikitext103 $ANY_SIZE
@@ -27,7 +27,7 @@ begin_characters() {
     begin_recipe "${@:2}"
     numbers "$1"
     number HALF_PERIOD 4000 10
-    number CHANGE 0.01 1e9
+    number CHANGE 0.01 1e99
     number SPLIT "" "--split 60000,2000,2000"
     prepare enwik8 $SPLIT
 }
@@ -42,7 +42,7 @@ numbers() {
     number INTERVAL 4000 10
     number OVER 64000 10
     number EVALUATION "--batch-size 10 --tokens-per-sample 128" "--batch-size 2 --tokens-per-sample 8"
-    number SMALLER "" "--decoder-layers 2 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64
+    number SMALLER "" "--decoder-layers 3 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64
         --decoder-attention-heads 2 --mem-len 16"
 }
 

@@ -14,7 +14,7 @@ begin_ablations "$@"
 PLAIN=(0.28 0.77 0.50 0.30 0.23 0.14 0.14 0.15)
 CROSSED=(0.008 0.58 0.18 0.15 0.06 0.07 0.06 0.10)
 number CONTEXT 640 16
-number LAYERS 8 2
+number LAYERS 8 3
 if ((!GPUS)); then device=--cpu; else device=; fi
 
 ablation plain
