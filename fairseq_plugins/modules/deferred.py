@@ -28,6 +28,10 @@ class Part:
     def forward(self, x: Tensor) -> Tensor:
         return x
 
+    def again(self, x: Tensor) -> Tensor:
+        """In the backward pass, before `backward`: what `forward` made of x. Cheaper than keeping it."""
+        return x
+
     def backward(self, dy: Tensor) -> Tensor:
         return dy
 
@@ -109,6 +113,9 @@ class Dropout(Part):
         if self.record:
             self.masks.append(mask)
         return y
+
+    def again(self, x):
+        return aten.native_dropout_backward(x, self.masks[-1], self.scale)
 
     def backward(self, dy):
         return aten.native_dropout_backward(dy, self.masks.pop(), self.scale)
@@ -312,11 +319,12 @@ class Attention(Part):
         self.weights = scores.softmax(-1)
         dropped = self.weight_dropout.forward(self.weights)
         if self.record:
-            self.kept.append((query, self.weights, dropped))
+            self.kept.append((query, self.weights))
         return self.merge_heads(torch.bmm(dropped, values)).flatten(1)
 
     def backward(self, dy):
-        query, weights, dropped = self.kept.pop()
+        query, weights = self.kept.pop()
+        dropped = self.weight_dropout.again(weights)
         keys, values, _ = self.source.window()
         dy = self.split_heads(dy)
         dweights = self.weight_dropout.backward(torch.bmm(dy, values.transpose(1, 2)))

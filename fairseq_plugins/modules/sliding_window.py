@@ -39,8 +39,9 @@ class SlidingSource(Source):
         self.keys[:, : self.span], self.values[..., : self.span] = keys, values.transpose(1, 2)
         self.steps = 0
         self.turned = False
-        # queries, gradients of scores, weights, gradients of outputs, each [R, U, ...]
-        self.kept: list[Tensor] | None = None
+        self.uses = 0  # those of the forward pass that the backward pass has not come to
+        self.weights: Tensor | None = None  # [R, U, S + capacity]
+        self.kept: list[Tensor] | None = None  # queries, gradients of scores and of outputs, each [R, U, ...]
 
     def append(self, key: Tensor, value: Tensor) -> None:
         """key and value [B, H * D]"""
@@ -88,33 +89,43 @@ class SlidingSource(Source):
             self.turn()
         return torch.bmm(self.values[:, self.seen(width)], column(dy)).transpose(1, 2)
 
+    def keep(self, weights: Tensor) -> None:
+        """In the forward pass, the weights [R, 1, W] of one more use."""
+        if self.weights is None:
+            self.weights = weights.new_zeros(len(weights), self.capacity * self.layers, self.span + self.capacity)
+        self.weights[:, self.uses, self.seen(weights.size(2))] = weights[:, 0]
+        self.uses += 1
+
+    def last_kept(self, width: int) -> Tensor:
+        """In the backward pass, the weights [R, 1, W] of the latest use that it has not been through."""
+        return self.weights[:, self.uses - 1, self.seen(width)].unsqueeze(1).contiguous()
+
     def add_use(self, query: Tensor, dscores: Tensor, weights: Tensor, dy: Tensor) -> None:
+        """In the backward pass; the weights after dropout take the place of those that were kept."""
         if self.kept is None:
-            self.free = (self.steps + 1) * self.layers  # uses are kept from the end, as they come
-            places = self.span + self.capacity
-            widths = query.size(2), places, places, dy.size(2)
-            self.kept = [query.new_zeros(len(query), self.free, width) for width in widths]
-        self.free -= 1
-        queries, score_grads, seen_weights, output_grads = self.kept
+            widths = query.size(2), self.weights.size(2), dy.size(2)
+            self.kept = [query.new_zeros(len(query), self.uses, width) for width in widths]
+        self.uses -= 1
+        queries, score_grads, output_grads = self.kept
         seen = self.seen(dscores.size(2))
-        queries[:, self.free], output_grads[:, self.free] = query[:, 0], dy[:, 0]
-        score_grads[:, self.free, seen], seen_weights[:, self.free, seen] = dscores[:, 0], weights[:, 0]
+        queries[:, self.uses], output_grads[:, self.uses] = query[:, 0], dy[:, 0]
+        score_grads[:, self.uses, seen], self.weights[:, self.uses, seen] = dscores[:, 0], weights[:, 0]
 
     def pop(self) -> tuple[Tensor, Tensor]:
         """Gradients of the last position's key and value, both [B, H * D], by all who saw it."""
         self.steps -= 1
         place = self.span + self.steps
-        queries, score_grads, weights, output_grads = (kept[:, self.free :] for kept in self.kept)
+        queries, score_grads, output_grads = (kept[:, self.uses :] for kept in self.kept)
         key = torch.bmm(score_grads[:, :, place].unsqueeze(1), queries)
-        value = torch.bmm(weights[:, :, place].unsqueeze(1), output_grads)
+        value = torch.bmm(self.weights[:, self.uses :, place].unsqueeze(1), output_grads)
         return tuple(grad.view(len(grad) // self.heads, -1) for grad in (key, value))
 
     def gradients(self) -> Gradients:
         keys, values = self.before
-        queries, score_grads, weights, output_grads = self.kept
+        queries, score_grads, output_grads = self.kept
         if keys.requires_grad:
             yield keys, torch.bmm(score_grads[..., : self.span].transpose(1, 2), queries)
-            yield values, torch.bmm(weights[..., : self.span].transpose(1, 2), output_grads)
+            yield values, torch.bmm(self.weights[..., : self.span].transpose(1, 2), output_grads)
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
@@ -132,15 +143,15 @@ class WindowAttention(Attention):
     def __init__(self, query, source, weight_dropout, heads, record, position: Tensor, mask: Tensor | None):
         super().__init__(query, source, weight_dropout, heads, record)
         self.position, self.mask = position, mask
-        self.score_grads, self.mask_grad = [], None
+        self.position_grad = self.mask_grad = None
 
     def forward(self, x):
         query = self.split_heads(self.query.forward(x))
         weights = self.source.scores(query, torch.mm(query.squeeze(1), self.position)).softmax(-1)
-        limited, total = self.limit(weights)
-        dropped = self.weight_dropout.forward(limited)
+        dropped = self.weight_dropout.forward(self.limit(weights)[0])
         if self.record:
-            self.kept.append((query, weights, limited, total, dropped))
+            self.source.keep(weights)
+            self.kept.append(query)
         return self.merge_heads(self.source.mix(dropped)).flatten(1)
 
     def limit(self, weights: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -156,23 +167,31 @@ class WindowAttention(Attention):
         return x.view(-1, self.heads, x.size(-1))
 
     def backward(self, dy):
-        query, weights, limited, total, dropped = self.kept.pop()
+        query, weights = self.kept.pop(), self.source.last_kept(self.position.size(1))
+        limited, total = self.limit(weights)
+        dropped = self.weight_dropout.again(limited)
         dy = self.split_heads(dy)
         dweights = self.weight_dropout.backward(self.source.mix_backward(dy, self.position.size(1)))
         if self.mask is not None:
             dweights = (dweights - (dweights * limited).sum(-1, keepdim=True)) / total
-            mask_grad = self.by_head(dweights * weights).sum(0)
-            self.mask_grad = mask_grad if self.mask_grad is None else self.mask_grad.add_(mask_grad)
+            self.mask_grad = add(self.mask_grad, self.by_head(dweights * weights).sum(0))
             dweights = (self.by_head(dweights) * self.mask).view_as(weights)
         dscores = aten._softmax_backward_data(dweights, weights, -1, weights.dtype)
         self.source.add_use(query, dscores, dropped, dy)
-        self.score_grads.append((query, dscores))
+        # a product a step, not one after the loop: gradients of scores are large, and kept by the source already
+        self.position_grad = add(self.position_grad, torch.mm(query.squeeze(1).t(), dscores.squeeze(1)))
         dquery = self.source.scores_backward(dscores, torch.mm(dscores.squeeze(1), self.position.t()))
         return self.query.backward(self.merge_heads(dquery).flatten(1))
 
     def gradients(self):
         yield from super().gradients()
-        queries, score_grads = (torch.cat(column).squeeze(1) for column in zip(*self.score_grads))
-        yield self.position, torch.mm(queries.t(), score_grads)
+        yield self.position, self.position_grad.to(self.position)
         if self.mask is not None:
-            yield self.mask, self.mask_grad
+            yield self.mask, self.mask_grad.to(self.mask)
+
+
+def add(total: Tensor | None, x: Tensor) -> Tensor:
+    """The total, in single precision at least, and x; None is the empty total."""
+    if total is None:
+        return x.to(torch.promote_types(x.dtype, torch.float32))
+    return total.add_(x)
