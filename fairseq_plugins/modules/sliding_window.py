@@ -126,6 +126,7 @@ class SlidingSource(Source):
         if keys.requires_grad:
             yield keys, torch.bmm(score_grads[..., : self.span].transpose(1, 2), queries)
             yield values, torch.bmm(self.weights[..., : self.span].transpose(1, 2), output_grads)
+        self.keys = self.values = self.weights = self.kept = None  # before the gradients of other sources are made
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
