@@ -35,6 +35,9 @@ class Part:
     def backward(self, dy: Tensor) -> Tensor:
         return dy
 
+    def keep(self, dy: Tensor) -> None:
+        """Instead of `backward`, where the input was a constant."""
+
     def gradients(self) -> Gradients:
         return iter(())
 
@@ -87,8 +90,11 @@ class LayerNorm(Part):
     def backward(self, dy):
         # kept tensors are wanted again for the parameters: index from the end, do not pop
         kept = self.kept[-1 - len(self.output_grads)]
-        self.output_grads.append(dy)
+        self.keep(dy)
         return self._backward(dy, *kept, (True, False, False))[0]
+
+    def keep(self, dy):
+        self.output_grads.append(dy)
 
     def gradients(self):
         if not self.output_grads:

@@ -72,33 +72,14 @@ class FastRecurrence:
             self.context_mask = score_mask(context_padding, self.heads, context)
         self.block: Block | None = None
 
-        self.past = {} if limits is None else self.project_past()
-
     def project_context(self, layer: FeedbackLayer, context: Tensor) -> tuple[Tensor, Tensor]:
         """Keys, scaled, and values of the encoder's output, each [R, S, D]."""
-        return self.project(layer.encoder_attn, context)
-
-    def project(self, projections: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
-        """x [B, S, C] -> keys, scaled, and values, each [R, S, D]."""
 
         def split_heads(x):
             return x.unflatten(-1, (self.heads, -1)).transpose(1, 2).flatten(0, 1)
 
-        scale = self.layers[0].config.head_dim ** -0.5
-        return split_heads(projections.k_proj(x) * scale), split_heads(projections.v_proj(x))
-
-    def project_past(self) -> dict:
-        """Keys and values of the memories of earlier blocks, for every source that the layers read."""
-        widths = {}
-        for key, limits in zip(self.sources(), self.limits):
-            widths[key] = max(widths.get(key, 0), limits.width)
-        past = {}
-        for key, layer in zip(self.sources(), self.layers):
-            if key not in past:
-                memory = self.memories[key[0]][:, -widths[key] :]
-                norm = layer.self_attn_layer_norm
-                past[key] = self.project(layer.self_attn, norm(memory) if layer.config.pre_norm else memory)
-        return past
+        projections, scale = layer.encoder_attn, layer.config.head_dim**-0.5
+        return split_heads(projections.k_proj(context) * scale), split_heads(projections.v_proj(context))
 
     def sources(self) -> list[tuple[int, int]]:
         """What each layer attends to: the number of its memory and the identity of its key matrix. Layers that agree in
@@ -107,17 +88,19 @@ class FastRecurrence:
         return [(min(i, last), id(layer.self_attn.k_proj)) for i, layer in enumerate(self.layers)]
 
     def new_source(self, key: tuple[int, int], like: Tensor, capacity: int, mask: Tensor | None):
-        """An empty source for steps of the shape of `like` [B, C], or one that holds the past of the stream."""
-        if self.limits is not None:
-            return SlidingSource(*self.past[key], capacity, self.sources().count(key), self.heads)
-        return GrowingSource(len(like), self.heads, self.layers[0].config.head_dim, capacity, like, mask)
+        """An empty source for steps of the shape of `like` [B, C]."""
+        head_dim = self.layers[0].config.head_dim
+        if self.limits is None:
+            return GrowingSource(len(like), self.heads, head_dim, capacity, like, mask)
+        widths = [limits.width for source, limits in zip(self.sources(), self.limits) if source == key]
+        return SlidingSource(len(like), self.heads, head_dim, max(widths), capacity, len(widths), like)
 
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """Embeddings [T, B, C] of T steps, padding [B, T] or None -> outputs of the top layer [T, B, C]."""
         block = self.block = Block(self, x[0], len(x), padding, record=torch.is_grad_enabled())
         if not block.record:
             return block.forward(x)
-        pairs = [tensor for pair in (*self.context, *self.past.values()) for tensor in pair]
+        pairs = [tensor for pair in self.context for tensor in pair]
         limits = [tensor for limit in self.limits or [] for tensor in limit.tensors()]
         return RecordedBlock.apply(block, x, self.mixing, *pairs, *limits, *self.layers.parameters())
 
@@ -157,6 +140,8 @@ class Block:
         for i, (layer, key) in enumerate(zip(layers, state.sources())):
             if key not in writers:
                 writers[key] = MemoryWriter(layer, key[0], state.new_source(key, like, capacity, mask), record)
+                if state.limits is not None:
+                    writers[key].remember(state.memories[key[0]])
             context = self.contexts[i] if self.contexts else None
             limits = state.limits[i] if state.limits else None
             self.layers.append(self.assemble(layer, writers[key].source, context, limits))
@@ -298,16 +283,29 @@ class MemoryWriter:
         self.key, self.value = Linear(layer.self_attn.k_proj, record), Linear(layer.self_attn.v_proj, record)
         self.scale = layer.config.head_dim**-0.5
 
+    @torch.no_grad()
+    def remember(self, memories: Tensor) -> None:
+        """The memories of earlier blocks of a stream [B, n, C], of which the source takes the last."""
+        self.source.fill(*self.project(memories[:, -self.source.span :].flatten(0, 1)))
+
     def forward(self, memory: Tensor) -> None:
+        self.source.append(*self.project(memory))
+
+    def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """[n, C] -> its key, scaled, and its value, both [n, H * D]"""
         memory = self.norm.forward(memory)
-        self.source.append(self.key.forward(memory) * self.scale, self.value.forward(memory))
+        return self.key.forward(memory) * self.scale, self.value.forward(memory)
 
     def backward(self) -> Tensor:
-        d_key, d_value = self.source.pop()
-        return self.norm.backward(self.key.backward(d_key * self.scale) + self.value.backward(d_value))
+        return self.norm.backward(self.project_backward(*self.source.pop()))
+
+    def project_backward(self, d_key: Tensor, d_value: Tensor) -> Tensor:
+        return self.key.backward(d_key * self.scale) + self.value.backward(d_value)
 
     def gradients(self) -> Gradients:
-        for part in (self.norm, self.key, self.value, self.source):
+        if isinstance(self.source, SlidingSource):  # what it was filled with, a constant, was normalised and projected
+            self.norm.keep(self.project_backward(*self.source.filled()))
+        for part in (self.norm, self.key, self.value):
             yield from part.gradients()
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .adaptive_span import divisor
-from .deferred import Attention, Gradients, Source, aten, reorder_rows
+from .deferred import Attention, Source, aten, reorder_rows
 
 
 def column(x: Tensor) -> Tensor:
@@ -28,20 +28,23 @@ class SlidingSource(Source):
     one product over all later uses, and that of the positions before the block one product after the loop.
     """
 
-    def __init__(self, keys: Tensor, values: Tensor, capacity: int, layers: int, heads: int):
-        """keys and values [R, S, D] of the positions before the block, and room for `capacity` more."""
+    def __init__(self, batch: int, heads: int, head_dim: int, span: int, capacity: int, layers: int, like: Tensor):
+        """Room for S positions and `capacity` more, which so many layers read."""
         super().__init__()
-        self.before = keys, values
-        self.span, self.capacity, self.layers, self.heads = keys.size(1), capacity, layers, heads
-        places = self.span + capacity
-        self.keys = keys.new_empty(len(keys), places, keys.size(2))  # [R, S + capacity, D]
-        self.values = values.new_empty(len(keys), keys.size(2), places)  # [R, D, S + capacity]
-        self.keys[:, : self.span], self.values[..., : self.span] = keys, values.transpose(1, 2)
+        self.heads, self.span, self.capacity, self.layers = heads, span, capacity, layers
+        rows, places = batch * heads, span + capacity
+        self.keys = like.new_empty(rows, places, head_dim)  # [R, S + capacity, D]
+        self.values = like.new_empty(rows, head_dim, places)  # [R, D, S + capacity]
         self.steps = 0
         self.turned = False
         self.uses = 0  # those of the forward pass that the backward pass has not come to
         self.weights: Tensor | None = None  # [R, U, S + capacity]
         self.kept: list[Tensor] | None = None  # queries, gradients of scores and of outputs, each [R, U, ...]
+
+    def fill(self, keys: Tensor, values: Tensor) -> None:
+        """The S positions from before the block, keys and values [B * S, H * D]"""
+        for buffer, x in ((self.keys, keys), (self.values.transpose(1, 2), values)):
+            buffer[:, : self.span] = x.view(-1, self.span, self.heads, buffer.size(2)).transpose(1, 2).flatten(0, 1)
 
     def append(self, key: Tensor, value: Tensor) -> None:
         """key and value [B, H * D]"""
@@ -120,13 +123,18 @@ class SlidingSource(Source):
         value = torch.bmm(self.weights[:, self.uses :, place].unsqueeze(1), output_grads)
         return tuple(grad.view(len(grad) // self.heads, -1) for grad in (key, value))
 
-    def gradients(self) -> Gradients:
-        keys, values = self.before
+    def filled(self) -> tuple[Tensor, Tensor]:
+        """After the loop: gradients of the keys and values that it was filled with, both [B * S, H * D]. What was kept
+        for them is freed before another source makes its own."""
         queries, score_grads, output_grads = self.kept
-        if keys.requires_grad:
-            yield keys, torch.bmm(score_grads[..., : self.span].transpose(1, 2), queries)
-            yield values, torch.bmm(self.weights[..., : self.span].transpose(1, 2), output_grads)
-        self.keys = self.values = self.weights = self.kept = None  # before the gradients of other sources are made
+        grads = [
+            torch.bmm(rows[..., : self.span].transpose(1, 2), columns)
+            for rows, columns in ((score_grads, queries), (self.weights, output_grads))
+        ]
+        self.keys = self.values = self.weights = self.kept = None
+        return tuple(
+            grad.unflatten(0, (-1, self.heads)).transpose(1, 2).reshape(-1, self.heads * grad.size(2)) for grad in grads
+        )
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
