@@ -56,13 +56,7 @@ def main():
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the tables there too (Markdown)")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    lines = []
-    for part in (header, *(TABLES[name] for name in args.tables)):
-        table = part(args)
-        print("\n".join(table), flush=True)
-        lines += table
-    if args.output:
-        args.output.write_text("\n".join(lines) + "\n")
+    timing.report((part(args) for part in (header, *(TABLES[name] for name in args.tables))), args.output)
 
 
 def header(args) -> list[str]:

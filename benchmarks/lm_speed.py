@@ -72,13 +72,7 @@ def main():
     if args.memory_of:
         print(json.dumps(timing.added_memory(Training(args, **json.loads(args.memory_of)))))
         return
-    lines = []
-    for part in (header, *(TABLES[name] for name in args.tables)):
-        table = part(args)
-        print("\n".join(table), flush=True)
-        lines += table
-    if args.output:
-        args.output.write_text("\n".join(lines) + "\n")
+    timing.report((part(args) for part in (header, *(TABLES[name] for name in args.tables))), args.output)
 
 
 def header(args) -> list[str]:

@@ -59,10 +59,7 @@ def main():
     if args.memory_of:
         print(json.dumps(timing.added_memory(Training(args, json.loads(args.memory_of)))))
         return
-    lines = [*header(args), *table(args)]
-    print("\n".join(lines))
-    if args.output:
-        args.output.write_text("\n".join(lines) + "\n")
+    timing.report((part(args) for part in (header, table)), args.output)
 
 
 def header(args) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the benchmarks share: two jobs timed in turn, and the memory that a job takes.
+"""What the benchmarks share: two jobs timed in turn, the memory that a job takes, and how tables are told.
 
 A job is called without arguments, does its work and returns how many tokens that was.
 """
@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,3 +76,13 @@ def in_own_process(*arguments):
     """What this script prints in its last line, as JSON, when called again with more arguments."""
     command = [sys.executable, *sys.argv, *map(str, arguments)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+
+
+def report(parts: Iterable[list[str]], output: Path | None) -> None:
+    """Print the lines of each part as soon as it is measured; write all of them to a file at the end."""
+    lines = []
+    for part in parts:
+        print("\n".join(part), flush=True)
+        lines += part
+    if output:
+        output.write_text("\n".join(lines) + "\n")

@@ -61,13 +61,7 @@ def main():
         model, depth, job = args.memory_of
         print(json.dumps(peak_memory(args, model, int(depth), job)))
         return
-    lines = []
-    for part in (header, train_table, generation_table, memory_table):
-        table = part(args)
-        print("\n".join(table), flush=True)
-        lines += table
-    if args.output:
-        args.output.write_text("\n".join(lines) + "\n")
+    timing.report((part(args) for part in (header, train_table, generation_table, memory_table)), args.output)
 
 
 def header(args) -> list:
