@@ -12,7 +12,8 @@ from omegaconf import II
 from torch import Tensor, nn
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.models.streaming_lm import UNBOUNDED, check_sizes, register_architecture, with_defaults
+from fairseq_plugins.models.options import check_heads, check_rates, check_sizes
+from fairseq_plugins.models.streaming_lm import UNBOUNDED, register_architecture, with_defaults
 from fairseq_plugins.models.transformer_xl_lm import ScaledEmbedding
 from fairseq_plugins.modules.activations import ACTIVATIONS
 from fairseq_plugins.modules.active_memory import MIXERS, MixerConfig
@@ -98,7 +99,9 @@ def build_stack(config: ActiveMemoryConfig, causal: bool) -> ActiveMemoryStack:
         UserError: for flags that cannot be
     """
     sizes = ("decoder_embed_dim", "decoder_ffn_embed_dim", "decoder_layers", "decoder_attention_heads", "kernel_size")
-    check_sizes(config, sizes, ("dropout", "attention_dropout"))
+    check_sizes(config, sizes)
+    check_rates(config, ("dropout", "attention_dropout"))
+    check_heads(config)
     try:
         mixer = MixerConfig(
             embed_dim=config.decoder_embed_dim,

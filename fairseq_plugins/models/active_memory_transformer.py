@@ -4,19 +4,14 @@ Transformer, whose decoder layers mix the tokens so far by one of `active_memory
 Positions are fairseq's, at the embeddings alone.
 """
 
-from argparse import Namespace
-
-from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.incremental_decoding_utils import with_incremental_state
 from fairseq.models import register_model, register_model_architecture
-from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase, TransformerModel
-from fairseq.models.transformer import base_architecture as transformer_base
-from omegaconf import DictConfig, OmegaConf
+from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from torch import nn
 
-from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.active_memory_lm import MixerFlags, initialise_glorot
-from fairseq_plugins.models.feedback_transformer import both_sides, set_defaults
+from fairseq_plugins.models.translation import TranslationModel, both_sides, set_defaults
 from fairseq_plugins.modules.active_memory import MixerConfig, build_mixers
 
 # fairseq's decoder options that a mixer has no meaning or no code for
@@ -81,40 +76,26 @@ class ActiveMemoryDecoder(TransformerDecoderBase):
 
 
 @register_model("active_memory_transformer")
-class ActiveMemoryTransformer(TransformerModel):
+class ActiveMemoryTransformer(TranslationModel):
     """fairseq's Transformer encoder, and a decoder with active memory."""
 
-    @classmethod
-    def hub_models(cls):
-        return {}
+    FLAGS = MixerFlags
+    UNSUPPORTED = UNSUPPORTED
 
     @classmethod
-    def add_args(cls, parser):
-        super().add_args(parser)
-        gen_parser_from_dataclass(parser, MixerFlags(), delete_default=True)
-
-    @classmethod
-    def build_model(cls, args, task):
-        if isinstance(args, DictConfig):  # fairseq-hydra-train
-            args = Namespace(**OmegaConf.to_container(args))
-        base_architecture(args)
-        for name, reason in UNSUPPORTED.items():
-            if getattr(args, name, None):
-                raise UserError(f"{flag(name)} does not work with active_memory_transformer: {reason}.")
-        return super().build_model(args, task)
+    def complete(cls, args):
+        """fairseq's sizes; pre-norm layers, as in the paper."""
+        set_defaults(args, **both_sides(normalize_before=True))
+        super().complete(args)
 
     @classmethod
     def build_decoder(cls, args, tgt_dict, embed_tokens):
         return ActiveMemoryDecoder(TransformerConfig.from_namespace(args), tgt_dict, embed_tokens)
 
 
-@register_model_architecture("active_memory_transformer", "active_memory_transformer")
-def base_architecture(args):
-    """fairseq's sizes; pre-norm layers, as in the paper."""
-    defaults = MixerFlags()
-    set_defaults(args, **{name: getattr(defaults, name) for name in ("mixer", "kernel_size", "convolution_activation")})
-    set_defaults(args, **both_sides(normalize_before=True))
-    transformer_base(args)
+base_architecture = register_model_architecture("active_memory_transformer", "active_memory_transformer")(
+    ActiveMemoryTransformer.complete
+)
 
 
 @register_model_architecture("active_memory_transformer", "active_memory_transformer_tiny")

@@ -2,26 +2,16 @@
 and a decoder whose layers attend to the feedback memory.
 """
 
-from argparse import Namespace
 from dataclasses import dataclass, field
 
 import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model, register_model_architecture
-from fairseq.models.transformer import (
-    TransformerConfig,
-    TransformerDecoderBase,
-    TransformerEncoderBase,
-    TransformerModel,
-)
-from fairseq.models.transformer import (
-    base_architecture as transformer_base,
-)
-from omegaconf import DictConfig, OmegaConf
+from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase, TransformerEncoderBase
 from torch import nn
 
-from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.models.translation import TranslationModel, both_sides, set_defaults
 from fairseq_plugins.modules.feedback_layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback_stack import ENGINES, KEYS_AND_VALUES, FeedbackStack
 
@@ -68,26 +58,6 @@ UNSUPPORTED = {
     "scale_resids": "the decoder's residuals have no such factor",
     "export": "a loop over time steps cannot be exported to TorchScript or ONNX",
 }
-
-
-def check_options(args: Namespace) -> None:
-    """Raises UserError for an option that this model cannot honour."""
-    for name, reason in UNSUPPORTED.items():
-        if getattr(args, name, None):
-            raise UserError(f"{flag(name)} does not work with feedback_transformer: {reason}.")
-    for name in ("dropout", "attention_dropout", "activation_dropout"):
-        if not 0 <= getattr(args, name) <= 1:
-            raise UserError(f"{flag(name)} {getattr(args, name)} is no probability; choose a number from 0 to 1.")
-    for side in ("encoder", "decoder"):
-        for name in (f"{side}_layers", f"{side}_attention_heads", f"{side}_embed_dim", f"{side}_ffn_embed_dim"):
-            if getattr(args, name) < 1:
-                raise UserError(f"{flag(name)} {getattr(args, name)} is too small; choose at least 1.")
-        width, heads = (getattr(args, f"{side}_{name}") for name in ("embed_dim", "attention_heads"))
-        if width % heads:
-            raise UserError(
-                f"--{side}-embed-dim {width} is not divisible by --{side}-attention-heads {heads}. "
-                f"Choose a multiple of {heads}, for example {-(-width // heads) * heads}."
-            )
 
 
 class FeedbackTransformerEncoder(TransformerEncoderBase):
@@ -190,25 +160,11 @@ class FeedbackTransformerDecoder(TransformerDecoderBase):
 
 
 @register_model("feedback_transformer")
-class FeedbackTransformerModel(TransformerModel):
+class FeedbackTransformerModel(TranslationModel):
     """fairseq's Transformer encoder with a Feedback Transformer decoder."""
 
-    @classmethod
-    def hub_models(cls):
-        return {}
-
-    @classmethod
-    def add_args(cls, parser):
-        super().add_args(parser)
-        gen_parser_from_dataclass(parser, FeedbackConfig(), delete_default=True)
-
-    @classmethod
-    def build_model(cls, args, task):
-        if isinstance(args, DictConfig):  # fairseq-hydra-train
-            args = Namespace(**OmegaConf.to_container(args))
-        base_architecture(args)
-        check_options(args)
-        return super().build_model(args, task)
+    FLAGS = FeedbackConfig
+    UNSUPPORTED = UNSUPPORTED
 
     @classmethod
     def build_encoder(cls, args, src_dict, embed_tokens):
@@ -224,19 +180,9 @@ class FeedbackTransformerModel(TransformerModel):
         )
 
 
-def set_defaults(args: Namespace, **defaults) -> None:
-    for name, value in defaults.items():
-        setattr(args, name, getattr(args, name, value))
-
-
-def both_sides(**sizes) -> dict:
-    return {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sizes.items()}
-
-
-@register_model_architecture("feedback_transformer", "feedback_transformer")
-def base_architecture(args):
-    set_defaults(args, feedback_memory="weighted", feedback_kv="shared", feedback_engine="fast")
-    transformer_base(args)
+base_architecture = register_model_architecture("feedback_transformer", "feedback_transformer")(
+    FeedbackTransformerModel.complete
+)
 
 
 @register_model_architecture("feedback_transformer", "feedback_transformer_wmt")

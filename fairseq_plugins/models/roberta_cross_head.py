@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.models.options import check_rates
 from fairseq_plugins.modules.cross_head import CrossHead
 
 PRE_TRAINING = (MaskedLMTask, MultiLingualMaskedLMTask)
@@ -96,8 +97,7 @@ class RobertaCrossHeadModel(RobertaModel):
                 "roberta_cross_head is for fine-tuning only; pre-train --arch roberta and give its checkpoint with "
                 "--finetune-from-model to a training of --arch roberta_cross_head."
             )
-        if not 0 <= args.cross_head_p <= 1:
-            raise UserError(f"--cross-head-p {args.cross_head_p} is out of range; choose a number from 0 to 1.")
+        check_rates(args, ["cross_head_p"])
         if getattr(args, "mha_heads_to_keep", -1) != -1:
             raise UserError("--mha-heads-to-keep does not work with roberta_cross_head; leave it out.")
         model = super().build_model(args, task)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.models.options import check_heads, check_rates, check_sizes
 from fairseq_plugins.modules.adaptive_io import AdaptiveInput, AdaptiveSoftmax, log_softmax
 from fairseq_plugins.modules.adaptive_span import AdaptiveSpan
 from fairseq_plugins.modules.dropout import Dropout
@@ -188,7 +189,9 @@ class StreamingLanguageModel(FairseqLanguageModel):
     @classmethod
     def check_options(cls, config) -> None:
         """Raises UserError for options that no model can honour."""
-        check_sizes(config, cls.SIZES, cls.RATES)
+        check_sizes(config, cls.SIZES)
+        check_rates(config, cls.RATES)
+        check_heads(config)
         check_adaptive_embeddings(config)
 
     @classmethod
@@ -340,24 +343,6 @@ def cutoffs(text: str | None) -> list[int]:
         return [int(number) for number in str(text).strip("[]() ").split(",")]
     except ValueError as error:
         raise ValueError(f"{text!r} are no cut-offs; give numbers with commas, such as 20000,40000,200000") from error
-
-
-def check_sizes(args, sizes, rates) -> None:
-    """Raises UserError for sizes below 1, rates out of [0, 1], and a width that heads cannot share."""
-    for name in sizes:
-        if getattr(args, name) < 1:
-            raise UserError(f"{flag(name)} {getattr(args, name)} is too small; choose at least 1.")
-    for name in rates:
-        if not 0 <= getattr(args, name) <= 1:
-            raise UserError(f"{flag(name)} {getattr(args, name)} is out of range; choose a number from 0 to 1.")
-    width, heads = args.decoder_embed_dim, args.decoder_attention_heads
-    if args.decoder_head_dim is None and width % heads:
-        raise UserError(
-            f"--decoder-embed-dim {width} is not divisible by --decoder-attention-heads {heads}. Choose a multiple of"
-            f" {heads}, for example {-(-width // heads) * heads}, or give --decoder-head-dim."
-        )
-    if args.decoder_head_dim is not None and args.decoder_head_dim < 1:
-        raise UserError(f"--decoder-head-dim {args.decoder_head_dim} is too small; choose at least 1.")
 
 
 def check_adaptive_embeddings(args) -> None:

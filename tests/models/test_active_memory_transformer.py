@@ -84,7 +84,10 @@ def test_layers_share_persistent_vectors_and_layer_drop_changes_nothing_of_them(
 
 
 @pytest.mark.parametrize("options, words", [
-    ({"cross_self_attention": True}, "--cross-self-attention does not work with active_memory_transformer"),
+    ({"cross_self_attention": True}, "--cross-self-attention does not work with this decoder: mixing"),
+    ({"dropout": 2}, "--dropout 2 is out of range"),
+    ({"decoder_attention_heads": 3}, "--decoder-embed-dim 64 is not divisible by --decoder-attention-heads 3"),
+    ({"encoder_layers": 0}, "--encoder-layers 0 is too small"),
     ({"left_pad_target": True}, "--left-pad-target does not work"),
     ({"kernel_size": 0}, "kernel size 0 is too small; choose at least 1. See --kernel-size"),
 ])  # fmt: skip
