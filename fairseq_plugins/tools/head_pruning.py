@@ -38,7 +38,9 @@ def main():
     parser.add_argument("--metric", choices=METRICS, default="ppl", help="(%(default)s)")
     parser.add_argument("--batch-size", type=int, default=1, metavar="B", help="streams (%(default)s)")
     parser.add_argument("--tokens-per-sample", type=int, metavar="M", help="length of blocks (default: as in training)")
-    parser.add_argument("--model-overrides", default="{}", metavar="DICT", help="as of fairseq-eval-lm")
+    parser.add_argument(
+        "--model-overrides", type=dictionary, default={}, metavar="DICT", help="as of fairseq-eval-lm"
+    )
     parser.add_argument("--cpu", action="store_true", help="although there is a GPU")
     args = parser.parse_args()
     logging.getLogger().setLevel(logging.WARNING)
@@ -54,13 +56,23 @@ def main():
     print(f"\nwith all heads: {args.metric} {whole:.4f}")
 
 
+def dictionary(text: str) -> dict:
+    """ "{'mem_len': 64}" -> {"mem_len": 64}"""
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        value = None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"{text} is no dictionary; write it as \"{{'mem_len': 64}}\"")
+    return value
+
+
 def load(args):
     """The model of a checkpoint and its task, with the split."""
     if args.batch_size < 1:
         raise UserError(f"--batch-size {args.batch_size} is too small; choose at least 1.")
-    overrides = ast.literal_eval(args.model_overrides)
     given = {"data": args.data and str(args.data), "tokens_per_sample": args.tokens_per_sample}
-    overrides |= {name: value for name, value in given.items() if value is not None}
+    overrides = args.model_overrides | {name: value for name, value in given.items() if value is not None}
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(args.checkpoint)], arg_overrides=overrides)
     if not attentions(model):
         raise UserError(f"{args.checkpoint} has no heads to leave out; give a Transformer-XL or an all_attention_lm.")
