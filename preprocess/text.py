@@ -120,14 +120,16 @@ def encode(line: str, codes: str, glossaries: tuple[str, ...] = ()) -> str:
     return _encoder(codes, glossaries).process_line(line)
 
 
-def learn_codes(texts: list[Path], codes: Path, merges: int) -> str:
-    """Joint byte pair encoding of all ``texts``."""
-    if merges < 1:
-        raise InputError(f"--bpe {merges} is no number of merges: choose at least 1, for example 8000.")
+def learn_codes(texts: list[Path], codes: Path, number: int, counted: str = "merges") -> str:
+    """Joint byte pair encoding of all ``texts``: so many merges, or so many symbols, which are merges and characters, a
+    character at the end of a word being another one."""
+    if number < 1:
+        raise InputError(f"--bpe {number} is no number of {counted}: choose at least 1, for example 8000.")
     with open(codes, "w", encoding="utf-8") as out:
-        learn_bpe((line for path in texts for line in read_lines(path)), out, merges)
+        lines = (line for path in texts for line in read_lines(path))
+        learn_bpe(lines, out, number, total_symbols=counted == "symbols")
     learned = sum(1 for _ in read_lines(codes)) - 1
-    return f"{merges} merges asked for, {learned} learned from {', '.join(path.name for path in texts)}"
+    return f"{number} {counted} asked for, {learned} merges learned from {', '.join(path.name for path in texts)}"
 
 
 def map_lines(function, source: Path, destination: Path, workers: int) -> int:

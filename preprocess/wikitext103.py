@@ -11,7 +11,8 @@ same dictionary.
 
 With --lines each line is a sequence of its own, for --task language_modeling --sample-break-mode eos, as in the
 active-memory paper (section 4.1.1): lower-case letters, @-@ for each hyphen, punctuation marks apart, byte pair
-encoding. Lines without a word, about a third, are left out; that leaves some 90 words a line, as the paper says.
+encoding of 32,000 symbols. Lines without a word, about a third, are left out; that leaves some 90 words a line, as the
+paper says.
 
     OUT/clean       such lines
     OUT/codes.bpe   byte pair encoding, learned from the training lines
@@ -49,7 +50,7 @@ def main():
     options = language_model.files_parser(__doc__)
     options.add_argument("--lines", action="store_true", help="each line is a sequence, lower-cased and encoded")
     options.add_argument(
-        "--bpe", type=int, default=32000, metavar="N", help="merges of the byte pair encoding (%(default)s)"
+        "--bpe", type=int, default=32000, metavar="N", help="symbols of the byte pair encoding (%(default)s)"
     )
     args, steps, raw = language_model.start(options, REMOTES)
     language_model.lines(args, steps, raw, "wiki.{split}.tokens", SIZES)
@@ -66,7 +67,8 @@ def encode_lines(args, steps: Steps) -> None:
         source, cleaned = steps.out / "text" / split, steps.out / "clean" / split
         steps.run(f"clean-{split}", [source], [cleaned], {}, partial(clean_lines, source))
     train, codes = steps.out / "clean" / "train", steps.out / "codes.bpe"
-    steps.run("learn-bpe", [train], [codes], {"bpe": args.bpe}, lambda path: text.learn_codes([train], path, args.bpe))
+    learn = partial(text.learn_codes, [train], number=args.bpe, counted="symbols")
+    steps.run("learn-bpe", [train], [codes], {"symbols": args.bpe}, learn)
     encode = partial(text.encode, codes=str(codes), glossaries=WHOLE)
     for split in language_model.SPLITS:
         source, encoded = steps.out / "clean" / split, steps.out / "bpe" / split

@@ -11,7 +11,7 @@
 #   recipes/char_lm.sh                                            char-PTB, downloads 34 MB
 #   recipes/char_lm.sh --raw DIR                                  ptb.char.{train,valid,test}.txt in DIR
 #   CORPUS=enwik8 MODELS="all-attention feed-forward" SEEDS=1 \
-#       recipes/char_lm.sh --raw DIR --out runs/char_lm_enwik8    an excerpt: SPLIT="3600000,200000,200000"
+#       recipes/char_lm.sh --raw DIR                              an excerpt: SPLIT="3600000,200000,200000"
 #   recipes/char_lm.sh --smoke                                    the same code path on generated text, about two minutes
 #   recipes/char_lm.sh --dry-run                                  every command through its parser, nothing run
 set -euo pipefail
@@ -19,6 +19,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 begin_recipe "$@"
 
 CORPUS=${CORPUS:-char_ptb}
+OUT=$OUT/$CORPUS
 number STREAMS 32 4
 number VALID_STREAMS 8 2
 number BLOCK 64 32
@@ -36,6 +37,7 @@ case $CORPUS in
     enwik8)
         number PASS 1758 40 # updates: 3,600,000 bytes
         number SPLIT 3600000,200000,200000 60000,2000,2000
+        DATA=${DATA:-runs/data/enwik8_excerpt} # the other recipes' is all of it
         prepare enwik8 --split "$SPLIT" ${FILE:+--file "$FILE"}
         ;;
     *) stop "CORPUS: $CORPUS is neither char_ptb nor enwik8." ;;

@@ -28,6 +28,9 @@ setup_venv() {
 
 shopt -s inherit_errexit
 
+# The variables that choose among a recipe's runs; every other one that it reads changes what a run is.
+CHOICES="CHECKPOINT CHOSEN CORPUS DEPTHS HEADS INTEGRATIONS JOBS MIXERS MODELS PHASE_1_ONLY PROBABILITIES SEEDS SIZES TASKS"
+
 OPTIONS="options:
   --smoke     the same code path with small numbers on generated text, on the CPU
   --dry-run   pass every command through its own parser, run nothing
@@ -47,7 +50,8 @@ begin_recipe() {
 parse_options() {
     local path
     RECIPE=$(basename "$0" .sh) SMOKE=0 DRY_RUN=0 GPUS='' RAW='' DATA='' OUT=''
-    THIS_COMMAND=$(realpath --relative-to "$ROOT" "$0")${*:+ $*}
+    SETTINGS=$(variables | grep -vE "^(${CHOICES// /|})=" || true)
+    THIS_COMMAND=$(variables | tr '\n' ' ')$(realpath --relative-to "$ROOT" "$0")${*:+ $*}
     while (($#)); do
         case $1 in
             --smoke) SMOKE=1 ;;
@@ -68,6 +72,24 @@ parse_options() {
     OUT=${OUT:-runs/${path%.sh}}
     if ((SMOKE)); then OUT=$OUT/smoke && DATA=$OUT/data; fi # never among what a real run made
     if ((DRY_RUN)); then COMMANDS=$(mktemp) && trap 'check_commands $?' EXIT; fi
+}
+
+# The variables that the recipe reads and the user has set, as they would be typed, a line each.
+variables() {
+    local name
+    { files "$0" | xargs -d '\n' grep -ohP '\$\{\K[A-Z][A-Z_0-9]*(?=:[-+=])' || true; } | sort -u | while read -r name; do
+        [[ -z ${!name:-} ]] || echo "$name=${!name@Q}"
+    done
+}
+
+# files FILE: it and what it sources, but not this one
+files() {
+    local each
+    [[ ! $1 -ef ${BASH_SOURCE[0]} ]] || return 0
+    echo "$1"
+    for each in $(sed -n 's|^source "$(dirname "${BASH_SOURCE\[0\]}")/\(.*\)"|\1|p' "$1"); do
+        files "$(dirname "$1")/$each"
+    done
 }
 
 value() { [[ $# -gt 1 && $2 != --* ]] && echo "$2" || stop "$1 needs a value: --help lists the options."; }
@@ -186,13 +208,24 @@ batch() {
 train() {
     local folder=$OUT/$1 log=$OUT/$1/train.log
     ((NODE_RANK == 0)) || log=$OUT/$1/train.node$NODE_RANK.log
+    ((DRY_RUN)) || same_settings "$folder"
     if made "$folder/trained"; then say "$1 is trained" && return; fi
-    if ((DRY_RUN)); then log=/dev/null; else mkdir -p "$folder"; fi
+    if ((DRY_RUN)); then log=/dev/null; fi
     run "${LAUNCH[@]}" fairseq-train ${DATA:+"$DATA/bin"} --user-dir fairseq_plugins --save-dir "$folder" \
         --log-format simple --log-interval "$LOG_INTERVAL" "${MACHINE[@]}" "${@:2}" |
         tee -a "$log" | { grep --line-buffered -oP '\| (train_inner|valid) \| \K.*' || true; } |
         sed -u 's/, "\(span_[0-9]*\|memory\)_[0-9]*": "[^"]*"//g' || return
     ((NODE_RANK)) || stamp "$folder/trained" # the first node writes the last checkpoint
+}
+
+# same_settings FOLDER: what is trained there was begun with the variables of this call
+same_settings() {
+    local before
+    mkdir -p "$1"
+    [[ -e $1/settings ]] || echo "$SETTINGS" >"$1/settings"
+    before=$(<"$1/settings")
+    [[ $before == "$SETTINGS" ]] || stop "$1 was trained with" ${before:-the defaults}", this call has" \
+        ${SETTINGS:-the defaults}": give another --out, or remove that folder."
 }
 
 # streams B: flags for B streams in all, an equal part for each process

@@ -1,7 +1,7 @@
 # What the recipes for the paper's language models share; sourced, not run.
 #
 # From the paper (section 4.1.1): sizes and dropout (in the architecture), WikiText-103 lower-cased with marks apart and
-# 32,000 byte pair merges, Adam with the rate of Vaswani et al. (2017). From its code: a line is a sequence, lines above
+# 32,000 byte pair symbols, Adam with the rate of Vaswani et al. (2017). From its code: a line is a sequence, lines above
 # 300 tokens are left out of training, batches of 64 lines, 10,000 updates of warm-up, 100,000 updates, the last
 # checkpoint is taken, initial weights. Ours: Adam's betas and epsilon as of Vaswani et al., empty lines left out, batches
 # of lines of like length (fairseq's), fp16 on GPUs. --convolution-activation gelu_accurate --activation-fn gelu_accurate

@@ -6,7 +6,8 @@
 # From the paper (section 4.2): sizes, kernel and dropout (in the architecture), vocabularies, 100 epochs of 100 batches,
 # sequences of 5 that grow by 1 (addition and multiply by 2). From its code: Adam with 0.01, constant, batches of 32.
 #
-# A run is a cell, skipped when it is there; as many are trained at a time as there are GPUs, or cores, one thread each.
+# Runs that are there are skipped, and all that are there count in the table, also those of other SEEDS; JOBS run at a
+# time: as many as there are GPUs (or those of CUDA_VISIBLE_DEVICES), or cores, one thread each.
 #
 #   recipes/active_memory/table4_algorithmic.sh            all 144 runs
 #   recipes/active_memory/table4_algorithmic.sh --smoke    the same code path with small numbers, CPU, about a minute
@@ -37,12 +38,14 @@ number TASKS "${TASKS:-$ALL_TASKS}" "${TASKS:-addition not}"
 number SEEDS "${SEEDS:-1 2 3}" "${SEEDS:-1}"
 for each in $MIXERS; do [[ -n ${PAPER[$each]:-} ]] || stop "MIXERS: $each is none of" $ALL_MIXERS; done
 for each in $TASKS; do [[ " $ALL_TASKS " = *" $each "* ]] || stop "TASKS: $each is none of $ALL_TASKS"; done
+JOBS=${JOBS:-$((GPUS ? GPUS : $(nproc)))}
+[[ $JOBS =~ ^[1-9][0-9]*$ ]] || stop "JOBS: $JOBS is no number of trainings at a time."
+((NNODES == 1)) || stop "NNODES: the runs are of one machine; call the recipe on each with other SEEDS and the same --out."
 
 # Every run is a process of its own; nothing is prepared.
 DATA='' LAUNCH=() MACHINE=(--distributed-world-size 1)
 if ((!GPUS)); then MACHINE+=(--cpu) && export OMP_NUM_THREADS=1; fi
 if ((DRY_RUN)); then SEEDS=${SEEDS%% *}; fi # the others differ by nothing else
-JOBS=${JOBS:-$((GPUS ? GPUS : $(nproc)))} STARTED=0
 
 # train_cell TASK MIXER SEED: into OUT/TASK/MIXER-seedSEED
 train_cell() {
@@ -51,31 +54,50 @@ train_cell() {
         --optimizer adam --lr 0.01 --max-epoch "$EPOCHS" --num-workers 0 --no-epoch-checkpoints --log-format json
 }
 
-# in_background COMMAND...: when fewer than JOBS run; the GPUs take turns
-in_background() {
-    if ((DRY_RUN)); then "$@" && return; fi
-    while (($(jobs -rp | wc -l) >= JOBS)); do wait -n || true; done
-    if ((GPUS)); then export CUDA_VISIBLE_DEVICES=$((STARTED++ % GPUS)); fi
-    "$@" &
-}
-
-for seed in $SEEDS; do
-    for task in $TASKS; do
-        for mixer in $MIXERS; do
-            # in a dry run every choice once, not every cell
-            ((!DRY_RUN)) || [[ $task = "${TASKS%% *}" || $mixer = "${MIXERS%% *}" ]] || continue
-            in_background train_cell "$task" "$mixer" "$seed"
+# each_run COMMAND...: COMMAND TASK MIXER SEED; in a dry run every choice once
+each_run() {
+    local task mixer seed
+    for seed in $SEEDS; do
+        for task in $TASKS; do
+            for mixer in $MIXERS; do
+                ((!DRY_RUN)) || [[ $task = "${TASKS%% *}" || $mixer = "${MIXERS%% *}" ]] || continue
+                "$@" "$task" "$mixer" "$seed"
+            done
         done
     done
-done
+}
+
+# in_background COMMAND...: in the next of JOBS slots that is free; each slot has a GPU, if there are any
+in_background() {
+    local slot
+    if ((DRY_RUN)); then "$@" && return; fi
+    read -ru "$SLOTS" slot
+    {
+        if ((GPUS)); then export CUDA_VISIBLE_DEVICES=${DEVICES[slot % GPUS]}; fi
+        ("$@") || true # is_there names it
+        echo "$slot" >&"$SLOTS"
+    } &
+}
+
+# is_there TASK MIXER SEED: a run that is not makes the recipe end with status 1
+is_there() {
+    ((DRY_RUN)) || [[ -e $OUT/$1/$2-seed$3/trained ]] && return
+    FAILED=1
+    say "$OUT/$1/$2-seed$3 is not trained: its train.log says why; call again."
+}
+
+QUEUE=$(mktemp -u)
+mkfifo "$QUEUE" && exec {SLOTS}<>"$QUEUE" && rm "$QUEUE"
+seq 0 $((JOBS - 1)) >&"$SLOTS"
+IFS=, read -ra DEVICES <<<"${CUDA_VISIBLE_DEVICES-$(seq -s, 0 $((GPUS - 1)))}"
+each_run in_background train_cell
 wait
 
 # reached TASK MIXER: the size that each run has reached
 reached() {
-    local seed
-    for seed in $SEEDS; do
-        [[ -e $OUT/$1/$2-seed$seed/trained ]] || stop "$OUT/$1/$2-seed$seed failed: its train.log says why; call again."
-        grep -oP '"valid_reached": "\K[\d.]+' "$OUT/$1/$2-seed$seed/train.log" | tail -n 1
+    local run
+    for run in "$OUT/$1/$2"-seed*/trained; do
+        [[ ! -e $run ]] || grep -oP '"valid_reached": "\K[\d.]+' "${run%/*}/train.log" | tail -n 1
     done
 }
 
@@ -89,8 +111,12 @@ published() {
 for task in $TASKS; do
     for mixer in $MIXERS; do
         sizes=$( ((DRY_RUN)) || reached "$task" "$mixer")
+        [[ -n $sizes || $DRY_RUN = 1 ]] || continue
         cell "$task, $mixer" mean="$(awk '{ sum += $1 } END { if (NR) printf "%.1f", sum / NR }' <<<"$sizes")" \
             best="$(sort -n <<<"$sizes" | tail -n 1)" runs="$(wc -l <<<"$sizes")" paper="$(published "$task" "$mixer")"
     done
 done
 show_table
+FAILED=0
+each_run is_there
+exit "$FAILED"

@@ -18,6 +18,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/language_models.sh"
 begin_recipe "$@"
+DATA=${DATA:-runs/data/enwik8_excerpt} # the other recipes' is all of it
 number MODELS "${MODELS:-plain cross-head phase-1 phases both}" "${MODELS:-plain phase-1 both}"
 number SEEDS "${SEEDS:-1 2 3}" 1
 number STREAMS 16 4

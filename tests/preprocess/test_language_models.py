@@ -189,3 +189,7 @@ def test_wikitext_as_lines_is_lower_cased_marked_and_encoded(script, generated, 
     assert (tmp_path / "bpe" / "valid").read_text().split("\n")[1].split()[0] == "<unk>"
     lines = (tmp_path / "bpe" / "train").read_text().count("\n")
     assert tokens(tmp_path, "train").count("</s>") == lines
+    words = set((tmp_path / "clean" / "train").read_text().split()) - {"<unk>"}
+    characters = {(sign, last) for word in words for sign, last in zip(word, [False] * (len(word) - 1) + [True])}
+    merges = (tmp_path / "codes.bpe").read_text().count("\n") - 1
+    assert merges + len(characters) == 200  # symbols, not merges

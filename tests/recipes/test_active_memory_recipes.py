@@ -46,27 +46,54 @@ def test_smoke_run_ends_in_a_table(name, recipe, tmp_path, request):
     assert again.returncode == 0 and " fairseq-train" not in again.stderr and "score_lines" not in again.stderr
 
 
-def test_table_4_has_a_row_for_each_cell_and_skips_it_when_it_is_there(recipe, tmp_path, request):
+def table_4(recipe, folder, **env):
+    """The rows of a smoke run of so much of Table 4, and what it said."""
+    done = recipe("table4_algorithmic.sh", "--smoke", "--out", folder, folder=RECIPES, env=env)
+    assert done.returncode == 0, done.stderr[-3000:]
+    table = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
+    header, _, *rows = table
+    return [dict(zip(header, row, strict=True)) for row in rows], done.stderr
+
+
+def test_table_4_counts_every_run_that_is_there(recipe, tmp_path):
+    some = {"TASKS": "not", "MIXERS": "convolution"}
+    (first,), _ = table_4(recipe, tmp_path, **some)
+    assert first["cell"] == "not, convolution" and first["paper"] == "104" and first["runs"] == "1"
+    assert float(first["best"]) == float(first["mean"]) >= 5
+    assert first["command"].startswith("MIXERS='convolution' TASKS='not' recipes/active_memory/table4_algorithmic.sh")
+    (both,), said = table_4(recipe, tmp_path, SEEDS="2", **some)
+    assert both["runs"] == "2" and "convolution-seed1" not in said
+    (again,), said = table_4(recipe, tmp_path, SEEDS="2", **some)
+    assert again == both and " fairseq-train" not in said
+
+
+def test_table_4_shows_what_is_there_and_names_what_failed(recipe, tmp_path):
+    for seed in (1, 2):
+        folder = tmp_path / f"smoke/not/convolution-seed{seed}"
+        folder.mkdir(parents=True)
+        (folder / "train.log").write_text(f'"valid_reached": "{seed}0"\n')
+    (tmp_path / "smoke/not/convolution-seed1/trained").touch()
+    (tmp_path / "smoke/not/convolution-seed2/checkpoint_last.pt").write_text("damaged")
+    env = {"TASKS": "not", "MIXERS": "convolution", "SEEDS": "1 2", "JOBS": "1"}
+    done = recipe("table4_algorithmic.sh", "--smoke", "--out", tmp_path, folder=RECIPES, env=env)
+    assert done.returncode == 1 and "| not, convolution | 10 | 10 | 1 | 104 |" in done.stdout
+    assert "convolution-seed2 is not trained" in done.stderr and "convolution-seed1 is not" not in done.stderr
+
+
+def test_table_4_has_a_row_for_each_cell(recipe, tmp_path, request):
     if not request.config.getoption("--all"):
         pytest.skip("--all smokes every recipe")
-
-    def rows():
-        done = recipe("table4_algorithmic.sh", "--smoke", "--out", tmp_path, folder=RECIPES)
-        assert done.returncode == 0, done.stderr[-3000:]
-        table = [line.strip("| ") for line in done.stdout.splitlines() if line.startswith("| ")]
-        header, _, *lines = [line.split(" | ") for line in table]
-        return [dict(zip(header, line, strict=True)) for line in lines], done.stderr
-
-    table, _ = rows()
+    table, _ = table_4(recipe, tmp_path)
     mixers = ("convolution", "self-attention+persistent-convolution")
     assert [row["cell"] for row in table] == [f"{task}, {mixer}" for task in ("addition", "not") for mixer in mixers]
     assert [row["paper"] for row in table] == ["41", "35", "104", "104"]
-    assert all(row["runs"] == "1" and float(row["best"]) == float(row["mean"]) for row in table)
-    again, said = rows()
-    assert again == table and " fairseq-train" not in said
 
 
-@pytest.mark.parametrize("name, value", [("MIXERS", "lstm"), ("TASKS", "divide")])
-def test_table_4_names_what_there_is(name, value, recipe, tmp_path):
+@pytest.mark.parametrize("name, value, sentence", [
+    ("MIXERS", "lstm", "MIXERS: lstm is none of"),
+    ("TASKS", "divide", "TASKS: divide is none of"),
+    ("JOBS", "0", "JOBS: 0 is no number of trainings at a time"),
+])  # fmt: skip
+def test_table_4_names_what_there_is(name, value, sentence, recipe, tmp_path):
     done = recipe("table4_algorithmic.sh", "--dry-run", "--out", tmp_path, folder=RECIPES, env={name: value})
-    assert done.returncode and f"{name}: {value} is none of" in done.stderr
+    assert done.returncode and sentence in done.stderr

@@ -57,7 +57,7 @@ def test_figure_9_is_its_two_halves(recipe, tmp_path):
     ("feedback/fig9_depth.sh", {"CORPUS": "text8"}, [], "CORPUS: text8 is neither char_ptb nor wikitext103"),
     ("all_attention/table1_enwik8.sh", {"MODELS": "tiny"}, [], "MODELS: tiny is none of"),
     ("feedback/table4_enwik8.sh", {"MODELS": "lstm"}, [], "MODELS: lstm is none of"),
-    ("feedback/table1_toy_tasks.sh", {"TASKS": "sort"}, [], "TASKS: sort is none of"),
+    ("feedback/table1_toy_tasks.sh", {"TASKS": "programs-3-equal sort"}, [], "TASKS: sort is none of"),
     ("feedback/table1_toy_tasks.sh", {"MODELS": "gru"}, [], "MODELS: gru is none of"),
     ("feedback/table4_enwik8.sh", {}, ["--gpus", 3], "1024 streams cannot be shared evenly by 3 processes"),
 ])  # fmt: skip
@@ -131,6 +131,29 @@ def test_fine_tuning_goes_on_at_a_tenth_of_the_rate(recipe, tmp_path):
     assert second.index("--max-update 130 ") > second.index("--max-update 100 ")
     restored = f"--restore-file {tmp_path}/out/small/checkpoint_last.pt --reset-lr-scheduler --reset-meters"
     assert restored in second and second.count("--reset-dataloader") == 1 and "small-fine" in second
+
+
+def test_what_is_trained_is_not_taken_for_a_training_with_other_settings(recipe, tmp_path):
+    """A recipe of one training, with a fairseq-train that says what it was told."""
+    program = tmp_path / "fairseq-train"
+    program.write_text('#!/bin/sh\necho "| valid | $*"\n')
+    program.chmod(0o755)
+    (tmp_path / "recipe.sh").write_text(
+        f'source {RECIPES / "lib.sh"}\nbegin_recipe "$@"\nexport PATH={tmp_path}:$PATH\n'
+        'train small --max-update "${UPDATES:-100}"\necho "$THIS_COMMAND, ${MODELS:-all}"\n'
+    )
+
+    def call(**env):
+        return recipe("recipe.sh", "--gpus", 0, "--out", tmp_path / "out", folder=tmp_path, env=env)
+
+    first = call(UPDATES="7 ", MODELS="a b")
+    assert first.returncode == 0 and "--max-update 7" in first.stdout
+    assert first.stdout.splitlines()[-1].startswith("MODELS='a b' UPDATES='7 ' ")
+    again = call(UPDATES="7 ", MODELS="c")
+    assert again.returncode == 0 and "small is trained" in again.stderr
+    other = call()
+    assert other.returncode == 2 and other.stdout == ""
+    assert re.search(r"out/small was trained with UPDATES='7 ', this call has the defaults: give another", other.stderr)
 
 
 @pytest.mark.parametrize("said, goes_on", [("training diverged at update 7, block 6", True), ("out of memory", False)])
