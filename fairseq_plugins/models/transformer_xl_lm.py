@@ -127,6 +127,7 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
     def __init__(self, decoder: StreamingDecoder, config: TransformerXLConfig):
         super().__init__(decoder)
         self.memory_length, self.clamp_length, self.same_length = config.mem_len, config.clamp_len, config.same_length
+        self.position_scheme = str(config.position_scheme)
         decoder.apply(WEIGHT_INITS[str(config.weight_init)])
 
     @classmethod
@@ -177,8 +178,11 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
     def evaluation_settings(self, block: int) -> str:
         """What figures over blocks of so many tokens depend on beside the parameters."""
         clamp = self.clamp_length if self.clamp_length > 0 else "none"
-        depends = "" if self.same_length else "; without --same-length the figures depend on the block"
-        return f"block {block}, memory {self.memory_length}, clamp {clamp}, same length: {self.same_length}{depends}"
+        exact = self.same_length and self.position_scheme == "pairwise"
+        return (
+            f"block {block}, memory {self.memory_length}, clamp {clamp}, same length: {self.same_length}, positions"
+            f" {self.position_scheme}{'' if exact else '; the figures depend on the block'}"
+        )
 
     def resting_parameters(self) -> list[nn.Parameter]:
         """Those that the present update leaves as they are."""

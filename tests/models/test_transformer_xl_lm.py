@@ -44,10 +44,40 @@ def test_a_model_may_remember_more_in_evaluation_than_it_did_in_training():
     assert torch.allclose(blocks, longer(x)[0], atol=1e-12)
 
 
+# Positions from the block's last token, as all Skip Cross-Head models have them
+
+LAST_TOKEN = {"position_scheme": "last-token", "weight_init": "skip-cross-head", "initial_memory": "zeros"}
+
+
+@pytest.mark.parametrize("same_length", [False, True])
 @torch.no_grad()
-def test_positions_from_the_last_token_depend_on_the_block():
-    model, x = make(TINY, {"position_scheme": "last-token", "weight_init": "skip-cross-head"}), tokens()
+def test_positions_from_the_last_token_depend_on_the_block(same_length):
+    model, x = make(TINY, {**LAST_TOKEN, "same_length": same_length}), tokens()
     assert not torch.allclose(model(x[:, :9])[0], model(x)[0][:, :9], atol=1e-3)
+
+
+@pytest.mark.parametrize("same_length", [False, True])
+@torch.no_grad()
+def test_decoding_with_them_step_by_step_equals_blocks_of_one(same_length):
+    model, x = make(TINY, {**LAST_TOKEN, "mem_len": 5, "same_length": same_length}), tokens()
+    memory, state = StreamMemory(), {}
+    for t in range(x.size(1)):
+        step, _ = model.decoder(x[:, : t + 1], incremental_state=state)
+        assert torch.allclose(step, model(x[:, t : t + 1], memory=memory)[0], atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "options, depends",
+    [
+        ({"same_length": True}, False),
+        ({}, True),
+        ({"same_length": True, "position_scheme": "last-token"}, True),
+    ],
+)
+def test_whether_figures_depend_on_the_block_is_said(options, depends):
+    settings = make(TINY, options).evaluation_settings(8)
+    assert f"positions {options.get('position_scheme', 'pairwise')}" in settings
+    assert settings.endswith("; the figures depend on the block") == depends
 
 
 # Embeddings and initial weights

@@ -58,7 +58,7 @@ def test_a_grid_of_layers_and_heads(run, user_dir, checkpoint, data, monkeypatch
     said = done.stdout + done.stderr
     bits = re.search(r"[ :]with end-of-line: .* ([\d.]+) bits", said)[1]
     assert float(last.removeprefix("with all heads: bpc ")) == pytest.approx(float(bits), abs=1e-4)
-    described = "block 16, memory 32, clamp none, same length: False; without --same-length the figures depend"
+    described = "block 16, memory 32, clamp none, same length: False, positions pairwise; the figures depend"
     assert (described in said) == ("transformer_xl" in str(torch.load(checkpoint)["cfg"]["model"]))
 
 
