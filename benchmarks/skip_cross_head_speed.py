@@ -38,6 +38,10 @@ CONFIGURATIONS = {  # name -> options, time of a batch beside the plain one's: w
     "cross-head": (CROSS_HEAD, "at most 1.03", "608 / 607 = 1.00"),
     "phase 1": (PHASE_1, "below 1", "535 / 607 = 0.88"),
     "phase 1, cross-head": ({**CROSS_HEAD, **PHASE_1}, "below 1", "538 / 607 = 0.89"),
+    **{
+        f"phase 1, uniform {p}": ({"skip_schedule": "uniform", "skip_p": p}, "falls with the share", "not given")
+        for p in (0.1, 0.3, 0.5)
+    },
 }
 
 
@@ -49,8 +53,8 @@ def main():
     parser.add_argument("--dropout", type=float, default=0.1, help="(%(default)s)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"], help="(%(default)s)")
-    parser.add_argument("--updates", type=int, default=60, help="in a run (%(default)s)")
-    parser.add_argument("--pairs", type=int, default=7, help="measured pairs of runs (%(default)s)")
+    parser.add_argument("--updates", type=int, default=20, help="in a run (%(default)s)")
+    parser.add_argument("--pairs", type=int, default=21, help="measured pairs of runs (%(default)s)")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the CPU (%(default)s)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the table there too (Markdown)")
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)

@@ -6,12 +6,15 @@
 
 A cell is one run's row. ``has`` ends with status 0 if the cell is there, so that a recipe called again skips it;
 ``add`` replaces a cell of the same name; ``show`` prints a Markdown table with the columns in the order they first
-appeared. Values are numbers where they look like numbers.
+appeared, and where there are cells NAME-seed1, NAME-seed2 and so on a second one with a row for all of them: of each
+number the mean, the smallest and the largest. Values are numbers where they look like numbers.
 """
 
 import argparse
 import json
 import os
+import re
+import statistics
 import sys
 from pathlib import Path
 
@@ -33,6 +36,8 @@ def main():
             write_rows(args.table, rows | {args.cell: dict(map(_value, args.values))})
         if args.action == "show":
             print(markdown(rows))
+            if len(of_seeds := means(rows)) < len(rows):
+                print("", markdown(of_seeds), sep="\n")
     except ValueError as error:
         parser.error(str(error))
 
@@ -56,6 +61,26 @@ def write_rows(path: Path, rows: dict[str, dict]) -> None:
         "".join(json.dumps({"cell": cell} | row) + "\n" for cell, row in rows.items()), encoding="utf-8"
     )
     os.replace(temporary, path)
+
+
+def means(rows: dict[str, dict]) -> dict[str, dict]:
+    """One row for the cells of all seeds: what is a number, and what they agree in."""
+    models = {}
+    for cell, row in rows.items():
+        models.setdefault(re.sub(r"-seed\d+$", "", cell), []).append(row)
+    return {
+        model: {"seeds": float(len(runs))}
+        | {column: value for column in runs[0] if (value := _mean([run.get(column) for run in runs])) is not None}
+        for model, runs in models.items()
+    }
+
+
+def _mean(values: list) -> float | str | None:
+    if len(set(values)) == 1:
+        return values[0]
+    if all(isinstance(value, float) for value in values):
+        return f"{statistics.mean(values):.5g} ({min(values):.6g} to {max(values):.6g})"
+    return None
 
 
 def markdown(rows: dict[str, dict]) -> str:

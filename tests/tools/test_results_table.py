@@ -29,6 +29,20 @@ def test_cells_are_added_found_replaced_and_shown(tmp_path):
     assert [path.name for path in rows.parent.iterdir()] == ["table.jsonl"]
 
 
+def test_the_runs_of_several_seeds_have_a_row_together(tmp_path):
+    rows = tmp_path / "table.jsonl"
+    for cell, bpc, file in (("a-seed1", 2.1, "x"), ("a-seed2", 2.25, "y"), ("b-seed1", 3, "z")):
+        table("add", rows, cell, f"bpc={bpc}", "rate=0.001", f"file={file}")
+    shown, together = table("show", rows).stdout.split("\n\n")
+    assert len(shown.splitlines()) == 5
+    assert together.splitlines() == [
+        "| cell | seeds | bpc | rate | file |",
+        "| --- | --- | --- | --- | --- |",
+        "| a | 2 | 2.175 (2.1 to 2.25) | 0.001 |  |",
+        "| b | 1 | 3 | 0.001 | z |",
+    ]
+
+
 def test_what_is_wrong_is_said(tmp_path):
     rows = tmp_path / "table.jsonl"
     assert "needs the name of a cell" in table("add", rows).stderr
