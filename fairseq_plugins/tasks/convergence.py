@@ -14,6 +14,7 @@ class Convergence:
     def __init__(self, by: float, over: int):
         self.by, self.over = by, over
         self.lowest: list[tuple[int, float]] = []  # update, lowest perplexity up to there
+        self.ended: int | None = None  # the update at which the training was told so
 
     def add(self, update: int, perplexity: float) -> None:
         """Take a validation's perplexity; of several at one update the first counts."""
@@ -36,7 +37,10 @@ class Convergence:
         )
 
     def state_dict(self) -> dict:
-        return {"lowest": self.lowest}
+        return {"lowest": self.lowest, "ended": self.ended, "by": self.by, "over": self.over}
 
     def load_state_dict(self, state: dict) -> None:
+        """Go on as before; a training that ended by other numbers than these has not ended."""
         self.lowest = state["lowest"]
+        if (self.by, self.over) == (state.get("by"), state.get("over")):
+            self.ended = state["ended"]

@@ -271,23 +271,30 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
 
     def before_checkpoints(self, folder: Path, trainer) -> None:
         """Write this worker's file, before there is a checkpoint that it belongs to."""
-        if self.convergence.reached():
+        convergence = self.convergence
+        if convergence.ended is None and convergence.reached():
+            convergence.ended = trainer.get_num_updates()
             self._end(trainer)
         if self.args.memory_in_checkpoint == "full":
             state = {
                 "updates": trainer.get_num_updates(),
                 "memory": self.training_memory.state_dict(),
                 "guard": self.guard.state_dict(),
-                "convergence": self.convergence.state_dict(),
+                "convergence": convergence.state_dict(),
                 "random": stream_checkpoint.random_state(),
             }
             stream_checkpoint.save(stream_checkpoint.newest_file(folder, *worker_of(trainer)), state)
 
     def _end(self, trainer) -> None:
+        """Let a converged training go on for one update, as fairseq has looked whether to stop before it validated; not
+        again where that has been done."""
         limits, updates = trainer.cfg.optimization, trainer.get_num_updates()
-        if not 0 < limits.max_update <= updates:
+        if updates > self.convergence.ended:
+            logger.info(f"{self.convergence}; there is nothing left to train")
+            limits.max_epoch = -1
+        elif not 0 < limits.max_update <= updates:
             logger.info(f"{self.convergence}; the next update is the last")
-            limits.max_update = updates  # where fairseq looks whether to stop, before it validates
+            limits.max_update = updates
 
     def after_checkpoints(self, checkpoints: list[Path], trainer) -> None:
         """Name this worker's file after the checkpoints just written."""
@@ -317,6 +324,8 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         self.guard.load_state_dict(state["guard"])
         if self.args.converged_by and not trainer.cfg.checkpoint.reset_meters:
             self.convergence.load_state_dict(state["convergence"])
+            if self.convergence.ended is not None:
+                self._end(trainer)
         if blocks:
             self.training_memory.load_state_dict(state["memory"], trainer.device)
 

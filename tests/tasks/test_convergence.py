@@ -46,6 +46,14 @@ def test_it_goes_on_as_if_never_stopped():
     assert first_reached(other, [5.0, 4.9, 4.9]) == 12000
 
 
+@pytest.mark.parametrize("by, over, ended", [(0.2, 8000, 12000), (0.1, 8000, None), (0.2, 9000, None)])
+def test_by_other_numbers_a_training_has_not_ended(by, over, ended):
+    one, other = Convergence(0.2, 8000), Convergence(by, over)
+    one.ended = 12000
+    other.load_state_dict(one.state_dict())
+    assert other.ended == ended
+
+
 @pytest.fixture(scope="module")
 def training(run, user_dir, tmp_path_factory) -> list:
     """A training that learns nothing, and validates every second update."""
@@ -62,12 +70,42 @@ def training(run, user_dir, tmp_path_factory) -> list:
     ).split()
 
 
-def test_fairseq_train_stops_there_and_a_resumed_one_remembers(run, training, tmp_path):
-    options = ["--converged-by", 0.2, "--converged-over", 4, "--save-dir", tmp_path]
-    run(*training, *options, "--max-update", 4)
-    done = run(*training, *options, "--max-update", 90)
-    assert "fell by less than 0.2 over 4 updates; the next update is the last" in done.stdout + done.stderr
-    assert "num_updates: 7 >= max_update: 6" in done.stdout + done.stderr
+CONVERGED = ["--converged-by", 0.2, "--converged-over", 4]
+LAST = "fell by less than 0.2 over 4 updates; the next update is the last"
+
+
+@pytest.fixture(scope="module")
+def ended(run, training, tmp_path_factory):
+    """The folder of a training that converged at update 6, stopped and resumed before, and what it said."""
+    folder = tmp_path_factory.mktemp("ended")
+    run(*training, *CONVERGED, "--max-update", 4, "--save-dir", folder)
+    done = run(*training, *CONVERGED, "--max-update", 90, "--save-dir", folder)
+    return folder, done.stdout + done.stderr
+
+
+def test_fairseq_train_stops_there_and_a_resumed_one_remembers(ended):
+    assert LAST in ended[1] and "num_updates: 7 >= max_update: 6" in ended[1]
+
+
+def test_resumed_after_it_converged_it_ends_at_the_same_update(run, training, ended, tmp_path):
+    (converged,) = ended[0].glob("checkpoint_*_6.pt")
+    done = run(*training, *CONVERGED, "--max-update", 90, "--save-dir", tmp_path, "--restore-file", converged)
+    said = done.stdout + done.stderr
+    assert LAST in said and "num_updates: 7 >= max_update: 6" in said
+
+
+def test_the_same_command_again_trains_nothing(run, training, ended):
+    before = (ended[0] / "checkpoint_last.pt").read_bytes()
+    done = run(*training, *CONVERGED, "--max-update", 90, "--save-dir", ended[0])
+    said = done.stdout + done.stderr
+    assert "there is nothing left to train" in said and "num_updates" not in said.partition("nothing left to train")[2]
+    assert (ended[0] / "checkpoint_last.pt").read_bytes() == before
+
+
+def test_a_second_phase_counts_anew(run, training, ended, tmp_path):
+    start = ["--restore-file", ended[0] / "checkpoint_last.pt", "--reset-meters", "--save-dir", tmp_path]
+    done = run(*training, *CONVERGED, "--max-update", 9, *start)
+    assert "num_updates: 9 >= max_update: 9" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
