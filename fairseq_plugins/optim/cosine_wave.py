@@ -5,6 +5,8 @@ import math
 from fairseq.optim.lr_scheduler import register_lr_scheduler
 from fairseq.optim.lr_scheduler.cosine_lr_scheduler import CosineLRSchedule, CosineLRScheduleConfig
 
+from fairseq_plugins.errors import UserError
+
 
 @register_lr_scheduler("cosine_wave", dataclass=CosineLRScheduleConfig)
 class CosineWave(CosineLRSchedule):
@@ -12,6 +14,15 @@ class CosineWave(CosineLRSchedule):
 
     fairseq's own jumps from --min-lr to --lr at the end of a period. --t-mult and --lr-shrink have no meaning here.
     """
+
+    def __init__(self, cfg: CosineLRScheduleConfig, optimizer):
+        period = cfg.lr_period_updates if cfg.lr_period_updates > 0 else cfg.max_update - cfg.warmup_updates
+        if period < 1:
+            raise UserError(
+                f"--lr-scheduler cosine_wave would fall for {period:g} updates: give --lr-period-updates 1 or more, or"
+                " more --max-update than --warmup-updates."
+            )
+        super().__init__(cfg, optimizer)
 
     def step_update(self, num_updates):
         """The rate after so many updates."""

@@ -66,6 +66,8 @@ class StreamingLanguageModelingConfig(LanguageModelingConfig):
     )
     converged_over: int = field(default=64000, metadata={"help": "updates over which --converged-by looks"})
     update_freq: list[int] = II("optimization.update_freq")
+    disable_validation: bool = II("dataset.disable_validation")
+    no_save: bool = II("checkpoint.no_save")
 
 
 NO_STREAM = "--sample-break-mode eos is for fairseq-generate, which takes lines as prompts; leave it out."
@@ -378,6 +380,12 @@ def check_flags(args) -> None:
         raise UserError(f"{flag(name)} {getattr(args, name)} is too small; leave it out, or choose a number above 0.")
     if args.converged_by and args.memory_in_checkpoint != "full":
         raise UserError("--converged-by needs --memory-in-checkpoint full, which remembers how the validation went.")
+    for name in ("disable_validation", "no_save"):
+        if args.converged_by and getattr(args, name):
+            raise UserError(
+                "--converged-by would never end the training, as it is looked at where a checkpoint is saved after a"
+                f" validation; leave {flag(name)} out."
+            )
     if (args.block_warmup > 0) != (args.block_warmup_updates > 0):
         raise UserError("--block-warmup and --block-warmup-updates go together; give both, above 0, or neither.")
     if args.block_warmup and len(utils.split_paths(args.data or "")) > 1:

@@ -5,6 +5,8 @@ from fairseq.optim import FairseqOptimizer
 from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY
 from fairseq.optim.lr_scheduler.cosine_lr_scheduler import CosineLRScheduleConfig
 
+from fairseq_plugins.errors import UserError
+
 
 class NoOptimizer(FairseqOptimizer):
     def set_lr(self, lr):
@@ -12,7 +14,9 @@ class NoOptimizer(FairseqOptimizer):
 
 
 def rates(name, updates, **options):
-    config = CosineLRScheduleConfig(lr=[0.4], warmup_updates=10, lr_period_updates=20, lr_shrink=1, **options)
+    config = CosineLRScheduleConfig(
+        **{"lr": [0.4], "warmup_updates": 10, "lr_period_updates": 20, "lr_shrink": 1, **options}
+    )
     scheduler = LR_SCHEDULER_REGISTRY[name](config, NoOptimizer(None))
     return [scheduler.step_update(update) for update in updates]
 
@@ -28,3 +32,21 @@ def test_it_goes_on_for_ever_above_a_lowest_rate():
     one, later = rates("cosine_wave", [17, 17 + 7 * 40], min_lr=0.1)
     assert one == pytest.approx(later) and 0.1 < one < 0.4
     assert min(rates("cosine_wave", range(10, 90), min_lr=0.1)) == pytest.approx(0.1)
+
+
+def test_by_default_it_falls_until_the_last_update():
+    given = {"lr_period_updates": -1, "max_update": 30}
+    assert rates("cosine_wave", range(31), **given) == rates("cosine_wave", range(31))
+
+
+@pytest.mark.parametrize(
+    "options, updates",
+    [
+        ({"lr_period_updates": -1, "max_update": 10}, "0"),
+        ({"lr_period_updates": -1, "max_update": 0}, "-10"),
+        ({"lr_period_updates": 0.5}, "0.5"),
+    ],
+)
+def test_no_fall_is_refused(options, updates):
+    with pytest.raises(UserError, match=f"would fall for {updates} updates: give --lr-period-updates"):
+        rates("cosine_wave", [], **options)
