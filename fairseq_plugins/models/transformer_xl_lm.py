@@ -109,9 +109,10 @@ class TransformerXLConfig(StreamingLanguageModelConfig):
     cross_head_p: float = field(
         default=0.0, metadata={"help": "probability that a layer's heads look at one another's keys in training"}
     )
-    skip_schedule: ChoiceEnum(list(SCHEDULES)) = field(
-        default="none",
-        metadata={"help": "which layers Skip-Retain training skips; linear has probabilities of its own"},
+    # none, which phase 2 is told beside phase 1's flags, is no default: without a schedule --skip-p is a mistake
+    skip_schedule: Optional[ChoiceEnum(list(SCHEDULES))] = field(
+        default=None,
+        metadata={"help": "which layers Skip-Retain training skips, by default none; linear takes no --skip-p"},
     )
     skip_p: float = field(default=0.1, metadata={"help": "probability of --skip-schedule to skip a layer"})
     seed: int = II("common.seed")
@@ -138,6 +139,11 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
             raise UserError(f"--mem-len {config.mem_len} is too small; choose {least} or more.")
         if config.skip_p == 1:
             raise UserError("--skip-p 1.0 would skip layers always; choose less than 1.")
+        if config.skip_p != TransformerXLConfig.skip_p and str(config.skip_schedule) in ("None", "linear"):
+            raise UserError(
+                f"--skip-p {config.skip_p} would change nothing: give --skip-schedule uniform, not-first, not-last or"
+                " inner, or leave it out."
+            )
         if config.decoder_input_dim is not None and config.decoder_input_dim < 1:
             raise UserError(f"--decoder-input-dim {config.decoder_input_dim} is too small; choose at least 1.")
         if config.untie_head_proj and not config.tie_adaptive_proj:
@@ -161,9 +167,9 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
             attention_dropout=config.attention_dropout,
             cross_head_p=config.cross_head_p,
         )
-        schedule, skip = str(config.skip_schedule), None
-        if schedule != "none":
-            skip = SkipRetain(schedule, config.decoder_layers, config.skip_p, config.seed)
+        skip = None
+        if str(config.skip_schedule) not in ("None", "none"):
+            skip = SkipRetain(str(config.skip_schedule), config.decoder_layers, config.skip_p, config.seed)
         return XLStack(sizes, config.decoder_layers, skip)
 
     @classmethod

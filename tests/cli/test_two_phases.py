@@ -26,7 +26,8 @@ def command(run, user_dir, tmp_path):
 
 def test_phase_2(run, command, tmp_path):
     first, second = tmp_path / "phase1", tmp_path / "phase2"
-    run(*command, "--skip-schedule", "uniform", "--skip-p", 0.6, "--max-update", 7, "--save-dir", first)
+    command += ["--skip-schedule", "uniform", "--skip-p", 0.6]
+    run(*command, "--max-update", 7, "--save-dir", first)
     start = ["--restore-file", first / "checkpoint_best.pt", "--reset-meters"]
     done = run(*command, "--skip-schedule", "none", "--max-update", 9, "--save-dir", second, *start)
     said = done.stdout + done.stderr

@@ -159,6 +159,10 @@ def test_a_model_is_told_the_update_and_skips_accordingly():
     assert not model.eval().resting_parameters()
 
 
+def test_phase_2_may_have_phase_1s_flags():
+    assert not any(build(TINY, {**SKIP, "skip_p": 0.3, "skip_schedule": "none"}).decoder.body.skip.probabilities)
+
+
 @torch.no_grad()
 def test_a_memory_saved_between_skips_goes_on_where_it_was():
     model, x = make(TINY, {**SKIP, "mem_len": 6}).train(), tokens()
@@ -182,6 +186,8 @@ def test_a_memory_saved_between_skips_goes_on_where_it_was():
         ({"attention_dropout": 1.5}, "--attention-dropout 1.5 is out of range"),
         ({"skip_p": -0.5}, "--skip-p -0.5 is out of range"),
         ({"skip_p": 1.0}, "--skip-p 1.0 would skip"),
+        ({"skip_p": 0.3}, "--skip-p 0.3 would change nothing: give --skip-schedule uniform, not-first"),
+        ({"skip_p": 0.3, "skip_schedule": "linear"}, "--skip-p 0.3 would change nothing"),
         ({"decoder_input_dim": 0}, "--decoder-input-dim 0 is too small"),
         ({"decoder_ffn_embed_dim": 0}, "--decoder-ffn-embed-dim 0 is too small"),
         ({"untie_head_proj": True}, "--untie-head-proj needs --tie-adaptive-proj"),
