@@ -5,6 +5,7 @@ from typing import Optional
 
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
@@ -30,9 +31,13 @@ class AlgorithmicCurriculumTask(FairseqTask):
     """A token is to be given for each input token. An epoch is --epoch-batches batches of --batch-size sequences of one
     size, and its validation a fresh batch: if it is all right, the sequences of the next epoch are longer.
 
-    No data are needed. Which sequences a batch holds follows from --seed, the epoch and the batch's number. Logged at
-    the end of an epoch: ``size``, that of its sequences, and ``reached``, the largest of which a batch was all right.
+    No data are needed. Which sequences a batch holds follows from --seed, the epoch and the batch's number. Logged are
+    ``size``, that of the sequences, and at the end of an epoch ``reached``, the largest of which a batch was all right.
     """
+
+    @classmethod
+    def setup_task(cls, cfg, **unused):
+        return cls(cfg)
 
     def __init__(self, cfg: AlgorithmicCurriculumConfig):
         super().__init__(cfg)
@@ -41,7 +46,8 @@ class AlgorithmicCurriculumTask(FairseqTask):
         self.dictionary = Dictionary()
         for value in range(algorithm.vocabulary):
             self.dictionary.add_symbol(str(value))
-        self.curriculum = Curriculum(str(cfg.algorithm), cfg.start_size, cfg.size_step or algorithm.step)
+        step = algorithm.step if cfg.size_step is None else cfg.size_step
+        self.curriculum = Curriculum(str(cfg.algorithm), cfg.start_size, step)
         self.training = None  # the iterator over training batches
 
     @property
@@ -49,6 +55,14 @@ class AlgorithmicCurriculumTask(FairseqTask):
         return self.dictionary
 
     target_dictionary = source_dictionary
+
+    def build_criterion(self, cfg, from_checkpoint=False):
+        if cfg._name != "label_cross_entropy":
+            raise UserError(
+                f"--criterion {cfg._name} does not count the labels that are wrong, on which the size depends; --task"
+                " algorithmic_curriculum needs --criterion label_cross_entropy."
+            )
+        return super().build_criterion(cfg, from_checkpoint)
 
     def load_dataset(self, split, **unused):
         self.datasets[split] = DrawnDataset(str(self.cfg.algorithm), self.dictionary.index("0"))
@@ -68,8 +82,15 @@ class AlgorithmicCurriculumTask(FairseqTask):
             number = num_shards * (self.cfg.epoch_batches if training else 1)
             return [Draw(self.curriculum.size, max_sentences, (*seeds, batch)) for batch in range(number)]
 
+        facts = {
+            "--seed": self.cfg.seed,
+            "--batch-size": max_sentences,
+            "--distributed-world-size": num_shards,
+            "--epoch-batches": self.cfg.epoch_batches,
+            "--size-step": self.curriculum.step,
+        }
         batches = CurriculumIterator(
-            dataset, self.curriculum, draws, num_shards=num_shards, shard_id=shard_id, num_workers=num_workers,
+            dataset, self.curriculum, draws, facts, num_shards=num_shards, shard_id=shard_id, num_workers=num_workers,
             epoch=epoch, buffer_size=data_buffer_size,
         )  # fmt: skip
         if training:
@@ -80,9 +101,21 @@ class AlgorithmicCurriculumTask(FairseqTask):
     def epoch(self) -> int:
         return self.training.epoch if self.training else 0
 
+    def begin_epoch(self, epoch, model):
+        super().begin_epoch(epoch, model)
+        if self.curriculum.tested < epoch - 1:
+            raise UserError(
+                f"epoch {epoch - 1} ended without a validation, which is what decides whether sequences grow: leave out"
+                " --disable-validation, --validate-interval and --validate-after-updates, and begin again in another"
+                " --save-dir."
+            )
+
+    def reduce_metrics(self, logging_outputs, criterion):
+        super().reduce_metrics(logging_outputs, criterion)
+        metrics.log_scalar("size", self.curriculum.size)
+
     def post_validate(self, model, stats, agg):
         """At the end of an epoch: is the size learned?"""
-        stats["size"] = self.curriculum.size
         if self.training.end_of_epoch():
             self.curriculum.test(self.epoch, all_right=stats["wrong"] == 0)
         stats["reached"] = self.curriculum.reached

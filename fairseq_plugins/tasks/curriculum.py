@@ -105,20 +105,33 @@ class CurriculumIterator(iterators.EpochBatchIterator):
         dataset: what is drawn
         curriculum: the size is read when an epoch begins
         draws: epoch -> the batches of all W workers, one after another
+        facts: what decides on an epoch beside the size, by flag
         options: as of fairseq's
     """
 
-    def __init__(self, dataset: DrawnDataset, curriculum: Curriculum, draws, **options):
-        self.curriculum = curriculum
+    def __init__(self, dataset: DrawnDataset, curriculum: Curriculum, draws, facts: dict[str, int], **options):
+        self.curriculum, self.facts = curriculum, facts
         super().__init__(
             dataset, dataset.collater, lambda _, epoch: [[draw] for draw in draws(epoch)], disable_shuffling=True,
             **options,
         )  # fmt: skip
 
     def state_dict(self) -> dict:
-        return {**super().state_dict(), "curriculum": self.curriculum.state_dict()}
+        return {**super().state_dict(), "curriculum": self.curriculum.state_dict(), "facts": self.facts}
 
     def load_state_dict(self, state_dict: dict) -> None:
+        """
+        Raises:
+            UserError: the state is of another task, or of the middle of an epoch that went on otherwise
+        """
+        if state_dict["iterations_in_epoch"]:
+            for name, before in state_dict.get("facts", {}).items():
+                if self.facts[name] != before:
+                    raise UserError(
+                        f"the checkpoint is of the middle of an epoch with {name} {before}, where this training has"
+                        f" {self.facts[name]}: go on as before, or begin with the first size again with"
+                        " --reset-dataloader."
+                    )
         self.curriculum.load_state_dict(state_dict["curriculum"])
         self._frozen_batches = None  # they were of the size before
         super().load_state_dict(state_dict)

@@ -20,7 +20,10 @@ WALK = (
     " --test-length 30 --arch lstm_stream_lm_tiny --dropout 0.2 --optimizer adam --lr 0.003 --batch-size 4"
     " --batch-size-valid 3 --tokens-per-sample 16 --stream-offset random"
 )
-
+COPY = (
+    "--task synthetic_stream --kind copy --train-length 2 --train-episodes 160 --test-episodes 40"
+    " --arch feedback_lm_tiny --optimizer adam --lr 0.01 --batch-size 16 --tokens-per-sample 32 --no-save"
+)
 
 TIMES = {"wps", "ups", "train_wall", "wall"}
 
@@ -58,7 +61,7 @@ def assert_resumes(train, flags, folder, log, stop):
     return rest
 
 
-def test_a_curriculum_grows_and_goes_on_where_it_stopped(train):
+def test_a_curriculum_grows_goes_on_where_it_stopped_and_is_evaluated(run, train, user_dir):
     """Stopped in the middle of the fourth epoch, after a validation there, which does not count."""
     flags = f"{CURRICULUM} --max-epoch 7"
     folder, log = train("whole", flags, "--save-interval-updates", 20)
@@ -74,6 +77,18 @@ def test_a_curriculum_grows_and_goes_on_where_it_stopped(train):
     assert [(entry["size"], entry["reached"]) for entry in again] == [
         (entry["size"], entry["reached"]) for entry in ends[3:]
     ]
+
+    use = ["--task", "algorithmic_curriculum", "--path", folder / "checkpoint_last.pt", "--cpu", "--num-workers", 0]
+    longer = ["--batch-size", 7, "--valid-subset", "test", "--model-overrides", "{'start_size': 11}"]
+    validated = run("fairseq-validate", "--user-dir", user_dir, *use, *longer)
+    said = re.findall(r"size (\d+) .* wpb (\d+) \| bsz (\d+)", validated.stdout + validated.stderr)[-1]
+    assert said == ("11", "77", "7")
+
+
+def test_labelled_streams_are_learned(train):
+    """Digits are copied; by chance one in ten is right."""
+    _, log = train("copy", f"{COPY} --max-update 30")
+    assert log.valid[0]["accuracy"] < 50 and log.valid[-1]["accuracy"] > 90
 
 
 def test_labelled_streams_resume_and_are_evaluated(run, train, user_dir, tmp_path):

@@ -24,9 +24,8 @@ def make(algorithm="reverse", **options):
 
 
 def training(task, epoch=1, **options):
-    return task.get_batch_iterator(
-        task.dataset("train"), max_sentences=4, epoch=epoch, grouped_shuffling=False, **options
-    )
+    options = {"max_sentences": 4, "epoch": epoch, "grouped_shuffling": False, **options}
+    return task.get_batch_iterator(task.dataset("train"), **options)
 
 
 def fresh_batch(task, **options):
@@ -37,6 +36,7 @@ def train(task, results, epoch=1):
     """Epochs that end with a fresh batch all right or not; the samples of all."""
     samples = []
     for epoch, result in enumerate(results, start=epoch):
+        task.begin_epoch(epoch, None)
         samples += training(task, epoch).next_epoch_itr()
         task.post_validate(None, stats := dict(result), None)
         assert stats["reached"] == task.curriculum.reached
@@ -56,6 +56,11 @@ def test_sequences_grow_after_a_fresh_batch_that_is_all_right(algorithm, expecte
     task = make(algorithm)
     assert sizes(train(task, [RIGHT, WRONG, RIGHT, WRONG])) == [size for size in expected for _ in range(3)]
     assert task.curriculum.reached == expected[2]
+
+
+def test_sequences_may_keep_their_size():
+    task = make(size_step=0)
+    assert set(sizes(train(task, [RIGHT, RIGHT]))) == {5} and task.curriculum.reached == 5
 
 
 def test_with_every_batch_right_104_is_reached_in_100_epochs():
@@ -80,6 +85,15 @@ def test_only_the_end_of_an_epoch_counts_and_only_once():
     for _ in range(2):  # as with two validation sets
         task.post_validate(None, dict(RIGHT), None)
     assert task.curriculum.size == 6
+
+
+def test_an_epoch_without_its_test_is_refused():
+    """As with --disable-validation, --validate-interval 2 or --validate-after-updates."""
+    task = make()
+    train(task, [RIGHT])
+    list(training(task, epoch=2).next_epoch_itr())
+    with pytest.raises(UserError, match="epoch 2 ended without a validation.*--validate-interval"):
+        task.begin_epoch(3, None)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -138,6 +152,7 @@ def test_a_resumed_training_draws_the_same_batches(after):
     again = training(second, epoch=state["epoch"])
     again.first_batch  # fairseq takes one before it loads the state
     again.load_state_dict(state)
+    second.begin_epoch(state["epoch"], None)
     rest = list(again.next_epoch_itr())
     assert len(rest) == (3 if after == 3 else 3 - after)
     assert same([*before, *rest], expected[: len(before) + len(rest)])
@@ -150,6 +165,29 @@ def test_a_checkpoint_of_another_algorithm_is_refused():
     other = make("sort")
     with pytest.raises(UserError, match="--algorithm reverse, not sort.*--save-dir"):
         training(other).load_state_dict(task.training.state_dict())
+
+
+@pytest.mark.parametrize("options, loading, words", [
+    ({"seed": 2}, {}, "--seed 1,.* has 2: go on as before"),
+    ({"epoch_batches": 4}, {}, "--epoch-batches 3,.* has 4"),
+    ({"size_step": 3}, {}, "--size-step 1,.* has 3"),
+    ({}, {"max_sentences": 8}, "--batch-size 4,.* has 8"),
+    ({}, {"num_shards": 2}, "--distributed-world-size 1,.* has 2"),
+])  # fmt: skip
+def test_other_flags_are_for_the_beginning_of_an_epoch(options, loading, words):
+    whole = make()
+    epoch = (batches := training(whole)).next_epoch_itr()
+    next(epoch)
+    with pytest.raises(UserError, match=words):
+        training(make(**options), **loading).load_state_dict(batches.state_dict())
+    list(epoch)
+    training(other := make(**options), **loading).load_state_dict(batches.state_dict())
+    assert other.curriculum.size == whole.curriculum.size
+
+
+def test_a_criterion_that_counts_nothing_wrong_is_refused():
+    with pytest.raises(UserError, match="--criterion cross_entropy .* needs --criterion label_cross_entropy"):
+        make().build_criterion(SimpleNamespace(_name="cross_entropy"))
 
 
 @pytest.mark.parametrize("options, words", [
