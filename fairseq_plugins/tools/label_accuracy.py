@@ -42,23 +42,27 @@ def main():
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("--split", default="test", help="(%(default)s)")
+    parser.add_argument("--split", default="test", help="train, valid, or a name that begins with test (%(default)s)")
     parser.add_argument("--streams", type=int, default=32, metavar="B", help="at most, read side by side (%(default)s)")
     parser.add_argument("--episodes", type=int, metavar="N", help="how many (default: as in training)")
-    parser.add_argument("--length", type=int, metavar="N", help="of test episodes (default: as in training)")
+    parser.add_argument("--length", type=int, metavar="N", help="of an episode (default: as in training)")
     parser.add_argument("--bins", type=int, default=50, help="positions to tell apart (%(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the figures")
     parser.add_argument("--cpu", action="store_true", help="even if there is a GPU")
     args = parser.parse_args()
-    for name in ("streams", "bins"):
-        if getattr(args, name) < 1:
-            raise UserError(f"--{name} {getattr(args, name)} is too small; choose at least 1.")
+    for name in ("streams", "bins", "episodes", "length"):
+        if (value := getattr(args, name)) is not None and value < 1:
+            raise UserError(f"--{name} {value} is too small; choose at least 1.")
+    if args.split not in ("train", "valid") and not args.split.startswith("test"):
+        raise UserError(f"--split {args.split} is no split; choose train, valid, or a name that begins with test.")
     return args
 
 
 def overrides(args) -> dict:
     """What of the task is other than in training."""
-    given = {"test_episodes": args.episodes, "test_length": args.length}
+    episodes = "train_episodes" if args.split == "train" else "test_episodes"
+    length = "test_length" if args.split.startswith("test") else "train_length"
+    given = {episodes: args.episodes, length: args.length}
     return {name: value for name, value in given.items() if value is not None}
 
 

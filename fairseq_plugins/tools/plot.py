@@ -30,13 +30,14 @@ from fairseq_plugins.tools.attention_maps import attention_maps, choose
 from fairseq_plugins.tools.files import write_whole
 from fairseq_plugins.tools.register import register
 
+FORMATS = (".png", ".pdf", ".svg")
+
 
 def main():
     args = parse()
     logging.getLogger().setLevel(logging.WARNING)
     register()
-    figure = args.draw(args)
-    write_whole(args.out, lambda path: figure.savefig(path, format=args.out.suffix[1:] or "png", dpi=150))
+    save(args.draw(args), args.out)
 
 
 def parse():
@@ -64,8 +65,22 @@ def parse():
     lags.add_argument("--updates", type=int, default=64, metavar="U", help="(%(default)s)")
     lags.set_defaults(draw=draw_lags)
     for kind in (curves, spans, memory, attention, lags):
-        kind.add_argument("--out", type=Path, required=True, metavar="FILE", help=".png, .pdf or .svg")
+        add_out(kind)
     return parser.parse_args()
+
+
+def add_out(parser) -> None:
+    parser.add_argument("--out", type=picture, required=True, metavar="FILE", help=".png, .pdf or .svg")
+
+
+def picture(name: str) -> Path:
+    if Path(name).suffix not in FORMATS:
+        raise argparse.ArgumentTypeError(f"{name} is no picture; let it end in {' or '.join(FORMATS)}")
+    return Path(name)
+
+
+def save(figure, out: Path) -> None:
+    write_whole(out, lambda path: figure.savefig(path, format=out.suffix[1:], dpi=150))
 
 
 def new_figure(rows=1, columns=1, width=8.0, height=4.5, **options):

@@ -9,18 +9,16 @@ import logging
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools.files import write_whole
-from fairseq_plugins.tools.plot import new_figure
+from fairseq_plugins.tools.plot import add_out, new_figure, save
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", metavar="NAME=FILE")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help=".png, .pdf or .svg")
+    add_out(parser)
     args = parser.parse_args()
     logging.getLogger().setLevel(logging.WARNING)  # matplotlib tells of every font
-    figure = draw(dict(read(run) for run in args.runs))
-    write_whole(args.out, lambda path: figure.savefig(path, format=args.out.suffix[1:] or "png", dpi=150))
+    save(draw(dict(read(run) for run in args.runs)), args.out)
 
 
 def read(run: str) -> tuple[str, dict]:

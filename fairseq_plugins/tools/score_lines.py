@@ -20,7 +20,7 @@ import torch
 from fairseq import checkpoint_utils, utils
 
 from fairseq_plugins.criterions.streaming_lm import token_nll
-from fairseq_plugins.errors import UserError
+from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.tools.files import write_json
 from fairseq_plugins.tools.register import register
 
@@ -45,9 +45,9 @@ def main():
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--cpu", action="store_true", help="although there is a GPU")
     args = parser.parse_args()
-    for name in ("longest", "batch", "batches", "max_tokens"):
-        if getattr(args, name) < 1:
-            raise UserError(f"--{name.replace('_', '-')} {getattr(args, name)} is too small; choose at least 1.")
+    for name, least in {"longest": 1, "batch": 1, "batches": 1, "max_tokens": 1, "seed": 0}.items():
+        if (value := getattr(args, name)) < least:
+            raise UserError(f"{flag(name)} {value} is too small; choose at least {least}.")
     logging.basicConfig()
     logging.getLogger().setLevel(logging.WARNING)  # the figures alone
     register()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools import position_accuracy
+from fairseq_plugins.tools import label_accuracy, position_accuracy
 from fairseq_plugins.tools.label_accuracy import summary
 
 STARTS = np.array([0, 4, 10])
@@ -27,6 +27,33 @@ def test_positions_are_put_together_where_there_are_many():
     figures = summary(RIGHT, LABELLED, STARTS, bins=3)
     assert figures["span"] == 2
     assert figures["by_position"] == [100, 100, 0] and figures["labels_by_position"] == [2, 1, 1]
+
+
+def parse(monkeypatch, *options):
+    monkeypatch.setattr(sys, "argv", ["label_accuracy", "model.pt", *options])
+    return label_accuracy.parse()
+
+
+@pytest.mark.parametrize("split, episodes, length", [
+    ("train", "train_episodes", "train_length"),
+    ("valid", "test_episodes", "train_length"),
+    ("test", "test_episodes", "test_length"),
+    ("test_long", "test_episodes", "test_length"),
+])  # fmt: skip
+def test_what_is_drawn_otherwise_is_of_the_split(split, episodes, length, monkeypatch):
+    args = parse(monkeypatch, "--split", split, "--episodes", "3", "--length", "50")
+    assert label_accuracy.overrides(args) == {episodes: 3, length: 50}
+
+
+@pytest.mark.parametrize("option, value, words", [
+    ("--split", "trian", "--split trian is no split; choose train, valid"),
+    ("--episodes", "0", "--episodes 0 is too small"),
+    ("--length", "0", "--length 0 is too small"),
+    ("--bins", "0", "--bins 0 is too small"),
+])  # fmt: skip
+def test_what_cannot_be_scored_is_refused(option, value, words, monkeypatch):
+    with pytest.raises(UserError, match=words):
+        parse(monkeypatch, option, value)
 
 
 def test_the_picture(tmp_path, monkeypatch):

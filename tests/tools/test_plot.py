@@ -2,7 +2,7 @@
 
 import json
 import re
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 
 import pytest
 import torch
@@ -56,6 +56,13 @@ def plot():
     from fairseq_plugins.tools import plot
 
     return plot
+
+
+def test_a_picture_has_one_of_three_formats(plot):
+    assert plot.picture("a.b/maps.svg").name == "maps.svg"
+    for name in ("maps.xyz", "maps", "a.png/maps"):
+        with pytest.raises(ArgumentTypeError, match=f"{name} is no picture; let it end in .png or .pdf or .svg"):
+            plot.picture(name)
 
 
 def lines_of(axes):

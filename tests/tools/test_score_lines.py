@@ -1,12 +1,13 @@
 """Figures of single lines, from their losses and lengths."""
 
+import sys
 from argparse import Namespace
 
 import numpy as np
 import pytest
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools.score_lines import Lines, figures, padded
+from fairseq_plugins.tools.score_lines import Lines, figures, main, padded
 
 LINES = Lines(np.array([2.0, 6.0, 40.0]), np.array([1, 4, 20]))
 ARGS = Namespace(longest=300, batch=64, batches=3, seed=1)
@@ -33,3 +34,10 @@ def test_the_same_seed_draws_the_same_lines():
 def test_no_line_short_enough_is_named():
     with pytest.raises(UserError, match="no line has --longest 0 tokens or fewer"):
         padded(LINES, longest=0, batch=2, batches=1, seed=1)
+
+
+@pytest.mark.parametrize("option, value", [("--seed", "-1"), ("--max-tokens", "0")])
+def test_numbers_that_are_too_small_are_named(option, value, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["score_lines", "bin", "--path", "model.pt", option, value])
+    with pytest.raises(UserError, match=f"{option} {value} is too small; choose at least"):
+        main()
