@@ -6,6 +6,7 @@ repeated.
 """
 
 import argparse
+import ast
 import atexit
 import collections
 import contextlib
@@ -49,6 +50,7 @@ def apply():
     stop_reading_at_exit()
     bf16_is_not_tpu()
     no_flat_fp16_on_cpu()
+    overrides_are_a_dictionary()
     one_training_per_launch()
     one_training_per_folder()
     data_parallel_on_cpu()
@@ -222,6 +224,21 @@ def no_flat_fp16_on_cpu():
         flat = common.fp16 and not (common.memory_efficient_fp16 or common.fp16_no_flatten_grads)
         if flat and on_cpu(cfg) and command_of(main) == "train":
             raise UserError("--fp16 needs a GPU; leave it out, or use --bf16, which also trains on a CPU.")
+        return original(cfg, main, **kwargs)
+
+
+def overrides_are_a_dictionary():
+    """--model-overrides is evaluated as code, and what comes of it used as a dictionary, whatever it is."""
+
+    @replace(distributed_utils, "call_main")
+    def call_main(original, cfg, main, **kwargs):
+        text = cfg.common_eval.model_overrides
+        try:
+            dictionary = isinstance(ast.literal_eval(text), dict)
+        except (ValueError, SyntaxError):
+            dictionary = False
+        if not dictionary:
+            raise UserError(f"--model-overrides {text} is no dictionary; write it as \"{{'dropout': 0.1}}\".")
         return original(cfg, main, **kwargs)
 
 

@@ -145,6 +145,14 @@ KNOWN = [
         "--sampling-topk is larger than the dictionary; lower it.",
     ),
     (
+        r"ValidationError: ([^\n]*)\s*full_key: (\S+)",
+        "{1} cannot be given so ({0}); check --model-overrides.",
+    ),
+    (
+        r"InterpolationKeyError: Interpolation key 'task\.(\w+)' not found",
+        "this --arch takes {0} from its --task, which has none; choose another --arch or --task.",
+    ),
+    (
         r"Missing mandatory value: (\w+)",
         "{0} is missing; give it as a flag, with - for _.",
     ),

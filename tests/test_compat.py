@@ -172,17 +172,26 @@ def test_fp16_is_let_through_where_it_works(command, common, monkeypatch):
     assert launch_of(f"fairseq_cli.{command}", common=common)
 
 
-def launch_of(module, common={}, **settings):
+@pytest.mark.parametrize("overrides", ["mem_len=64", "[1]", "{mem_len: 64}", "{'mem_len': 64"])
+def test_overrides_are_a_dictionary(overrides):
+    with pytest.raises(UserError, match="--model-overrides .* is no dictionary; write it as"):
+        launch_of("fairseq_cli.generate", overrides=overrides)
+    assert launch_of("fairseq_cli.generate", overrides="{'mem_len': 64}")
+
+
+def launch_of(module, common={}, overrides="{}", **settings):
     """What fairseq's call_main would be asked to start."""
     join = dict(distributed_world_size=1, distributed_init_method=None, distributed_no_spawn=False, distributed_rank=0)
     join = types.SimpleNamespace(**{**join, "distributed_backend": "nccl", "device_id": 0, **settings})
     numbers = dict(fp16=False, memory_efficient_fp16=False, fp16_no_flatten_grads=False)
     common = types.SimpleNamespace(**{"cpu": True, "tpu": False, **numbers, **common})
-    cfg = types.SimpleNamespace(distributed_training=join, common=common)
+    evaluation = types.SimpleNamespace(model_overrides=overrides)
+    cfg = types.SimpleNamespace(distributed_training=join, common=common, common_eval=evaluation)
     main = importlib.import_module(module).main
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(distributed_utils, "call_main", lambda cfg, main: None)
         compat.no_flat_fp16_on_cpu()
+        compat.overrides_are_a_dictionary()
         compat.one_training_per_launch()
         distributed_utils.call_main(cfg, main)
     return join

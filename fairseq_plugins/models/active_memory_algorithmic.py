@@ -7,8 +7,10 @@ B batch, T length, C width, V vocabulary.
 from dataclasses import dataclass, field
 
 from fairseq.models import BaseFairseqModel, register_model
+from fairseq.tasks.language_modeling import LanguageModelingTask
 from torch import Tensor, nn
 
+from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.active_memory_lm import WEIGHT_INITS, ActiveMemoryConfig, build_stack
 from fairseq_plugins.models.streaming_lm import with_defaults
 from fairseq_plugins.models.transformer_xl_lm import ScaledEmbedding
@@ -41,6 +43,11 @@ class ActiveMemoryAlgorithmic(BaseFairseqModel):
 
     @classmethod
     def build_model(cls, args, task):
+        if isinstance(task, LanguageModelingTask):
+            raise UserError(
+                f"--arch {args._name} sees what it would predict; use --task algorithmic_curriculum, or --arch"
+                " active_memory_lm."
+            )
         config = with_defaults(args, ActiveMemoryAlgorithmicConfig())
         words = task.source_dictionary
         model = cls(build_stack(config, causal=False), config.decoder_embed_dim, len(words), words.pad())

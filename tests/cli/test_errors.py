@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from fairseq_plugins.errors import UserError, sentence
+from fairseq_plugins.tasks.synthetic_stream import SyntheticStreamConfig
 
 
 class Site:
@@ -131,6 +134,11 @@ CASES = {
         "none.pt",
     ),
     "translation model as language model": (None, lambda s: s.use("fairseq-eval-lm"), "dict.txt is missing"),
+    "overrides that are no dictionary": (
+        None,
+        lambda s: s.generate("--model-overrides", "beam=5"),
+        "--model-overrides beam=5 is no dictionary",
+    ),
     "no input file": (None, lambda s: s.use("fairseq-interactive", "--input", "none.txt"), "none.txt.*No such file"),
     "truncated checkpoint": (lambda s: cut(Path(s.checkpoint), 5000), lambda s: s.generate(), "model.pt is damaged"),
     "text as checkpoint": (
@@ -240,6 +248,21 @@ def test_the_sentence_is_found_behind_other_errors():
             raise RuntimeError("cannot build the model") from error
     except RuntimeError as error:
         assert sentence(error) == "--depth 0 is no depth."
+
+
+@pytest.mark.parametrize(
+    "use, words",
+    [
+        (lambda cfg: cfg.task.update(test_episodes="abc"), "test_episodes .*'abc' .*Integer.* --model-overrides"),
+        (lambda cfg: cfg.model.longest, "takes longest_of_all from its --task, .* another --arch"),
+    ],
+)
+def test_what_the_configuration_cannot_hold(use, words):
+    task = OmegaConf.structured(SyntheticStreamConfig())
+    cfg = OmegaConf.create({"task": task, "model": {"longest": "${task.longest_of_all}"}})
+    with pytest.raises(OmegaConfBaseException) as raised:
+        use(cfg)
+    assert re.search(words, sentence(raised.value))
 
 
 def test_the_sentence_of_a_spawned_process():

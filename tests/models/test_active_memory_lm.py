@@ -1,8 +1,11 @@
 """Active memory as a language model and for algorithmic tasks, through fairseq's interfaces."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks.language_modeling import LanguageModelingTask
 from language_models import VOCABULARY, Vocabulary
 from language_models import build as build_any
 
@@ -159,6 +162,12 @@ def test_convolutions_see_nine_tokens_to_the_left_in_each_layer():
     x[0, 0] = 4 + (x[0, 0] - 3) % (VOCABULARY - 4)
     changed = ~torch.isclose(model(x)[0], before, rtol=0, atol=1e-12).all(-1)
     assert changed[0].nonzero().max() == 4 * 9  # the paper's 37 tokens with its own
+
+
+def test_it_is_no_language_model():
+    args, task = SimpleNamespace(_name=ALGORITHMIC), LanguageModelingTask(SimpleNamespace(), dictionary=None)
+    with pytest.raises(UserError, match="sees what it would predict; use --task algorithmic_curriculum"):
+        active_memory_algorithmic.ActiveMemoryAlgorithmic.build_model(args, task)
 
 
 def test_probabilities_of_symbols_sum_to_one():
