@@ -25,6 +25,7 @@ from fairseq.data.token_block_dataset import TokenBlockDataset
 from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.distributed import utils as distributed_utils
 from fairseq.models import distributed_fairseq_model
+from omegaconf import OmegaConf
 
 from fairseq_plugins import compat
 from fairseq_plugins.errors import UserError
@@ -174,24 +175,43 @@ def test_fp16_is_let_through_where_it_works(command, common, monkeypatch):
 
 @pytest.mark.parametrize("overrides", ["mem_len=64", "[1]", "{mem_len: 64}", "{'mem_len': 64"])
 def test_overrides_are_a_dictionary(overrides):
+    command = ["data", "--path", "model.pt", "--model-overrides"]
     with pytest.raises(UserError, match="--model-overrides .* is no dictionary; write it as"):
-        launch_of("fairseq_cli.generate", overrides=overrides)
-    assert launch_of("fairseq_cli.generate", overrides="{'mem_len': 64}")
+        options.parse_args_and_arch(options.get_generation_parser(), [*command, overrides])
+    options.parse_args_and_arch(options.get_generation_parser(), [*command, "{}"])
 
 
-def launch_of(module, common={}, overrides="{}", **settings):
+def test_overrides_name_options_of_the_checkpoint():
+    cfg = OmegaConf.create(
+        {"model": {"mem_len": 4}, "bpe": None, "lost": "???", "old": argparse.Namespace(depth=2)},
+        flags={"allow_objects": True},
+    )
+    compat.check_options(cfg, ["mem_len", "bpe", "lost", "depth"])
+    with pytest.raises(UserError, match="the checkpoint has no option memlen, width; write options as the flags"):
+        compat.check_options(cfg, ["width", "memlen", "mem_len"])
+
+
+def test_only_names_of_the_command_are_looked_for():
+    overwrite, cfg = checkpoint_utils.overwrite_args_by_name, OmegaConf.create({"model": {"mem_len": 4}})
+    overwrite(cfg, {"mem_len": 5, "asked_by_nobody": 1})
+    assert cfg.model.mem_len == 5
+    command = ["data", "--path", "model.pt", "--model-overrides", "{'memlen': 6}"]
+    options.parse_args_and_arch(options.get_generation_parser(), command)
+    with pytest.raises(UserError, match="no option memlen"):
+        overwrite(cfg, {"memlen": 6})
+
+
+def launch_of(module, common={}, **settings):
     """What fairseq's call_main would be asked to start."""
     join = dict(distributed_world_size=1, distributed_init_method=None, distributed_no_spawn=False, distributed_rank=0)
     join = types.SimpleNamespace(**{**join, "distributed_backend": "nccl", "device_id": 0, **settings})
     numbers = dict(fp16=False, memory_efficient_fp16=False, fp16_no_flatten_grads=False)
     common = types.SimpleNamespace(**{"cpu": True, "tpu": False, **numbers, **common})
-    evaluation = types.SimpleNamespace(model_overrides=overrides)
-    cfg = types.SimpleNamespace(distributed_training=join, common=common, common_eval=evaluation)
+    cfg = types.SimpleNamespace(distributed_training=join, common=common)
     main = importlib.import_module(module).main
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(distributed_utils, "call_main", lambda cfg, main: None)
         compat.no_flat_fp16_on_cpu()
-        compat.overrides_are_a_dictionary()
         compat.one_training_per_launch()
         distributed_utils.call_main(cfg, main)
     return join

@@ -1,8 +1,37 @@
 """Checks of options that models share."""
 
+import dataclasses
 from collections.abc import Iterable
+from enum import Enum
+from types import NoneType
+from typing import Any, Union, get_args, get_origin
 
 from fairseq_plugins.errors import UserError, flag
+
+KINDS = {int: "a whole number", float: "a number", bool: "True or False", str: "text in quotes", NoneType: "None"}
+
+
+def check_kinds(args, options: type) -> None:
+    """Raises UserError for a value that is of another kind than its field of the dataclass `options`; --model-overrides
+    may bring such values, which are not parsed as flags are."""
+    for field in dataclasses.fields(options):
+        if str(field.default).startswith("${"):  # another part's option
+            continue
+        kinds = get_args(field.type) if get_origin(field.type) is Union else (field.type,)
+        value = getattr(args, field.name)
+        if not any(fits(value, kind) for kind in kinds):
+            words = " or ".join(KINDS.get(kind) or " or ".join(choices(kind)) for kind in kinds)
+            raise UserError(f"{flag(field.name)} {value!r} does not fit; give {words}.")
+
+
+def fits(value: Any, kind: type) -> bool:
+    if issubclass(kind, Enum):
+        return str(value) in choices(kind)
+    return type(value) is kind or (kind is float and type(value) is int)
+
+
+def choices(kind: type[Enum]) -> list[str]:
+    return [choice.value for choice in kind]
 
 
 def check_sizes(args, names: Iterable[str]) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fairseq_plugins.errors import UserError, flag
-from fairseq_plugins.models.options import check_heads, check_rates, check_sizes
+from fairseq_plugins.models.options import check_heads, check_kinds, check_rates, check_sizes
 from fairseq_plugins.modules.adaptive_io import AdaptiveInput, AdaptiveSoftmax, log_softmax
 from fairseq_plugins.modules.adaptive_span import AdaptiveSpan
 from fairseq_plugins.modules.dropout import Dropout
@@ -201,7 +201,9 @@ class StreamingLanguageModel(FairseqLanguageModel):
                 f"--arch {args._name} needs --task streaming_language_modeling: with another each block would start"
                 " from an empty memory."
             )
-        args = with_defaults(args, getattr(cls, "__dataclass")())
+        options = getattr(cls, "__dataclass")
+        args = with_defaults(args, options())
+        check_kinds(args, options)
         cls.check_options(args)
         dictionary = task.source_dictionary
         try:

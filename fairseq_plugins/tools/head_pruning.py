@@ -9,7 +9,6 @@ Table 3 of the Skip Cross-Head paper (that of a sample, with n - 1). Every token
 """
 
 import argparse
-import ast
 import logging
 import math
 import statistics
@@ -22,6 +21,7 @@ from fairseq import checkpoint_utils, utils
 from torch import nn
 from tqdm import tqdm
 
+from fairseq_plugins.compat import check_options, dictionary
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.span_attention import SpanAttention
 from fairseq_plugins.modules.xl_attention import XLAttention
@@ -38,9 +38,7 @@ def main():
     parser.add_argument("--metric", choices=METRICS, default="ppl", help="(%(default)s)")
     parser.add_argument("--batch-size", type=int, default=1, metavar="B", help="streams (%(default)s)")
     parser.add_argument("--tokens-per-sample", type=int, metavar="M", help="length of blocks (default: as in training)")
-    parser.add_argument(
-        "--model-overrides", type=dictionary, default={}, metavar="DICT", help="as of fairseq-eval-lm"
-    )
+    parser.add_argument("--model-overrides", default="{}", metavar="DICT", help="as of fairseq-eval-lm")
     parser.add_argument("--cpu", action="store_true", help="although there is a GPU")
     args = parser.parse_args()
     logging.getLogger().setLevel(logging.WARNING)
@@ -56,24 +54,15 @@ def main():
     print(f"\nwith all heads: {args.metric} {whole:.4f}")
 
 
-def dictionary(text: str) -> dict:
-    """ "{'mem_len': 64}" -> {"mem_len": 64}"""
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        value = None
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"{text} is no dictionary; write it as \"{{'mem_len': 64}}\"")
-    return value
-
-
 def load(args):
     """The model of a checkpoint and its task, with the split."""
     if args.batch_size < 1:
         raise UserError(f"--batch-size {args.batch_size} is too small; choose at least 1.")
     given = {"data": args.data and str(args.data), "tokens_per_sample": args.tokens_per_sample}
-    overrides = args.model_overrides | {name: value for name, value in given.items() if value is not None}
-    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(args.checkpoint)], arg_overrides=overrides)
+    overrides = dictionary(args.model_overrides)
+    overrides |= {name: value for name, value in given.items() if value is not None}
+    (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(args.checkpoint)], arg_overrides=overrides)
+    check_options(cfg, overrides)
     if not attentions(model):
         raise UserError(f"{args.checkpoint} has no heads to leave out; give a Transformer-XL or an all_attention_lm.")
     if torch.cuda.is_available() and not args.cpu:

@@ -52,11 +52,24 @@ def test_two_workers_skip_and_cross_as_one_does_with_either_backend_and_after_re
         torch.testing.assert_close(one[name], other[name], rtol=1e-4, atol=1e-5)
 
 
-def test_with_same_length_the_figure_does_not_depend_on_the_block(run, corpus, user_dir, trained):
-    evaluate = (
+@pytest.fixture(scope="module")
+def last_token(run, command, tmp_path_factory) -> Path:
+    """A model with the positions that Skip Cross-Head models have."""
+    folder = tmp_path_factory.mktemp("last")
+    positions = ["--position-scheme", "last-token", "--initial-memory", "zeros"]
+    run(*command, *positions, "--batch-size", 4, "--max-update", 12, "--save-dir", folder)
+    return folder / "checkpoint_last.pt"
+
+
+@pytest.fixture(scope="module")
+def evaluate(corpus, user_dir, trained) -> list[str]:
+    return (
         f"fairseq-eval-lm {corpus} --user-dir {user_dir} --task streaming_language_modeling --path {trained}"
         " --gen-subset test --batch-size 1 --cpu --num-workers 0"
     ).split()
+
+
+def test_with_same_length_the_figure_does_not_depend_on_the_block(run, evaluate):
     longer = "{'mem_len': 40, 'clamp_len': 20, 'same_length': True}"
     figures = []
     for block in (8, 30):
@@ -67,9 +80,25 @@ def test_with_same_length_the_figure_does_not_depend_on_the_block(run, corpus, u
     assert float(nats) == pytest.approx(float(other_nats), abs=1e-3)
 
 
-def test_it_writes(run, trained, corpus):
+@pytest.mark.parametrize(
+    "overrides, words",
+    [
+        ("{'mem_len': 'long'}", "--mem-len 'long' does not fit; give a whole number"),
+        ("{'memlen': 40}", "the checkpoint has no option memlen"),
+        ("{'mem_len': 40", "{'mem_len': 40 is no dictionary"),
+    ],
+)
+def test_overrides_that_do_not_fit_are_refused(run, evaluate, overrides, words):
+    done = run(*evaluate, "--model-overrides", overrides, check=False)
+    told = [line for line in done.stderr.splitlines() if line.startswith("fairseq_plugins: error: ")]
+    assert done.returncode and len(told) == 1 and words in told[0], done.stderr[-3000:]
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("model", ["trained", "last_token"])
+def test_it_writes(run, model, corpus, request):
     done = run(
-        sys.executable, "-m", "fairseq_plugins.tools.write", "--path", trained, "--data", corpus, "--prompt", "abc",
-        "--length", 30,
+        sys.executable, "-m", "fairseq_plugins.tools.write", "--path", request.getfixturevalue(model), "--data", corpus,
+        "--prompt", "abc", "--length", 30, "--top-k", 3,
     )  # fmt: skip
-    assert "abc" in done.stdout
+    assert re.fullmatch("abc[a-f\n]{30}\n", done.stdout)

@@ -1,11 +1,15 @@
 """Transformer-XL and Skip Cross-Head Transformer-XL through fairseq's interfaces; what all language models share is in
 test_streaming_models."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from language_models import ADAPTIVE_IO, UNSHARED, VOCABULARY, build, make
+from omegaconf import OmegaConf
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.models.transformer_xl_lm import TransformerXLLanguageModel
 from fairseq_plugins.modules.stream_memory import StreamMemory
 
 TINY = "transformer_xl_lm_tiny"
@@ -175,6 +179,13 @@ def test_a_memory_saved_between_skips_goes_on_where_it_was():
         for ours, theirs in zip(saved.caches, memory.caches, strict=True):
             assert torch.equal(ours, theirs)
     assert len(memory.caches) == 5  # of four layers, and their ages
+
+
+def test_overrides_of_another_kind_are_refused():
+    """Unlike flags they come into the configuration as they are."""
+    task = SimpleNamespace(keeps_memory=True)
+    with pytest.raises(UserError, match="--mem-len 6.5 does not fit; give a whole number"):
+        TransformerXLLanguageModel.build_model(OmegaConf.create({"_name": TINY, "mem_len": 6.5}), task)
 
 
 @pytest.mark.parametrize(
