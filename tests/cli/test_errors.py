@@ -139,6 +139,11 @@ CASES = {
         lambda s: s.generate("--model-overrides", "beam=5"),
         "--model-overrides beam=5 is no dictionary",
     ),
+    "overrides of no option": (
+        None,
+        lambda s: s.generate("--model-overrides", "{'memory': 5}"),
+        "the checkpoint has no option memory",
+    ),
     "no input file": (None, lambda s: s.use("fairseq-interactive", "--input", "none.txt"), "none.txt.*No such file"),
     "truncated checkpoint": (lambda s: cut(Path(s.checkpoint), 5000), lambda s: s.generate(), "model.pt is damaged"),
     "text as checkpoint": (
