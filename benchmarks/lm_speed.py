@@ -66,11 +66,11 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the CPU (%(default)s)")
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES), help="(all)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the tables there too (Markdown)")
-    parser.add_argument("--memory-of", help=argparse.SUPPRESS)
+    parser.add_argument("--cost-of", help=argparse.SUPPRESS)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    if args.memory_of:
-        print(json.dumps(timing.added_memory(Training(args, **json.loads(args.memory_of)))))
+    if args.cost_of:
+        print(json.dumps(cost(Training(args, **json.loads(args.cost_of)))))
         return
     timing.report((part(args) for part in (header, *(TABLES[name] for name in args.tables))), args.output)
 
@@ -138,12 +138,12 @@ def all_attention_floor(args) -> str:
 
 def memory_table(args) -> list[str]:
     rows = title("## Peak memory of training beyond the loaded model, MiB", ["model", "MiB", "of the Transformer's"])
-    base = memory_of(args, "transformer")
+    base, _ = cost_of("transformer")
     rows.append(f"| Transformer | {base:.0f} | 1 |")
     for kv in ("shared", "per-layer"):
-        ours = memory_of(args, "feedback", feedback_kv=kv)
+        ours, _ = cost_of("feedback", feedback_kv=kv)
         rows.append(f"| Feedback, keys and values {kv} | {ours:.0f} | {ours / base:.2f} |")
-    ours = memory_of(args, "all-attention", persistent_vectors=4 * args.width)
+    ours, _ = cost_of("all-attention", persistent_vectors=4 * args.width)
     rows.append(f"| all-attention | {ours:.0f} | {ours / base:.2f} |")
     return [*rows, ""]
 
@@ -185,14 +185,11 @@ def cache_size(job) -> int:
 def length_table(args) -> list[str]:
     """Cost per token does not grow with the length of the stream, memory grows with the span."""
     rows = title("## Long streams: training, one stream", ["model", "tokens", "span", "tokens/s", "peak memory, MiB"])
-    lengths = [(2**n, args.span) for n in range(10, 15)] + [(2**12, args.span * factor) for factor in (2, 4, 8)]
+    lengths = [(2**n, args.span) for n in (10, 12, 14)] + [(2**11, args.span * factor) for factor in (2, 4, 8)]
     for name, kv in (("transformer", {}), SHARED):
         for tokens, span in tqdm(lengths, desc=name):
-            options = dict(name=name, attention_span=span, blocks=tokens // args.block, batch=1, **kv)
-            job = Training(args, **options)
-            job()
-            speed = timing.tokens_per_second(job)
-            rows.append(f"| {name} | {tokens} | {span} | {speed:.0f} | {memory_of(args, **options):.0f} |")
+            memory, speed = cost_of(name, attention_span=span, blocks=tokens // args.block, batch=1, **kv)
+            rows.append(f"| {name} | {tokens} | {span} | {speed:.0f} | {memory:.0f} |")
     return [*rows, ""]
 
 
@@ -204,8 +201,15 @@ TABLES = {
 }
 
 
-def memory_of(args, name: str, **options) -> float:
-    return timing.in_own_process("--memory-of", json.dumps({"name": name, **options}))
+def cost_of(name: str, **options) -> tuple[float, float]:
+    """MiB at the peak and tokens per second of a Training, in a process of its own."""
+    return tuple(timing.in_own_process("--cost-of", json.dumps({"name": name, **options})))
+
+
+def cost(job: timing.Job) -> tuple[float, float]:
+    speeds = []
+    memory = timing.added_memory(lambda: speeds.append(timing.tokens_per_second(job)))
+    return memory, speeds[0]
 
 
 def title(text: str, columns: list[str]) -> list[str]:
