@@ -12,6 +12,7 @@ from fairseq.data import FairseqDataset, iterators
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.synthetic.algorithms import ALGORITHMS
+from fairseq_plugins.tasks.resuming import check_facts
 
 TRAINING, TEST = 0, 1
 
@@ -125,13 +126,7 @@ class CurriculumIterator(iterators.EpochBatchIterator):
             UserError: the state is of another task, or of the middle of an epoch that went on otherwise
         """
         if state_dict["iterations_in_epoch"]:
-            for name, before in state_dict.get("facts", {}).items():
-                if self.facts[name] != before:
-                    raise UserError(
-                        f"the checkpoint is of the middle of an epoch with {name} {before}, where this training has"
-                        f" {self.facts[name]}: go on as before, or begin with the first size again with"
-                        " --reset-dataloader."
-                    )
+            check_facts(state_dict.get("facts", {}), self.facts, "begin with the first size again")
         self.curriculum.load_state_dict(state_dict["curriculum"])
         self._frozen_batches = None  # they were of the size before
         super().load_state_dict(state_dict)

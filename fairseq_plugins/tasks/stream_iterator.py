@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from fairseq.data import iterators
 
-from fairseq_plugins.errors import UserError
+from fairseq_plugins.tasks.resuming import check_facts
 from fairseq_plugins.tasks.stream_dataset import Block, BlockSchedule, StreamDataset
 
 
@@ -90,12 +90,6 @@ class StreamIterator(iterators.EpochBatchIterator):
             UserError: the state is of the middle of an epoch, and the blocks before it were other ones
         """
         if state_dict["iterations_in_epoch"]:
-            facts = self.cut.facts(self.dataset)
-            for name, before in state_dict.get("cut", {}).items():
-                if facts.get(name) != before:
-                    raise UserError(
-                        f"the checkpoint is of the middle of an epoch with {name} {before}, where this training has"
-                        f" {facts.get(name)}: go on as before, or begin the streams anew with --reset-dataloader."
-                    )
+            check_facts(state_dict.get("cut", {}), self.cut.facts(self.dataset), "begin the streams anew")
         self.begin_after(state_dict.get("first_update", 0))
         super().load_state_dict(state_dict)
