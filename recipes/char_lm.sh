@@ -5,8 +5,8 @@
 #   all-attention and feed-forward: char-PTB and enwik8, post-norm, equal parameters; the all-attention paper has them equal
 #
 # Every model chooses its learning rate from the same three values, by the validation loss after a fifth of the pass with
-# the first seed. Dev and test bits per character are exact (--batch-size 1). Cells are skipped when present: a search of
-# a few minutes, a training of half an hour.
+# the first seed. Dev and test bits per character are exact (--batch-size 1). Cells are skipped when present, and a killed
+# one goes on.
 #
 #   recipes/char_lm.sh                                            char-PTB, downloads 34 MB
 #   recipes/char_lm.sh --raw DIR                                  ptb.char.{train,valid,test}.txt in DIR

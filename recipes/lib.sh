@@ -48,10 +48,11 @@ begin_recipe() {
 }
 
 parse_options() {
-    local path
+    local path given
     RECIPE=$(basename "$0" .sh) SMOKE=0 DRY_RUN=0 GPUS='' RAW='' DATA='' OUT=''
-    SETTINGS=$(variables | grep -vE "^(${CHOICES// /|})=" || true)
-    THIS_COMMAND=$(variables | tr '\n' ' ')$(realpath --relative-to "$ROOT" "$0")${*:+ $*}
+    given=$(variables)
+    SETTINGS=$(grep -vE "^(${CHOICES// /|})=" <<<"$given" || true)
+    THIS_COMMAND=${given:+${given//$'\n'/ } }$(realpath --relative-to "$ROOT" "$0")${*:+ $*}
     while (($#)); do
         case $1 in
             --smoke) SMOKE=1 ;;
