@@ -5,8 +5,8 @@
 #   all-attention and feed-forward: char-PTB and enwik8, post-norm, equal parameters; the all-attention paper has them equal
 #
 # Every model chooses its learning rate from the same three values, by the validation loss after a fifth of the pass with
-# the first seed. Dev and test bits per character are exact (--batch-size 1). Cells are skipped when present, and a killed
-# one goes on.
+# the first seed (LEARNING_RATES=0.002, a single one, is taken as it is). Dev and test bits per character are exact
+# (--batch-size 1). Cells are skipped when present, and a killed one goes on.
 #
 #   recipes/char_lm.sh                                            char-PTB, downloads 34 MB
 #   recipes/char_lm.sh --raw DIR                                  ptb.char.{train,valid,test}.txt in DIR
@@ -65,15 +65,19 @@ train_char() {
 
 best_loss() { grep -oP '"valid_loss": "\K[\d.]+' "$1/train.log" | sort -g | head -n 1; }
 
-for model in $MODELS; do
-    for rate in $LEARNING_RATES; do
-        train_char "search/$model-$rate" "$model" 1 "$rate" $((PASS / 5))
-    done
+# search MODEL: sets rate to the best of several
+search() {
     rate=${LEARNING_RATES%% *}
-    if ((!DRY_RUN)); then
-        rate=$(for each in $LEARNING_RATES; do echo "$(best_loss "$OUT/search/$model-$each") $each"; done |
-            sort -g | head -n 1 | cut -d' ' -f2)
-    fi
+    [[ $LEARNING_RATES == *" "* ]] || return 0
+    for rate in $LEARNING_RATES; do
+        train_char "search/$1-$rate" "$1" 1 "$rate" $((PASS / 5))
+    done
+    ((DRY_RUN)) || rate=$(for each in $LEARNING_RATES; do echo "$(best_loss "$OUT/search/$1-$each") $each"; done |
+        sort -g | head -n 1 | cut -d' ' -f2)
+}
+
+for model in $MODELS; do
+    search "$model"
     for seed in $SEEDS; do
         name=$model-seed$seed
         train_char "$name" "$model" "$seed" "$rate" "$PASS"
