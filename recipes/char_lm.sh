@@ -24,7 +24,7 @@ number STREAMS 32 4
 number VALID_STREAMS 8 2
 number BLOCK 64 32
 number WARM_UP 100 5
-number LEARNING_RATES "0.0005 0.001 0.002" "0.002 0.004"
+number LEARNING_RATES "${LEARNING_RATES:-0.0005 0.001 0.002}" "${LEARNING_RATES:-0.002 0.004}"
 number MODELS "${MODELS:-feedback transformer all-attention feed-forward}" "${MODELS:-feedback all-attention}"
 number SEEDS "${SEEDS:-1 2}" 1
 number WIDTH 256 32
