@@ -7,13 +7,19 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
-from fairseq_plugins.models import all_attention_lm, feedback_lm, span_transformer_lm  # noqa: F401  (registered)
+from fairseq_plugins.models import (  # noqa: F401  (registered)
+    active_memory_lm,
+    all_attention_lm,
+    feedback_lm,
+    span_transformer_lm,
+    transformer_xl_lm,
+)
 from fairseq_plugins.tasks import streaming_language_modeling  # noqa: F401
 
 FOLDER = Path(__file__).parent / "checkpoints"
 
 
-@pytest.mark.parametrize("name", ["all_attention_lm_tiny", "feedback_lm_tiny", "span_transformer_lm_tiny"])
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.pt")))
 @torch.no_grad()
 def test_a_kept_checkpoint_says_what_it_said(name):
     expected = json.loads((FOLDER / f"{name}.json").read_text())

@@ -11,22 +11,29 @@ import json
 import subprocess
 import sys
 import tempfile
+from argparse import Namespace
 from pathlib import Path
 
 import torch
-from fairseq import checkpoint_utils
+from fairseq import checkpoint_utils, utils
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-SIZES = (
-    "--decoder-embed-dim 8 --decoder-attention-heads 2 --attention-span 6 --adaptive-span --span-ramp 2 --span-init 0.5"
+STREAMS = (
+    "--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample 8 --memory-in-checkpoint replay"
+    " --decoder-embed-dim 8 --decoder-attention-heads 2"
 )
+SPANS = f"{STREAMS} --attention-span 6 --adaptive-span --span-ramp 2 --span-init 0.5"
 MODELS = {
-    "all_attention_lm_tiny": "--persistent-vectors 4 --dropout 0.1",
-    "span_transformer_lm_tiny": "--decoder-ffn-embed-dim 8 --decoder-normalize-before --adaptive-input"
+    "all_attention_lm_tiny": f"{SPANS} --persistent-vectors 4 --dropout 0.1",
+    "span_transformer_lm_tiny": f"{SPANS} --decoder-ffn-embed-dim 8 --decoder-normalize-before --adaptive-input"
     " --adaptive-input-cutoff 6,9 --adaptive-softmax-cutoff 6,9 --adaptive-input-factor 2 --adaptive-softmax-factor 2"
     " --tie-adaptive-weights --tie-adaptive-proj",
-    "feedback_lm_tiny": "--decoder-ffn-embed-dim 8 --dropout 0.1",
+    "feedback_lm_tiny": f"{SPANS} --decoder-ffn-embed-dim 8 --dropout 0.1",
+    "transformer_xl_lm_tiny": f"{STREAMS} --decoder-ffn-embed-dim 8 --mem-len 6 --cross-head-p 0.5 --skip-schedule"
+    " linear",
+    "active_memory_lm_tiny": "--task language_modeling --sample-break-mode eos --max-target-positions 13"
+    " --decoder-embed-dim 8 --decoder-ffn-embed-dim 8 --decoder-head-dim 4 --kernel-size 4",
 }
 TOKENS = [[2, 4, 5, 6, 7, 8, 9, 10, 11, 2, 5, 4, 3], [2, 11, 11, 11, 4, 2, 2, 9, 8, 7, 6, 5, 4]]
 
@@ -38,10 +45,8 @@ def train(name: str, folder: Path) -> None:
     run(folder, "fairseq-preprocess --only-source --trainpref text --validpref text --destdir data")
     run(
         folder,
-        f"fairseq-train data --user-dir fairseq_plugins --task streaming_language_modeling --criterion streaming_lm"
-        f" --arch {name} {SIZES} {MODELS[name]} --optimizer adam --lr 0.01 --batch-size 4 --tokens-per-sample 8"
-        " --max-update 40 --cpu --no-save-optimizer-state --no-epoch-checkpoints --save-dir saved"
-        " --memory-in-checkpoint replay",
+        f"fairseq-train data --user-dir fairseq_plugins --arch {name} {MODELS[name]} --optimizer adam --lr 0.01"
+        " --batch-size 4 --max-update 40 --cpu --no-save-optimizer-state --no-epoch-checkpoints --save-dir saved",
     )
 
 
@@ -58,10 +63,7 @@ def log_probs(checkpoint: Path, data: Path) -> list:
 
 
 def main(names: list[str]) -> None:
-    sys.path.insert(0, str(ROOT))
-    from fairseq_plugins.models import all_attention_lm, feedback_lm, span_transformer_lm  # noqa: F401  (registered)
-    from fairseq_plugins.tasks import streaming_language_modeling  # noqa: F401
-
+    utils.import_user_module(Namespace(user_dir=str(ROOT / "fairseq_plugins")))
     for name in names or MODELS:
         with tempfile.TemporaryDirectory() as folder:
             train(name, Path(folder))
