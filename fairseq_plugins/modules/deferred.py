@@ -56,8 +56,11 @@ class Linear(Part):
         return torch.mm(x, self.transposed) if self.bias is None else torch.addmm(self.bias, x, self.transposed)
 
     def backward(self, dy):
-        self.output_grads.append(dy)
+        self.keep(dy)
         return torch.mm(dy, self.weight)
+
+    def keep(self, dy):
+        self.output_grads.append(dy)
 
     def gradients(self):
         if not self.output_grads:  # a block of one step writes no memory

@@ -302,9 +302,17 @@ class MemoryWriter:
     def project_backward(self, d_key: Tensor, d_value: Tensor) -> Tensor:
         return self.key.backward(d_key * self.scale) + self.value.backward(d_value)
 
+    def keep(self, d_key: Tensor, d_value: Tensor) -> None:
+        """Gradients of what the source was filled with: made from constants, with parameters."""
+        if isinstance(self.norm, LayerNorm):
+            self.norm.keep(self.project_backward(d_key, d_value))
+        else:
+            self.key.keep(d_key * self.scale)
+            self.value.keep(d_value)
+
     def gradients(self) -> Gradients:
-        if isinstance(self.source, SlidingSource):  # what it was filled with, a constant, was normalised and projected
-            self.norm.keep(self.project_backward(*self.source.filled()))
+        if isinstance(self.source, SlidingSource):
+            self.keep(*self.source.filled())
         for part in (self.norm, self.key, self.value):
             yield from part.gradients()
 
