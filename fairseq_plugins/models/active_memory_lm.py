@@ -163,11 +163,6 @@ class ActiveMemoryLanguageModel(FairseqLanguageModel):
 
     @classmethod
     def build_model(cls, args, task):
-        if getattr(task, "keeps_memory", False):
-            raise UserError(
-                f"--arch {args._name} has no memory from block to block; use --task language_modeling with"
-                " --sample-break-mode eos."
-            )
         config = with_defaults(args, ActiveMemoryLanguageModelConfig())
         stack = build_stack(config, causal=True)
         longest = config.max_target_positions or UNBOUNDED

@@ -6,11 +6,13 @@ from typing import Optional
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.logging import metrics
+from fairseq.models import FairseqEncoderDecoderModel, FairseqEncoderModel, FairseqLanguageModel
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.synthetic.algorithms import ALGORITHMS, BinaryOperation
+from fairseq_plugins.tasks.architectures import model_class
 from fairseq_plugins.tasks.curriculum import TEST, TRAINING, Curriculum, CurriculumIterator, Draw, DrawnDataset
 
 
@@ -55,6 +57,15 @@ class AlgorithmicCurriculumTask(FairseqTask):
         return self.dictionary
 
     target_dictionary = source_dictionary
+
+    def build_model(self, cfg, from_checkpoint=False):
+        model = model_class(cfg._name)
+        if model and issubclass(model, FairseqEncoderDecoderModel | FairseqEncoderModel | FairseqLanguageModel):
+            raise UserError(
+                f"--arch {cfg._name} does not label the tokens that it sees; --task algorithmic_curriculum needs --arch"
+                " active_memory_algorithmic."
+            )
+        return super().build_model(cfg, from_checkpoint)
 
     def build_criterion(self, cfg, from_checkpoint=False):
         if cfg._name != "label_cross_entropy":

@@ -3,7 +3,6 @@
 B streams (--batch-size) on each of W workers, M tokens a block (--tokens-per-sample).
 """
 
-import inspect
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from fairseq_plugins.modules.stream_memory import StreamMemory
 from fairseq_plugins.optim.half_precision import master_copies
 from fairseq_plugins.optim.left_out import left_out
 from fairseq_plugins.tasks import stream_checkpoint
+from fairseq_plugins.tasks.architectures import keeps_memory
 from fairseq_plugins.tasks.convergence import Convergence
 from fairseq_plugins.tasks.loss_guard import LossGuard, diverged
 from fairseq_plugins.tasks.stream_dataset import BlockSchedule, StreamDataset, flat_tokens
@@ -110,12 +110,12 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         self._newest_block, self._update_begins, self._before_update = -1, True, None
 
     def build_model(self, args, from_checkpoint=False):
-        model = super().build_model(args, from_checkpoint)
-        if "memory" not in inspect.signature(model.forward).parameters:
+        if not keeps_memory(args._name):
             raise UserError(
-                f"--arch {args._name} keeps no memory: take a language model of fairseq_plugins, or --task"
-                " language_modeling."
+                f"--arch {args._name} keeps no memory from block to block: take a language model that does, or --task"
+                " language_modeling with --sample-break-mode eos."
             )
+        model = super().build_model(args, from_checkpoint)
         if hasattr(model, "evaluation_settings"):
             self.evaluation_settings = model.evaluation_settings(self.args.tokens_per_sample)
         return model

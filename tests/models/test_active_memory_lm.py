@@ -18,10 +18,10 @@ PAD = Vocabulary(VOCABULARY).pad()
 every_mixer = pytest.mark.parametrize("mixer", MIXERS)
 
 
-def build(arch, vocabulary=VOCABULARY, keeps_memory=False, **options):
+def build(arch, vocabulary=VOCABULARY, **options):
     if arch.startswith("active_memory_lm"):
         options.setdefault("max_target_positions", None)
-    return build_any(arch, options, vocabulary, keeps_memory)
+    return build_any(arch, options, vocabulary)
 
 
 def make(arch, **options):
@@ -128,7 +128,6 @@ def test_initial_weights_are_the_published_ones():
 
 
 @pytest.mark.parametrize("options, words", [
-    ({"keeps_memory": True}, "has no memory from block to block; use --task language_modeling"),
     ({"kernel_size": 0}, "--kernel-size 0 is too small; choose at least 1"),
     ({"dropout": 2.0}, "--dropout 2.0 is out of range"),
     ({"decoder_embed_dim": 63}, "width 63 is odd"),

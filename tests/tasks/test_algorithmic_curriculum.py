@@ -7,6 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.models import feedback_lm, feedback_transformer, roberta_cross_head  # noqa: F401  (registered)
 from fairseq_plugins.synthetic.algorithms import ALGORITHMS
 from fairseq_plugins.tasks.algorithmic_curriculum import AlgorithmicCurriculumConfig, AlgorithmicCurriculumTask
 
@@ -183,6 +184,12 @@ def test_other_flags_are_for_the_beginning_of_an_epoch(options, loading, words):
     list(epoch)
     training(other := make(**options), **loading).load_state_dict(batches.state_dict())
     assert other.curriculum.size == whole.curriculum.size
+
+
+@pytest.mark.parametrize("arch", ["feedback_transformer_tiny", "feedback_lm_tiny", "roberta_cross_head"])
+def test_a_model_that_labels_no_tokens_is_refused(arch):
+    with pytest.raises(UserError, match=f"--arch {arch} does not label .* needs --arch active_memory_algorithmic"):
+        make().build_model(SimpleNamespace(_name=arch))
 
 
 def test_a_criterion_that_counts_nothing_wrong_is_refused():

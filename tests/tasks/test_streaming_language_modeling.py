@@ -12,6 +12,7 @@ from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.sequence_scorer import SequenceScorer
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.models import active_memory_lm, feedback_transformer  # noqa: F401  (registered)
 from fairseq_plugins.modules.stream_memory import StreamMemory
 from fairseq_plugins.tasks import streaming_language_modeling as tasks
 
@@ -407,6 +408,13 @@ def test_evaluated_splits_have_memories_of_their_own(make_task):
     memories = [task.with_memory(blocks(task, split)[0])["net_input"]["memory"] for split in ("valid", "test")]
     assert all(isinstance(memory, StreamMemory) for memory in memories)
     assert len({id(memory) for memory in [*memories, task.training_memory]}) == 3
+
+
+@pytest.mark.parametrize("arch", ["active_memory_lm_tiny", "feedback_transformer_tiny"])
+def test_a_model_without_memory_is_refused(make_task, arch):
+    task = make_task({"train": tokens_of(60)})
+    with pytest.raises(UserError, match=f"--arch {arch} keeps no memory from block to block"):
+        task.build_model(SimpleNamespace(_name=arch))
 
 
 def test_the_task_says_that_it_keeps_memory():
