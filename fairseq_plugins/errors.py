@@ -132,13 +132,21 @@ KNOWN = [
         "--fp16 and --bf16 exclude each other; choose one.",
     ),
     (
+        r"does not support flat params",
+        "this --optimizer treats every tensor by itself; with --fp16 or --bf16 add --fp16-no-flatten-grads.",
+    ),
+    (
+        r"gradients are inconsistent between workers",
+        "the workers' gradients differ, which they never should; try --ddp-backend legacy_ddp.",
+    ),
+    (
         r"Minimum loss scale reached",
         "training with --fp16 diverged (the loss scale reached --min-loss-scale); lower --lr, set --clip-norm, or "
         "use --bf16.",
     ),
     (
         r"OutOfMemoryError: CUDA out of memory",
-        "the GPU ran out of memory; lower --max-tokens and raise --update-freq.",
+        "the GPU ran out of memory; lower --max-tokens or, over streams, --batch-size, and raise --update-freq.",
     ),
     (
         r"selected index k out of range",

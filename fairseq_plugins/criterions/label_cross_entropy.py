@@ -17,6 +17,8 @@ class LabelCrossEntropyCriterion(FairseqCriterion):
     ``wrong``, a number of labels.
     """
 
+    adds_span_loss = True  # by which the task knows
+
     def forward(self, model, sample, reduce=True):
         """The sum over the batch's labels in nats, their number, and what to log. The model gives logits first."""
         logits, target = model(**sample["net_input"])[0], sample["target"]

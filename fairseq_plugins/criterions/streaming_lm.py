@@ -17,6 +17,8 @@ class StreamingLMCriterion(FairseqCriterion):
     ``learned()`` says.
     """
 
+    adds_span_loss = True  # by which the task knows
+
     def forward(self, model, sample, reduce=True):
         """The sum over the block's tokens in nats, its number of tokens, and what to log."""
         net_output = model(**sample["net_input"])

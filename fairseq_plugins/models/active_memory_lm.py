@@ -7,20 +7,19 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import FairseqIncrementalDecoder, FairseqLanguageModel, register_model
+from fairseq.models import FairseqLanguageModel, register_model
 from omegaconf import II
 from torch import Tensor, nn
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.options import check_heads, check_rates, check_sizes
+from fairseq_plugins.models.stepwise import StepwiseDecoder
 from fairseq_plugins.models.streaming_lm import UNBOUNDED, register_architecture, with_defaults
 from fairseq_plugins.models.transformer_xl_lm import ScaledEmbedding
 from fairseq_plugins.modules.activations import ACTIVATIONS
 from fairseq_plugins.modules.active_memory import MIXERS, MixerConfig
 from fairseq_plugins.modules.active_memory_stack import ActiveMemoryStack
 from fairseq_plugins.modules.self_attention import SelfAttention
-
-STATE = "active_memory"  # key of the decoding state in fairseq's incremental state
 
 
 def initialise_published(module: nn.Module) -> None:
@@ -124,7 +123,7 @@ def build_stack(config: ActiveMemoryConfig, causal: bool) -> ActiveMemoryStack:
         raise UserError(f"{error}. See --decoder-embed-dim, --mixer and the activations' flags.") from error
 
 
-class LineDecoder(FairseqIncrementalDecoder):
+class LineDecoder(StepwiseDecoder):
     """Scaled embeddings, the stack, an output layer."""
 
     def __init__(self, dictionary, stack: ActiveMemoryStack, width: int, longest: int):
@@ -140,18 +139,16 @@ class LineDecoder(FairseqIncrementalDecoder):
         """
         if incremental_state is None:
             return self.output(self.stack(self.embed(tokens))), {"attn": None}
-        state, seen = incremental_state.get(STATE, (None, 0))
-        for token in tokens[:, seen:].unbind(1):
-            x = self.embed(token)
-            if state is None:
-                state = self.stack.start(x)
-            y = self.stack.step(state, x)
-        incremental_state[STATE] = state, tokens.size(1)
-        return self.output(y).unsqueeze(1), {"attn": None}
+        return self.output(self.decode(tokens, incremental_state)).unsqueeze(1), {"attn": None}
 
-    def reorder_incremental_state(self, incremental_state, new_order) -> None:
-        if STATE in incremental_state:
-            incremental_state[STATE][0].reorder(new_order)
+    def embedding(self, token):
+        return self.embed(token)
+
+    def start(self, x):
+        return self.stack.start(x)
+
+    def step(self, state, x):
+        return self.stack.step(state, x)
 
     def max_positions(self) -> int:
         return self.longest

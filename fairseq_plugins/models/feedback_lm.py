@@ -31,6 +31,8 @@ class FeedbackLanguageModelConfig(FeedbackConfig, SpanLanguageModelConfig):
 class FeedbackLanguageModel(SpanLanguageModel):
     """Every layer attends to the memories of the tokens before, each a mixture of all layers of its token."""
 
+    SIZES = (*SpanLanguageModel.SIZES, "decoder_ffn_embed_dim")
+
     @classmethod
     def build_body(cls, config):
         layer = FeedbackLayerConfig(

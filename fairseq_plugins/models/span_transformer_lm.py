@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from fairseq.models import register_model
 
-from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.streaming_lm import (
     WIKITEXT103_WORDS,
     SpanLanguageModel,
@@ -47,12 +46,11 @@ def span_config(args, **sizes) -> SpanConfig:
 class SpanTransformerLanguageModel(SpanLanguageModel):
     """Self-attention to a span of tokens before each, then a feed-forward layer."""
 
+    SIZES = (*SpanLanguageModel.SIZES, "decoder_ffn_embed_dim")
     RATES = (*SpanLanguageModel.RATES, "cross_head_p")
 
     @classmethod
     def build_body(cls, args):
-        if args.decoder_ffn_embed_dim < 1:
-            raise UserError(f"--decoder-ffn-embed-dim {args.decoder_ffn_embed_dim} is too small; choose at least 1.")
         return SpanStack(span_config(args, ffn_dim=args.decoder_ffn_embed_dim), args.decoder_layers)
 
 

@@ -9,19 +9,19 @@ from typing import Any, Optional
 
 import torch
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import FairseqIncrementalDecoder, FairseqLanguageModel, register_model_architecture
+from fairseq.models import FairseqLanguageModel, register_model_architecture
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.models.options import check_heads, check_kinds, check_rates, check_sizes
+from fairseq_plugins.models.stepwise import StepwiseDecoder
 from fairseq_plugins.modules.adaptive_io import AdaptiveInput, AdaptiveSoftmax, log_softmax
 from fairseq_plugins.modules.adaptive_span import AdaptiveSpan
 from fairseq_plugins.modules.dropout import Dropout
 from fairseq_plugins.modules.stream_memory import StreamMemory
 
-STATE = "streaming_lm"  # key of the decoding state in fairseq's incremental state
 UNBOUNDED = 2**31 - 1
 
 
@@ -99,7 +99,7 @@ WIKITEXT103_WORDS = {
 }
 
 
-class StreamingDecoder(FairseqIncrementalDecoder):
+class StreamingDecoder(StepwiseDecoder):
     """Embeddings, a body that does the rest, and an output layer.
 
     Args:
@@ -146,20 +146,14 @@ class StreamingDecoder(FairseqIncrementalDecoder):
         adaptive = isinstance(self.output, AdaptiveSoftmax)
         return self.output.log_probs(features) if adaptive else self.output(features)
 
-    def decode(self, tokens: Tensor, incremental_state: dict) -> Tensor:
-        """Take in the tokens [B, n] that have not been seen; the output after the last [B, C]."""
-        state, seen = incremental_state.get(STATE, (None, 0))
-        for token in tokens[:, seen:].unbind(1):
-            x = self.embed_dropout(self.embed(token))
-            if state is None:
-                state = self.body.start([], x)
-            y = self.body.step(state, x)
-        incremental_state[STATE] = state, tokens.size(1)
-        return self.output_dropout(y)
+    def embedding(self, token):
+        return self.embed_dropout(self.embed(token))
 
-    def reorder_incremental_state(self, incremental_state, new_order) -> None:
-        if STATE in incremental_state:
-            incremental_state[STATE][0].reorder(new_order)
+    def start(self, x):
+        return self.body.start([], x)
+
+    def step(self, state, x):
+        return self.output_dropout(self.body.step(state, x))
 
     def max_positions(self) -> int:
         return UNBOUNDED
@@ -191,7 +185,8 @@ class StreamingLanguageModel(FairseqLanguageModel):
         """Raises UserError for options that no model can honour."""
         check_sizes(config, cls.SIZES)
         check_rates(config, cls.RATES)
-        check_heads(config)
+        if "decoder_attention_heads" in cls.SIZES:
+            check_heads(config)
         check_adaptive_embeddings(config)
 
     @classmethod
@@ -348,7 +343,10 @@ def cutoffs(text: str | None) -> list[int]:
 
 
 def check_adaptive_embeddings(args) -> None:
-    """Raises UserError for flags of adaptive input and softmax that do not go together."""
+    """Raises UserError for flags of adaptive input and softmax that cannot be, or do not go together."""
+    for name in ("adaptive_input_factor", "adaptive_softmax_factor"):
+        if getattr(args, name) < 1:
+            raise UserError(f"{flag(name)} {getattr(args, name)} would make rarer words wider; choose 1 or more.")
     if args.adaptive_input != bool(args.adaptive_input_cutoff):
         raise UserError("--adaptive-input and --adaptive-input-cutoff go together; give both or neither.")
     if args.share_decoder_input_output_embed and (args.adaptive_input or args.adaptive_softmax_cutoff):

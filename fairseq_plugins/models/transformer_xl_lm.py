@@ -146,6 +146,11 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
             )
         if config.decoder_input_dim is not None and config.decoder_input_dim < 1:
             raise UserError(f"--decoder-input-dim {config.decoder_input_dim} is too small; choose at least 1.")
+        if config.no_scale_embedding and (config.adaptive_input or config.decoder_input_dim):
+            raise UserError(
+                "--no-scale-embedding is for plain embeddings of the model's width; leave it out, or --adaptive-input"
+                " and --decoder-input-dim."
+            )
         if config.untie_head_proj and not config.tie_adaptive_proj:
             raise UserError("--untie-head-proj needs --tie-adaptive-proj; give both or leave it out.")
 
@@ -221,7 +226,6 @@ SKIP_CROSS_HEAD = {
     "position_scheme": "last-token",
     "initial_memory": "zeros",
     "weight_init": "skip-cross-head",
-    "no_scale_embedding": True,
     "cross_head_p": 0.1,
     "skip_schedule": "linear",
 }
@@ -233,7 +237,12 @@ def dropout(rate: float) -> dict:
 
 
 ARCHITECTURES |= {
-    "skip_cross_head_xl_enwik8": {**SKIP_CROSS_HEAD, **sizes(12, 512, 8, 2048, 512), **dropout(0.15)},
+    "skip_cross_head_xl_enwik8": {
+        **SKIP_CROSS_HEAD,
+        **sizes(12, 512, 8, 2048, 512),
+        **dropout(0.15),
+        "no_scale_embedding": True,
+    },
     "skip_cross_head_xl_wikitext103": {
         **SKIP_CROSS_HEAD,
         **sizes(15, 624, 16, 2496, 512),

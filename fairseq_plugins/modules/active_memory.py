@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from .activations import ACTIVATIONS
+from .head_width import head_width
 from .self_attention import SelfAttention
 from .sequence_ends import PersistentEnds, ZeroEnds
 from .span_stack import Windows
@@ -49,10 +50,7 @@ class MixerConfig:
             raise ValueError(f"kernel size {self.kernel_size} is too small; choose at least 1")
         if self.activation not in ACTIVATIONS:
             raise ValueError(f"activation {self.activation!r} is not one of {', '.join(ACTIVATIONS)}")
-        if self.head_dim is None:
-            if self.embed_dim % self.heads:
-                raise ValueError(f"width {self.embed_dim} is not divisible by {self.heads} heads")
-            self.head_dim = self.embed_dim // self.heads
+        self.head_dim = head_width(self.embed_dim, self.heads, self.head_dim)
 
 
 def hard_sigmoid(x: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from .activations import ACTIVATIONS
+from .head_width import head_width
 
 
 @dataclass
@@ -31,10 +32,7 @@ class FeedbackLayerConfig:
     activation: str = "relu"
 
     def __post_init__(self):
-        if self.head_dim is None:
-            if self.embed_dim % self.heads:
-                raise ValueError(f"width {self.embed_dim} is not divisible by {self.heads} heads")
-            self.head_dim = self.embed_dim // self.heads
+        self.head_dim = head_width(self.embed_dim, self.heads, self.head_dim)
         if self.activation not in ACTIVATIONS:
             raise ValueError(f"activation {self.activation!r} is not one of {', '.join(ACTIVATIONS)}")
 

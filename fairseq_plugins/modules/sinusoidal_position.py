@@ -104,9 +104,9 @@ class SinusoidalPosition(nn.Module):
     def forward(self, seen: Ages, like: Tensor) -> Layout:
         """For a block like [B, M, C] that looks at the tokens `seen`, its own at their end."""
         tokens = like.size(1)
-        own = torch.arange(tokens, device=like.device).unsqueeze(1)
-        distance = own + ages.tensor(seen, like.device)
-        hidden = distance < 0 if self.limit is None else (distance < 0) | (distance >= self.limit)
+        place = torch.arange(sum(run.length for run in seen), device=like.device)
+        before = place[-tokens:].unsqueeze(1) - place  # by place: a retained memory is no further away
+        hidden = before < 0 if self.limit is None else (before < 0) | (before >= self.limit)
         return Layout(seen, self.dropout(self.embed(self.scheme.distances(seen, tokens), like)), hidden)
 
     def embed(self, distances: Tensor, like: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from .adaptive_span import AdaptiveSpan, divisor
 from .band import band, into_band
 from .cross_head import CrossHead
 from .dropout import Dropout
+from .head_width import head_width
 from .joint_attention import JointAttention
 from .persistent_memory import PersistentMemory
 from .relative_position import RelativePosition
@@ -58,10 +59,7 @@ class SpanConfig:
             raise ValueError(f"{self.persistent} persistent vectors are too few; choose 0 or more")
         if self.ramp is not None and self.ramp < 1:
             raise ValueError(f"a ramp of {self.ramp} is too small; choose at least 1")
-        if self.head_dim is None:
-            if self.embed_dim % self.heads:
-                raise ValueError(f"width {self.embed_dim} is not divisible by {self.heads} heads")
-            self.head_dim = self.embed_dim // self.heads
+        self.head_dim = head_width(self.embed_dim, self.heads, self.head_dim)
 
 
 class Context:
@@ -164,8 +162,6 @@ class Window(Context):
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
-        if torch.equal(order, torch.arange(self.keys.size(1), device=order.device)):
-            return  # as in every step with a single beam
         self.keys, self.values = (x.index_select(1, order) for x in (self.keys, self.values))
 
 

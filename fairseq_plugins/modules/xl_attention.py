@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from .cross_head import CrossHead
 from .dropout import Dropout
+from .head_width import head_width
 from .sinusoidal_position import Layout, SinusoidalPosition
 
 
@@ -50,10 +51,7 @@ class XLConfig:
     def __post_init__(self):
         if self.mem_len < self.same_length:
             raise ValueError(f"a memory of {self.mem_len} tokens is too small; choose at least {int(self.same_length)}")
-        if self.head_dim is None:
-            if self.embed_dim % self.heads:
-                raise ValueError(f"width {self.embed_dim} is not divisible by {self.heads} heads")
-            self.head_dim = self.embed_dim // self.heads
+        self.head_dim = head_width(self.embed_dim, self.heads, self.head_dim)
 
     @property
     def limit(self) -> int | None:

@@ -124,6 +124,7 @@ class AlgorithmicCurriculumTask(FairseqTask):
     def reduce_metrics(self, logging_outputs, criterion):
         super().reduce_metrics(logging_outputs, criterion)
         metrics.log_scalar("size", self.curriculum.size)
+        metrics.log_scalar("reached", self.curriculum.reached)  # before the test; --best-checkpoint-metric may name it
 
     def post_validate(self, model, stats, agg):
         """At the end of an epoch: is the size learned?"""

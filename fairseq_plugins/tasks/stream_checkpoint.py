@@ -11,6 +11,7 @@ import os
 import random
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -70,10 +71,26 @@ def share(file: Path, others: list[Path]) -> None:
 
 
 def find(checkpoint: Path, worker: int, workers: int, updates: int) -> dict | None:
-    """The state that belongs to a checkpoint saved after so many updates, or None."""
-    for path in (file_beside(checkpoint, worker, workers), newest_file(checkpoint.parent, worker, workers)):
-        if path.exists() and (state := load(path))["updates"] == updates:
+    """The state that belongs to a checkpoint saved after so many updates, or None.
+
+    Raises:
+        UserError: a file is damaged, and the other is not of that update
+    """
+    beside, newest = file_beside(checkpoint, worker, workers), newest_file(checkpoint.parent, worker, workers)
+    damaged = None
+    for path in filter(Path.exists, (beside, newest)):
+        try:
+            state = load(path)
+        except UserError as error:
+            damaged = damaged or error
+            continue
+        if state["updates"] == updates:
+            if path == newest:  # which the next save overwrites
+                with suppress(OSError):  # another's folder, to which this training will not save
+                    share(newest, [beside])
             return state
+    if damaged:
+        raise damaged
     return None
 
 

@@ -4,8 +4,10 @@ B streams (--batch-size) on each of W workers, M tokens a block (--tokens-per-sa
 """
 
 import logging
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Optional
 
 import torch
 from fairseq import utils
@@ -66,13 +68,15 @@ class StreamingLanguageModelingConfig(LanguageModelingConfig):
     )
     converged_over: int = field(default=64000, metadata={"help": "updates over which --converged-by looks"})
     update_freq: list[int] = II("optimization.update_freq")
+    sentence_avg: bool = II("optimization.sentence_avg")
+    skip_remainder_batch: Optional[bool] = II("optimization.skip_remainder_batch")
     disable_validation: bool = II("dataset.disable_validation")
     no_save: bool = II("checkpoint.no_save")
 
 
 NO_STREAM = "--sample-break-mode eos is for fairseq-generate, which takes lines as prompts; leave it out."
 
-# Flags of fairseq's task that have no meaning for streams, and their defaults.
+# fairseq's flags that have no meaning for streams, and their defaults.
 REFUSED = {
     "self_target": False,
     "past_target": False,
@@ -81,6 +85,8 @@ REFUSED = {
     "shorten_method": "none",
     "pad_to_fixed_length": False,
     "pad_to_fixed_bsz": False,
+    "sentence_avg": False,
+    "skip_remainder_batch": False,
 }
 
 
@@ -107,6 +113,7 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         self.guard = LossGuard(args.max_loss_rise)
         self.convergence = Convergence(args.converged_by, args.converged_over)
         self.evaluation_settings = ""  # what figures depend on beside the model
+        self._trains_spans = False
         self._newest_block, self._update_begins, self._before_update = -1, True, None
 
     def build_model(self, args, from_checkpoint=False):
@@ -118,7 +125,22 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         model = super().build_model(args, from_checkpoint)
         if hasattr(model, "evaluation_settings"):
             self.evaluation_settings = model.evaluation_settings(self.args.tokens_per_sample)
+        self._trains_spans = getattr(model, "span_coefficient", 0) > 0 and bool(model.adaptive_spans())
         return model
+
+    def build_criterion(self, cfg, from_checkpoint=False):
+        if cfg._name == "adaptive_loss":
+            raise UserError(
+                "--criterion adaptive_loss is for fairseq's own adaptive softmax; take --criterion streaming_lm, which"
+                " is exact too."
+            )
+        criterion = super().build_criterion(cfg)
+        if self._trains_spans and not getattr(criterion, "adds_span_loss", False):
+            raise UserError(
+                f"--criterion {cfg._name} leaves out the loss of adaptive spans; take --criterion streaming_lm, or"
+                " --span-loss 0."
+            )
+        return criterion
 
     # Data
 
@@ -191,11 +213,12 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         retries = isinstance(optimizer, AMPOptimizer)
         if sample.get("block", 0) <= self._newest_block:  # fed again, as fairseq does where gradients are not finite
             if not retries:
-                raise UserError(diverged("its gradients are not finite", update_num + 1, sample["block"]))
+                raise self._fed_again(update_num + 1, sample["block"])
             memory.caches, memory.position = self._before_update
         elif retries and self._update_begins:
             self._before_update = memory.caches, memory.position
         sample = self._remember(sample, memory)
+        self._trains_spans = False
         self._newest_block, self._update_begins = sample["block"], False
         loss, sample_size, logged = super().train_step(
             sample, model, criterion, optimizer, update_num, ignore_grad, **kwargs
@@ -203,6 +226,15 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         if not ignore_grad and sample_size:
             self.guard.check(loss.item() / float(sample_size), update_num + 1, sample["block"])
         return loss, sample_size, logged
+
+    @staticmethod
+    def _fed_again(update: int, block: int) -> Exception:
+        """Why fairseq, which is handling an error, feeds a block again; only gradients that are not finite are a
+        divergence."""
+        error = sys.exception()
+        if error and "Nan/Inf" not in str(error):
+            return error
+        return UserError(diverged("its gradients are not finite", update, block))
 
     def optimizer_step(self, optimizer, model, update_num):
         resting = model.resting_parameters() if hasattr(model, "resting_parameters") else []
@@ -366,7 +398,7 @@ def check_flags(args) -> None:
         UserError: with the flag and the way out
     """
     for name, default in REFUSED.items():
-        if getattr(args, name, default) != default:
+        if getattr(args, name, None) not in (default, None):
             raise UserError(f"{flag(name)} has no meaning with --task streaming_language_modeling; leave it out.")
     if args.sample_break_mode not in ("none", "eos", None):
         raise UserError(
@@ -375,6 +407,8 @@ def check_flags(args) -> None:
         )
     if args.tokens_per_sample < 1:
         raise UserError(f"--tokens-per-sample {args.tokens_per_sample} is no block; give at least 1.")
+    if args.max_loss_rise < 0:
+        raise UserError(f"--max-loss-rise {args.max_loss_rise} is too small; choose 0, for no limit, or more.")
     if args.converged_by < 0 or args.converged_over < 1:
         name = "converged_by" if args.converged_by < 0 else "converged_over"
         raise UserError(f"{flag(name)} {getattr(args, name)} is too small; leave it out, or choose a number above 0.")

@@ -201,6 +201,7 @@ def test_overrides_of_another_kind_are_refused():
         ({"skip_p": 0.3, "skip_schedule": "linear"}, "--skip-p 0.3 would change nothing"),
         ({"decoder_input_dim": 0}, "--decoder-input-dim 0 is too small"),
         ({"decoder_ffn_embed_dim": 0}, "--decoder-ffn-embed-dim 0 is too small"),
+        ({"no_scale_embedding": True, "decoder_input_dim": 8}, "--no-scale-embedding is for plain embeddings"),
         ({"untie_head_proj": True}, "--untie-head-proj needs --tie-adaptive-proj"),
         ({"decoder_embed_dim": 63, "decoder_attention_heads": 3}, "width 63 is odd"),
     ],

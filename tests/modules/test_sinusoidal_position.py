@@ -58,6 +58,13 @@ def test_what_comes_later_is_hidden_and_what_lies_beyond_the_limit(limit, hidden
     assert layout.hidden.int().tolist() == hidden
 
 
+def test_a_limit_counts_tokens_however_old_they_are():
+    position = SinusoidalPosition(4, "pairwise", clamp=-1, limit=M, dropout=0.0)
+    for seen in ("memory", "retained memory", "memory with a gap"):
+        layout = position(SEEN[seen], torch.zeros(1, M, 4))
+        assert layout.hidden.logical_not().sum(1).tolist() == [M] * M
+
+
 @pytest.mark.parametrize("dim, scheme, words", [(5, "pairwise", "width 5 is odd"), (4, "best", "'best' is not one of")])
 def test_what_cannot_be_is_refused(dim, scheme, words):
     with pytest.raises(ValueError, match=words):

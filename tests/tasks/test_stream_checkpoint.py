@@ -35,6 +35,35 @@ def test_killed_between_the_checkpoint_and_its_file(tmp_path):
     assert files.find(last, 0, 1, updates=20)["updates"] == 20
 
 
+def test_killed_again_while_the_next_checkpoint_is_written(tmp_path):
+    """By then the newest file is of update 30, but what was found has got the checkpoint's name."""
+    last = write(tmp_path, "checkpoint_last.pt", updates=10)
+    files.save(files.newest_file(tmp_path, 0, 1), {"updates": 20})
+    files.find(last, 0, 1, updates=20)
+    files.save(files.newest_file(tmp_path, 0, 1), {"updates": 30})
+    assert files.find(last, 0, 1, updates=20)["updates"] == 20
+
+
+def test_a_folder_that_cannot_be_written_is_read(tmp_path, monkeypatch):
+    last = write(tmp_path, "checkpoint_last.pt", updates=10)
+    files.save(files.newest_file(tmp_path, 0, 1), {"updates": 20})
+
+    def refuse(*paths):
+        raise PermissionError
+
+    monkeypatch.setattr(files, "share", refuse)
+    assert files.find(last, 0, 1, updates=20)["updates"] == 20
+
+
+def test_a_damaged_file_is_no_loss_while_the_newest_is_the_same(tmp_path):
+    last = write(tmp_path, "checkpoint_last.pt", updates=10)
+    file = files.file_beside(last, 0, 1)
+    file.unlink()
+    file.write_bytes(b"damaged")
+    assert files.find(last, 0, 1, updates=10)["updates"] == 10
+    assert files.load(file)["updates"] == 10
+
+
 def test_the_file_of_another_update_is_not_taken(tmp_path):
     last = write(tmp_path, "checkpoint_last.pt", updates=10)
     assert files.find(last, 0, 1, updates=11) is None

@@ -10,11 +10,15 @@ from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.data import indexed_dataset
 from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.sequence_scorer import SequenceScorer
+from omegaconf import OmegaConf
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.models import active_memory_lm, feedback_transformer  # noqa: F401  (registered)
+from fairseq_plugins.criterions import streaming_lm  # noqa: F401  (registered)
+from fairseq_plugins.models import active_memory_lm, all_attention_lm, feedback_transformer  # noqa: F401  (registered)
 from fairseq_plugins.modules.stream_memory import StreamMemory
 from fairseq_plugins.tasks import streaming_language_modeling as tasks
+
+SMALL = {"decoder_layers": 1, "decoder_embed_dim": 8, "decoder_attention_heads": 2, "persistent_vectors": 2}
 
 
 def tokens_of(number, seed=1):
@@ -117,6 +121,17 @@ def test_a_block_fed_twice_means_that_gradients_were_not_finite(make_task, model
     samples = blocks(task)
     with pytest.raises(UserError, match=f"diverged at update 4, block {again} .*gradients are not finite"):
         train(task, model, [*samples[:3], samples[again]])
+
+
+def test_what_fairseq_stumbled_over_is_not_taken_for_a_divergence(make_task, model):
+    task = make_task({"train": tokens_of(100)}, tokens_per_sample=5)
+    samples = blocks(task)
+    with pytest.raises(FloatingPointError, match="Minimum loss scale reached"):
+        try:
+            train(task, model, samples[:2])
+            raise FloatingPointError("Minimum loss scale reached (0.0001)")
+        except FloatingPointError:
+            train(task, model, samples[1:2])
 
 
 def test_an_epoch_begins_with_block_0_again(make_task, model):
@@ -364,6 +379,9 @@ def test_replay_rebuilds_the_memory_of_unchanged_parameters_exactly(make_task, m
     [
         (dict(add_bos_token=True), "--add-bos-token has no meaning"),
         (dict(output_dictionary_size=5), "--output-dictionary-size has no meaning"),
+        (dict(sentence_avg=True), "--sentence-avg has no meaning"),
+        (dict(skip_remainder_batch=True), "--skip-remainder-batch has no meaning"),
+        (dict(max_loss_rise=-1), "--max-loss-rise -1 is too small"),
         (dict(sample_break_mode="complete"), "--sample-break-mode complete would break"),
         (dict(tokens_per_sample=0), "--tokens-per-sample 0"),
         (dict(block_warmup=5), "--block-warmup and --block-warmup-updates"),
@@ -415,6 +433,21 @@ def test_a_model_without_memory_is_refused(make_task, arch):
     task = make_task({"train": tokens_of(60)})
     with pytest.raises(UserError, match=f"--arch {arch} keeps no memory from block to block"):
         task.build_model(SimpleNamespace(_name=arch))
+
+
+@pytest.mark.parametrize("criterion, words", [
+    ("cross_entropy", "--criterion cross_entropy leaves out the loss of adaptive spans.*--span-loss 0"),
+    ("adaptive_loss", "--criterion adaptive_loss is for fairseq's own"),
+])  # fmt: skip
+def test_criterions_that_cannot_train_the_model_are_refused(make_task, criterion, words):
+    task = make_task({"train": tokens_of(60)})
+    options = {"adaptive_span": True, "span_loss": 1e-4}
+    task.build_model(OmegaConf.create({"_name": "all_attention_lm", **SMALL, **options}))
+    with pytest.raises(UserError, match=words):
+        task.build_criterion(OmegaConf.create({"_name": criterion, "sentence_avg": False}))
+    assert task.build_criterion(OmegaConf.create({"_name": "streaming_lm"})).adds_span_loss
+    task.build_model(OmegaConf.create({"_name": "all_attention_lm", **SMALL, **options, "span_loss": 0.0}))
+    task.build_criterion(OmegaConf.create({"_name": "cross_entropy", "sentence_avg": False}))
 
 
 def test_the_task_says_that_it_keeps_memory():

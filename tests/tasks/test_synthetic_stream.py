@@ -16,7 +16,8 @@ FEW = {"train_episodes": 10, "test_episodes": 6, "train_length": 7, "test_length
 
 def make(kind="random-walk", splits=("train", "valid", "test"), **options):
     settings = OmegaConf.to_container(OmegaConf.structured(SyntheticStreamConfig()))
-    given = {"seed": 1, "batch_size": None, "update_freq": [1], "tokens_per_sample": 16, "kind": kind, **FEW, **options}
+    given = {"seed": 1, "batch_size": None, "update_freq": [1], "sentence_avg": False, "skip_remainder_batch": False}
+    given |= {"tokens_per_sample": 16, "kind": kind, **FEW, **options}
     task = SyntheticStreamTask.setup_task(OmegaConf.create({**settings, **given}))
     for split in splits:
         task.load_dataset(split)
