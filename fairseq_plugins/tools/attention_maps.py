@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from fairseq import checkpoint_utils
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -15,6 +14,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.band import band
 from fairseq_plugins.modules.span_attention import Context, SpanAttention
 from fairseq_plugins.modules.stream_memory import StreamMemory
+from fairseq_plugins.tools.load import load
 
 BLOCK = 512
 
@@ -43,8 +43,7 @@ def attention_maps(checkpoint: Path, data: Path | None, split: str, tokens: int)
     Raises:
         UserError: the checkpoint is of a model without such attention, or the split is too short
     """
-    overrides = {"data": str(data)} if data else {}
-    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], arg_overrides=overrides)
+    model, _, task = load(checkpoint, {"data": str(data)} if data else {}, cpu=True)
     layers = [module for module in model.modules() if isinstance(module, SpanAttention)]
     if not layers:
         raise UserError(f"{checkpoint} has no span attention to draw; give one of an all_attention_lm.")
@@ -54,7 +53,6 @@ def attention_maps(checkpoint: Path, data: Path | None, split: str, tokens: int)
         raise UserError(f"split {split} has {len(dataset)} tokens, fewer than {before + tokens}; lower --tokens.")
     starts = [*range(0, before, BLOCK), before]
     cuts = [(start, end - start) for start, end in zip(starts, [*starts[1:], before + tokens])]
-    model.eval()
     memory = StreamMemory()
     with torch.no_grad():
         for (block,) in dataset.blocks(1, 1, cuts):

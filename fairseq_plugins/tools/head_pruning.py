@@ -17,15 +17,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from fairseq import checkpoint_utils, utils
 from torch import nn
 from tqdm import tqdm
 
-from fairseq_plugins.compat import check_options, dictionary
+from fairseq_plugins.compat import dictionary
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.span_attention import SpanAttention
 from fairseq_plugins.modules.xl_attention import XLAttention
-from fairseq_plugins.tools.register import register
+from fairseq_plugins.tools.load import beside, load
 
 METRICS = {"ppl": math.exp, "bpc": lambda nats: nats / math.log(2)}  # of the mean negative log-probability
 
@@ -42,8 +41,7 @@ def main():
     parser.add_argument("--cpu", action="store_true", help="although there is a GPU")
     args = parser.parse_args()
     logging.getLogger().setLevel(logging.WARNING)
-    register()
-    model, task = load(args)
+    model, task = load_split(args)
     measure = METRICS[args.metric]
     whole = measure(score(model, task, args))
     rises = [
@@ -54,21 +52,18 @@ def main():
     print(f"\nwith all heads: {args.metric} {whole:.4f}")
 
 
-def load(args):
+def load_split(args):
     """The model of a checkpoint and its task, with the split."""
     if args.batch_size < 1:
         raise UserError(f"--batch-size {args.batch_size} is too small; choose at least 1.")
     given = {"data": args.data and str(args.data), "tokens_per_sample": args.tokens_per_sample}
     overrides = dictionary(args.model_overrides)
     overrides |= {name: value for name, value in given.items() if value is not None}
-    (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(args.checkpoint)], arg_overrides=overrides)
-    check_options(cfg, overrides)
+    model, _, task = load(args.checkpoint, overrides, args.cpu)
     if not attentions(model):
         raise UserError(f"{args.checkpoint} has no heads to leave out; give a Transformer-XL or an all_attention_lm.")
-    if torch.cuda.is_available() and not args.cpu:
-        model.cuda()
     task.load_dataset(args.split)
-    return model.eval(), task
+    return model, task
 
 
 def attentions(model: nn.Module) -> list[nn.Module]:
@@ -96,9 +91,8 @@ def zeroed(weights: torch.Tensor):
 def score(model, task, args) -> float:
     """Mean negative log-probability of the split's tokens, in nats."""
     evaluation = task.eval_lm_dataloader(task.dataset(args.split), batch_size=args.batch_size, num_workers=0)
-    on_gpu = next(model.parameters()).is_cuda
     for sample in evaluation:
-        sample = utils.move_to_cuda(sample) if on_gpu else sample
+        sample = beside(model, sample)
         nll = model.token_nll(model(**sample["net_input"]), sample["target"])
         evaluation.figures.add(-nll, sample["target"])
     task.memories.clear()

@@ -14,24 +14,21 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from fairseq import checkpoint_utils, utils
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tasks.synthetic_stream import EpisodeDataset, SyntheticStreamTask
 from fairseq_plugins.tools.files import write_whole
-from fairseq_plugins.tools.register import register
+from fairseq_plugins.tools.load import beside, load
 
 
 def main():
     args = parse()
-    register()
-    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(args.checkpoint)], overrides(args))
+    model, _, task = load(args.checkpoint, overrides(args), args.cpu)
     if not isinstance(task, SyntheticStreamTask):
         raise UserError(f"{args.checkpoint} is no model of --task synthetic_stream; give one that is.")
     task.load_dataset(args.split)
     dataset = task.dataset(args.split)
-    device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
-    right = labels_right(model.to(device).eval(), task, dataset, args.streams)
+    right = labels_right(model, task, dataset, args.streams)
     figures = summary(right, dataset.labels != dataset.pad, dataset.starts, args.bins)
     text = json.dumps({"split": args.split, **figures})
     if args.json:
@@ -70,12 +67,9 @@ def overrides(args) -> dict:
 def labels_right(model, task: SyntheticStreamTask, dataset: EpisodeDataset, streams: int) -> np.ndarray:
     """[N] for every token of the split whether the model's best guess is its label, false where there is none."""
     right = np.zeros(len(dataset), dtype=bool)
-    device = next(model.parameters()).device
     streams = min(streams, len(dataset.starts) - 1)
     for (block,) in task.stream_iterator(dataset, streams).frozen_batches:
-        sample = dataset[block]
-        if device.type == "cuda":
-            sample = utils.move_to_cuda(sample)
+        sample = beside(model, dataset[block])
         guesses = model(**task.with_memory(sample)["net_input"])[0].argmax(-1)
         for row, places in zip(guesses.eq(sample["target"]).cpu().numpy(), dataset.positions(block), strict=True):
             right[places] = row[: len(places)]

@@ -28,7 +28,6 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import skip_schedule, training_log
 from fairseq_plugins.tools.attention_maps import attention_maps, choose
 from fairseq_plugins.tools.files import write_whole
-from fairseq_plugins.tools.register import register
 
 FORMATS = (".png", ".pdf", ".svg")
 
@@ -36,7 +35,6 @@ FORMATS = (".png", ".pdf", ".svg")
 def main():
     args = parse()
     logging.getLogger().setLevel(logging.WARNING)
-    register()
     save(args.draw(args), args.out)
 
 

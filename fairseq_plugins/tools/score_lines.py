@@ -17,12 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from fairseq import checkpoint_utils, utils
 
 from fairseq_plugins.criterions.streaming_lm import token_nll
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.tools.files import write_json
-from fairseq_plugins.tools.register import register
+from fairseq_plugins.tools.load import beside, load
 
 
 class Lines(NamedTuple):
@@ -50,7 +49,6 @@ def main():
             raise UserError(f"{flag(name)} {value} is too small; choose at least {least}.")
     logging.basicConfig()
     logging.getLogger().setLevel(logging.WARNING)  # the figures alone
-    register()
     found = figures(score(args), args)
     print(
         "every line: {lines} lines, {tokens} tokens, {nats:.4f} nats per token, perplexity {perplexity:.2f}\n"
@@ -65,27 +63,18 @@ def main():
 @torch.no_grad()
 def score(args) -> Lines:
     """Every line of the split."""
-    if not args.path.is_file():
-        raise UserError(f"--path {args.path} does not exist; give a checkpoint that fairseq-train wrote.")
-    (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
-        [str(args.path)], arg_overrides={"data": str(args.data)}
-    )
+    model, cfg, task = load(args.path, {"data": str(args.data)}, args.cpu)
     if getattr(cfg.task, "sample_break_mode", None) != "eos":
         raise UserError(f"{args.path} was not trained on single lines; use fairseq-eval-lm.")
-    on_gpu = torch.cuda.is_available() and not args.cpu
-    model.eval()
-    if on_gpu:
-        model.cuda()
     task.load_dataset(args.split)
     dataset = task.dataset(args.split)
     longest = int(dataset.sizes.max())
     batches = task.get_batch_iterator(dataset, max_tokens=max(args.max_tokens, longest))
     nats, tokens = np.zeros(len(dataset)), np.zeros(len(dataset), dtype=int)
     for sample in batches.next_epoch_itr(shuffle=False):
-        lines, real = sample["id"].numpy(), sample["target"].ne(task.dictionary.pad())
-        tokens[lines] = real.sum(1).numpy()
-        if on_gpu:
-            sample, real = utils.move_to_cuda(sample), real.cuda()
+        lines, sample = sample["id"].numpy(), beside(model, sample)
+        real = sample["target"].ne(task.dictionary.pad())
+        tokens[lines] = real.sum(1).cpu().numpy()
         nll = token_nll(model, model(**sample["net_input"]), sample["target"])
         nats[lines] = nll.masked_fill(~real, 0).sum(1, dtype=torch.float64).cpu().numpy()
     return Lines(nats, tokens)

@@ -13,11 +13,10 @@ from argparse import Namespace
 from pathlib import Path
 
 import torch
-from fairseq import checkpoint_utils, utils
 from fairseq.data import Dictionary
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools.register import register
+from fairseq_plugins.tools.load import beside, load
 
 logger = logging.getLogger(__name__)
 
@@ -91,10 +90,7 @@ def main():
     logging.basicConfig()
     logging.getLogger().setLevel(logging.WARNING)  # the text alone, not how it is made
     torch.manual_seed(args.seed)
-    register()
-    model, task = load(args.path, args.data)
-    if torch.cuda.is_available() and not args.cpu:
-        model.cuda()
+    model, task = load_writer(args)
     kind = TOKENS[args.tokens] if args.tokens else kind_of(task.dictionary)
     texts = write(task, model, encode(args.prompt, task.dictionary, kind), args)
     for number, tokens in enumerate(texts, start=1):
@@ -118,15 +114,13 @@ def check(args) -> None:
         raise UserError("--top-k and --top-p exclude each other; choose one.")
 
 
-def load(path: Path, data: Path | None):
+def load_writer(args):
     """The model of a checkpoint, ready to generate, and its task."""
-    overrides = {"data": str(data)} if data else {}
-    if not path.is_file():
-        raise UserError(f"--path {path} does not exist; give a checkpoint that fairseq-train wrote.")
-    (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides=overrides)
+    model, cfg, task = load(args.path, {"data": str(args.data)} if args.data else {}, args.cpu)
     if not (keeps_memory(task) or getattr(cfg.task, "sample_break_mode", None) == "eos"):
-        raise UserError(f"{path} is no language model of fairseq_plugins: --task {cfg.task._name} is not for writing.")
-    model.eval()
+        raise UserError(
+            f"{args.path} is no language model of fairseq_plugins: --task {cfg.task._name} is not for writing."
+        )
     model.prepare_for_inference_(cfg)
     return model, task
 
@@ -179,9 +173,7 @@ def write(task, model, prompt: list[int], args) -> list[list[int]]:
     generator = task.build_generator([model], settings, extra_gen_cls_kwargs=end)
     start = torch.tensor([[task.dictionary.eos(), *prompt]] * args.samples)
     sample = {"net_input": {"src_tokens": start, "src_lengths": torch.full((args.samples,), start.size(1))}}
-    if next(model.parameters()).is_cuda:
-        sample = utils.move_to_cuda(sample)
-    texts = task.inference_step(generator, [model], sample)
+    texts = task.inference_step(generator, [model], beside(model, sample))
     return [hypotheses[0]["tokens"].tolist()[:-1] for hypotheses in texts]
 
 

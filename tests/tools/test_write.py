@@ -94,7 +94,7 @@ def test_texts_of_the_length_asked_for_that_differ_and_come_again(run, checkpoin
         (["--temperature", 0], "--temperature 0.0"),
         (["--top-p", 1.5], "--top-p 1.5 .* up to 1"),
         (["--top-k", 3, "--top-p", 0.5], "--top-k and --top-p exclude"),
-        (["--path", "none.pt"], "--path none.pt does not exist"),
+        (["--path", "none.pt"], "the checkpoint none.pt does not exist"),
     ],
 )
 def test_wrong_flags(options, words, monkeypatch):
