@@ -12,6 +12,7 @@ convolution's step does not depend on them, self-attention's does.
 """
 
 import argparse
+import copy
 import datetime
 import os
 import platform
@@ -94,7 +95,7 @@ def decoding_table(args) -> list[str]:
     for mixer in args.mixers:
         speeds = []
         for length in tqdm(args.lengths, desc=mixer):
-            job = Decoding(args, mixer, length)
+            job = Decoding(args, mixer, length, calls=args.pairs + 1)
             job()
             speeds.append(median(timing.tokens_per_second(job) for _ in range(args.pairs)))
         rows.append(row(mixer, [f"{speed:.0f}" for speed in speeds]))
@@ -152,20 +153,22 @@ class Training:
 
 
 class Decoding:
-    """Some steps more than so many tokens, and so on; a call returns the number of tokens."""
+    """Some steps after so many tokens, which can be called so many times; a call returns the number of tokens."""
 
     @torch.no_grad()
-    def __init__(self, args, mixer: str, length: int):
+    def __init__(self, args, mixer: str, length: int, calls: int):
         self.decoder = build(args, mixer).eval().decoder
         self.token = torch.randint(4, args.vocabulary, (args.batch,)).to(args.device)
-        self.state = self.decoder.stack.start(self.decoder.embed(self.token))
+        state = self.decoder.stack.start(self.decoder.embed(self.token))
         for _ in range(length):
-            self.decoder.stack.step(self.state, self.decoder.embed(self.token))
+            self.decoder.stack.step(state, self.decoder.embed(self.token))
+        self.states = [copy.deepcopy(state) for _ in range(calls)]  # a step changes it
 
     @torch.no_grad()
     def __call__(self) -> int:
+        state = self.states.pop()
         for _ in range(STEPS):
-            self.decoder.output(self.decoder.stack.step(self.state, self.decoder.embed(self.token)))
+            self.decoder.output(self.decoder.stack.step(state, self.decoder.embed(self.token)))
         return STEPS * len(self.token)
 
 

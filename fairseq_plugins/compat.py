@@ -291,7 +291,7 @@ def one_training_per_launch():
     """Under torchrun without --distributed-world-size fairseq starts as many independent trainings as there are
     processes, all into one folder, and on a CPU it cannot join them at all (it divides by the number of GPUs and
     insists on NCCL). With several processes fairseq-eval-lm prints the first one's share as the whole, and
-    fairseq-validate fails; both start one for each GPU unless told otherwise."""
+    fairseq-validate fails."""
 
     @replace(distributed_utils, "call_main")
     def call_main(original, cfg, main, **kwargs):
@@ -300,8 +300,6 @@ def one_training_per_launch():
         processes = int(os.environ.get("WORLD_SIZE", 1)) if launched else 1
         command = command_of(main)
         alone = command in ("eval_lm", "validate")
-        if alone and join.distributed_world_size == torch.cuda.device_count():  # fairseq's default
-            join.distributed_world_size = 1
         if alone and max(processes, join.distributed_world_size) > 1:
             raise UserError(
                 f"fairseq-{command.replace('_', '-')} is right in one process only: start it without torchrun"

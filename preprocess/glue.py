@@ -26,7 +26,7 @@ from pathlib import Path
 import pipeline
 import text
 from download import Remote, fetch_all
-from steps import InputError, Steps, command_line
+from steps import InputError, Steps, add_workers, command_line
 
 SOURCE = "https://dl.fbaipublicfiles.com/fairseq/gpt2_bpe/"
 BPE_FILES = ("encoder.json", "vocab.bpe", "dict.txt")
@@ -72,9 +72,7 @@ def main():
     bpe = parser.add_mutually_exclusive_group()
     bpe.add_argument("--bpe-dir", type=Path, metavar="DIR", help=f"folder with {', '.join(BPE_FILES)}")
     bpe.add_argument("--learn-bpe", type=int, metavar="N", help="merges to learn from the training sentences instead")
-    parser.add_argument(
-        "--workers", type=int, metavar="N", default=min(8, os.cpu_count()), help="processes (%(default)s)"
-    )
+    add_workers(parser)
     args = parser.parse_args()
     if not args.raw:
         raise InputError(

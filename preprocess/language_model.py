@@ -23,7 +23,7 @@ from pathlib import Path
 import pipeline
 import text
 from download import Remote, fetch_all
-from steps import InputError, Steps
+from steps import InputError, Steps, add_workers
 
 SPLITS = ("train", "valid", "test")
 CUT = 10_000  # tokens of a line, where lines mean nothing: fairseq-preprocess takes a line at a time
@@ -35,9 +35,7 @@ def parser(doc: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--raw", type=Path, metavar="DIR", help="folder with the raw text, plain or .gz")
     parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="folder to fill")
-    parser.add_argument(
-        "--workers", type=int, metavar="N", default=min(8, os.cpu_count()), help="processes (%(default)s)"
-    )
+    add_workers(parser)
     return parser
 
 

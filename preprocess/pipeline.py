@@ -12,7 +12,6 @@ Every step prints how many lines went in and came out.
 """
 
 import argparse
-import os
 import re
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from functools import partial
 from pathlib import Path
 
 import text
-from steps import InputError, Steps
+from steps import InputError, Steps, add_workers
 
 SPLITS = ("train", "valid", "test")
 
@@ -34,9 +33,7 @@ def parser(doc: str, **defaults) -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="folder to fill")
     parser.add_argument("--bpe", type=int, metavar="N", help="merges of the joint byte pair encoding (%(default)s)")
     parser.add_argument("--max-words", type=int, metavar="N", help="longest training sentence (%(default)s)")
-    parser.add_argument(
-        "--workers", type=int, metavar="N", default=min(8, os.cpu_count()), help="processes (%(default)s)"
-    )
+    add_workers(parser)
     parser.set_defaults(**{"max_words": 250} | defaults)
     return parser
 

@@ -5,6 +5,7 @@ step's options and the size and time of every file it read and wrote. The same c
 last stamp; another option, a changed input, or an output that is missing or cut makes its step run again.
 """
 
+import argparse
 import fcntl
 import json
 import os
@@ -63,6 +64,20 @@ def write_text(path: Path, text: str) -> None:
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text, encoding="utf-8")
     os.replace(partial, path)
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """--workers, for scripts with steps that run in several processes."""
+    parser.add_argument(
+        "--workers", type=at_least_one, metavar="N", default=min(8, os.cpu_count()), help="processes (%(default)s)"
+    )
+
+
+def at_least_one(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is too small; choose at least 1")
+    return number
 
 
 def command_line(main) -> None:

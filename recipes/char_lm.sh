@@ -17,6 +17,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 begin_recipe "$@"
+one_machine_only
 
 CORPUS=${CORPUS:-char_ptb}
 OUT=$OUT/$CORPUS
@@ -24,9 +25,9 @@ number STREAMS 32 4
 number VALID_STREAMS 8 2
 number BLOCK 64 32
 number WARM_UP 100 5
-number LEARNING_RATES "${LEARNING_RATES:-0.0005 0.001 0.002}" "${LEARNING_RATES:-0.002 0.004}"
-number MODELS "${MODELS:-feedback transformer all-attention feed-forward}" "${MODELS:-feedback all-attention}"
-number SEEDS "${SEEDS:-1 2}" 1
+number LEARNING_RATES "0.0005 0.001 0.002" "0.002 0.004"
+number MODELS "feedback transformer all-attention feed-forward" "feedback all-attention"
+number SEEDS "1 2" 1
 number WIDTH 256 32
 case $CORPUS in
     char_ptb)

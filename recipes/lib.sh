@@ -50,7 +50,8 @@ begin_recipe() {
 parse_options() {
     local path given
     RECIPE=$(basename "$0" .sh) SMOKE=0 DRY_RUN=0 GPUS='' RAW='' DATA='' OUT=''
-    given=$(variables)
+    take_variables
+    given=$(for each in $(printf '%s\n' "${!GIVEN[@]}" | sort); do echo "$each=${GIVEN[$each]@Q}"; done)
     SETTINGS=$(grep -vE "^(${CHOICES// /|})=" <<<"$given" || true)
     THIS_COMMAND=${given:+${given//$'\n'/ } }$(realpath --relative-to "$ROOT" "$0")${*:+ $*}
     while (($#)); do
@@ -75,11 +76,12 @@ parse_options() {
     if ((DRY_RUN)); then COMMANDS=$(mktemp) && trap 'check_commands $?' EXIT; fi
 }
 
-# The variables that the recipe reads and the user has set, as they would be typed, a line each.
-variables() {
+# The variables that the recipe reads and the user has set.
+declare -A GIVEN=()
+take_variables() {
     local name
-    { files "$0" | xargs -d '\n' grep -ohP '\$\{\K[A-Z][A-Z_0-9]*(?=:[-+=])' || true; } | sort -u | while read -r name; do
-        [[ -z ${!name:-} ]] || echo "$name=${!name@Q}"
+    for name in $(files "$0" | xargs -d '\n' grep -ohP '\$\{\K[A-Z][A-Z_0-9]*(?=:[-+=])|^ *number \K[A-Z_0-9]+'); do
+        [[ -z ${!name:-} ]] || GIVEN[$name]=${!name}
     done
 }
 
@@ -133,8 +135,10 @@ find_machine() {
     number LOG_INTERVAL 100 5
 }
 
-# number NAME VALUE SMOKE_VALUE
-number() { printf -v "$1" %s "${@:SMOKE + 2:1}"; }
+one_machine_only() { ((NNODES == 1)) || stop "NNODES: this recipe is for one machine; leave it out."; }
+
+# number NAME VALUE SMOKE_VALUE: a variable, as the user has set it, else one of the values
+number() { printf -v "$1" %s "${GIVEN[$1]-${@:SMOKE + 2:1}}"; }
 
 # run COMMAND...: in a dry run only note it, and the line of the recipe that it comes from
 run() {
@@ -213,21 +217,39 @@ train() {
     if made "$folder/trained"; then say "$1 is trained" && return; fi
     if ((DRY_RUN)); then log=/dev/null; fi
     run "${LAUNCH[@]}" fairseq-train ${DATA:+"$DATA/bin"} --user-dir fairseq_plugins --save-dir "$folder" \
-        --log-format simple --log-interval "$LOG_INTERVAL" "${MACHINE[@]}" "${@:2}" |
+        --log-format simple --log-interval "$LOG_INTERVAL" "${MACHINE[@]}" $(first_checkpoint "$folder") "${@:2}" |
         tee -a "$log" | { grep --line-buffered -oP '\| (train_inner|valid) \| \K.*' || true; } |
         sed -u 's/, "\(span_[0-9]*\|memory\)_[0-9]*": "[^"]*"//g' || return
     ((NODE_RANK)) || stamp "$folder/trained" # the first node writes the last checkpoint
 }
 
-# same_settings FOLDER: what is trained there was begun with the variables of this call
-same_settings() {
-    local before
-    mkdir -p "$1"
-    [[ -e $1/settings ]] || echo "$SETTINGS" >"$1/settings"
-    before=$(<"$1/settings")
-    [[ $before == "$SETTINGS" ]] || stop "$1 was trained with" ${before:-the defaults}", this call has" \
-        ${SETTINGS:-the defaults}": give another --out, or remove that folder."
+# first_checkpoint FOLDER: the flag that goes on from it, where a kill has come before it was copied to checkpoint_last.pt
+first_checkpoint() {
+    local each
+    [[ ! -e $1/checkpoint_last.pt ]] || return 0
+    for each in "$1"/checkpoint*.pt; do
+        if [[ -e $each ]]; then echo --restore-file "$each" && return; fi
+    done
 }
+
+# same_settings FOLDER: what is trained there was begun with the variables and on the data of this call
+same_settings() {
+    local away="give another --out, or remove that folder."
+    mkdir -p "$1"
+    unchanged "$1/settings" "$SETTINGS" || stop "$1 was trained with" $(variables_in "$1/settings")", this call has" \
+        ${SETTINGS:-the defaults}": $away"
+    unchanged "$1/data" "$(fingerprint)" || stop "$1 was trained on other data than those in $DATA: $away"
+}
+variables_in() { [[ $(<"$1") ]] && cat "$1" || echo the defaults; }
+
+# unchanged FILE TEXT: the file holds the text; it is made where it is not there
+unchanged() {
+    [[ -e $1 ]] || echo "$2" >"$1"
+    [[ $(<"$1") == "$2" ]]
+}
+
+# A number that tells binarised data from others; none where the task draws its own.
+fingerprint() { [[ -z $DATA ]] || cat "$DATA"/bin/dict*.txt "$DATA"/bin/*.idx 2>/dev/null | cksum; }
 
 # streams B: flags for B streams in all, an equal part for each process
 streams() {

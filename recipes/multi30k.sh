@@ -15,15 +15,18 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 begin_recipe "$@"
-
+one_machine_only
 number EPOCHS 8 2
 number BPE 8000 200
 number WIDTH 256 32
+number DEPTHS 1 1
+number SEEDS 1 1
+number MODELS feedback feedback
 
 prepare multi30k --bpe "$BPE"
-for depth in ${DEPTHS:-1}; do
-    for seed in ${SEEDS:-1}; do
-        for model in ${MODELS:-feedback}; do
+for depth in $DEPTHS; do
+    for seed in $SEEDS; do
+        for model in $MODELS; do
             case $model in
                 feedback) arch=(--arch feedback_transformer) ;;
                 transformer) arch=(--arch transformer) ;;
@@ -35,14 +38,14 @@ for depth in ${DEPTHS:-1}; do
                 --decoder-embed-dim "$WIDTH" --decoder-ffn-embed-dim $((4 * WIDTH)) --decoder-attention-heads 4 \
                 --dropout 0.2 --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
                 --optimizer adam --adam-betas '(0.9, 0.98)' --lr 0.002 --lr-scheduler inverse_sqrt --warmup-updates 500 \
-                --max-tokens 2000 --max-epoch "$EPOCHS" --no-epoch-checkpoints
+                $(batch 2000 1) --max-epoch "$EPOCHS" --no-epoch-checkpoints
             generate "$OUT/$name/test.txt" "$OUT/$name/checkpoint_best.pt" --beam 5 --max-tokens 4000
             score "$OUT/$name/test.txt" --references "$DATA/test.de-en.ref" --lang en --lowercase
             cell "$name" BLEU="$(json "$OUT/$name/test.json" bleu)" sacreBLEU="$(json "$OUT/$name/test.json" sacrebleu)"
         done
     done
-    if [[ ${MODELS:-} == *feedback* && ${MODELS:-} == *transformer* ]]; then
-        outputs() { for seed in ${SEEDS:-1}; do echo "$OUT/$1-$depth-seed$seed/test.txt"; done; }
+    if [[ $MODELS == *feedback* && $MODELS == *transformer* ]]; then
+        outputs() { for seed in $SEEDS; do echo "$OUT/$1-$depth-seed$seed/test.txt"; done; }
         # shellcheck disable=SC2046
         output "$OUT/depth-$depth.md" python -m fairseq_plugins.tools.compare_seeds --system $(outputs feedback) \
             --baseline $(outputs transformer) --names feedback transformer --references "$DATA/test.de-en.ref" --lang en --lowercase

@@ -229,10 +229,10 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
 
     @staticmethod
     def _fed_again(update: int, block: int) -> Exception:
-        """Why fairseq, which is handling an error, feeds a block again; only gradients that are not finite are a
-        divergence."""
+        """Why fairseq, which is handling an error, feeds a block again: gradients that are not finite (so at the least
+        loss scale of --fp16 too), or that differ between workers."""
         error = sys.exception()
-        if error and "Nan/Inf" not in str(error):
+        if error and "inconsistent" in str(error):
             return error
         return UserError(diverged("its gradients are not finite", update, block))
 

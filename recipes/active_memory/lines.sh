@@ -24,7 +24,7 @@ begin_lines() {
     number LEARNING_RATE 0.000625 0.005 # 256^-0.5 x 10000^-0.5
     number WARM_UP 10000 10
     number UPDATES 100000 30
-    number MIXERS "${MIXERS:-$ALL_MIXERS}" "${MIXERS:-cgru self-attention+persistent-convolution}"
+    number MIXERS "$ALL_MIXERS" "cgru self-attention+persistent-convolution"
     number CORPUS "" "--any-size --bpe 200"
     number SMALLER "" "--decoder-layers 2 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64 --decoder-head-dim 8
         --kernel-size 5"

@@ -33,9 +33,9 @@ ALL_MIXERS="cgru self-attention convolution persistent-convolution highway-convo
 number EPOCHS 100 4
 number BATCHES 100 10
 number SMALLER "" "--decoder-layers 1 --decoder-embed-dim 16 --decoder-ffn-embed-dim 16 --decoder-head-dim 4 --kernel-size 4"
-number MIXERS "${MIXERS:-$ALL_MIXERS}" "${MIXERS:-convolution self-attention+persistent-convolution}"
-number TASKS "${TASKS:-$ALL_TASKS}" "${TASKS:-addition not}"
-number SEEDS "${SEEDS:-1 2 3}" "${SEEDS:-1}"
+number MIXERS "$ALL_MIXERS" "convolution self-attention+persistent-convolution"
+number TASKS "$ALL_TASKS" "addition not"
+number SEEDS "1 2 3" 1
 for each in $MIXERS; do [[ -n ${PAPER[$each]:-} ]] || stop "MIXERS: $each is none of" $ALL_MIXERS; done
 for each in $TASKS; do [[ " $ALL_TASKS " = *" $each "* ]] || stop "TASKS: $each is none of $ALL_TASKS"; done
 JOBS=${JOBS:-$((GPUS ? GPUS : $(nproc)))}

@@ -11,6 +11,7 @@
 #   recipes/all_attention/appendix_a_attention_maps.sh --dry-run  every command through its parser, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
+[[ -z ${CHECKPOINT:-} ]] || CHECKPOINT=$(folder CHECKPOINT "$CHECKPOINT")
 begin_words "$@"
 
 if [[ -z ${CHECKPOINT:-} ]]; then

@@ -15,12 +15,12 @@ declare -A PAPER=([all-attention]=figure [transformer-22]="figure; diverged near
 
 # train_or_diverge NAME FLAGS...: divergence is a result here
 train_or_diverge() {
-    local errors=$OUT/$1/errors.log
+    local errors=$OUT/$1/errors.$NODE_RANK.log where
     if ((DRY_RUN)); then train_words "$@" && return; fi
     mkdir -p "$OUT/$1"
-    train_words "$@" 2>"$errors" && return
-    cat "$errors" >&2
-    grep -m1 -o "diverged at update [0-9]*" "$errors" >"$OUT/$1/diverged" || exit 1
+    { train_words "$@" 2>&1 >&3 | tee "$errors" >&2; } 3>&1 && return
+    where=$(grep -m1 -o "diverged at update [0-9]*" "$errors") || exit 1
+    echo "$where" >"$OUT/$1/diverged"
     stamp "$OUT/$1/trained"
 }
 

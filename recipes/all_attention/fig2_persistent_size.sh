@@ -9,7 +9,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
 begin_characters text8 "$@"
-number SIZES "${SIZES:-0 256 512 1024 2048}" "0 16"
+number SIZES "0 256 512 1024 2048" "0 16"
 declare -A PAPER=([2048]=1.02)
 
 smaller() {

@@ -10,7 +10,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
 begin_characters enwik8 "$@"
-number MODELS "${MODELS:-small transformer-small large transformer-large}" "${MODELS:-small transformer-small}"
+number MODELS "small transformer-small large transformer-large" "small transformer-small"
 declare -A PAPER=([small]=1.01 [transformer-small]=1.02 [large]=0.98 [transformer-large]=0.98)
 
 for model in $MODELS; do

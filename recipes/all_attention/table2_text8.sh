@@ -10,8 +10,8 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
 begin_characters text8 "$@"
-number MODELS "${MODELS:-small transformer-small large transformer-22 transformer-large}" \
-    "${MODELS:-small transformer-small}"
+number MODELS "small transformer-small large transformer-22 transformer-large" \
+    "small transformer-small"
 declare -A PAPER=([small]="1.05 1.11" [transformer-small]="1.05 1.11" [large]="1.02 1.08" [transformer-22]="1.02 1.08"
     [transformer-large]="1.01 1.07")
 

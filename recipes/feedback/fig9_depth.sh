@@ -16,7 +16,7 @@ begin_recipe "$@"
 
 left() {
     set_up_char_ptb
-    number DEPTHS "${DEPTHS:-1 2 3 6}" "${DEPTHS:-2}"
+    number DEPTHS "1 2 3 6" 2
     number HEAD_LAYERS $((6 * 96)) 32
     number FFN_LAYERS $((6 * 1536)) 128
     compare_depths train_char_ptb cell_left
@@ -25,7 +25,7 @@ cell_left() { cell_char_ptb "$1"; }
 
 right() {
     set_up_words
-    number DEPTHS "${DEPTHS:-1 2 4 8}" "${DEPTHS:-2}"
+    number DEPTHS "1 2 4 8" 2
     number HEAD_LAYERS $((4 * 128)) 32
     number FFN_LAYERS $((4 * 4096)) 128
     FEEDBACK="--arch feedback_lm_wikitext103_small"

@@ -36,16 +36,16 @@ declare -A PAPER=([copy, accuracy, transformer]=59.1 [copy, accuracy, feedback]=
     [programs-3, accuracy, transformer-8]=47.4 [programs-3, accuracy, lstm]=82.8
     [programs-5, accuracy, transformer]=37.5 [programs-5, accuracy, feedback]=92.6
     [programs-5, accuracy, transformer-8]=29.1 [programs-5, accuracy, lstm]=32.1)
-number TASKS "${TASKS:-$ALL_TASKS}" "${TASKS:-reverse random-walk}"
-number MODELS "${MODELS:-feedback transformer transformer-8 lstm}" "${MODELS:-feedback lstm}"
-number SEEDS "${SEEDS:-1}" "${SEEDS:-1}"
-number STREAMS "${STREAMS:-512}" 4
+number TASKS "$ALL_TASKS" "reverse random-walk"
+number MODELS "feedback transformer transformer-8 lstm" "feedback lstm"
+number SEEDS 1 1
+number STREAMS 512 4
 number VALID_STREAMS 32 4
 number BLOCK 64 32
-number LEARNING_RATE "${LEARNING_RATE:-0.0001}" 0.003
-number WARM_UP "${WARM_UP:-1000}" 10
-number UPDATES "${UPDATES:-50000}" 40
-number EVERY "${EVERY:-1000}" 20
+number LEARNING_RATE 0.0001 0.003
+number WARM_UP 1000 10
+number UPDATES 50000 40
+number EVERY 1000 20
 number FEW "" "--train-episodes 60 --test-episodes 8 --train-length 10 --test-length 20"
 number SMALLER "" "--decoder-layers 2 --decoder-embed-dim 32"
 number NARROWER "" "--decoder-attention-heads 2 --decoder-ffn-embed-dim 64"

@@ -19,13 +19,14 @@ number LOG_INTERVAL 10 5
 number BATCH 64 16
 number LENGTH 128 16
 number SHARDS 20 1
+number SPAN "--attention-span 512 --span-init 1" "--span-init 1"
 
-train_words transformer --arch span_transformer_lm_twin_wikitext103_large
-train_words feedback --arch feedback_lm_wikitext103_large
+train_words transformer --arch span_transformer_lm_twin_wikitext103_large $SPAN
+train_words feedback --arch feedback_lm_wikitext103_large $SPAN
 first_node_only
 
 FLAGS="--task streaming_language_modeling --sample-break-mode eos --prefix-size 1 --beam 1 --sampling
-    --num-shards $SHARDS --shard-id 0"
+    --distributed-world-size $SHARDS --distributed-rank 0"
 measure transformer 296K 592 $FLAGS
 measure feedback 84.4K 2176 $FLAGS
 compare 0.285 3.7

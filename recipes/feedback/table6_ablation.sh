@@ -34,7 +34,7 @@ ROWS=(
     "feedback-3|$FEEDBACK $PRE_NORM $FIXED $GROW|yes|no|yes|19.6"
     "feedback-4|$FEEDBACK $PRE_NORM $ADAPTIVE $GROW|yes|yes|yes|19.0"
 )
-number CHOSEN "${CHOSEN:-1 2 3 4}" "1 4"
+number CHOSEN "1 2 3 4" "1 4"
 
 each_row() {
     local row fields
@@ -43,7 +43,7 @@ each_row() {
         [[ " $CHOSEN " != *" ${fields[0]##*-} "* ]] || "$1" "${fields[@]}"
     done
 }
-train_row() { train_words "$1" $LARGE $2 --no-end-of-line; }
+train_row() { train_words "$1" $LARGE $2 $SMALLER --no-end-of-line; }
 show_row() {
     evaluate "$1" valid --no-end-of-line
     cell "$1" "pre-norm + higher LR"="$3" "adaptive span"="$4" "increase BPTT"="$5" \

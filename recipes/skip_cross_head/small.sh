@@ -18,9 +18,10 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/language_models.sh"
 begin_recipe "$@"
+one_machine_only
 DATA=${DATA:-runs/data/enwik8_excerpt} # the other recipes' is all of it
-number MODELS "${MODELS:-plain cross-head phase-1 phases both}" "${MODELS:-plain phase-1 both}"
-number SEEDS "${SEEDS:-1 2 3}" 1
+number MODELS "plain cross-head phase-1 phases both" "plain phase-1 both"
+number SEEDS "1 2 3" 1
 number STREAMS 16 4
 number VALID_STREAMS 16 2
 number BLOCK 64 16
@@ -29,7 +30,7 @@ number WARM_UP 100 5
 number TOTAL 2000 40
 number PHASE_1 $((TOTAL * 4 / 5)) 30
 number INTERVAL 400 10
-number SPLIT "${SPLIT:-3600000,200000,200000}" 60000,2000,2000
+number SPLIT "3600000,200000,200000" 60000,2000,2000
 number SIZES "--decoder-layers 8 --decoder-embed-dim 128 --decoder-attention-heads 4 --decoder-ffn-embed-dim 512" \
     "--decoder-layers 3 --decoder-embed-dim 32 --decoder-attention-heads 2 --decoder-ffn-embed-dim 64"
 UPDATES=$TOTAL

@@ -9,7 +9,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/ablations.sh"
 begin_ablations "$@"
-number HEADS "${HEADS:-4 8 12 16}" "2 4"
+number HEADS "4 8 12 16" "2 4"
 number SIZES "--decoder-embed-dim 480 --decoder-ffn-embed-dim 1920" ""
 declare -A PLAIN=([4]=27.53 [8]=26.99 [12]=27.40 [16]=27.42) CROSSED=([4]=26.82 [8]=26.50 [12]=26.76 [16]=26.41)
 

@@ -18,13 +18,14 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 [[ -z ${ROBERTA:-} ]] || ROBERTA=$(folder ROBERTA "$ROBERTA")
 [[ -z ${BPE_DIR:-} ]] || BPE_DIR=$(folder BPE_DIR "$BPE_DIR")
 begin_recipe "$@"
-number TASKS "${TASKS:-MRPC CoLA SST-2 MNLI QNLI QQP}" "${TASKS:-MRPC}"
-number SEEDS "${SEEDS:-1 2 3 4 5}" "${SEEDS:-1 2}"
-number ROBERTA "${ROBERTA:-runs/data/roberta.base/model.pt}" "$OUT/roberta/checkpoint_last.pt"
+number TASKS "MRPC CoLA SST-2 MNLI QNLI QQP" "MRPC"
+number SEEDS "1 2 3 4 5" "1 2"
+ROBERTA=${ROBERTA:-runs/data/roberta.base/model.pt}
+((!SMOKE)) || ROBERTA=$OUT/roberta/checkpoint_last.pt
 ENCODING=(${BPE_DIR:+--bpe-dir "$BPE_DIR"})
 ((!SMOKE)) || ENCODING=(--learn-bpe 100)
 number SMALLER "" "--encoder-layers 2 --encoder-embed-dim 32 --encoder-ffn-embed-dim 64 --encoder-attention-heads 4"
-number LEARNING_RATE "${LEARNING_RATE:-2e-5}" 0.002
+number LEARNING_RATE 2e-5 0.002
 BATCH=32
 declare -A ARCH=([roberta]=roberta_base [cross-head]=roberta_cross_head_base)
 # mean and standard deviation of BERT-base, and with cross-head attention

@@ -9,7 +9,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/ablations.sh"
 begin_ablations "$@"
-number PROBABILITIES "${PROBABILITIES:-0.04 0.1 0.2 0.5}" "0.1 0.5"
+number PROBABILITIES "0.04 0.1 0.2 0.5" "0.1 0.5"
 declare -A PAPER=([0.04]="25.53 26.56" [0.1]="25.09 26.12" [0.2]="25.59 26.49" [0.5]="26.63 27.57")
 
 ablation plain

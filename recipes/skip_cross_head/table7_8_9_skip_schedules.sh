@@ -11,7 +11,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/ablations.sh"
 begin_ablations "$@"
-number PHASE_1_ONLY "${PHASE_1_ONLY:-uniform-0.1 uniform-0.3 not-first-0.1 not-last-0.1}" uniform-0.1
+number PHASE_1_ONLY "uniform-0.1 uniform-0.3 not-first-0.1 not-last-0.1" uniform-0.1
 declare -A PAPER=([uniform-0.1]="25.63 26.66" [uniform-0.3]="28.56 29.63" [not-first-0.1]="25.20 26.26"
     [not-last-0.1]="25.66 26.56")
 

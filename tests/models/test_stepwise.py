@@ -1,4 +1,4 @@
-"""Decoding step by step: what is seen once is not taken in again, and rows are copied only where their order changes."""
+"""Decoding step by step: what was seen is not taken in again, and rows are copied only where their order changes."""
 
 import torch
 from torch import nn

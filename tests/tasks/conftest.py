@@ -74,7 +74,8 @@ def make_task(dictionary):
     def make_task(tokens={}, **options):
         settings = OmegaConf.structured(StreamingLanguageModelingConfig())
         given = {"seed": 1, "batch_size": None, "update_freq": [1], "sample_break_mode": "none"}
-        given |= dict.fromkeys(("disable_validation", "no_save", "sentence_avg", "skip_remainder_batch"), False) | options
+        given |= dict.fromkeys(("disable_validation", "no_save", "sentence_avg", "skip_remainder_batch"), False)
+        given |= options
         args = OmegaConf.merge(OmegaConf.create(OmegaConf.to_container(settings)), given)
         task = StreamingLanguageModelingTask.setup_task(args)
         task.dictionary = task.output_dictionary = dictionary
