@@ -34,12 +34,12 @@ def reference(attention, x, memory, seen, scheme, biases, clamp, limit):
     y = []
     for i in range(M):
         scores = []
-        for j, age in enumerate(ages.tensor(seen).tolist()):
+        for j in range(inputs.size(1)):
             far = distance(scheme, seen, i, j)
             far = min(far, clamp) if clamp > 0 else far
             r = attention.position_proj(sinusoids(torch.tensor([far]), C, x.dtype)).view(H, D)
             score = ((q[:, i] + biases.content) * k[:, j]).sum(-1) + ((q[:, i] + biases.position) * r).sum(-1)
-            visible = 0 <= i + age < (limit or 10**9)
+            visible = 0 <= memory.size(1) + i - j < (limit or 10**9)  # tokens back, however old they are
             scores.append(score / D**0.5 if visible else torch.full_like(score, -torch.inf))
         weights = torch.stack(scores, dim=1).softmax(1)  # [B, n, H]
         y.append(torch.einsum("bnh,bnhd->bhd", weights, v).flatten(1))
