@@ -76,7 +76,7 @@ class StreamingLanguageModelingConfig(LanguageModelingConfig):
 
 NO_STREAM = "--sample-break-mode eos is for fairseq-generate, which takes lines as prompts; leave it out."
 
-# fairseq's flags that have no meaning for streams, and their defaults.
+# Flags of fairseq's task that have no meaning for streams, and their defaults.
 REFUSED = {
     "self_target": False,
     "past_target": False,
@@ -85,9 +85,8 @@ REFUSED = {
     "shorten_method": "none",
     "pad_to_fixed_length": False,
     "pad_to_fixed_bsz": False,
-    "sentence_avg": False,
-    "skip_remainder_batch": False,
 }
+REFUSED_IN_TRAINING = ("sentence_avg", "skip_remainder_batch")  # other commands do not parse them
 
 
 @register_task("streaming_language_modeling", dataclass=StreamingLanguageModelingConfig)
@@ -194,6 +193,9 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
 
     def _training_cut(self, batch: int, workers: int) -> Cut:
         args = self.args
+        for name in REFUSED_IN_TRAINING:
+            if getattr(args, name):
+                raise UserError(no_meaning(name))
         schedule = BlockSchedule(
             args.tokens_per_sample, args.block_warmup, args.block_warmup_updates, tuple(args.update_freq)
         )
@@ -387,6 +389,10 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         )
 
 
+def no_meaning(name: str) -> str:
+    return f"{flag(name)} has no meaning with --task streaming_language_modeling; leave it out."
+
+
 def worker_of(trainer) -> tuple[int, int]:
     return trainer.data_parallel_rank, trainer.data_parallel_world_size
 
@@ -398,8 +404,8 @@ def check_flags(args) -> None:
         UserError: with the flag and the way out
     """
     for name, default in REFUSED.items():
-        if getattr(args, name, None) not in (default, None):
-            raise UserError(f"{flag(name)} has no meaning with --task streaming_language_modeling; leave it out.")
+        if getattr(args, name, default) != default:
+            raise UserError(no_meaning(name))
     if args.sample_break_mode not in ("none", "eos", None):
         raise UserError(
             f"--sample-break-mode {args.sample_break_mode} would break the streams; leave it out, or take eos to"

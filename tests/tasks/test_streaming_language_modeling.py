@@ -379,8 +379,6 @@ def test_replay_rebuilds_the_memory_of_unchanged_parameters_exactly(make_task, m
     [
         (dict(add_bos_token=True), "--add-bos-token has no meaning"),
         (dict(output_dictionary_size=5), "--output-dictionary-size has no meaning"),
-        (dict(sentence_avg=True), "--sentence-avg has no meaning"),
-        (dict(skip_remainder_batch=True), "--skip-remainder-batch has no meaning"),
         (dict(max_loss_rise=-1), "--max-loss-rise -1 is too small"),
         (dict(sample_break_mode="complete"), "--sample-break-mode complete would break"),
         (dict(tokens_per_sample=0), "--tokens-per-sample 0"),
@@ -426,6 +424,15 @@ def test_evaluated_splits_have_memories_of_their_own(make_task):
     memories = [task.with_memory(blocks(task, split)[0])["net_input"]["memory"] for split in ("valid", "test")]
     assert all(isinstance(memory, StreamMemory) for memory in memories)
     assert len({id(memory) for memory in [*memories, task.training_memory]}) == 3
+
+
+@pytest.mark.parametrize("name", ["sentence_avg", "skip_remainder_batch"])
+def test_flags_without_meaning_in_training(make_task, name):
+    """Where fairseq does not parse them, they come as True."""
+    task = make_task({"train": tokens_of(60), "valid": tokens_of(60)}, **{name: True})
+    assert blocks(task, "valid")
+    with pytest.raises(UserError, match=f"--{name.replace('_', '-')} has no meaning"):
+        blocks(task, training=True)
 
 
 @pytest.mark.parametrize("arch", ["active_memory_lm_tiny", "feedback_transformer_tiny"])
