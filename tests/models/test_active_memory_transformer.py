@@ -44,11 +44,12 @@ def batch(sentences):
 @every_mixer
 @torch.no_grad()
 def test_a_padded_batch_equals_its_sentences_one_by_one(mixer):
+    """Up to single precision: in that fairseq takes the softmax of the attention to the source, whatever the model's."""
     model = build(mixer=mixer)
     together, _ = model(**batch(SENTENCES))
     for row, expected in zip(SENTENCES, together):
         alone, _ = model(**batch([row]))
-        torch.testing.assert_close(expected[: alone.size(1)], alone[0], rtol=0, atol=1e-9)
+        torch.testing.assert_close(expected[: alone.size(1)], alone[0], rtol=0, atol=1e-6)
 
 
 @every_mixer

@@ -9,6 +9,7 @@ import torch
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import head_pruning
+from fairseq_plugins.tools.load import load
 
 
 @pytest.fixture(scope="module")
@@ -63,20 +64,13 @@ def test_a_grid_of_layers_and_heads(run, user_dir, checkpoint, data, monkeypatch
 
 
 def test_each_head_is_put_back(checkpoint):
-    attention = head_pruning.attentions(load(checkpoint))[0]
+    attention = head_pruning.attentions(load(checkpoint, {})[0])[0]
     before = attention.out_proj.weight.clone()
     left_out = [attention.out_proj.weight.clone() for _ in head_pruning.each_head_left_out(attention)]
     assert torch.equal(attention.out_proj.weight, before) and len(left_out) == 2
     half = before.size(1) // 2
     assert not left_out[0][:, :half].any() and torch.equal(left_out[0][:, half:], before[:, half:])
     assert not left_out[1][:, half:].any() and torch.equal(left_out[1][:, :half], before[:, :half])
-
-
-def load(checkpoint):
-    from fairseq import checkpoint_utils
-
-    head_pruning.register()
-    return checkpoint_utils.load_model_ensemble([str(checkpoint)])[0][0]
 
 
 def test_the_deviation_is_the_papers():

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools import attention_maps, training_log, write
+from fairseq_plugins.tools import attention_maps, training_log
 
 
 def entry(kind, **values):
@@ -115,7 +115,6 @@ def train(run, user_dir, streams, folder, arch, *flags):
 
 def test_attention_maps_of_a_trained_model(run, user_dir, streams, plot, tmp_path):
     folder = train(run, user_dir, streams, tmp_path, "all_attention_lm_tiny", "--adaptive-span", "--span-init", 0.5)
-    write.register()
     maps = attention_maps.attention_maps(folder / "checkpoint_last.pt", None, "test", 7)
     assert [(head.layer, head.head) for head in maps] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     for head in maps:
