@@ -2,12 +2,15 @@
 
 import logging
 import math
+import time
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 logger = logging.getLogger(__name__)
+
+TELL_AFTER = 60  # seconds without a word of how far an evaluation is: fairseq-eval-lm has none where output is a file
 
 
 @dataclass
@@ -17,11 +20,19 @@ class Sum:
     tokens: int = 0
     nats: float = 0.0
 
+    @property
+    def mean(self) -> float:
+        return self.nats / max(self.tokens, 1)
+
+    @property
+    def bits(self) -> float:
+        """Of a token, on average."""
+        return self.mean / math.log(2)
+
     def __str__(self):
-        mean = self.nats / max(self.tokens, 1)
         return (
-            f"{self.tokens} tokens, {self.nats:.4f} nats, {mean:.6f} nats per token,"
-            f" {mean / math.log(2):.6f} bits per token (bpc), perplexity {math.exp(mean):.4f}"
+            f"{self.tokens} tokens, {self.nats:.4f} nats, {self.mean:.6f} nats per token,"
+            f" {self.bits:.6f} bits per token (bpc), perplexity {math.exp(self.mean):.4f}"
         )
 
 
@@ -72,6 +83,10 @@ class Evaluation:
         return len(self.blocks)
 
     def __iter__(self):
-        for sample in self.blocks:
+        told = time.monotonic()
+        for number, sample in enumerate(self.blocks):
+            if time.monotonic() - told > TELL_AFTER:
+                logger.info(f"{number} of {len(self)} blocks, so far {self.figures.all.bits:.4f} bits per token")
+                told = time.monotonic()
             yield {**self.prepare(sample), "figures": self.figures}
         self.figures.log()

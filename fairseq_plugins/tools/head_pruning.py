@@ -96,7 +96,7 @@ def score(model, task, args) -> float:
         nll = model.token_nll(model(**sample["net_input"]), sample["target"])
         evaluation.figures.add(-nll, sample["target"])
     task.memories.clear()
-    return evaluation.figures.all.nats / evaluation.figures.all.tokens
+    return evaluation.figures.all.mean
 
 
 def table(rises: list[list[float]]) -> list[str]:

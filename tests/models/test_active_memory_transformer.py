@@ -44,7 +44,7 @@ def batch(sentences):
 @every_mixer
 @torch.no_grad()
 def test_a_padded_batch_equals_its_sentences_one_by_one(mixer):
-    """Up to single precision: in that fairseq takes the softmax of the attention to the source, whatever the model's."""
+    """Up to single precision, in which fairseq takes the softmax of attention to the source, whatever the model's."""
     model = build(mixer=mixer)
     together, _ = model(**batch(SENTENCES))
     for row, expected in zip(SENTENCES, together):

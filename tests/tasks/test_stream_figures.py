@@ -4,6 +4,7 @@ import math
 import pytest
 import torch
 
+from fairseq_plugins.tasks import stream_figures
 from fairseq_plugins.tasks.stream_figures import Evaluation, Figures
 
 PAD, EOS = 1, 2
@@ -39,3 +40,12 @@ def test_figures_are_logged_after_the_last_block_was_scored(caplog):
             assert sample["memory"] == 1 and not caplog.text
             sample["figures"].add(torch.tensor([-1.0]), sample["target"])
     assert "with end-of-line: 2 tokens, 2.0000 nats" in caplog.text
+
+
+def test_a_long_evaluation_tells_how_far_it_is(caplog, monkeypatch):
+    monkeypatch.setattr(stream_figures, "TELL_AFTER", -1)
+    figures = Figures(PAD, EOS)
+    with caplog.at_level(logging.INFO):
+        for sample in Evaluation([{"target": torch.tensor([5])}] * 3, lambda sample: sample, figures):
+            sample["figures"].add(torch.tensor([-2.0 * math.log(2)]), sample["target"])
+    assert "2 of 3 blocks, so far 2.0000 bits per token" in caplog.text
