@@ -4,8 +4,9 @@
 
 Each line is FILE:LINE, a tab, and a command as it would be typed: fairseq-*, python -m MODULE, python SCRIPT, any of
 them behind torchrun. A command is started in this process as usual and stopped when it has parsed its command line;
-fairseq's are also taken through the architecture's defaults and fairseq's check of types. So a misspelt flag, a choice
-that does not exist and a missing flag are found in seconds, whether or not data and checkpoints are there.
+fairseq's are also taken through the architecture's defaults and, once for all that differ in numbers and files alone,
+fairseq's check of types. So a misspelt flag, a choice that does not exist and a missing flag are found in seconds,
+whether or not data and checkpoints are there.
 """
 
 import argparse
@@ -41,11 +42,11 @@ def main():
     lines = parser.parse_args().commands.read_text(encoding="utf-8").splitlines()
     logging.disable()
     register()
-    refused = 0
+    refused, checked = 0, set()
     for line in lines:
         where, _, command = line.partition("\t")
         try:
-            check(shlex.split(command))
+            check(shlex.split(command), checked)
         except Refused as error:
             refused += 1
             print(f"{where}: error: {shorten(str(error), 300)}\n  {command}", file=sys.stderr)
@@ -53,8 +54,11 @@ def main():
     sys.exit(1 if refused else 0)
 
 
-def check(words: list[str]) -> None:
+def check(words: list[str], checked: set) -> None:
     """Parse one command.
+
+    Args:
+        checked: what has been through fairseq's check of types, which is added to
 
     Raises:
         Refused: its parser refused it, or there is no such command.
@@ -65,7 +69,7 @@ def check(words: list[str]) -> None:
         words = [launch.training_script, *launch.training_script_args]
     start, words = command(words)
     try:
-        with refusing(), stop_after_parsing(), mock.patch.object(sys, "argv", words):
+        with refusing(), stop_after_parsing(checked), mock.patch.object(sys, "argv", words):
             start()
     except Parsed:
         return
@@ -103,7 +107,7 @@ def refusing():
 
 
 @contextlib.contextmanager
-def stop_after_parsing():
+def stop_after_parsing(checked: set):
     """``Parsed`` is raised by the first complete parse: argparse's, or fairseq's, which wraps two of argparse's."""
     parse_args, parse_with_arch = argparse.ArgumentParser.parse_args, options.parse_args_and_arch
 
@@ -113,7 +117,10 @@ def stop_after_parsing():
 
     def parse_with_arch_and_stop(*args, **kwargs):
         with mock.patch.object(argparse.ArgumentParser, "parse_args", parse_args):
-            convert_namespace_to_omegaconf(parse_with_arch(*args, **kwargs))
+            parsed = parse_with_arch(*args, **kwargs)
+            if (kind := types(parsed)) not in checked:
+                convert_namespace_to_omegaconf(parsed)  # half a second
+                checked.add(kind)
         raise Parsed
 
     with (
@@ -121,6 +128,15 @@ def stop_after_parsing():
         mock.patch.object(options, "parse_args_and_arch", parse_with_arch_and_stop),
     ):
         yield
+
+
+def types(parsed: argparse.Namespace) -> frozenset:
+    """The options that are words, and the types of all others: numbers, files, lists."""
+
+    def kind(value):
+        return value if isinstance(value, str) and "/" not in value else type(value)
+
+    return frozenset((name, kind(value)) for name, value in vars(parsed).items())
 
 
 if __name__ == "__main__":
