@@ -220,7 +220,6 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         elif retries and self._update_begins:
             self._before_update = memory.caches, memory.position
         sample = self._remember(sample, memory)
-        self._trains_spans = False
         self._newest_block, self._update_begins = sample["block"], False
         loss, sample_size, logged = super().train_step(
             sample, model, criterion, optimizer, update_num, ignore_grad, **kwargs
