@@ -175,10 +175,13 @@ class Block:
             sublayers.append(
                 sublayer(layer.encoder_attn_layer_norm, attend, Linear(layer.encoder_attn.out_proj, record))
             )
+        widen = Linear(layer.fc1, record)
+        if limits is not None and not record:  # streams have many steps
+            widen.turn()
         sublayers.append(
             sublayer(
                 layer.final_layer_norm,
-                Linear(layer.fc1, record),
+                widen,
                 Pointwise(ACTIVATIONS[config.activation], record),
                 dropout(config.activation_dropout, training, record),
                 Linear(layer.fc2, record),
