@@ -128,6 +128,8 @@ class Block:
         self, state: FastRecurrence, like: Tensor, capacity: int, padding: Tensor | None = None, record: bool = False
     ):
         self.record, self.heads, self.beam = record, state.heads, state.beam
+        few_rows, many_steps = len(like) <= 2, state.limits is not None and capacity >= STREAM_CAPACITY
+        self.turns_weights = few_rows and many_steps and not record
         layers = state.layers
         self.mixture = Mixture(state.mixing, record)
         mask = None
@@ -176,7 +178,7 @@ class Block:
                 sublayer(layer.encoder_attn_layer_norm, attend, Linear(layer.encoder_attn.out_proj, record))
             )
         widen = Linear(layer.fc1, record)
-        if limits is not None and not record:  # streams have many steps
+        if self.turns_weights:
             widen.turn()
         sublayers.append(
             sublayer(
