@@ -19,7 +19,6 @@ setup(
     ],
     extras_require={
         "plots": ["matplotlib"],
-        "rl": ["gymnasium"],
         "dev": ["pytest", "pytest-xdist", "ruff"],
     },
 )

@@ -118,8 +118,7 @@ find_machine() {
     GPUS=${GPUS:-$(python -c 'import torch; print(torch.cuda.device_count())')}
     if ((!GPUS)); then
         MACHINE=(--cpu)
-        # glibc hands every large tensor back to the system and faults it in anew: keeping them trains a sixth faster
-        export MALLOC_MMAP_MAX_=${MALLOC_MMAP_MAX_:-0} MALLOC_TRIM_THRESHOLD_=${MALLOC_TRIM_THRESHOLD_:-8589934592}
+        keep_freed_memory
     fi
     here=$((GPUS > 1 ? GPUS : 1))
     PROCESSES=$((here * NNODES))
@@ -133,6 +132,11 @@ find_machine() {
         MACHINE+=(--distributed-world-size 1) # fairseq's default is every GPU it sees
     fi
     number LOG_INTERVAL 100 5
+}
+
+# glibc hands every large tensor back to the system and faults it in anew: keeping them trains up to a sixth faster
+keep_freed_memory() {
+    export MALLOC_MMAP_MAX_=${MALLOC_MMAP_MAX_:-0} MALLOC_TRIM_THRESHOLD_=${MALLOC_TRIM_THRESHOLD_:-8589934592}
 }
 
 one_machine_only() { ((NNODES == 1)) || stop "NNODES: this recipe is for one machine; leave it out."; }

@@ -11,6 +11,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 setup_venv
+keep_freed_memory
 export PYTHONWARNINGS=ignore
 OUT=${OUT:-$ROOT/runs/quickstart}
 
