@@ -36,7 +36,10 @@ fi
 
 echo "== 3. Translating the 500 held-out sentences =="
 translate=(--user-dir "$ROOT/fairseq_plugins" --path "$OUT/model/checkpoint_best.pt" --beam 5 --remove-bpe)
-quietly fairseq-generate "$OUT/data/bin" "${translate[@]}" --max-tokens 4000 >"$OUT/test.out"
+if [[ ! $OUT/test.out -nt $OUT/model/checkpoint_best.pt ]]; then
+    quietly fairseq-generate "$OUT/data/bin" "${translate[@]}" --max-tokens 4000 >"$OUT/test.partial"
+    mv "$OUT/test.partial" "$OUT/test.out"
+fi
 quietly python -m fairseq_plugins.tools.score_translations "$OUT/test.out" --references "$OUT/data/test.en-lomi.ref" --lang lomi
 echo "expected: 95 or more"
 for sentence in 0 1 2; do

@@ -23,6 +23,7 @@ from unittest import mock
 
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 from torch.distributed.run import get_args_parser as torchrun_parser
 
 from fairseq_plugins.tools.register import register
@@ -131,12 +132,15 @@ def stop_after_parsing(checked: set):
 
 
 def types(parsed: argparse.Namespace) -> frozenset:
-    """The options that are words, and the types of all others: numbers, files, lists."""
+    """The options that are words, and the types of all others: numbers, files, lists. Architectures of one model and
+    the splits that are evaluated are one word."""
+    model = ARCH_MODEL_NAME_REGISTRY.get(getattr(parsed, "arch", None))
+    given = {**vars(parsed), "arch": model, "gen_subset": "any"}
 
     def kind(value):
-        return value if isinstance(value, str) and "/" not in value else type(value)
+        return value if isinstance(value, str) and not {"/", "."} & set(value) else type(value)
 
-    return frozenset((name, kind(value)) for name, value in vars(parsed).items())
+    return frozenset((name, kind(value)) for name, value in given.items())
 
 
 if __name__ == "__main__":

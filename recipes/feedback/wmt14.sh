@@ -15,7 +15,7 @@ begin_wmt14() {
     number LEARNING_RATE 0.001 0.005
     number UPDATES 30000 250
     number WARM_UP 4000 50
-    number SAVE_EVERY 300 10
+    number SAVE_EVERY 300 20
     number AVERAGED 10 2
     number LENGTH_PENALTIES "0.2 0.4 0.6 0.8 1.0 1.2" "0.6 1.0"
     number WIDTH "" "--encoder-embed-dim 64 --encoder-ffn-embed-dim 128 --encoder-attention-heads 2
