@@ -6,6 +6,7 @@
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export VENV=${VENV:-$ROOT/.venv}
 [[ $VENV = /* ]] || VENV=$PWD/$VENV
+DRY_RUN=0
 
 # Set up everything the suite needs, once, and put its commands first on the PATH. A second call returns at once.
 setup_venv() {

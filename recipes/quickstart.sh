@@ -36,7 +36,7 @@ fi
 
 echo "== 3. Translating the 500 held-out sentences =="
 translate=(--user-dir "$ROOT/fairseq_plugins" --path "$OUT/model/checkpoint_best.pt" --beam 5 --remove-bpe)
-if [[ ! $OUT/test.out -nt $OUT/model/checkpoint_best.pt ]]; then
+if ! made "$OUT/test.out" "$OUT/model/checkpoint_best.pt"; then
     quietly fairseq-generate "$OUT/data/bin" "${translate[@]}" --max-tokens 4000 >"$OUT/test.partial"
     mv "$OUT/test.partial" "$OUT/test.out"
 fi

@@ -138,7 +138,8 @@ def types(parsed: argparse.Namespace) -> frozenset:
     given = {**vars(parsed), "arch": model, "gen_subset": "any"}
 
     def kind(value):
-        return value if isinstance(value, str) and not {"/", "."} & set(value) else type(value)
+        is_word = isinstance(value, str) and "/" not in value and not value.endswith(".pt")
+        return value if is_word else type(value)
 
     return frozenset((name, kind(value)) for name, value in given.items())
 
