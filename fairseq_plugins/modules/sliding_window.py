@@ -117,10 +117,11 @@ class SlidingSource(Source):
     def pop(self) -> tuple[Tensor, Tensor]:
         """Gradients of the last position's key and value, both [B, H * D], by all who saw it."""
         self.steps -= 1
-        place = self.span + self.steps
+        # the place as a slice, whose transpose is a batch of matrices to BLAS; rows made by an index are copied one by one
+        place = slice(self.span + self.steps, self.span + self.steps + 1)
         queries, score_grads, output_grads = (kept[:, self.uses :] for kept in self.kept)
-        key = torch.bmm(score_grads[:, :, place].unsqueeze(1), queries)
-        value = torch.bmm(self.weights[:, self.uses :, place].unsqueeze(1), output_grads)
+        key = torch.bmm(score_grads[..., place].transpose(1, 2), queries)
+        value = torch.bmm(self.weights[:, self.uses :, place].transpose(1, 2), output_grads)
         return tuple(grad.view(len(grad) // self.heads, -1) for grad in (key, value))
 
     def filled(self) -> tuple[Tensor, Tensor]:
