@@ -117,7 +117,7 @@ class SlidingSource(Source):
     def pop(self) -> tuple[Tensor, Tensor]:
         """Gradients of the last position's key and value, both [B, H * D], by all who saw it."""
         self.steps -= 1
-        # the place as a slice, whose transpose is a batch of matrices to BLAS; rows made by an index are copied one by one
+        # a slice, whose transpose is a batch of matrices to BLAS; rows picked by an index are copied one by one
         place = slice(self.span + self.steps, self.span + self.steps + 1)
         queries, score_grads, output_grads = (kept[:, self.uses :] for kept in self.kept)
         key = torch.bmm(score_grads[..., place].transpose(1, 2), queries)
