@@ -32,13 +32,14 @@ ALL_MIXERS="cgru self-attention convolution persistent-convolution highway-convo
     self-attention+persistent-convolution self-attention+highway-convolution"
 number EPOCHS 100 4
 number BATCHES 100 10
+number LEARNING_RATE 0.01 0.01
 number SMALLER "" "--decoder-layers 1 --decoder-embed-dim 16 --decoder-ffn-embed-dim 16 --decoder-head-dim 4 --kernel-size 4"
 number MIXERS "$ALL_MIXERS" "convolution self-attention+persistent-convolution"
 number TASKS "$ALL_TASKS" "addition not"
 number SEEDS "1 2 3" 1
 for each in $MIXERS; do [[ -n ${PAPER[$each]:-} ]] || stop "MIXERS: $each is none of" $ALL_MIXERS; done
 for each in $TASKS; do [[ " $ALL_TASKS " = *" $each "* ]] || stop "TASKS: $each is none of $ALL_TASKS"; done
-JOBS=${JOBS:-$((GPUS ? GPUS : $(nproc)))}
+JOBS=${JOBS:-$((GPUS ? GPUS : $(env -u OMP_NUM_THREADS nproc)))} # which nproc heeds
 [[ $JOBS =~ ^[1-9][0-9]*$ ]] || stop "JOBS: $JOBS is no number of trainings at a time."
 ((NNODES == 1)) || stop "NNODES: the runs are of one machine; call the recipe on each with other SEEDS and the same --out."
 
@@ -51,7 +52,8 @@ if ((DRY_RUN)); then SEEDS=${SEEDS%% *}; fi # the others differ by nothing else
 train_cell() {
     train "$1/$2-seed$3" --task algorithmic_curriculum --algorithm "$1" --epoch-batches "$BATCHES" --batch-size 32 \
         --criterion label_cross_entropy --arch active_memory_algorithmic --mixer "$2" $SMALLER --seed "$3" \
-        --optimizer adam --lr 0.01 --max-epoch "$EPOCHS" --num-workers 0 --no-epoch-checkpoints --log-format json
+        --optimizer adam --lr "$LEARNING_RATE" --max-epoch "$EPOCHS" --num-workers 0 --no-epoch-checkpoints \
+        --log-format json ${FLAGS:-}
 }
 
 # each_run COMMAND...: COMMAND TASK MIXER SEED; in a dry run every choice once
