@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from fairseq.models import BaseFairseqModel, register_model
 from fairseq.tasks.language_modeling import LanguageModelingTask
-from torch import Tensor, nn
+from torch import Tensor
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.models.active_memory_lm import WEIGHT_INITS, ActiveMemoryConfig, build_stack
+from fairseq_plugins.models.active_memory_lm import WEIGHT_INITS, ActiveMemoryConfig, Scores, build_stack
 from fairseq_plugins.models.streaming_lm import with_defaults
 from fairseq_plugins.models.transformer_xl_lm import ScaledEmbedding
 from fairseq_plugins.modules.active_memory_stack import ActiveMemoryStack
@@ -39,7 +39,7 @@ class ActiveMemoryAlgorithmic(BaseFairseqModel):
     def __init__(self, stack: ActiveMemoryStack, width: int, vocabulary: int, padding: int):
         super().__init__()
         self.embed, self.stack = ScaledEmbedding(vocabulary, width), stack
-        self.output, self.padding = nn.Linear(width, vocabulary), padding
+        self.output, self.padding = Scores(width, vocabulary), padding
 
     @classmethod
     def build_model(cls, args, task):

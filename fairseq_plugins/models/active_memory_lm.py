@@ -3,6 +3,7 @@
 B batch, T length, C width, V vocabulary.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Optional
 
@@ -22,9 +23,19 @@ from fairseq_plugins.modules.active_memory_stack import ActiveMemoryStack
 from fairseq_plugins.modules.self_attention import SelfAttention
 
 
+class Scores(nn.Linear):
+    """Of every symbol of the vocabulary: the last layer of a model."""
+
+
 def initialise_published(module: nn.Module) -> None:
-    """As the authors' code: N(0, 1) for embeddings and dense layers, N(0, 0.1) for queries, keys and values, biases 0.
-    Convolutions and persistent vectors, Glorot uniform, are so when they are made."""
+    """As the authors' code: N(0, 1) for embeddings and dense layers, N(0, 0.1) for queries, keys and values, biases 0;
+    Glorot uniform for the last layer, its bias too. Convolutions and persistent vectors, Glorot uniform, are so when
+    they are made."""
+    if isinstance(module, Scores):
+        nn.init.xavier_uniform_(module.weight)
+        limit = math.sqrt(3 / module.out_features)
+        nn.init.uniform_(module.bias, -limit, limit)
+        return
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.normal_(module.weight)
     if isinstance(module, nn.Linear) and module.bias is not None:
@@ -129,7 +140,7 @@ class LineDecoder(StepwiseDecoder):
     def __init__(self, dictionary, stack: ActiveMemoryStack, width: int, longest: int):
         super().__init__(dictionary)
         self.embed, self.stack = ScaledEmbedding(len(dictionary), width), stack
-        self.output, self.longest = nn.Linear(width, len(dictionary)), longest
+        self.output, self.longest = Scores(width, len(dictionary)), longest
 
     def forward(self, tokens: Tensor, encoder_out=None, incremental_state=None):
         """tokens [B, T], padding at the end -> (logits [B, T, V], what fairseq looks for).
