@@ -1,13 +1,11 @@
 """The rows of a recipe's table: ours, the paper's, the command.
 
-    python -m fairseq_plugins.tools.results_table has results.jsonl depth-1 || fairseq-train ...
     python -m fairseq_plugins.tools.results_table add results.jsonl depth-1 ours=28.1 paper=28.3
     python -m fairseq_plugins.tools.results_table show results.jsonl
 
-A cell is one run's row. ``has`` ends with status 0 if the cell is there, so that a recipe called again skips it;
-``add`` replaces a cell of the same name; ``show`` prints a Markdown table with the columns in the order they first
-appeared, and where there are cells NAME-seed1, NAME-seed2 and so on a second one with a row for all of them: of each
-number the mean, the smallest and the largest. Values are numbers where they look like numbers.
+A cell is one run's row. ``add`` replaces a cell of the same name; ``show`` prints a Markdown table with the columns in
+the order they first appeared, and where there are cells NAME-seed1, NAME-seed2 and so on a second one with a row for
+all of them: of each number the mean, the smallest and the largest. Values are numbers where they look like numbers.
 """
 
 import argparse
@@ -15,23 +13,20 @@ import json
 import os
 import re
 import statistics
-import sys
 from pathlib import Path
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("has", "add", "show"))
+    parser.add_argument("action", choices=("add", "show"))
     parser.add_argument("table", type=Path, help="file of JSON lines")
     parser.add_argument("cell", nargs="?", help="name of the row")
     parser.add_argument("values", nargs="*", metavar="COLUMN=VALUE")
     args = parser.parse_args()
-    if args.action != "show" and not args.cell:
-        parser.error(f"{args.action} needs the name of a cell.")
+    if args.action == "add" and not args.cell:
+        parser.error("add needs the name of a cell.")
     try:
         rows = read_rows(args.table)
-        if args.action == "has":
-            sys.exit(0 if args.cell in rows else 1)
         if args.action == "add":
             write_rows(args.table, rows | {args.cell: dict(map(_value, args.values))})
         if args.action == "show":
