@@ -13,6 +13,7 @@
 #   recipes/active_memory/table4_algorithmic.sh --smoke    the same code path with small numbers, CPU, about a minute
 #   recipes/active_memory/table4_algorithmic.sh --dry-run  every command through its parser, nothing run
 #   MIXERS="self-attention convolution" TASKS="sort not" SEEDS="1 2" JOBS=4 recipes/active_memory/...    only some
+#   LEARNING_RATE=0.001 FLAGS="--weight-init glorot" recipes/active_memory/... --out runs/slow    with other settings
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin_recipe "$@"
