@@ -13,7 +13,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 setup_venv
 keep_freed_memory
 export PYTHONWARNINGS=ignore
-OUT=${OUT:-$ROOT/runs/quickstart}
+OUT=$(realpath -m "${OUT:-$ROOT/runs/quickstart}") # of the caller's folder, if relative
+cd "$ROOT"
 
 echo "== 1. A corpus =="
 [[ -e $OUT/raw/whole ]] || { python "$ROOT/preprocess/synthetic.py" --out "$OUT/raw" && touch "$OUT/raw/whole"; }

@@ -128,9 +128,9 @@ def venv() -> Path:
 
 @pytest.fixture
 def recipe(venv):
-    """Run a recipe with options: recipe(name, *options, folder=recipes/feedback, env={}) -> CompletedProcess."""
+    """Run a recipe with options: recipe(name, *options, folder=recipes/feedback, env={}, cwd=ROOT) -> CompletedProcess."""
 
-    def recipe(name, *options, folder=ROOT / "recipes/feedback", env={}):
-        return run_command("bash", folder / name, *options, check=False, env={"VENV": str(venv), **env})
+    def recipe(name, *options, folder=ROOT / "recipes/feedback", env={}, cwd=ROOT):
+        return run_command("bash", folder / name, *options, check=False, env={"VENV": str(venv), **env}, cwd=cwd)
 
     return recipe

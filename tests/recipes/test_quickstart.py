@@ -1,4 +1,4 @@
-"""The README's first command, as it stands."""
+"""The README's first command, from another folder."""
 
 import re
 from pathlib import Path
@@ -7,11 +7,12 @@ RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 
 
 def test_quickstart_learns_to_translate(recipe, tmp_path):
-    env = {"OUT": str(tmp_path / "out")}
-    first = recipe("quickstart.sh", folder=RECIPES, env=env)
+    from_elsewhere = {"folder": RECIPES, "env": {"OUT": "out"}, "cwd": tmp_path}
+    first = recipe("quickstart.sh", **from_elsewhere)
     assert first.returncode == 0, first.stderr
     assert float(re.search(r"tokenised BLEU = ([\d.]+)", first.stdout)[1]) > 90
     assert len(re.findall(r"^translation \S+", first.stdout, re.MULTILINE)) == 3
-    again = recipe("quickstart.sh", folder=RECIPES, env=env)
+    again = recipe("quickstart.sh", **from_elsewhere)
     assert again.returncode == 0, again.stderr
+    assert (tmp_path / "out/test.out").exists()
     assert "perplexity" in first.stdout and "perplexity" not in again.stdout  # trained once
