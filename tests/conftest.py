@@ -128,7 +128,7 @@ def venv() -> Path:
 
 @pytest.fixture
 def recipe(venv):
-    """Run a recipe with options: recipe(name, *options, folder=recipes/feedback, env={}, cwd=ROOT) -> CompletedProcess."""
+    """Run a recipe: recipe(name, *options, folder=recipes/feedback, env={}, cwd=ROOT) -> CompletedProcess."""
 
     def recipe(name, *options, folder=ROOT / "recipes/feedback", env={}, cwd=ROOT):
         return run_command("bash", folder / name, *options, check=False, env={"VENV": str(venv), **env}, cwd=cwd)
