@@ -2,8 +2,8 @@
 # Table 4, algorithmic tasks: the longest sequences of which a fresh batch of 32 is all right within 100 epochs, by
 # operator and task, mean of three runs; the paper's numbers stand below and in the table. Ours beside them: how many
 # runs a mean is of, and the best one. Run by us in part (benchmarks/active_memory_table4.md): convolution reaches 15, 20.0,
-# 37.7, 19.0, 104 and 34.0, in the order of ALL_TASKS; self-attention 0, 0, 0, 1.7, 104 and 0, as the paper's rate is too
-# high for it (with 0.001 and Glorot weights it learns the first four, see the last line below).
+# 37.7, 19.0, 104 and 34.0, in the order of ALL_TASKS; self-attention 0, 0, 0, 1.7, 104 and 0: the paper's rate is too
+# high for it, on the first four at least (with 0.001 and Glorot weights it learns them, see the last line below).
 #
 # From the paper (section 4.2): sizes, kernel and dropout (in the architecture), vocabularies, 100 epochs of 100 batches,
 # sequences of 5 that grow by 1 (addition and multiply by 2). From its code: Adam with 0.01, constant, batches of 32.
