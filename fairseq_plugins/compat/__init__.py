@@ -1,0 +1,29 @@
+"""What the installed fairseq gets wrong on today's Python, numpy and torch, mended when ``--user-dir`` is loaded.
+
+One function a fault, in the file of the part of fairseq that has it. Each says what the fault is and acts only where it
+shows: a fairseq without it behaves as before. A mend wraps fairseq's own function, which stays within reach as
+``__wrapped__``; no code of fairseq is repeated.
+"""
+
+from fairseq_plugins.compat import checkpoints, data, distributed, generation, options
+
+
+def apply():
+    """Mend everything. ``fairseq_plugins/__init__.py`` calls this before anything else is loaded."""
+    data.keep_last_batch()
+    data.restore_np_compat()
+    data.restore_percentile()
+    data.stop_reading_at_exit()
+    options.overrides_are_options()
+    options.bf16_is_not_tpu()
+    distributed.no_flat_fp16_on_cpu()
+    distributed.one_training_per_launch()
+    distributed.one_training_per_folder()
+    distributed.data_parallel_on_cpu()
+    checkpoints.load_safely()
+    checkpoints.never_restart_from_zero()
+    checkpoints.copy_whole_checkpoints()
+    checkpoints.workers_save_their_state()
+    generation.sample_forced_tokens()
+    data.refuse_damaged_data()
+    data.look_for_splits_in_folders()

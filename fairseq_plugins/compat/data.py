@@ -1,0 +1,133 @@
+"""Mends of fairseq's data: batches, binarised files, readers, and numpy 2."""
+
+import atexit
+import contextlib
+import queue
+import struct
+import threading
+import time
+import types
+from pathlib import Path
+
+import numpy as np
+from fairseq.data import data_utils, indexed_dataset, iterators
+
+from fairseq_plugins.compat.patch import replace
+from fairseq_plugins.errors import UserError
+
+
+def keep_last_batch():
+    """fairseq drops the last batch unless its size is a multiple of --required-batch-size-multiple, 8 by default: of 60
+    sentences it trains on, or translates, 56, and says nothing; of 5 it translates none and divides by zero."""
+
+    @replace(data_utils, "batch_by_size")
+    def batch_by_size(original, indices, *args, fixed_shapes=None, **kwargs):
+        if fixed_shapes is not None:  # a TPU's: nothing of another shape may be added
+            return original(indices, *args, fixed_shapes=fixed_shapes, **kwargs)
+        if not isinstance(indices, np.ndarray):
+            indices = np.fromiter(indices, dtype=np.int64)
+        if not len(indices):
+            return []
+        batches = list(original(indices, *args, **kwargs))
+        # Batches are consecutive pieces of indices, so what is left is the batch that was dropped.
+        rest = indices[sum(map(len, batches)) :]
+        return [*batches, rest] if len(rest) else batches
+
+
+def restore_np_compat():
+    """numpy 2 has no ``np.compat``, which fairseq-interactive with a language model, --sample-break-mode eos and
+    --num-batch-buckets use."""
+    if not hasattr(np, "compat"):
+        np.compat = types.SimpleNamespace(long=np.int64)
+
+
+def restore_percentile():
+    """numpy 2.4 calls ``interpolation`` of ``np.percentile`` ``method``, which breaks --num-batch-buckets."""
+    try:
+        np.percentile([0], 50, interpolation="lower")
+    except TypeError:
+
+        @replace(np, "percentile")
+        def percentile(original, *args, interpolation=None, **kwargs):
+            return original(*args, **kwargs, **({"method": interpolation} if interpolation else {}))
+
+
+def refuse_damaged_data():
+    """fairseq maps binarised files without looking at them: a truncated one fails in the middle of training, a
+    token outside the dictionary is read from beyond the embedding table."""
+
+    @replace(indexed_dataset.MMapIndexedDataset, "_do_init")
+    def map_files(original, self, path):
+        data, index = files_of(path)
+        try:
+            original(self, path)
+        except (AssertionError, KeyError, struct.error, ValueError) as error:
+            raise UserError(
+                f"{data if not data.stat().st_size else index} is damaged or truncated; {AGAIN}."
+            ) from error
+        promised = int(self.sizes.sum(dtype=np.int64)) * np.dtype(self._index.dtype).itemsize
+        if promised != data.stat().st_size:
+            raise UserError(
+                f"{data} has {data.stat().st_size} bytes where {index.name} says {promised}: one of them is damaged,"
+                f" truncated or of another run; {AGAIN}."
+            )
+
+    @replace(data_utils, "load_indexed_dataset")
+    def load_indexed_dataset(original, path, dictionary=None, *args, **kwargs):
+        data, index = files_of(path)
+        if data.exists() != index.exists():
+            missing, other = (index, data) if data.exists() else (data, index)
+            raise UserError(f"{missing} is missing beside {other.name}; {AGAIN}.")
+        if index.exists() and indexed_dataset.infer_dataset_impl(path) is None:
+            raise UserError(f"{index} is damaged or truncated; {AGAIN}.")
+        dataset = original(path, dictionary, *args, **kwargs)
+        for part in getattr(dataset, "datasets", [dataset]):
+            if dictionary is not None and isinstance(part, indexed_dataset.MMapIndexedDataset) and len(part):
+                largest = int(np.frombuffer(part._bin_buffer, dtype=part._index.dtype).max())
+                if largest >= len(dictionary):
+                    raise UserError(
+                        f"{part._path}.bin holds token {largest} but the dictionary has {len(dictionary)} entries:"
+                        f" it was binarised with another one; {AGAIN} and this dictionary (--srcdict, --tgtdict)."
+                    )
+        return dataset
+
+    for half_open in (indexed_dataset.MMapIndexedDataset, indexed_dataset.MMapIndexedDataset.Index):
+
+        @replace(half_open, "__del__")
+        def close(original, self):
+            with contextlib.suppress(AttributeError):  # of what was never opened; Python would print it as a traceback
+                original(self)
+
+
+AGAIN = "make both of its files again with fairseq-preprocess"
+
+
+def files_of(path) -> tuple[Path, Path]:
+    return Path(indexed_dataset.data_file_path(str(path))), Path(indexed_dataset.index_file_path(str(path)))
+
+
+def look_for_splits_in_folders():
+    """Before it trains, fairseq looks for validation sets that would be left out, also where a task that could have a
+    data folder has none."""
+
+    @replace(data_utils, "raise_if_valid_subsets_unintentionally_ignored")
+    def raise_if_ignored(original, cfg):
+        if getattr(cfg.task, "data", None):
+            original(cfg)
+
+
+def stop_reading_at_exit():
+    """fairseq prepares batches in a thread that nothing stops. A training that ends within an epoch, or with an error,
+    can catch it inside torch when Python shuts down, and dies of SIGABRT after all its work is done."""
+
+    @atexit.register
+    def stop():
+        readers = [thread for thread in threading.enumerate() if isinstance(thread, iterators.BackgroundConsumer)]
+        deadline = time.monotonic() + 10  # a source that hangs must not keep the process
+        for reader in readers:
+            reader._max_len = 0  # it ends after the batch at hand
+            while reader.is_alive() and time.monotonic() < deadline:
+                with contextlib.suppress(queue.Empty):
+                    while True:  # make room for that batch
+                        reader._queue.get_nowait()
+                reader.join(0.05)

@@ -1,0 +1,126 @@
+"""Mends of how fairseq starts and joins processes."""
+
+import fcntl
+import inspect
+import logging
+import os
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from fairseq import checkpoint_utils, utils
+from fairseq.distributed import utils as distributed_utils
+from fairseq.models import distributed_fairseq_model
+
+from fairseq_plugins.compat.patch import replace
+from fairseq_plugins.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+
+def no_flat_fp16_on_cpu():
+    """--fp16 keeps its 32-bit copy of the weights on a GPU, unless told not to flatten them: on a CPU it fails in the
+    first update, with whatever words this build of torch has for a missing GPU."""
+
+    @replace(distributed_utils, "call_main")
+    def call_main(original, cfg, main, **kwargs):
+        common = cfg.common
+        flat = common.fp16 and not (common.memory_efficient_fp16 or common.fp16_no_flatten_grads)
+        if flat and on_cpu(cfg) and command_of(main) == "train":
+            raise UserError("--fp16 needs a GPU; leave it out, or use --bf16, which also trains on a CPU.")
+        return original(cfg, main, **kwargs)
+
+
+def on_cpu(cfg) -> bool:
+    return cfg.common.cpu or not torch.cuda.is_available()
+
+
+def command_of(main) -> str:
+    """train, eval_lm...: the command that a main function is of, started as a script or as a module."""
+    module = inspect.getmodule(main).__spec__
+    return module.name.rpartition(".")[2] if module else main.__module__
+
+
+def one_training_per_launch():
+    """Under torchrun without --distributed-world-size fairseq starts as many independent trainings as there are
+    processes, all into one folder, and on a CPU it cannot join them at all (it divides by the number of GPUs and
+    insists on NCCL). With several processes fairseq-eval-lm prints the first one's share as the whole, and
+    fairseq-validate fails."""
+
+    @replace(distributed_utils, "call_main")
+    def call_main(original, cfg, main, **kwargs):
+        join = cfg.distributed_training
+        launched = dist.is_torchelastic_launched() or {"MASTER_ADDR", "MASTER_PORT", "RANK"} <= os.environ.keys()
+        processes = int(os.environ.get("WORLD_SIZE", 1)) if launched else 1
+        command = command_of(main)
+        alone = command in ("eval_lm", "validate")
+        if alone and max(processes, join.distributed_world_size) > 1:
+            raise UserError(
+                f"fairseq-{command.replace('_', '-')} is right in one process only: start it without torchrun"
+                " and without --distributed-world-size."
+            )
+        if command == "train" and join.distributed_init_method is None and processes > 1:
+            join.distributed_world_size = processes
+            if on_cpu(cfg):
+                join.distributed_init_method = "env://"
+                join.distributed_rank = int(os.environ["RANK"])
+                join.distributed_no_spawn = True
+        if on_cpu(cfg) and join.distributed_world_size > 1:
+            if join.distributed_init_method is None:
+                raise UserError(
+                    f"--distributed-world-size {join.distributed_world_size} needs as many GPUs. On a CPU start"
+                    f" the processes with torchrun --nproc_per_node {join.distributed_world_size} and without the flag."
+                )
+            join.distributed_no_spawn = True  # fairseq would spawn one process for each of zero GPUs, and train nothing
+            join.distributed_backend = "gloo"
+            join.device_id = 0
+        return original(cfg, main, **kwargs)
+
+
+def data_parallel_on_cpu():
+    """torch's DistributedDataParallel refuses the GPU number that fairseq gives it with a model on the CPU, and
+    fairseq's all_gather_list keeps its buffer on a GPU."""
+
+    @replace(distributed_fairseq_model, "DistributedDataParallel")
+    def distributed_data_parallel(original, module, **kwargs):
+        if next(module.parameters()).device.type == "cpu":
+            kwargs.update(device_ids=None, output_device=None)
+        return original(module, **kwargs)
+
+    @replace(distributed_utils, "all_gather_list")
+    def all_gather_list(original, data, group=None, max_size=16384):
+        group = group or distributed_utils.get_global_group()
+        if dist.get_backend(group) != "gloo":
+            return original(data, group, max_size)
+        gathered = [None] * distributed_utils.get_world_size(group)
+        dist.all_gather_object(gathered, utils.move_to_cpu(data), group=group)
+        return gathered
+
+
+def one_training_per_folder():
+    """Two trainings into one --save-dir overwrite each other's checkpoints without a word."""
+
+    held = []  # until the process ends, however it ends; workers that outlive it do not inherit this kind of lock
+
+    @replace(checkpoint_utils, "verify_checkpoint_directory")
+    def verify_checkpoint_directory(original, save_dir):
+        original(save_dir)
+        lock = open(Path(save_dir) / ".lock", "w")
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"another process is training into --save-dir {save_dir}: wait for it, or choose another folder. Where"
+                " torchrun started both, use fairseq-train, which makes one training of them."
+            ) from None
+        except OSError as error:
+            logger.warning(f"cannot lock {lock.name} ({error.strerror}): do not train into {save_dir} twice at a time")
+        held.append(lock)
+
+
+def said_by_first(trainer, message):
+    """What the first worker says here, on every worker; none goes on before all are here."""
+    if trainer.data_parallel_world_size == 1:
+        return message
+    group = trainer.data_parallel_process_group
+    return distributed_utils.all_gather_list(message, group=group)[0]

@@ -1,0 +1,72 @@
+"""Mends of fairseq's command line."""
+
+import argparse
+import ast
+
+import omegaconf
+from fairseq import checkpoint_utils, options
+
+from fairseq_plugins.compat.patch import replace
+from fairseq_plugins.errors import UserError
+
+
+def bf16_is_not_tpu():
+    """fairseq's parser takes --bf16 for a wish to train on a TPU and then fails for want of torch_xla."""
+
+    @replace(options, "parse_args_and_arch")
+    def parse_args_and_arch(original, parser, input_args=None, *args, **kwargs):
+        parsed = original(parser, input_args, *args, **kwargs)
+        settings = parsed[0] if isinstance(parsed, tuple) else parsed
+        if getattr(settings, "bf16", False) and getattr(settings, "tpu", False):
+            settings.tpu = getattr(parser.parse_known_args(input_args)[0], "tpu", False)
+        return parsed
+
+
+def overrides_are_options():
+    """--model-overrides is evaluated as code, and what comes of it used as a dictionary, whatever it is. Names of it
+    that the checkpoint has no option of are ignored without a word."""
+
+    named = set()
+
+    @replace(options, "parse_args_and_arch")
+    def parse_args_and_arch(original, *args, **kwargs):
+        parsed = original(*args, **kwargs)
+        settings = parsed[0] if isinstance(parsed, tuple) else parsed
+        named.update(dictionary(getattr(settings, "model_overrides", "{}")))
+        return parsed
+
+    @replace(checkpoint_utils, "overwrite_args_by_name")
+    def overwrite_args_by_name(original, cfg, overrides):
+        check_options(cfg, named.intersection(overrides))
+        named.clear()  # what the first model has may be unknown to another of an ensemble
+        original(cfg, overrides)
+
+
+def dictionary(text: str) -> dict:
+    """ "{'mem_len': 64}" -> {"mem_len": 64}; raises UserError for text of --model-overrides that is none."""
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        value = None
+    if not isinstance(value, dict):
+        raise UserError(f"--model-overrides {text} is no dictionary; write it as \"{{'dropout': 0.1}}\".")
+    return value
+
+
+def check_options(cfg, names) -> None:
+    """Raises UserError for a name of --model-overrides that is no option anywhere in a checkpoint's configuration."""
+    unknown = sorted(map(str, set(names) - options_in(cfg)))
+    if unknown:
+        raise UserError(
+            f"--model-overrides: the checkpoint has no option {', '.join(unknown)}; write options as the"
+            " flags of its training, without -- and with _ for -."
+        )
+
+
+def options_in(cfg) -> set:
+    """Names of a configuration and of all its parts."""
+    if isinstance(cfg, argparse.Namespace):
+        return set(vars(cfg))
+    parts = (cfg[name] for name in cfg if name in cfg)  # without those that are still missing
+    inner = (options_in(part) for part in parts if isinstance(part, omegaconf.DictConfig | argparse.Namespace))
+    return set(cfg).union(*inner)

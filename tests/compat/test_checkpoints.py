@@ -1,0 +1,206 @@
+"""Each mend of fairseq_plugins.compat.checkpoints, against fairseq's own function, which shows the fault.
+
+A mended function keeps fairseq's as ``__wrapped__``. What only shows in whole commands is in cli/.
+"""
+
+import argparse
+import os
+import pickle
+import re
+import types
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from fairseq import checkpoint_utils, file_io
+from fairseq.data import Dictionary
+from fairseq.dataclass.configs import CheckpointConfig
+
+from fairseq_plugins.compat import checkpoints
+from fairseq_plugins.errors import UserError
+
+
+class RunsCode:
+    """Unpickling it creates a file."""
+
+    def __init__(self, marker: Path):
+        self.marker = marker
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.marker),)
+
+
+def save(path: Path, **extra) -> Path:
+    torch.save({"model": {"weight": torch.ones(2)}, "args": argparse.Namespace(arch="transformer"), **extra}, path)
+    return path
+
+
+def test_a_checkpoint_cannot_run_code(tmp_path):
+    path = save(tmp_path / "evil.pt", extra=RunsCode(tmp_path / "ran"))
+    with pytest.raises(UserError, match=r"evil.pt holds a \w+\.mkdir"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    assert not (tmp_path / "ran").exists()
+    torch.load(path, weights_only=False)
+    assert (tmp_path / "ran").exists()
+
+
+def test_safe_loading_does_not_depend_on_torchs_default(tmp_path, monkeypatch):
+    """Even where torch's own default is to trust every file."""
+    path = save(tmp_path / "evil.pt", extra=RunsCode(tmp_path / "ran"))
+    trusting = lambda *args, weights_only=False, **kwargs: weights_only  # noqa: E731
+    monkeypatch.setattr(torch, "load", trusting)
+    monkeypatch.setattr(checkpoint_utils, "load_checkpoint_to_cpu", None)
+    checkpoints.load_safely()
+    assert torch.load(path) is True
+    assert torch.load(path, weights_only=False) is False
+
+
+@pytest.mark.parametrize("held", [Path("x"), types.SimpleNamespace(a=1), np.array(["text"]), Dictionary()])
+def test_a_foreign_type_is_named(tmp_path, held):
+    path = save(tmp_path / "foreign.pt", extra=held)
+    with pytest.raises(UserError, match=f"{path} holds a .*(Path|SimpleNamespace|StrDType|Dictionary)"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def test_what_fairseq_stores_is_loaded(tmp_path):
+    meters = {"counts": np.arange(4), "sum": np.float32(1.5), "flag": np.bool_(True)}
+    path = save(tmp_path / "meters.pt", meters=meters)
+    assert torch.load(path)["meters"]["counts"].tolist() == [0, 1, 2, 3]
+    torch.serialization.clear_safe_globals()
+    try:
+        with pytest.raises(pickle.UnpicklingError, match="Namespace"):
+            torch.load(path)
+    finally:
+        torch.serialization.add_safe_globals(checkpoints.checkpoint_types())
+
+
+@pytest.mark.parametrize("core", ["core", "_core"])
+def test_either_numpy_may_have_written_the_checkpoint(tmp_path, core):
+    """numpy 1 and 2 write different names of the functions that make arrays and numbers."""
+    meters = {"counts": np.arange(4), "sum": np.float32(1.5)}
+    path = tmp_path / "named.pt"
+    with zipfile.ZipFile(save(tmp_path / "meters.pt", meters=meters)) as saved, zipfile.ZipFile(path, "w") as named:
+        for entry in saved.infolist():
+            content = saved.read(entry)
+            if entry.filename.endswith("data.pkl"):
+                content = re.sub(rb"numpy\._?core\.", f"numpy.{core}.".encode(), content)
+                assert content.count(f"numpy.{core}.multiarray".encode()) == 2
+            named.writestr(entry, content)
+    loaded = torch.load(path)["meters"]
+    assert loaded["counts"].tolist() == [0, 1, 2, 3] and loaded["sum"] == 1.5
+
+
+def test_the_switch_that_allows_code_is_named(tmp_path, run):
+    path = save(tmp_path / "evil.pt", extra=RunsCode(tmp_path / "ran"))
+    load = f"import fairseq_plugins, torch; torch.load({str(path)!r})"
+    done = run("python", "-c", load, env={checkpoints.UNSAFE_SWITCH: "1"})
+    assert checkpoints.UNSAFE_SWITCH in done.stderr
+    assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("size", [0, 4, 100, 1000])
+def test_a_truncated_checkpoint_is_refused(tmp_path, size):
+    path = save(tmp_path / "cut.pt")
+    assert path.stat().st_size > size
+    os.truncate(path, size)
+    with pytest.raises(UserError, match=f"{path} is damaged, truncated or no"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    path = save(tmp_path / "flipped.pt")
+    content = path.read_bytes()
+    path.write_bytes(content.replace(torch.ones(2).numpy().tobytes(), bytes(8)))
+    with pytest.raises(UserError, match=f"{path} is damaged, truncated or no"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def test_text_is_no_checkpoint(tmp_path):
+    path = tmp_path / "text.pt"
+    path.write_text("no checkpoint at all\n" * 100)
+    with pytest.raises(UserError, match=f"{path} is damaged"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def going_on(folder, restore_file="checkpoint_last.pt", continue_once=None):
+    """Whether fairseq is asked to load what these flags of fairseq-train name; UserError where that is refused."""
+    cfg = types.SimpleNamespace(save_dir=str(folder), restore_file=restore_file, continue_once=continue_once)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint_utils, "load_checkpoint", lambda cfg, trainer: True)
+        checkpoints.never_restart_from_zero()
+        return checkpoint_utils.load_checkpoint(cfg, types.SimpleNamespace(checkpoint_suffix=""))
+
+
+def test_a_checkpoint_behind_a_url_is_restored(tmp_path, monkeypatch):
+    url = "https://models.example/big.pt"
+    with pytest.raises(UserError, match=f"--restore-file {url} does not exist"):
+        going_on(tmp_path, restore_file=url)
+    monkeypatch.setattr(file_io.PathManager, "isfile", lambda path: path == url)
+    assert going_on(tmp_path, restore_file=url)
+
+
+def test_continue_once(tmp_path):
+    """It names what to go on from, so a folder without checkpoint_last.pt is no loss; a missing file is."""
+    earlier = save(tmp_path / "checkpoint1.pt")
+    with pytest.raises(UserError, match="no checkpoint_last.pt"):
+        going_on(tmp_path)
+    with pytest.raises(UserError, match="--continue-once none.pt does not exist"):
+        going_on(tmp_path, continue_once="none.pt")
+    assert going_on(tmp_path, continue_once=str(earlier))
+    save(tmp_path / "checkpoint_last.pt")
+    assert going_on(tmp_path, continue_once="none.pt"), "it is for the first launch only"
+
+
+def test_checkpoints_are_copied_whole(tmp_path, monkeypatch):
+    """Killed in the middle of a copy, the old checkpoint_last.pt is still there; fairseq's own copy leaves half of
+    the new."""
+    new, last = tmp_path / "checkpoint2.pt", tmp_path / "checkpoint_last.pt"
+    new.write_bytes(b"new" * 1000)
+
+    def killed_half_way(source, target):
+        Path(target).write_bytes(Path(source).read_bytes()[:1500])
+        raise KeyboardInterrupt
+
+    copies = {"mended": file_io.PathManager.copy, "own": file_io.PathManager.copy.__wrapped__}
+    for name, copy in copies.items():
+        last.write_bytes(b"old")
+        copy(str(new), str(last), overwrite=True)
+        assert last.read_bytes() == new.read_bytes()
+        last.write_bytes(b"old")
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr("shutil.copyfile", killed_half_way)
+            copy(str(new), str(last), overwrite=True)
+        assert (last.read_bytes() == b"old") == (name == "mended")
+
+
+@pytest.fixture
+def trainer(tmp_path):
+    """What saving needs of a trainer; its task writes down what it is told."""
+    told = []
+    task = SimpleNamespace(
+        before_checkpoints=lambda folder, trainer: told.append(sorted(path.name for path in folder.glob("*"))),
+        after_checkpoints=lambda paths, trainer: told.append(sorted(path.name for path in paths)),
+    )
+    return SimpleNamespace(
+        task=task, told=told, data_parallel_rank=0, data_parallel_world_size=1, checkpoint_suffix="",
+        should_save_checkpoint_on_current_rank=True, consolidate_optimizer=lambda: None, get_num_updates=lambda: 6,
+        save_checkpoint=lambda path, state: Path(path).write_text("new"),
+    )  # fmt: skip
+
+
+def test_a_task_is_told_which_checkpoints_were_written(trainer, tmp_path):
+    """Before and after; those that were left as they were are not among them."""
+    (tmp_path / "checkpoint1.pt").write_text("old")
+    (tmp_path / "checkpoint_last.pt").write_text("old")
+    cfg = CheckpointConfig(save_dir=str(tmp_path), save_interval_updates=3)
+    epoch_itr = SimpleNamespace(epoch=2, end_of_epoch=lambda: False, state_dict=dict)
+    checkpoint_utils.save_checkpoint(cfg, trainer, epoch_itr, None)
+    assert trainer.told == [["checkpoint1.pt", "checkpoint_last.pt"], ["checkpoint_2_6.pt", "checkpoint_last.pt"]]
+
+
+def test_a_task_is_told_nothing_where_nothing_is_saved(trainer, tmp_path):
+    checkpoint_utils.save_checkpoint(CheckpointConfig(save_dir=str(tmp_path), no_save=True), trainer, None, None)
+    assert trainer.told == []

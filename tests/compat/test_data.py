@@ -1,0 +1,143 @@
+"""Each mend of fairseq_plugins.compat.data, against fairseq's own function, which shows the fault.
+
+A mended function keeps fairseq's as ``__wrapped__``. What only shows in whole commands is in cli/.
+"""
+
+import os
+import signal
+import types
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import Dictionary, data_utils, indexed_dataset
+from fairseq.data.token_block_dataset import TokenBlockDataset
+
+from fairseq_plugins.compat import data
+from fairseq_plugins.errors import UserError
+
+
+@pytest.mark.parametrize("lines", [1, 5, 8, 13, 60])
+def test_every_sentence_is_in_a_batch(lines):
+    order = np.random.RandomState(lines).permutation(lines)
+    batches = data_utils.batch_by_size(order, None, np.full(lines, 6), max_tokens=100, required_batch_size_multiple=8)
+    assert np.concatenate(batches).tolist() == order.tolist()
+    assert all(len(batch) * 6 <= 100 for batch in batches)
+
+
+def test_fairseq_drops_the_last_batch():
+    batches = data_utils.batch_by_size.__wrapped__(
+        np.arange(60), None, np.full(60, 6), max_tokens=100, required_batch_size_multiple=8
+    )
+    assert sum(map(len, batches)) == 56
+
+
+def test_no_sentences_make_no_batches():
+    assert data_utils.batch_by_size([], None, np.zeros(0), max_tokens=100, required_batch_size_multiple=8) == []
+
+
+def blocks_of_sentences():
+    sentences = [torch.tensor([4, 5, 2]), torch.tensor([6, 2])]
+    return TokenBlockDataset(sentences, [3, 2], block_size=None, pad=1, eos=2, break_mode="eos")
+
+
+def test_a_task_may_have_no_data_folder(tmp_path):
+    dataset = types.SimpleNamespace(
+        ignore_unused_valid_subsets=False, combine_valid_subsets=False, disable_validation=False, valid_subset="valid"
+    )
+    look = data_utils.raise_if_valid_subsets_unintentionally_ignored
+    cfg = types.SimpleNamespace(dataset=dataset, task=types.SimpleNamespace(data=""))
+    look(cfg)
+    with pytest.raises(FileNotFoundError):
+        look.__wrapped__(cfg)
+    cfg.task.data = str(tmp_path)
+    (tmp_path / "valid1.bin").touch()
+    with pytest.raises(ValueError, match="valid1"):
+        look(cfg)
+
+
+def test_numpy_compat(monkeypatch):
+    assert [len(block) for block in blocks_of_sentences()] == [3, 2]
+    monkeypatch.delattr(np, "compat")
+    with pytest.raises(AttributeError, match="compat"):
+        blocks_of_sentences()
+    data.restore_np_compat()
+    assert [len(block) for block in blocks_of_sentences()] == [3, 2]
+
+
+def test_batch_buckets(monkeypatch):
+    assert data_utils.get_buckets(np.arange(1, 101), 4).tolist() == [25, 50, 75, 100]
+    assert np.percentile([0, 10], 50) == 5
+    if hasattr(np.percentile, "__wrapped__"):
+        monkeypatch.setattr(np, "percentile", np.percentile.__wrapped__)
+        with pytest.raises(TypeError, match="interpolation"):
+            data_utils.get_buckets(np.arange(1, 101), 4)
+
+
+STOPPED_WHILE_READING = """
+import torch
+from fairseq.data.iterators import BufferedIterator
+
+class Batches:
+    def __len__(self):
+        return 1000
+
+    def __iter__(self):
+        while True:
+            yield torch.ones(200, 200) @ torch.ones(200, 200)
+
+next(BufferedIterator(1000, Batches()))
+"""
+
+
+@pytest.mark.parametrize("plugin, status", [("import fairseq_plugins", 0), ("", -signal.SIGABRT)])
+def test_the_end_of_a_process_that_still_reads(plugin, status, run):
+    assert run("python", "-c", plugin + STOPPED_WHILE_READING, check=False).returncode == status
+
+
+@pytest.fixture
+def sentences(tmp_path):
+    """A binarised file of 20 sentences of 5 tokens, and a dictionary for it."""
+    dictionary = Dictionary()
+    for letter in "abcdefgh":
+        dictionary.add_symbol(letter)
+    builder = indexed_dataset.make_builder(str(tmp_path / "train.bin"), "mmap", len(dictionary))
+    for start in range(20):
+        builder.add_item(torch.arange(start, start + 5) % 8 + 4)
+    builder.finalize(str(tmp_path / "train.idx"))
+    return tmp_path / "train", dictionary
+
+
+def load(sentences):
+    path, dictionary = sentences
+    return data_utils.load_indexed_dataset(str(path), dictionary)
+
+
+def test_whole_data_is_loaded(sentences):
+    assert load(sentences)[3].tolist() == [7, 8, 9, 10, 11]
+
+
+@pytest.mark.parametrize("suffix, size", [("bin", 0), ("bin", 150), ("idx", 0), ("idx", 3), ("idx", 12), ("idx", 100)])
+def test_truncated_data_is_refused(sentences, suffix, size):
+    file = sentences[0].with_suffix(f".{suffix}")
+    os.truncate(file, size)
+    with pytest.raises(UserError, match=str(file)):
+        load(sentences)
+
+
+def test_fairseq_maps_truncated_data(sentences):
+    os.truncate(sentences[0].with_suffix(".bin"), 150)
+    dataset = object.__new__(indexed_dataset.MMapIndexedDataset)
+    indexed_dataset.MMapIndexedDataset._do_init.__wrapped__(dataset, str(sentences[0]))
+    assert len(dataset) == 20
+    with pytest.raises(ValueError):
+        dataset[19]
+
+
+def test_another_dictionary_is_refused(sentences):
+    path, _ = sentences
+    smaller = Dictionary()
+    smaller.add_symbol("a")
+    with pytest.raises(UserError, match="token 11 but the dictionary has 5"):
+        load((path, smaller))
+    assert data_utils.load_indexed_dataset.__wrapped__(str(path), smaller) is not None

@@ -1,0 +1,52 @@
+"""Each mend of fairseq_plugins.compat.options, against fairseq's own function, which shows the fault.
+
+A mended function keeps fairseq's as ``__wrapped__``. What only shows in whole commands is in cli/.
+"""
+
+import argparse
+
+import pytest
+from fairseq import checkpoint_utils, options
+from omegaconf import OmegaConf
+
+from fairseq_plugins.compat.options import check_options
+from fairseq_plugins.errors import UserError
+
+TRAINING = "data --arch transformer_tiny --optimizer adam".split()
+
+
+@pytest.mark.parametrize("flags, tpu", [(["--bf16"], False), (["--bf16", "--tpu"], True), ([], False)])
+def test_bf16_is_not_tpu(flags, tpu):
+    assert options.parse_args_and_arch(options.get_training_parser(), TRAINING + flags).tpu == tpu
+
+
+def test_fairseq_takes_bf16_for_tpu():
+    assert options.parse_args_and_arch.__wrapped__(options.get_training_parser(), [*TRAINING, "--bf16"]).tpu
+
+
+@pytest.mark.parametrize("overrides", ["mem_len=64", "[1]", "{mem_len: 64}", "{'mem_len': 64"])
+def test_overrides_are_a_dictionary(overrides):
+    command = ["data", "--path", "model.pt", "--model-overrides"]
+    with pytest.raises(UserError, match="--model-overrides .* is no dictionary; write it as"):
+        options.parse_args_and_arch(options.get_generation_parser(), [*command, overrides])
+    options.parse_args_and_arch(options.get_generation_parser(), [*command, "{}"])
+
+
+def test_overrides_name_options_of_the_checkpoint():
+    cfg = OmegaConf.create(
+        {"model": {"mem_len": 4}, "bpe": None, "lost": "???", "old": argparse.Namespace(depth=2)},
+        flags={"allow_objects": True},
+    )
+    check_options(cfg, ["mem_len", "bpe", "lost", "depth"])
+    with pytest.raises(UserError, match="the checkpoint has no option memlen, width; write options as the flags"):
+        check_options(cfg, ["width", "memlen", "mem_len"])
+
+
+def test_only_names_of_the_command_are_looked_for():
+    overwrite, cfg = checkpoint_utils.overwrite_args_by_name, OmegaConf.create({"model": {"mem_len": 4}})
+    overwrite(cfg, {"mem_len": 5, "asked_by_nobody": 1})
+    assert cfg.model.mem_len == 5
+    command = ["data", "--path", "model.pt", "--model-overrides", "{'memlen': 6}"]
+    options.parse_args_and_arch(options.get_generation_parser(), command)
+    with pytest.raises(UserError, match="no option memlen"):
+        overwrite(cfg, {"memlen": 6})
