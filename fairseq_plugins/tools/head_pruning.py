@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from fairseq_plugins.compat import dictionary
+from fairseq_plugins.compat.options import dictionary
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.span_attention import SpanAttention
 from fairseq_plugins.modules.xl_attention import XLAttention

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from fairseq import checkpoint_utils, utils
 
-from fairseq_plugins.compat import check_options
+from fairseq_plugins.compat.options import check_options
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools.register import register
 
