@@ -29,7 +29,7 @@ begin_words() {
 # train_words NAME FLAGS..., then fine_tune_words NAME FLAGS...
 train_words() { train_lm "$1" "${OPTIMISATION[@]}" "${@:2}" $SMALLER; }
 fine_tune_words() { fine_tune "$1" "$FINE_TUNING" "${OPTIMISATION[@]}" "${@:2}" $SMALLER; }
-OPTIMISATION=(--optimizer adam --clip-norm 1 --ddp-backend legacy_ddp)
+OPTIMISATION=(--optimizer adam --clip-norm 1)
 
 # cell_words NAME: perplexity on the dev and the test set, without line ends beside the paper's, with them beside that of
 # the paper's code
