@@ -5,7 +5,8 @@ architecture's values in it, the file declares
 
 - of a training every option that this suite gives to model, task, criterion, optimiser or schedule, whatever its value;
   of fairseq's own options those that are not as by default, and whatever they are task, model, criterion, sizes of
-  layers, every dropout, optimiser, schedule, ends of the training, and what all processes take for an update;
+  layers, every dropout, optimiser, schedule, ends of the training, and what all processes take for an update (that
+  nothing is dropped without a flag: tests/models/test_dropout_places.py);
 - of evaluation, search, preparation and other tools every option that is not as by default, streams, block, overrides,
   beam and length penalty whatever they are, and every number of the suite's own tools.
 
