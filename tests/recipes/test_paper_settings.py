@@ -18,6 +18,7 @@ of no paper. The numbers of smoke runs are nobody's.
 import copy
 import json
 import re
+import shutil
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -144,6 +145,32 @@ def test_numbers_of_the_readme_are_in_the_file(paper):
 
 
 # What the comparison is for: each of these is one change somewhere, and none goes unnoticed.
+
+
+@pytest.mark.parametrize("paper, name, file, line, change", [
+    ("all_attention", "table1_enwik8", "all_attention/characters.sh", "number LEARNING_RATE 0.07", "number LEARNING_RATE 0.08"),
+    ("all_attention", "table1_enwik8", "all_attention/table1_enwik8.sh", "small 450000", "small 400000"),
+    ("all_attention", "table3_wikitext103", "all_attention/words.sh", "--clip-norm 1)", "--clip-norm 1 --weight-decay 0.01)"),
+    ("feedback", "table2_wmt14", "feedback/wmt14.sh", "number TIMES 128", "number TIMES 64"),
+    ("feedback", "table2_wmt14", "feedback/wmt14.sh", "--share-all-embeddings --dropout 0.3", "--dropout 0.3"),
+    ("feedback", "table2_wmt14", "feedback/wmt14.sh", "--beam 5 --batch-size", "--beam 4 --batch-size"),
+    ("feedback", "table6_ablation", "feedback/table6_ablation.sh", "--output-dropout 0.2", "--output-dropout 0.1"),
+    ("feedback", "char_ptb", "lib.sh", "--stream-offset random", "--stream-offset zero"),
+])  # fmt: skip
+def test_changed_recipe_is_a_difference(paper, name, file, line, change, run, venv, tmp_path):
+    """A copy of the repository's scripts with one line changed."""
+    shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
+    for folder in ("preprocess", "fairseq_plugins"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    text = (tmp_path / "recipes" / file).read_text()
+    assert line in text
+    (tmp_path / "recipes" / file).write_text(text.replace(line, change))
+    options = ("--commands", tmp_path / "commands", "--gpus", 8, "--out", OUT, "--data", DATA)
+    run("bash", tmp_path / f"recipes/{paper}/{name}.sh", *options, env={"VENV": str(venv)})
+    register()
+    commands = read_commands((tmp_path / "commands").read_text().splitlines())
+    assert Paper(text_of(paper)).differences(name, commands)
+
 
 TRAINED = (
     "torchrun --nproc_per_node 8 fairseq-train /data/bin --save-dir /out/small --task streaming_language_modeling"
