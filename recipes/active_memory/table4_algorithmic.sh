@@ -56,7 +56,8 @@ train_cell() {
     train "$1/$2-seed$3" --task algorithmic_curriculum --algorithm "$1" --epoch-batches "$BATCHES" --batch-size 32 \
         --criterion label_cross_entropy --arch active_memory_algorithmic --mixer "$2" $SMALLER --seed "$3" \
         --optimizer adam --lr "$LEARNING_RATE" --max-epoch "$EPOCHS" --num-workers 0 --no-epoch-checkpoints \
-        --log-format json ${FLAGS:-}
+        --log-format json --attention-scaling sqrt-times-width --wavelengths tensor2tensor \
+        --dropout 0.1 --attention-dropout 0.1 --activation-dropout 0.1 ${FLAGS:-}
 }
 
 # each_run COMMAND...: COMMAND TASK MIXER SEED; in a dry run every choice once
