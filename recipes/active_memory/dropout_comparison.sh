@@ -12,7 +12,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lines.sh"
 begin_lines "$@"
 
 for mixer in $MIXERS; do
-    for rate in 0.1 0.3; do train_lines "$mixer-dropout-$rate" --mixer "$mixer" --dropout "$rate"; done
+    for rate in 0.1 0.3; do train_lines "$mixer-dropout-$rate" "$rate" --mixer "$mixer"; done
 done
 first_node_only
 for mixer in $MIXERS; do
