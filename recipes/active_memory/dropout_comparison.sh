@@ -16,7 +16,7 @@ for mixer in $MIXERS; do
 done
 first_node_only
 for mixer in $MIXERS; do
-    cell_lines "$mixer-dropout-0.1" "${PAPER[$mixer]}"
+    cell_lines "$mixer-dropout-0.1" "$(published "Table 1" "$mixer" loss)"
     cell_lines "$mixer-dropout-0.3" "not given"
 done
 show_table

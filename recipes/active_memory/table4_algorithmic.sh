@@ -21,16 +21,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin_recipe "$@"
 
 ALL_TASKS="reverse sort addition multiply not remember"
-declare -A PAPER=(
-    [cgru]="7.7 5.7 16.3 9.0 104.0 9.0"
-    [self-attention]="41.0 14.0 7.0 7.0 104.0 57.0"
-    [convolution]="17.7 20.7 41.0 17.0 104.0 36.0"
-    [persistent-convolution]="25.0 20.3 38.3 16.3 104.0 35.0"
-    [highway-convolution]="19.7 16.7 35.7 13.7 104.0 33.0"
-    [self-attention+convolution]="41.0 23.3 36.3 12.3 104.0 26.0"
-    [self-attention+persistent-convolution]="43.7 23.3 35.0 12.3 104.0 27.0"
-    [self-attention+highway-convolution]="41.0 20.0 34.3 11.7 104.0 24.7"
-)
 ALL_MIXERS="cgru self-attention convolution persistent-convolution highway-convolution self-attention+convolution
     self-attention+persistent-convolution self-attention+highway-convolution"
 number EPOCHS 100 4
@@ -40,7 +30,9 @@ number SMALLER "" "--decoder-layers 1 --decoder-embed-dim 16 --decoder-ffn-embed
 number MIXERS "$ALL_MIXERS" "convolution self-attention+persistent-convolution"
 number TASKS "$ALL_TASKS" "addition not"
 number SEEDS "1 2 3" 1
-for each in $MIXERS; do [[ -n ${PAPER[$each]:-} ]] || stop "MIXERS: $each is none of" $ALL_MIXERS; done
+for each in $MIXERS; do
+    [[ " "$(echo $ALL_MIXERS)" " = *" $each "* ]] || stop "MIXERS: $each is none of" $ALL_MIXERS
+done
 for each in $TASKS; do [[ " $ALL_TASKS " = *" $each "* ]] || stop "TASKS: $each is none of $ALL_TASKS"; done
 JOBS=${JOBS:-$((GPUS ? GPUS : $(env -u OMP_NUM_THREADS nproc)))} # which nproc heeds
 [[ $JOBS =~ ^[1-9][0-9]*$ ]] || stop "JOBS: $JOBS is no number of trainings at a time."
@@ -107,19 +99,12 @@ reached() {
     done
 }
 
-# published TASK MIXER
-published() {
-    local column=0 task
-    for task in $ALL_TASKS; do column=$((column + 1)) && [[ $task != "$1" ]] || break; done
-    cut -d' ' -f"$column" <<<"${PAPER[$2]}"
-}
-
 for task in $TASKS; do
     for mixer in $MIXERS; do
         sizes=$( ((DRY_RUN)) || reached "$task" "$mixer")
         [[ -n $sizes || $DRY_RUN = 1 ]] || continue
         cell "$task, $mixer" mean="$(awk '{ sum += $1 } END { if (NR) printf "%.1f", sum / NR }' <<<"$sizes")" \
-            best="$(sort -n <<<"$sizes" | tail -n 1)" runs="$(wc -l <<<"$sizes")" paper="$(published "$task" "$mixer")"
+            best="$(sort -n <<<"$sizes" | tail -n 1)" runs="$(wc -l <<<"$sizes")" paper="$(published "Table 4" "$mixer" "$task")"
     done
 done
 show_table

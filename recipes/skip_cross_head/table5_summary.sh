@@ -17,18 +17,19 @@ ablation_phases linear
 ablation_phases skip-cross-head --cross-head-p 0.1
 first_node_only
 
-# row CELL NAMES DEV TEST TIME WALL: NAMES are a training, or those of both phases, whose times stand beside each other;
-# wall time is of both
+# row CELL NAMES: NAMES are a training, or those of both phases; wall time is of both
 row() {
-    local names=($2) times
-    times=$(for each in "${names[@]}"; do milliseconds "$SHARED/$each" && echo; done | paste -sd ,)
-    cell_ablation "$1" "${names[-1]}" "$3" "$4" "ms per update"="$times" "paper, ms"="$5" \
-        "wall time"="$(wall_time "${names[@]/#/$SHARED/}")" "paper, wall time"="$6"
+    local names=($2) first="-"
+    if ((${#names[@]} > 1)); then first=$(milliseconds "$SHARED/${names[0]}"); fi
+    cell_ablation "$1" "${names[-1]}" "Table 5" "$1" \
+        "ms, phase 1"="$first" "paper, ms of phase 1"="$(published "Table 5" "$1" "ms, phase 1" -)" \
+        "ms per update"="$(milliseconds "$SHARED/${names[-1]}")" "paper, ms"="$(published "Table 5" "$1" ms)" \
+        "wall time"="$(wall_time "${names[@]/#/$SHARED/}")" "paper, wall time"="$(published "Table 5" "$1" "wall time")"
 }
 
-row transformer-xl plain 25.64 26.70 607 94:26
-row cross-head cross-head-0.1 25.09 26.12 608 105:27
-row "phase 1" linear-phase1 25.20 26.28 535 73:48
-row "phases 1 and 2" "linear-phase1 linear" 24.25 25.29 535,607 95:21
-row skip-cross-head "skip-cross-head-phase1 skip-cross-head" 24.08 25.08 538,610 105:25
+row transformer-xl plain
+row cross-head cross-head-0.1
+row "phase 1" linear-phase1
+row "phases 1 and 2" "linear-phase1 linear"
+row skip-cross-head "skip-cross-head-phase1 skip-cross-head"
 show_table
