@@ -10,8 +10,6 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
 begin_words "$@"
-declare -A PAPER=([all-attention]=figure [transformer-22]="figure; diverged near the end"
-    [transformer-36]="figure; diverged early")
 
 # train_or_diverge NAME FLAGS...: divergence is a result here
 train_or_diverge() {
@@ -30,7 +28,9 @@ train_or_diverge transformer-36 --arch span_transformer_lm_wikitext103_36 $FEED_
 first_node_only
 for name in all-attention transformer-22 transformer-36; do
     if [[ -e $OUT/$name/checkpoint_best.pt || $DRY_RUN = 1 ]]; then evaluate "$name" valid; fi # else it diverged before
-    cell "$name" "dev ppl"="$(perplexity "$OUT/$name/valid.log" 2>/dev/null || echo -)" paper="${PAPER[$name]}" \
+    cell "$name" "dev ppl without line ends"="$(perplexity "$OUT/$name/valid.log" without 2>/dev/null || echo -)" \
+        "dev ppl with line ends"="$(perplexity "$OUT/$name/valid.log" 2>/dev/null || echo -)" \
+        paper="$(published "Figure 4" "$name" "dev ppl" figure)" \
         end="$(cat "$OUT/$name/diverged" 2>/dev/null || echo "all updates")" \
         parameters="$(parameters "$OUT/$name/valid.log" 2>/dev/null || echo -)" picture="$OUT/curves.png"
 done

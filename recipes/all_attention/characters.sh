@@ -38,13 +38,14 @@ smaller() {
 # finished NAME: where the last of its checkpoints are
 finished() { if [[ -e $OUT/$1-fine || $DRY_RUN = 1 ]]; then echo "$1-fine"; else echo "$1"; fi; }
 
-# cell_characters NAME DEV TEST: ours and the paper's bits per character on the dev and the test set
+# cell_characters NAME TABLE [DEV]: bits per character on the dev and the test set, ours and the paper's from that table;
+# DEV is what to say where it has none of the dev set
 cell_characters() {
     local name
     name=$(finished "$1")
     evaluate "$name" valid
     evaluate "$name" test
-    cell "$1" "dev bpc"="$(bpc "$OUT/$name/valid.log")" "paper, dev"="$2" \
-        "test bpc"="$(bpc "$OUT/$name/test.log")" "paper, test"="$3" \
+    cell "$1" "dev bpc"="$(bpc "$OUT/$name/valid.log")" "paper, dev"="$(published "$2" "$1" "dev bpc" "${3:-not given}")" \
+        "test bpc"="$(bpc "$OUT/$name/test.log")" "paper, test"="$(published "$2" "$1" "test bpc" "not given")" \
         parameters="$(parameters "$OUT/$name/test.log")"
 }

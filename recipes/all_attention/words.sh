@@ -25,14 +25,22 @@ begin_words() {
 }
 
 # train_words NAME FLAGS..., then fine_tune_words NAME FLAGS...
-train_words() { train_lm "$1" --optimizer adam --clip-norm 1 --ddp-backend legacy_ddp "${@:2}" $SMALLER; }
-fine_tune_words() { fine_tune "$1" "$FINE_TUNING" --optimizer adam --clip-norm 1 "${@:2}" $SMALLER; }
+train_words() { train_lm "$1" "${OPTIMISATION[@]}" "${@:2}" $SMALLER; }
+fine_tune_words() { fine_tune "$1" "$FINE_TUNING" "${OPTIMISATION[@]}" "${@:2}" $SMALLER; }
+OPTIMISATION=(--optimizer adam --clip-norm 1 --ddp-backend legacy_ddp)
 
-# cell_words NAME DEV TEST: ours and the paper's perplexity on the dev and the test set
+# cell_words NAME: perplexity on the dev and the test set, without line ends beside the paper's, with them beside that of
+# the paper's code
 cell_words() {
     evaluate "$1" valid
     evaluate "$1" test
-    cell "$1" "dev ppl"="$(perplexity "$OUT/$1/valid.log")" "paper, dev"="$2" \
-        "test ppl"="$(perplexity "$OUT/$1/test.log")" "paper, test"="$3" \
+    cell "$1" "dev ppl without line ends"="$(perplexity "$OUT/$1/valid.log" without)" \
+        "paper, dev"="$(published "Table 3" "$1" "dev ppl" "not given")" \
+        "test ppl without line ends"="$(perplexity "$OUT/$1/test.log" without)" \
+        "paper, test"="$(published "Table 3" "$1" "test ppl" "not given")" \
+        "dev ppl with line ends"="$(perplexity "$OUT/$1/valid.log")" \
+        "code, dev"="$(published "README of the code" "$1" "dev ppl" "not given")" \
+        "test ppl with line ends"="$(perplexity "$OUT/$1/test.log")" \
+        "code, test"="$(published "README of the code" "$1" "test ppl" "not given")" \
         parameters="$(parameters "$OUT/$1/test.log")"
 }
