@@ -1,4 +1,4 @@
-"""How far back the layers of a Feedback Transformer look in a stream (Fan et al., 2020, section 6.2).
+"""How far back the layers of a Feedback Transformer look in a stream (Fan et al., 2020, section 7.6).
 
 H heads, D width of a head, S the most that any layer sees, L layers.
 """

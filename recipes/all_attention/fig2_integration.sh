@@ -2,7 +2,9 @@
 # Figure 2 (right), text8: dev bits per character of the large model by the way persistent vectors are brought into
 # attention (section 5.3). Numbers stand in the figure only, apart from 1.02 for all-attn (Table 2); the paper says that
 # all-attn is best, before attn-split, and this before single-head; head-split and ff-attn do not do well. ff-attn has
-# 24 layers and 3072 vectors, which makes 101M parameters beside 114M. Not yet run to the end by us.
+# 24 layers and 3072 vectors, which makes 101M parameters beside 114M. head-split has 66.7M: half of the persistent
+# vectors are left out, as the paper says, and keys and values of the heads that do not look at the context; with these
+# it would have 76.1M. Not yet run to the end by us.
 #
 #   recipes/all_attention/fig2_integration.sh            the paper's run
 #   recipes/all_attention/fig2_integration.sh --smoke    the same code path on generated text, CPU, a minute or two
