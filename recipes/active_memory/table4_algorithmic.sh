@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Table 4, algorithmic tasks: the longest sequences of which a fresh batch of 32 is all right within 100 epochs, by
-# operator and task, mean of three runs; the paper's numbers stand below and in the table. Ours beside them: how many
-# runs a mean is of, and the best one. Run by us in part (benchmarks/active_memory_table4.md): convolution reaches 15, 20.0,
-# 37.7, 19.0, 104 and 34.0, in the order of ALL_TASKS; self-attention 0, 0, 0, 1.7, 104 and 0: the paper's rate is too
-# high for it, on the first four at least (with 0.001 and Glorot weights it learns them, see the last line below).
+# operator and task, mean of three runs, beside the paper's. Ours beside them: how many runs a mean is of, and the best
+# one. Run by us in part, with what came of it, in benchmarks/active_memory_table4.md.
 #
 # From the paper (section 4.2): sizes, kernel and dropout (in the architecture), vocabularies, 100 epochs of 100 batches,
-# sequences of 5 that grow by 1 (addition and multiply by 2). From its code: Adam with 0.01, constant, batches of 32.
+# sequences of 5 that grow by 1 (addition and multiply by 2). From its code: Adam with 0.01, constant, batches of 32;
+# dropout of attention weights and after feed-forward activations too; scores that are divided by the root of a head's
+# width, as the paper prints, and then by the width, which it does not; the positions' wavelengths. In FLAGS,
+# --attention-scaling sqrt is the paper's, --convolution-activation gelu_accurate the code's activation instead of ReLU.
 #
 # Runs that are there are skipped, and all that are there count in the table, also those of other SEEDS; JOBS run at a
 # time: as many as there are GPUs (or those of CUDA_VISIBLE_DEVICES), or cores, one thread each.
@@ -15,7 +16,7 @@
 #   recipes/active_memory/table4_algorithmic.sh --smoke    the same code path with small numbers, CPU, about a minute
 #   recipes/active_memory/table4_algorithmic.sh --dry-run  every command through its parser, nothing run
 #   MIXERS="self-attention convolution" TASKS="sort not" SEEDS="1 2" JOBS=4 recipes/active_memory/...    only some
-#   LEARNING_RATE=0.001 FLAGS="--weight-init glorot" recipes/active_memory/... --out runs/slow    with other settings
+#   LEARNING_RATE=1e-3 FLAGS="--weight-init glorot" recipes/active_memory/... --out runs/slow    with other settings
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin_recipe "$@"
