@@ -30,7 +30,7 @@ setup_venv() {
 shopt -s inherit_errexit
 
 # The variables that choose among a recipe's runs; every other one that it reads changes what a run is.
-CHOICES="CHECKPOINT CHOSEN CORPUS DEPTHS HEADS INTEGRATIONS JOBS MIXERS MODELS PHASE_1_ONLY PROBABILITIES SEEDS SIZES TASKS"
+CHOICES="CHECKPOINT CHOSEN CORPUS DEPTHS HEADS INTEGRATIONS JOBS MIXERS MODELS PHASE_1_ONLY PROBABILITIES PRUNED SEEDS SIZES TASKS"
 
 OPTIONS="options:
   --smoke     the same code path with small numbers on generated text, on the CPU

@@ -23,7 +23,8 @@ the training they do it to: "train feedback-fine", "eval-lm feedback-fine/test",
 names that fairseq gives them. Instead of those that depend on the number of processes there are total_batch_size,
 total_max_tokens and total_batch_size_valid: one update of all processes, one batch of the validation; and "model" is
 the architecture's model. In a pattern * is anything and <word> a part of the name, which is {word} in the texts of the
-groups; {name} is the training's name there and {stem} that up to its last hyphen.
+groups; {name} is the training's name there and {stem} that up to its last hyphen. {"one of": [8, 12]} is for commands
+of one name that differ, each of which has one of these values, and each value one of them.
 """
 
 import argparse
@@ -229,6 +230,7 @@ class Paper:
                 if group not in self.settings:
                     raise ValueError(f"{group!r} is no group of settings")
         self.used: set[tuple[str, str, str]] = set()  # group, source and option of what held for some command
+        self.met: set[tuple[str, str]] = set()  # options and values that were one of several
 
     def of_recipe(self, name: str) -> list[tuple[str, list[str]]]:
         """Patterns of a recipe's commands, and the groups that hold for them."""
@@ -259,19 +261,24 @@ class Paper:
             for option, value in declared.items():
                 if option not in command.options:
                     found.append(f"{where}: {option} is declared, the command has no such option")
+                elif isinstance(value, dict) and command.options[option] in value["one of"]:
+                    self.met.add((option, str(command.options[option])))
                 elif not equal(command.options[option], value):
                     found.append(f"{where}: {option} is {command.options[option]!r}, declared {value!r}")
         return found
 
     def unused(self) -> list[str]:
         """Settings that were declared for no command so far."""
-        return [
-            " / ".join(place)
-            for group, sources in self.settings.items()
-            for source, options in sources.items()
-            for option in options
-            if (place := (group, source, option)) not in self.used
-        ]
+        found = []
+        for group, sources in self.settings.items():
+            for source, options in sources.items():
+                for option, value in options.items():
+                    if (group, source, option) not in self.used:
+                        found.append(" / ".join((group, source, option)))
+                    for one in value["one of"] if isinstance(value, dict) else ():
+                        if (option, str(one)) not in self.met:
+                            found.append(" / ".join((group, source, option, str(one))))
+        return found
 
 
 def equal(value: Any, declared: Any) -> bool:
@@ -292,7 +299,7 @@ def filled(value: Any, names: dict[str, str]) -> Any:
         return value
     for name, text in names.items():
         value = value.replace(f"{{{name}}}", text)
-    return plain(value)
+    return float(value) if re.fullmatch(r"\d+\.\d+", value) else plain(value)
 
 
 def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
