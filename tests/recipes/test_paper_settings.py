@@ -251,8 +251,12 @@ def test_a_file_that_says_nothing_clear_is_refused(text, sentence):
         Paper(text)
 
 
-def test_published_numbers_are_printed_as_written(run):
-    file = ROOT / "recipes/all_attention/paper.json"
-    done = run("python", "fairseq_plugins/tools/published.py", file)
-    assert "Table 1|small|test bpc\t1.01\n" in done.stdout
-    assert published('{"published": {"Table 1": {"large": {"bpc": 1.060}}}}') == {("Table 1", "large", "bpc"): "1.060"}
+def test_a_recipe_takes_published_numbers_from_the_file_beside_it(run, venv, tmp_path):
+    (tmp_path / "paper.json").write_text('{"published": {"Table 1": {"large": {"test bpc": 1.060}}}}')
+    (tmp_path / "recipe.sh").write_text(
+        f'source {ROOT / "recipes/lib.sh"}\nbegin_recipe "$@"\npublished "Table 1" large "test bpc"\n'
+        'published "Table 1" small "test bpc" "not given"\npublished "Table 1" small "test bpc"\n'
+    )
+    done = run("bash", tmp_path / "recipe.sh", "--gpus", 0, env={"VENV": str(venv)}, check=False)
+    assert done.stdout.split("\n") == ["1.060", "not given", ""]
+    assert done.returncode == 2 and "has no published number Table 1|small|test bpc." in done.stderr
