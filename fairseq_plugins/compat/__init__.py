@@ -16,6 +16,7 @@ def apply():
     data.stop_reading_at_exit()
     options.overrides_are_options()
     options.bf16_is_not_tpu()
+    options.numbers_fit()
     distributed.no_flat_fp16_on_cpu()
     distributed.one_training_per_launch()
     distributed.one_training_per_folder()
