@@ -5,7 +5,7 @@ shows: a fairseq without it behaves as before. A mend wraps fairseq's own functi
 ``__wrapped__``; no code of fairseq is repeated.
 """
 
-from fairseq_plugins.compat import checkpoints, data, distributed, generation, options
+from fairseq_plugins.compat import checkpoints, data, distributed, generation, options, settings
 
 
 def apply():
@@ -21,10 +21,13 @@ def apply():
     distributed.one_training_per_launch()
     distributed.one_training_per_folder()
     distributed.data_parallel_on_cpu()
+    settings.settings_are_data()
+    settings.archives_stay_in_their_folder()
     checkpoints.load_safely()
+    checkpoints.verify_when_loading()
     checkpoints.never_restart_from_zero()
-    checkpoints.copy_whole_checkpoints()
     checkpoints.workers_save_their_state()
+    checkpoints.save_whole_checkpoints()
     generation.sample_forced_tokens()
     data.refuse_damaged_data()
     data.look_for_splits_in_folders()

@@ -2,12 +2,16 @@
 
 import argparse
 import collections
+import contextlib
+import io
 import logging
 import os
 import pickle
 import re
 import typing
+import uuid
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import omegaconf
@@ -21,6 +25,7 @@ from omegaconf.nodes import AnyNode
 from fairseq_plugins.compat.distributed import said_by_first
 from fairseq_plugins.compat.patch import replace
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools import sealed
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +65,20 @@ def load_safely():
     def load(original, *args, weights_only=None, **kwargs):
         return original(*args, weights_only=not unsafe if weights_only is None else weights_only, **kwargs)
 
+
+def verify_when_loading():
+    """torch looks at no checksum when it loads a file: a flipped bit of a weight makes a worse model, and nothing is
+    said."""
+
+    @replace(torch, "load")
+    def load(original, f, *args, **kwargs):
+        if isinstance(f, str | os.PathLike):
+            with open(f, "rb") as file:
+                refuse_damaged(file)
+        elif isinstance(f, io.BufferedReader):
+            refuse_damaged(f)
+        return original(f, *args, **kwargs)
+
     @replace(checkpoint_utils, "load_checkpoint_to_cpu")
     def load_checkpoint_to_cpu(original, path, *args, **kwargs):
         try:
@@ -86,10 +105,20 @@ def load_safely():
                     " loading it could run code. It was not loaded; if you trust whoever made the file, set"
                     f" {UNSAFE_SWITCH}=1."
                 ) from error
-            raise UserError(
-                f"{path} is damaged, truncated or no checkpoint of fairseq; take another one (with --restore-file"
-                " to go on training, with --path to use a model)."
-            ) from error
+            raise UserError(unreadable(path)) from error
+
+
+def refuse_damaged(file: BinaryIO) -> None:
+    """Raises UserError for an open file whose checksum is wrong."""
+    if why := sealed.damage(file):
+        raise UserError(unreadable(file.name, why))
+
+
+def unreadable(path, why: str = "") -> str:
+    return (
+        f"{path} is damaged, truncated or no checkpoint of fairseq{why and f' ({why})'}; take another one (with"
+        " --restore-file to go on training, with --path to use a model)."
+    )
 
 
 def never_restart_from_zero():
@@ -117,28 +146,61 @@ def never_restart_from_zero():
         return original(cfg, trainer, **kwargs)
 
 
-def copy_whole_checkpoints():
-    """fairseq copies the newest checkpoint over checkpoint_last.pt in place: killed there, it leaves half a file."""
+def save_whole_checkpoints():
+    """When a write fails fairseq tries again into the same open file, so that the new attempt stands behind what was
+    written of the old one, and copies what became of it over checkpoint_last.pt, in place; then it deletes older
+    checkpoints, and ends with status 0."""
+
+    @replace(checkpoint_utils, "torch_persistent_save")
+    def torch_persistent_save(original, obj, filename, async_write=False):
+        if async_write or is_remote(filename):
+            return original(obj, filename, async_write)
+        sealed.save(obj, Path(filename))
 
     @replace(file_io.PathManager, "copy")
     def copy(original, src_path, dst_path, overwrite=False):
-        if file_io.IOPathManager and file_io.PathManager.path_requires_pathmanager(dst_path):
+        if is_remote(src_path) or is_remote(dst_path) or not overwrite:
             return original(src_path, dst_path, overwrite)
-        copied = original(src_path, f"{dst_path}.tmp", overwrite)
-        os.replace(f"{dst_path}.tmp", dst_path)
-        return copied and dst_path
+        sealed.copy(Path(src_path), Path(dst_path))
+        return dst_path
+
+    @replace(checkpoint_utils, "save_checkpoint")
+    def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
+        try:
+            return original(cfg, trainer, epoch_itr, val_loss)
+        except sealed.NotWritten as error:
+            last = last_good(Path(cfg.save_dir))
+            whole = f"the last good checkpoint is {last}" if last else "there is no good checkpoint yet"
+            raise UserError(f"{error} Training has ended: {whole}; call the same command again to go on.") from error
+
+
+def is_remote(path) -> bool:
+    """Whether fairseq reaches a path through a plugin for other kinds of storage."""
+    return bool(file_io.IOPathManager) and file_io.PathManager.path_requires_pathmanager(str(path))
+
+
+def last_good(folder: Path) -> Path | None:
+    """The newest checkpoint of a folder that is not damaged."""
+    for path in sorted(folder.glob("checkpoint*.pt"), key=lambda path: path.stat().st_mtime, reverse=True):
+        with contextlib.suppress(UserError, OSError):
+            sealed.check(path)
+            return path
+    return None
 
 
 def workers_save_their_state():
     """fairseq saves the state of the first worker's task only, and tells no task where. A task with the methods
     ``before_checkpoints``, ``after_checkpoints`` and ``after_loading`` is called on every worker: with the folder
-    before the checkpoints of an update are written, with their paths afterwards, with the checkpoint resumed from."""
+    before the checkpoints of an update are written, with their paths afterwards, with the checkpoint resumed from.
+    ``trainer.checkpoint_identity`` is a name that the checkpoints written together share with no other, then and when
+    they are loaded; None where they have none."""
 
     @replace(checkpoint_utils, "save_checkpoint")
     def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
         task, folder = trainer.task, Path(cfg.save_dir)
         if cfg.no_save or not hasattr(task, "after_checkpoints"):
             return original(cfg, trainer, epoch_itr, val_loss)
+        trainer.checkpoint_identity = said_by_first(trainer, uuid.uuid4().hex)
         task.before_checkpoints(folder, trainer)
         said_by_first(trainer, None)  # that is, when all workers are this far
         before = checkpoint_stamps(folder, trainer)
@@ -147,10 +209,16 @@ def workers_save_their_state():
         task.after_checkpoints(said_by_first(trainer, written), trainer)
         return saved
 
+    @replace(Trainer, "save_checkpoint")
+    def trainer_save_checkpoint(original, self, filename, extra_state):
+        identity = getattr(self, "checkpoint_identity", None)
+        return original(self, filename, {**extra_state, "identity": identity} if identity else extra_state)
+
     @replace(Trainer, "load_checkpoint")
     def trainer_load_checkpoint(original, self, filename, *args, **kwargs):
-        self.loaded_from = Path(filename)
-        return original(self, filename, *args, **kwargs)
+        extra_state = original(self, filename, *args, **kwargs)
+        self.loaded_from, self.checkpoint_identity = Path(filename), (extra_state or {}).get("identity")
+        return extra_state
 
     @replace(checkpoint_utils, "load_checkpoint")
     def load_checkpoint(original, cfg, trainer, **kwargs):

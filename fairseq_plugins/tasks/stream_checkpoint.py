@@ -1,8 +1,8 @@
 """The file that each worker writes beside a checkpoint: memory, position and random state.
 
-    checkpoint_last.pt.memory-0-of-2      of the first of two workers
-    newest.memory-0-of-2                  the same file: it is written before the checkpoints are, so that a training
-                                          killed between a checkpoint and its memories still finds them
+checkpoint_last.pt.memory-0-of-2      of the first of two workers
+newest.memory-0-of-2                  the same file: it is written before the checkpoints are, so that a training
+                                      killed between a checkpoint and its memories still finds them
 """
 
 import hashlib
@@ -11,13 +11,14 @@ import os
 import random
 import re
 import shutil
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools import sealed
 from fairseq_plugins.tools.files import write_whole
 
 AWAY = "go on with --memory-in-checkpoint replay, which is not exact, or with --reset-dataloader"
@@ -31,30 +32,22 @@ def file_beside(checkpoint: Path, worker: int, workers: int) -> Path:
     return checkpoint.with_name(f"{checkpoint.name}.memory-{worker}-of-{workers}")
 
 
-def save(path: Path, state: dict) -> None:
-    """Write the state, with its checksum in the first line; the file is whole or not there."""
-    stream = io.BytesIO()
-    torch.save(state, stream)
-    content = stream.getbuffer()
-
-    def write(temporary: Path):
-        with open(temporary, "wb") as file:
-            file.write(hashlib.sha256(content).hexdigest().encode() + b"\n")
-            file.write(content)
-
-    write_whole(path, write)
-
-
 def load(path: Path) -> dict:
-    """Read what ``save`` wrote.
+    """Read what ``sealed.save`` wrote, or an earlier version of this suite, with its checksum in the first line.
 
     Raises:
         UserError: the file is not what was written
     """
-    checksum, _, content = path.read_bytes().partition(b"\n")
-    if checksum != hashlib.sha256(content).hexdigest().encode():
+    content = path.read_bytes()
+    if re.fullmatch(rb"[0-9a-f]{64}\n", content[:65]):
+        whole = hashlib.sha256(memoryview(content)[65:]).hexdigest().encode() == content[:64]
+        file = io.BytesIO(content[65:])
+    else:
+        file = io.BytesIO(content)
+        whole = content.startswith(b"PK") and sealed.damage(file) is None
+    if not whole:
         raise UserError(f"{path} is damaged (its checksum is wrong): delete it and {AWAY}.")
-    return torch.load(io.BytesIO(content), map_location="cpu")
+    return torch.load(file, map_location="cpu")
 
 
 def share(file: Path, others: list[Path]) -> None:
@@ -70,21 +63,27 @@ def share(file: Path, others: list[Path]) -> None:
         write_whole(other, link_or_copy)
 
 
-def find(checkpoint: Path, worker: int, workers: int, updates: int) -> dict | None:
+def find(checkpoint: Path, worker: int, workers: int, updates: int, identity: str | None = None) -> dict | None:
     """The state that belongs to a checkpoint saved after so many updates, or None.
 
+    Args:
+        identity: what the checkpoint and its files have in common with no others; those of earlier versions of this
+            suite have none
+
     Raises:
-        UserError: a file is damaged, and the other is not of that update
+        UserError: a file is damaged or holds something else, and the other is not the checkpoint's
     """
     beside, newest = file_beside(checkpoint, worker, workers), newest_file(checkpoint.parent, worker, workers)
     damaged = None
     for path in filter(Path.exists, (beside, newest)):
         try:
             state = load(path)
+            with understood(path):
+                belongs = (state["updates"], state.get("identity")) == (updates, identity)
         except UserError as error:
             damaged = damaged or error
             continue
-        if state["updates"] == updates:
+        if belongs:
             if path == newest:  # which the next save overwrites
                 with suppress(OSError):  # another's folder, to which this training will not save
                     share(newest, [beside])
@@ -92,6 +91,23 @@ def find(checkpoint: Path, worker: int, workers: int, updates: int) -> dict | No
     if damaged:
         raise damaged
     return None
+
+
+@contextmanager
+def understood(path: Path):
+    """Whatever goes wrong inside comes from the content of a file, whose checksum is right.
+
+    Raises:
+        UserError: something went wrong
+    """
+    try:
+        yield
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(
+            f"the memory of {path} is not of this model, or not what this suite saves ({type(error).__name__}): {AWAY}."
+        ) from error
 
 
 def why_missing(checkpoint: Path, workers: int) -> str:
@@ -102,7 +118,7 @@ def why_missing(checkpoint: Path, workers: int) -> str:
             f"{checkpoint} was saved by {' or '.join(sorted(saved))} worker(s), this training has {workers}: start as"
             " many, or begin the streams anew with --reset-dataloader."
         )
-    return f"the memory of {checkpoint} is not beside it ({checkpoint.name}.memory-*) or of another update: {AWAY}."
+    return f"the memory of {checkpoint} is not beside it ({checkpoint.name}.memory-*) or of another checkpoint: {AWAY}."
 
 
 def remove_orphans(written: list[Path], workers: int) -> None:

@@ -29,6 +29,7 @@ from fairseq_plugins.tasks.loss_guard import LossGuard, diverged
 from fairseq_plugins.tasks.stream_dataset import BlockSchedule, StreamDataset, flat_tokens
 from fairseq_plugins.tasks.stream_figures import Evaluation, Figures
 from fairseq_plugins.tasks.stream_iterator import Cut, StreamIterator
+from fairseq_plugins.tools import sealed
 
 logger = logging.getLogger(__name__)
 
@@ -313,12 +314,13 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         if self.args.memory_in_checkpoint == "full":
             state = {
                 "updates": trainer.get_num_updates(),
+                "identity": trainer.checkpoint_identity,
                 "memory": self.training_memory.state_dict(),
                 "guard": self.guard.state_dict(),
                 "convergence": convergence.state_dict(),
                 "random": stream_checkpoint.random_state(),
             }
-            stream_checkpoint.save(stream_checkpoint.newest_file(folder, *worker_of(trainer)), state)
+            sealed.save(state, stream_checkpoint.newest_file(folder, *worker_of(trainer)))
 
     def _end(self, trainer) -> None:
         """Let a converged training go on for one update, as fairseq has looked whether to stop before it validated; not
@@ -350,19 +352,37 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
             epoch_itr.begin_after(trainer.get_num_updates())
         if self.args.memory_in_checkpoint == "replay":
             return self._replay(trainer, epoch_itr, blocks) if blocks else None
-        state = stream_checkpoint.find(checkpoint, worker, workers, trainer.get_num_updates())
+        state = stream_checkpoint.find(
+            checkpoint, worker, workers, trainer.get_num_updates(), trainer.checkpoint_identity
+        )
         if state is None:
             if blocks:
                 raise UserError(stream_checkpoint.why_missing(checkpoint, workers))
             return None
-        stream_checkpoint.restore_random_state(state["random"])
-        self.guard.load_state_dict(state["guard"])
-        if self.args.converged_by and not trainer.cfg.checkpoint.reset_meters:
-            self.convergence.load_state_dict(state["convergence"])
-            if self.convergence.ended is not None:
-                self._end(trainer)
-        if blocks:
-            self.training_memory.load_state_dict(state["memory"], trainer.device)
+        with stream_checkpoint.understood(checkpoint):
+            if blocks:
+                self.training_memory.load_state_dict(state["memory"], trainer.device)
+                self._try_memory(trainer.get_model())
+            self.guard.load_state_dict(state["guard"])
+            if self.args.converged_by and not trainer.cfg.checkpoint.reset_meters:
+                self.convergence.load_state_dict(state["convergence"])
+                if self.convergence.ended is not None:
+                    self._end(trainer)
+            stream_checkpoint.restore_random_state(state["random"])
+
+    def _try_memory(self, model) -> None:
+        """Let the model read one token with a copy of the memory, which fails where this is of another model."""
+        caches = self.training_memory.caches
+        if not all(cache.isfinite().all() for cache in caches):
+            raise ValueError("not finite")
+        copy = StreamMemory()
+        copy.load_state_dict(self.training_memory.state_dict(), caches[0].device if caches else None)
+        streams = self.args.batch_size or len(caches[0])
+        model.eval()
+        with torch.no_grad():
+            model(torch.full((streams, 1), self.dictionary.eos(), device=model_device(model)), memory=copy)
+        if len(copy.caches) != len(caches):
+            raise ValueError("not as many layers")
 
     def _replay(self, trainer, epoch_itr, blocks: int) -> None:
         """Compute the memory before block ``blocks`` from the tokens before it, twice as many as it can hold."""
@@ -390,6 +410,10 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
 
 def no_meaning(name: str) -> str:
     return f"{flag(name)} has no meaning with --task streaming_language_modeling; leave it out."
+
+
+def model_device(model) -> torch.device:
+    return next(model.parameters()).device
 
 
 def worker_of(trainer) -> tuple[int, int]:

@@ -10,12 +10,11 @@ be used for generation and as a start, not for resuming: it has no optimizer sta
 import argparse
 from pathlib import Path
 
-import torch
 from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools.files import write_whole
+from fairseq_plugins.tools import sealed
 
 PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
@@ -32,7 +31,7 @@ def main():
     paths = last_checkpoints(args.inputs[0], args.last, args.by) if args.last else args.inputs
     print(f"averaging {len(paths)} checkpoints: {' '.join(path.name for path in paths)}", flush=True)
     state = average(paths)
-    write_whole(args.output, lambda temporary: torch.save(state, temporary))
+    sealed.save(state, args.output)
     print(f"wrote {args.output}")
 
 

@@ -2,18 +2,42 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
+from fairseq_plugins.errors import UserError
 
-def write_whole(path: Path, write) -> None:
-    """Call ``write(temporary_path)``, then give its file the name ``path``."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+
+def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Call ``write(temporary_path)``, flush its file to the disk, and give it the name ``path``.
+
+    Whatever fails, a file that has that name already stays as it is, and nothing else is left behind.
+
+    Raises:
+        UserError: the system cannot write the file, with its name and why
+    """
     temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
+        flush(temporary)
         os.replace(temporary, path)
+        flush(path.parent)
+    except OSError as error:
+        raise UserError(
+            f"{path} could not be written ({error.strerror or error}); what was there before is as it was."
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def flush(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk, where they outlive a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_json(path: Path, content) -> None:

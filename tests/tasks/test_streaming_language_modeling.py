@@ -16,7 +16,9 @@ from fairseq_plugins.criterions import streaming_lm  # noqa: F401  (registered)
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models import active_memory_lm, all_attention_lm, feedback_transformer  # noqa: F401  (registered)
 from fairseq_plugins.modules.stream_memory import StreamMemory
+from fairseq_plugins.tasks import stream_checkpoint
 from fairseq_plugins.tasks import streaming_language_modeling as tasks
+from fairseq_plugins.tools import sealed
 
 SMALL = {"decoder_layers": 1, "decoder_embed_dim": 8, "decoder_attention_heads": 2, "persistent_vectors": 2}
 
@@ -297,7 +299,7 @@ def test_two_workers_see_the_streams_of_one(make_task, model):
 def fake_trainer(model, updates=0):
     return SimpleNamespace(
         data_parallel_rank=0, data_parallel_world_size=1, cuda=False, device="cpu", get_model=lambda: model,
-        get_num_updates=lambda: updates,
+        get_num_updates=lambda: updates, checkpoint_identity="one",
     )  # fmt: skip
 
 
@@ -325,6 +327,31 @@ def test_a_worker_goes_on_with_memory_guard_and_random_state(make_task, model, t
     assert resumed.training_memory.position == 15
     assert torch.equal(resumed.training_memory.caches[0], task.training_memory.caches[0])
     assert resumed.guard.state_dict() == task.guard.state_dict()
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("memory", None),
+        ("memory", {"caches": [], "position": 15}),
+        ("memory", {"caches": [torch.ones(2, 6, 9)], "position": 15}),
+        ("memory", {"caches": [torch.ones(3, 6, 8)], "position": 15}),
+        ("memory", {"caches": [torch.full((2, 6, 8), math.nan)], "position": 15}),
+        ("memory", {"caches": "text", "position": 15}),
+        ("guard", {}),
+        ("random", {"torch": torch.ones(3)}),
+        ("random", 5),
+    ],
+)
+def test_a_memory_of_another_model_is_refused(make_task, model, name, content, tmp_path):
+    """Also where its checksum and its identity are right."""
+    task = make_task({"train": tokens_of(100)}, tokens_per_sample=5, batch_size=2)
+    train(task, model, blocks(task)[:3])
+    last = saved(task, tmp_path, model)
+    file = stream_checkpoint.file_beside(last, 0, 1)
+    sealed.save({**torch.load(file), name: content}, file)
+    with pytest.raises(UserError, match="checkpoint_last.pt is not of this model, or not what this suite saves"):
+        make_task(batch_size=2).after_loading(last, fake_trainer(model, 7), in_epoch(3))
 
 
 def test_only_in_the_middle_of_an_epoch_the_memory_is_needed(make_task, model, tmp_path):

@@ -1,0 +1,227 @@
+"""Nothing that a file says is run as code: neither by ``eval`` nor by the other ways that fairseq has."""
+
+import ast
+import importlib
+import io
+import os
+import tarfile
+from argparse import Namespace
+from pathlib import Path
+
+import fairseq
+import pytest
+import torch
+from fairseq import checkpoint_utils, file_utils, hub_utils, options, tasks, utils
+
+from fairseq_plugins.compat.settings import LONGEST, evaluate
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools.register import register
+
+# What strings of settings say in fairseq's own architectures, recipes and documentation.
+MEANT = [
+    "1e-3",
+    "(0.9, 0.98)",
+    "[0.0001]",
+    "10000, 20000",
+    " [(512, 3)] * 4 + [(1024, -3)] * 2",
+    "[(512, 10, 5)] + [(512, 3, 2)] * 4 + [(512,2,2)] + [(512,2,2)]",
+    "[((64, 3, 2, 2, True), 2)] * 2",
+    "{'a': [1, None], 'b': False}",
+    "(1e-30, 1e-3)",
+    "True",
+    "None",
+    "'text' + \"more\"",
+    "7 // 2 - 1 / 4",
+]
+
+EVIL = [
+    "__import__('os').mkdir('RAN')",
+    "__import__('os').makedirs('RAN') or [2]",
+    "[open('RAN', 'w') for _ in [1]]",
+    "(lambda: 1)()",
+    "os",
+    "().__class__",
+    "f'{1}'",
+    "[1, 2][0]",
+    "1 if 1 else 2",
+    "{**{}}",
+    "9 ** 9 ** 9",
+    "[0] * 10 ** 9",
+    f"[0] * {LONGEST + 1}",
+    f"{LONGEST + 1} * 'a'",
+    "(" * 300 + ")" * 300,
+    "1" * (LONGEST + 1),
+    "1 / 0",
+    "-'a'",
+    "{[]: 1}",
+    "x = 1",
+    "",
+    "1j",
+    "b'a'",
+    "\0",
+]
+
+
+@pytest.mark.parametrize("text", MEANT)
+def test_a_setting_means_what_python_would_make_of_it(text):
+    assert evaluate(text) == eval(text.strip())
+
+
+@pytest.mark.parametrize("text", EVIL)
+def test_anything_else_is_refused(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="could be code and was not evaluated"):
+        evaluate(text)
+    assert not os.listdir()
+
+
+def test_what_is_no_string_is_refused_as_eval_does():
+    assert utils.eval_bool(None, default=True) and utils.eval_bool(3, default=True)
+    assert utils.eval_bool("False") is False
+    assert utils.eval_str_list("[1, 2]", int) == [1, 2] and utils.eval_str_list(0.5) == [0.5]
+
+
+# Each call of the installed fairseq that can run what a text or file says, by the file that has it, with why it may.
+OWN_EVAL = "sees evaluate() in the place of eval"
+BY_USER = "imported only where the user names the folder with --user-dir"
+LOOKED_AT = {
+    **dict.fromkeys(
+        "criterions/ctc.py data/audio/raw_audio_dataset.py data/codedataset.py models/fconv.py models/fconv_lm.py"
+        " models/fconv_self_att.py models/hubert/hubert.py models/lightconv_lm.py"
+        " models/speech_to_text/s2t_wav_transformer.py models/transformer_lm.py models/wav2vec/wav2vec.py"
+        " models/wav2vec/wav2vec2.py optim/adafactor.py optim/adam.py optim/adamax.py optim/cpu_adam.py"
+        " optim/fused_lamb.py utils.py".split(),
+        OWN_EVAL,
+    ),
+    "../fairseq_cli/eval_lm.py": "--model-overrides, which overrides_are_options has read as a dictionary before",
+    "../fairseq_cli/validate.py": "--model-overrides, which overrides_are_options has read as a dictionary before",
+    "data/audio/data_cfg.py": "YAML's FullLoader makes plain data only",
+    "data/fasta_dataset.py": "a shell gets the name of a FASTA file below the data folder, which the user chooses",
+    "distributed/utils.py": "what the other processes of the same training send",
+    "examples": BY_USER,
+}
+RUNS = {"eval", "exec", "compile", "__import__", "yaml.load", "yaml.unsafe_load", "pickle.load", "pickle.loads"}
+RUNS |= {"os.system", "os.popen", "joblib.load", "dill.load"}
+
+
+def calls_that_run(file: Path) -> list[str]:
+    """Calls of a source file that can run what a text or file says."""
+    found = []
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            shell = any(each.arg == "shell" and ast.unparse(each.value) != "False" for each in node.keywords)
+            pickled = any(each.arg in ("allow_pickle", "weights_only") for each in node.keywords)
+            if ast.unparse(node.func) in RUNS or shell or pickled:
+                found.append(ast.unparse(node))
+    return found
+
+
+@pytest.fixture(scope="module")
+def fairseq_files() -> dict[str, Path]:
+    """Every source file of the installed fairseq, by its path from the folder fairseq."""
+    home = Path(fairseq.__file__).parent
+    files = [*home.rglob("*.py"), *(home.parent / "fairseq_cli").rglob("*.py")]
+    return {os.path.relpath(file, home): file for file in files}
+
+
+def test_every_call_that_can_run_code_has_been_looked_at(fairseq_files):
+    found = {name for name, file in fairseq_files.items() if calls_that_run(file)}
+    assert {"examples" if name.startswith("examples/") else name for name in found} == set(LOOKED_AT)
+
+
+@pytest.mark.parametrize("name", [name for name, why in LOOKED_AT.items() if why == OWN_EVAL])
+def test_every_eval_of_fairseq_is_ours(name, fairseq_files, tmp_path, monkeypatch):
+    """Each is called as it stands in the source, with all names but ``eval`` being an evil text."""
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module("fairseq." + name.removesuffix(".py").replace("/", "."))
+    calls = [call for call in calls_that_run(fairseq_files[name]) if call.startswith("eval(")]
+    assert calls
+    for _ in calls:
+        with pytest.raises(UserError, match="could be code"):
+            exec("eval(text)", vars(module), {"text": EVIL[0]})
+    assert not os.listdir()
+
+
+# What a checkpoint can choose: an architecture, and a string that it evaluates.
+CHOICES = [
+    ("feedback_transformer_tiny", "adaptive_softmax_cutoff", {}),
+    ("transformer", "adaptive_softmax_cutoff", {}),
+    ("fconv", "encoder_layers", {}),
+    ("fconv", "decoder_layers", {}),
+    ("fconv", "decoder_attention", {}),
+    ("fconv_self_att", "encoder_layers", {}),
+    ("fconv_self_att", "pretrained", {}),
+    ("fconv_self_att", "gated_attention", {}),
+    ("transformer_lm", "character_filters", {"character_embeddings": True}),
+    ("transformer_lm", "adaptive_input_cutoff", {"adaptive_input": True}),
+    ("fconv_lm", "decoder_layers", {}),
+    ("lightconv_lm", "character_filters", {"character_embeddings": True}),
+    ("wav2vec", "conv_feature_layers", {}),
+    ("wav2vec2", "conv_feature_layers", {}),
+]
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["cfg", "args"])
+@pytest.mark.parametrize("architecture, setting, rest", CHOICES, ids=lambda value: str(value))
+def test_a_checkpoint_cannot_run_code_by_a_setting(
+    architecture, setting, rest, old, reverse_corpus, tmp_path, monkeypatch
+):
+    register()
+    task = tasks.setup_task(Namespace(task="translation", data=str(reverse_corpus.bin), source_lang="src",
+                                      target_lang="tgt", left_pad_source=True, left_pad_target=False))  # fmt: skip
+    task.dictionary = task.target_dictionary  # as tasks of one language have it
+    monkeypatch.chdir(tmp_path)
+    command = [
+        str(reverse_corpus.bin),
+        "--arch",
+        architecture,
+        "--source-lang",
+        "src",
+        "--target-lang",
+        "tgt",
+    ]
+    args = options.parse_args_and_arch(options.get_training_parser(), command)
+    vars(args).update(rest, **{setting: EVIL[1]})
+    settings = {"args": args} if old else {"cfg": {"model": {"_name": architecture, **plain(args)}}}
+    history = {"optimizer_name": "FairseqAdam", "lr_scheduler_state": {}, "num_updates": 0}
+    rest = {"optimizer_history": [history], "extra_state": {"train_iterator": {"epoch": 1}}}
+    torch.save({"model": {}, **rest, **settings}, "evil.pt")
+    # settings of old checkpoints pass a grammar of Hydra's first, which refuses some of them
+    with pytest.raises(UserError, match="could be code|evil.pt is damaged" if old else "could be code"):
+        checkpoint_utils.load_model_ensemble_and_task(["evil.pt"], task=task)
+    assert os.listdir() == ["evil.pt"]
+
+
+def plain(args: Namespace) -> dict:
+    """What a configuration can hold of a parsed command."""
+    return {name: value for name, value in vars(args).items() if isinstance(value, int | float | str | list | None)}
+
+
+def archive(path: Path, name: str) -> Path:
+    """An archive of a model with one file of that name."""
+    with tarfile.open(path, "w:gz") as packed:
+        entry = tarfile.TarInfo(name)
+        entry.size = 4
+        packed.addfile(entry, io.BytesIO(b"text"))
+    return path
+
+
+@pytest.mark.parametrize("name", ["../../outside", "{}/mine"])
+def test_a_models_archive_cannot_touch_other_files(name, tmp_path):
+    mine = tmp_path / "mine"
+    mine.write_text("of the user")
+    path = archive(tmp_path / "model.tar.gz", name.format(tmp_path))
+    with pytest.raises(UserError, match="model.tar.gz is no archive of a model"):
+        hub_utils.from_pretrained(str(path), data_name_or_path=str(tmp_path))
+    assert mine.read_text() == "of the user" and sorted(os.listdir(tmp_path)) == ["mine", "model.tar.gz"]
+
+
+def test_a_models_archive_is_unpacked(tmp_path):
+    trusting = tarfile.TarFile.extraction_filter
+    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as packed:
+        for name in ("dict.txt", "model.pt"):
+            (tmp_path / name).write_text(name)
+            packed.add(tmp_path / name, f"model/{name}")
+    unpacked = file_utils.load_archive_file(str(tmp_path / "model.tar.gz"))
+    assert sorted(os.listdir(unpacked)) == ["dict.txt", "model.pt"]
+    assert tarfile.TarFile.extraction_filter is trusting
