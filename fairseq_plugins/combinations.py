@@ -109,7 +109,8 @@ COMMANDS = [
     Combination(
         "command context_window tokens_per_sample",
         lambda command, window, block: command == "eval_lm" and window >= block,
-        "--context-window {context_window} leaves nothing of --tokens-per-sample {tokens_per_sample} to predict; lower it.",
+        "--context-window {context_window} leaves nothing of --tokens-per-sample {tokens_per_sample} to predict; lower"
+        " it.",
     ),
     # learning rates
     Combination(

@@ -4,12 +4,12 @@ fairseq checks hardly any number itself: a wrong one ends in a traceback, kills 
 nothing. The command lines are held against this table by ``compat/options.py``.
 """
 
-import ast
 import math
 from argparse import ArgumentTypeError
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from fairseq_plugins.compat.settings import evaluate
 from fairseq_plugins.errors import UserError, flag
 
 
@@ -242,7 +242,7 @@ def read(name: str, kind, text: str):
         raise ArgumentTypeError(f"is missing; give {range_of(name)}.")
     try:
         value = kind(text) if kind else text
-        fits = range_of(name).allows(ast.literal_eval(text) if name in AS_TEXT else value)
+        fits = range_of(name).allows(evaluate(text) if name in AS_TEXT else value)
     except Exception:  # kinds of lists evaluate the text, which may raise anything
         fits = False
     if not fits:

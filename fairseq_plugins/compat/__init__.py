@@ -31,3 +31,4 @@ def apply():
     generation.sample_forced_tokens()
     data.refuse_damaged_data()
     data.look_for_splits_in_folders()
+    data.shards_share_the_work()

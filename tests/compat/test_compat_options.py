@@ -4,11 +4,13 @@ A mended function keeps fairseq's as ``__wrapped__``. What only shows in whole c
 """
 
 import argparse
+import inspect
 
 import pytest
 from fairseq import checkpoint_utils, options
 from omegaconf import OmegaConf
 
+from fairseq_plugins import combinations
 from fairseq_plugins.compat.options import check_options
 from fairseq_plugins.errors import UserError
 
@@ -16,12 +18,13 @@ TRAINING = "data --arch transformer_tiny --optimizer adam".split()
 
 
 @pytest.mark.parametrize("flags, tpu", [(["--bf16"], False), (["--bf16", "--tpu"], True), ([], False)])
-def test_bf16_is_not_tpu(flags, tpu):
+def test_bf16_is_not_tpu(flags, tpu, monkeypatch):
+    monkeypatch.setattr(combinations, "installed", lambda name: True)  # torch_xla
     assert options.parse_args_and_arch(options.get_training_parser(), TRAINING + flags).tpu == tpu
 
 
 def test_fairseq_takes_bf16_for_tpu():
-    assert options.parse_args_and_arch.__wrapped__(options.get_training_parser(), [*TRAINING, "--bf16"]).tpu
+    assert inspect.unwrap(options.parse_args_and_arch)(options.get_training_parser(), [*TRAINING, "--bf16"]).tpu
 
 
 @pytest.mark.parametrize("overrides", ["mem_len=64", "[1]", "{mem_len: 64}", "{'mem_len': 64"])
