@@ -242,8 +242,9 @@ def read(name: str, kind, text: str):
         raise ArgumentTypeError(f"is missing; give {range_of(name)}.")
     try:
         value = kind(text) if kind else text
-        fits = range_of(name).allows(evaluate(text) if name in AS_TEXT else value)
-    except Exception:  # kinds of lists evaluate the text, which may raise anything
+        as_written = name in AS_TEXT or isinstance(value, list)  # a list of whole numbers would be rounded
+        fits = range_of(name).allows(evaluate(text) if as_written else value)
+    except (ValueError, TypeError, ArithmeticError):
         fits = False
     if not fits:
         raise ArgumentTypeError(f"{text} does not fit; give {range_of(name)}.")

@@ -14,6 +14,8 @@ import sys
 import time
 from pathlib import Path
 
+from numeric import whole
+
 
 class InputError(ValueError):
     """What is wrong with the user's files or options, in one sentence that names them and the way out."""
@@ -69,15 +71,8 @@ def write_text(path: Path, text: str) -> None:
 def add_workers(parser: argparse.ArgumentParser) -> None:
     """--workers, for scripts with steps that run in several processes."""
     parser.add_argument(
-        "--workers", type=at_least_one, metavar="N", default=min(8, os.cpu_count()), help="processes (%(default)s)"
+        "--workers", type=whole(1), metavar="N", default=min(8, os.cpu_count()), help="processes (%(default)s)"
     )
-
-
-def at_least_one(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is too small; choose at least 1")
-    return number
 
 
 def command_line(main) -> None:

@@ -5,7 +5,7 @@ shows: a fairseq without it behaves as before. A mend wraps fairseq's own functi
 ``__wrapped__``; no code of fairseq is repeated.
 """
 
-from fairseq_plugins.compat import checkpoints, data, distributed, generation, options, settings
+from fairseq_plugins.compat import checkpoint_content, checkpoints, data, distributed, generation, options, settings
 
 
 def apply():
@@ -28,6 +28,7 @@ def apply():
     checkpoints.never_restart_from_zero()
     checkpoints.workers_save_their_state()
     checkpoints.save_whole_checkpoints()
+    checkpoint_content.checkpoints_hold_what_they_should()
     generation.sample_forced_tokens()
     data.refuse_damaged_data()
     data.look_for_splits_in_folders()

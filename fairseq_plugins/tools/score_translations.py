@@ -17,6 +17,7 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
+from fairseq_plugins.ranges import whole
 from fairseq_plugins.tools.bleu import split_compounds, tokenised_bleu
 from fairseq_plugins.tools.files import write_json
 from fairseq_plugins.tools.generation_log import moses_detokeniser, read_generation, read_references
@@ -32,7 +33,7 @@ def main():
         "--compound-split", action="store_true", help="split compounds before tokenised BLEU (WMT14 En-De)"
     )
     parser.add_argument("--baseline", type=Path, help="fairseq-generate's output of the system to compare with")
-    parser.add_argument("--samples", type=int, default=1000, help="bootstrap samples (%(default)s)")
+    parser.add_argument("--samples", type=whole(1), default=1000, help="bootstrap samples (%(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores there too")
     args = parser.parse_args()
 
