@@ -3,6 +3,7 @@
 import argparse
 import math
 import re
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,8 @@ from fairseq_plugins.ranges import RANGES, RATE, SEED, above, check, number, who
 from fairseq_plugins.tools.register import register
 
 register()
+
+ROOT = Path(__file__).resolve().parent.parent
 
 import inputs  # noqa: E402  (it reads what is registered)
 
@@ -95,3 +98,26 @@ def test_wrong_numbers_are_refused_and_right_ones_taken(part, flag, action):
             parser.parse_args([f"{flag}={value}"])
     finally:
         action.type = kind
+
+
+@pytest.mark.parametrize("folder", ["fairseq_plugins/tools", "preprocess"])
+def test_no_tool_takes_just_any_number(folder):
+    """Their options have types with a range, from fairseq_plugins.ranges and preprocess/numeric.py."""
+    files = sorted((ROOT / folder).glob("*.py"))
+    calls = [
+        call for file in files for call in re.findall(r"add_argument\(.*?\n", file.read_text().replace(",\n", ","))
+    ]
+    assert len(calls) > 20
+    assert [call for call in calls if re.search(r"type=(int|float)\b", call)] == []
+
+
+@pytest.mark.parametrize("text, value", [("3", 3), ("0", None), ("x", None), ("1.5", None), ("nan", None)])
+def test_a_range_is_a_type_of_argparse(text, value, capsys):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--layers", type=whole(1))
+    if value is not None:
+        assert parser.parse_args(["--layers", text]).layers == value
+        return
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--layers", text])
+    assert f"argument --layers: {text} does not fit; give a whole number of at least 1" in capsys.readouterr().err
