@@ -164,6 +164,16 @@ COMMANDS = [
     ),
     # models
     Combination(
+        "encoder_embed_dim encoder_learned_pos no_token_positional_embeddings",
+        lambda width, learned, none: width in (2, 3) and not (learned or none),
+        "--encoder-embed-dim {encoder_embed_dim} is too small for sinusoidal positions; choose at least 4.",
+    ),
+    Combination(
+        "decoder_embed_dim decoder_learned_pos no_token_positional_embeddings",
+        lambda width, learned, none: width in (2, 3) and not (learned or none),
+        "--decoder-embed-dim {decoder_embed_dim} is too small for sinusoidal positions; choose at least 4.",
+    ),
+    Combination(
         "adaptive_softmax_cutoff",
         lambda cutoff: isinstance(cutoff, list) and cutoff != sorted(set(cutoff)),
         "--adaptive-softmax-cutoff {adaptive_softmax_cutoff} does not rise; give the ends of the clusters in order.",

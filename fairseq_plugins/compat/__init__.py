@@ -29,6 +29,7 @@ def apply():
     checkpoints.workers_save_their_state()
     checkpoints.save_whole_checkpoints()
     checkpoint_content.checkpoints_hold_what_they_should()
+    checkpoint_content.diverged_models_are_not_saved()
     generation.sample_forced_tokens()
     data.refuse_damaged_data()
     data.look_for_splits_in_folders()

@@ -1,6 +1,7 @@
 """Mends of what fairseq believes of a checkpoint's content, once its file has been read."""
 
 import argparse
+import math
 from collections.abc import Mapping
 
 import omegaconf
@@ -88,8 +89,8 @@ def check_optimizer(path, state: Mapping) -> None:
     """Raises UserError for a checkpoint from which a training cannot go on."""
     if not state.get("optimizer_history") or state.get("last_optimizer_state") is None:
         raise UserError(
-            f"the checkpoint {path} holds no state of the optimiser: with --reset-optimizer the training begins with a new"
-            " one, with --finetune-from-model from the weights alone."
+            f"the checkpoint {path} holds no state of the optimiser: with --reset-optimizer the training begins with a"
+            " new one, with --finetune-from-model from the weights alone."
         )
 
 
@@ -104,3 +105,18 @@ def check_shapes(path, optimizer) -> None:
                     f" the shape {list(parameter.shape)}); give the flags it was trained with, or pass"
                     " --reset-optimizer."
                 )
+
+
+def diverged_models_are_not_saved():
+    """A training may end, or be saved, right after the update that spoilt the model: fairseq notices at the gradients
+    of the next one. The loss on the validation set shows it before the last good checkpoint is overwritten."""
+
+    @replace(checkpoint_utils, "save_checkpoint")
+    def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
+        if cfg.best_checkpoint_metric == "loss" and val_loss is not None and math.isnan(val_loss):
+            raise UserError(
+                "training diverged: the loss on the validation set is not a number after update"
+                f" {trainer.get_num_updates()}. The checkpoints in --save-dir are from before; lower --lr, lengthen"
+                " --warmup-updates or set --clip-norm."
+            )
+        return original(cfg, trainer, epoch_itr, val_loss)
