@@ -87,7 +87,7 @@ def check_settings(path, state: Mapping) -> None:
 
 def check_optimizer(path, state: Mapping) -> None:
     """Raises UserError for a checkpoint from which a training cannot go on."""
-    if not state.get("optimizer_history") or state.get("last_optimizer_state") is None:
+    if not state.get("optimizer_history") or not isinstance(state.get("last_optimizer_state"), Mapping):
         raise UserError(
             f"the checkpoint {path} holds no state of the optimiser: with --reset-optimizer the training begins with a"
             " new one, with --finetune-from-model from the weights alone."

@@ -53,3 +53,38 @@ def test_only_names_of_the_command_are_looked_for():
     options.parse_args_and_arch(options.get_generation_parser(), command)
     with pytest.raises(UserError, match="no option memlen"):
         overwrite(cfg, {"memlen": 6})
+
+
+PREPROCESS = "--only-source --trainpref train --destdir bin".split()
+
+
+def test_numbers_fit_their_options():
+    with pytest.raises(UserError, match="--lr -1 does not fit; give one or more numbers of at least 0"):
+        options.parse_args_and_arch(options.get_training_parser(), [*TRAINING, "--lr", "-1"])
+    with pytest.raises(UserError, match="--encoder-layers -1 does not fit"):  # of the architecture
+        options.parse_args_and_arch(options.get_training_parser(), [*TRAINING, "--encoder-layers", "-1"])
+    with pytest.raises(UserError, match="--adam-betas x does not fit; give 2 numbers"):  # of the optimizer
+        options.parse_args_and_arch(options.get_training_parser(), [*TRAINING, "--adam-betas", "x"])
+    with pytest.raises(UserError, match="--workers 0 does not fit"):
+        options.get_preprocessing_parser().parse_args([*PREPROCESS, "--workers", "0"])
+
+
+def test_numbers_fit_where_options_are_parsed_without_their_defaults():
+    """As fairseq-validate parses them a second time."""
+    given = ["data", "--path", "model.pt", "--task", "translation", "--max-tokens"]
+    parsed = options.parse_args_and_arch(options.get_validation_parser(), [*given, "99"], suppress_defaults=True)
+    assert parsed.max_tokens == 99
+    with pytest.raises(UserError, match="--max-tokens 0 does not fit"):
+        options.parse_args_and_arch(options.get_validation_parser(), [*given, "0"], suppress_defaults=True)
+
+
+def test_fairseq_takes_any_number():
+    parse = inspect.unwrap(options.parse_args_and_arch)
+    assert parse(options.get_training_parser(), [*TRAINING, "--lr", "-1"]).lr == [-1]
+
+
+def test_a_parser_errs_in_one_sentence(capsys):
+    for wrong, words in [("--arch=mine", "--arch/-a: invalid choice: 'mine'; --help lists"), ("--learn", "--learn")]:
+        with pytest.raises(UserError, match=words):
+            options.parse_args_and_arch(options.get_training_parser(), [*TRAINING, wrong])
+    assert capsys.readouterr().err == ""
