@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from steps import InputError, Steps
+from steps import UNWRITABLE, InputError, Steps
 from tqdm import tqdm
 
 BLOCK = 1 << 20
@@ -60,6 +60,10 @@ def fetch(remote: Remote, file: Path) -> None:
                 partial.unlink()
                 raise OSError("another checksum than the known one")
         except (OSError, HTTPException) as error:
+            if getattr(error, "errno", None) in UNWRITABLE:
+                raise InputError(
+                    f"{partial} could not be written ({error.strerror}): make room; the same command goes on there."
+                ) from error
             answers.append(f"{url}: {error}")
             print(f"download: {url}: {error}", flush=True)
             continue

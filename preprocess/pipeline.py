@@ -12,6 +12,8 @@ Every step prints how many lines went in and came out.
 """
 
 import argparse
+import errno
+import os
 import re
 import subprocess
 import sys
@@ -256,6 +258,9 @@ def fairseq_preprocess(options: list[str], files: int) -> tuple[str, list[tuple[
     command = [sys.executable, "-m", "fairseq_cli.preprocess", *options]
     result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     reports = re.findall(r"\[\S+\] (\S.*?): (\d+) sents, (\d+) tokens, (\S+)% replaced", result.stdout)
+    if unwritable := re.search(r"^OSError: \[Errno (\d+)\]|No space left on device", result.stdout, re.MULTILINE):
+        number = int(unwritable[1] or errno.ENOSPC)
+        raise OSError(number, os.strerror(number))
     if result.returncode or len(reports) != files:
         raise InputError(f"fairseq-preprocess failed: {' '.join(command)}\n{result.stdout[-2000:]}")
     return re.search(r"Dictionary: (\d+) types", result.stdout)[1], reports

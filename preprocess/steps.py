@@ -6,15 +6,20 @@ last stamp; another option, a changed input, or an output that is missing or cut
 """
 
 import argparse
+import errno
 import fcntl
 import json
 import os
 import shutil
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 from numeric import whole
+
+
+UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}  # which no file name comes with
 
 
 class InputError(ValueError):
@@ -54,18 +59,54 @@ class Steps:
         for path in partial:
             path.parent.mkdir(parents=True, exist_ok=True)
             _remove(path)
-        report = work(*partial)
-        for path, temporary in zip(outputs, partial):
-            _remove(path)
-            os.replace(temporary, path)
+        with writing(*outputs):
+            report = work(*partial)
+            for temporary in partial:
+                _flush(temporary)
+            for path, temporary in zip(outputs, partial):
+                _remove(path)
+                os.replace(temporary, path)
         write_text(stamp, json.dumps(dict(_state(inputs, outputs), options=options, report=report), indent=1))
         print(f"{name}: {report} ({time.monotonic() - started:.1f} s)", flush=True)
 
 
 def write_text(path: Path, text: str) -> None:
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
+    with writing(path):
+        partial.write_text(text, encoding="utf-8")
+        _flush(partial)
+        os.replace(partial, path)
+
+
+@contextmanager
+def writing(*paths: Path):
+    """Name the files that are being written where the system says only what is wrong, and remove what there is of them.
+
+    Raises:
+        InputError: the system cannot write one of them
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        for path in paths:
+            _remove(path.with_name(path.name + ".partial"))
+        names = " or ".join(map(str, paths))
+        raise InputError(
+            f"{names} could not be written ({error.strerror}): make room, or choose another --out; the same command"
+            " then goes on where it stopped."
+        ) from error
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file, or all files of a folder, are on the disk."""
+    for file in path.rglob("*") if path.is_dir() else [path]:
+        descriptor = os.open(file, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:

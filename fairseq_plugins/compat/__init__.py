@@ -21,6 +21,7 @@ def apply():
     distributed.one_training_per_launch()
     distributed.one_training_per_folder()
     distributed.data_parallel_on_cpu()
+    distributed.leave_the_process_group()
     settings.settings_are_data()
     settings.archives_stay_in_their_folder()
     checkpoints.load_safely()

@@ -1,6 +1,7 @@
 """Mends of how fairseq starts and joins processes."""
 
 import fcntl
+import gc
 import inspect
 import logging
 import os
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn.functional  # noqa: F401  (its defaults would hold a process group that is there before it)
 from fairseq import checkpoint_utils, utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.models import distributed_fairseq_model
@@ -77,6 +79,20 @@ def one_training_per_launch():
         return original(cfg, main, **kwargs)
 
 
+def leave_the_process_group():
+    """fairseq never leaves the process group. gloo's threads drop the tensors of the last exchange some time after it,
+    for which they need Python; where Python has begun to shut down by then, the process dies of SIGABRT after all its
+    work is done ("terminate called without an active exception"). Leaving the group waits for these threads."""
+
+    @replace(distributed_utils, "distributed_main")
+    def distributed_main(original, *args):
+        original(*args)
+        if dist.is_initialized():
+            vars(distributed_utils.get_global_group).clear()  # where fairseq keeps the group
+            gc.collect()  # models and trainers, which refer to themselves, keep it too
+            dist.destroy_process_group()
+
+
 def data_parallel_on_cpu():
     """torch's DistributedDataParallel refuses the GPU number that fairseq gives it with a model on the CPU, and
     fairseq's all_gather_list keeps its buffer on a GPU."""
@@ -116,6 +132,8 @@ def one_training_per_folder():
         except OSError as error:
             logger.warning(f"cannot lock {lock.name} ({error.strerror}): do not train into {save_dir} twice at a time")
         held.append(lock)
+        for half_written in Path(save_dir).glob("*.partial"):  # by a training that was killed
+            half_written.unlink(missing_ok=True)
 
 
 def said_by_first(trainer, message):

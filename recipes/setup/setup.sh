@@ -11,7 +11,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 VENV=${VENV:-$(cd "$here/../.." && pwd)/.venv}
 PYTHON=${PYTHON:-python3}
 TORCH=torch==2.13.0
-FAIRSEQ=fairseq-fixed==0.12.3.1
+FAIRSEQ=$(grep -o '^fairseq[^ ]*' "$here/fairseq.txt")
 
 python=$VENV/bin/python
 stamp=$VENV/.fairseq_plugins_setup
@@ -51,13 +51,21 @@ sys.exit(not (3, 11) <= sys.version_info < (3, 13) and "PYTHON must name a Pytho
     if has_torch "$PYTHON"; then "$PYTHON" -m venv --system-site-packages "$VENV"; else "$PYTHON" -m venv "$VENV"; fi
 }
 
+# download_fairseq FOLDER: the source archive, if it is the one in fairseq.txt
+download_fairseq() {
+    "$python" -m pip download --disable-pip-version-check --no-build-isolation --no-deps --no-binary :all: \
+        --require-hashes -r "$here/fairseq.txt" -d "$1" && return
+    echo "the source archive of $FAIRSEQ could not be downloaded, or it differs from the one that the suite was tested" \
+        "with, whose sha256 stands in recipes/setup/fairseq.txt; nothing in it was run"
+    return 1
+}
+
 # Without a GPU toolkit in sight, whatever the machine has: one of fairseq's CUDA sources is missing.
 build_fairseq() (
     unset CUDA_HOME
     work=$(mktemp -d "$VENV/build.XXXXXX")
     trap 'rm -rf "$work"' EXIT
-    "$python" -m pip download --disable-pip-version-check --no-build-isolation --no-deps --no-binary :all: \
-        -d "$work" "$FAIRSEQ"
+    download_fairseq "$work" || return
     tar -xzf "$work"/fairseq*.tar.gz -C "$work"
     cd "$work"/fairseq*/
     "$python" "$here/build_fairseq.py" "$work/wheel"

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 import fairseq_plugins  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
@@ -39,3 +40,25 @@ def test_two_trainings_into_one_folder_are_refused(run, reverse_corpus, user_dir
     assert done.returncode
     assert f"another process is training into --save-dir {tmp_path}/save" in done.stderr
     assert not list((tmp_path / "save").glob("*.pt"))
+
+
+AT_EXIT = """
+import atexit, os
+from fairseq_cli.train import cli_main
+
+def threads():
+    return sorted(open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task"))
+
+atexit.register(lambda: print(f"alive: {threads()}", flush=True))
+cli_main()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are listed as Linux lists them")
+@pytest.mark.parametrize("backend", ["pytorch_ddp", "legacy_ddp"])
+def test_no_thread_outlives_the_training(backend, run, trained, tmp_path):
+    """One of gloo's that still drops a tensor when Python shuts down ends the process with SIGABRT."""
+    (tmp_path / "train.py").write_text(AT_EXIT)
+    command = [tmp_path / "train.py", *trained.command[1:]]
+    done = torchrun(run, command, "--max-update", 2, "--no-save", "--ddp-backend", backend)
+    assert done.stdout.count("alive: ['python']") == 2, done.stdout[-2000:]

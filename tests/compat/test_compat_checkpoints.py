@@ -4,6 +4,8 @@ A mended function keeps fairseq's as ``__wrapped__``. What only shows in whole c
 """
 
 import argparse
+import errno
+import inspect
 import os
 import pickle
 import re
@@ -21,6 +23,7 @@ from fairseq.dataclass.configs import CheckpointConfig
 
 from fairseq_plugins.compat import checkpoints
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools import sealed
 
 
 class RunsCode:
@@ -110,12 +113,17 @@ def test_a_truncated_checkpoint_is_refused(tmp_path, size):
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
 
 
-def test_a_damaged_checkpoint_is_refused(tmp_path):
+@pytest.mark.parametrize("opened", [False, True], ids=["path", "open file"])
+def test_a_damaged_checkpoint_is_refused(tmp_path, opened):
+    """Of whomever: torch's archives hold a checksum of each part, at which torch itself does not look."""
     path = save(tmp_path / "flipped.pt")
     content = path.read_bytes()
-    path.write_bytes(content.replace(torch.ones(2).numpy().tobytes(), bytes(8)))
-    with pytest.raises(UserError, match=f"{path} is damaged, truncated or no"):
-        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    path.write_bytes(content.replace(torch.ones(2).numpy().tobytes(), torch.tensor([1.0, 2.0]).numpy().tobytes()))
+    fairseqs_own = checkpoint_utils.load_checkpoint_to_cpu.__wrapped__
+    for load in (torch.load, fairseqs_own, checkpoint_utils.load_checkpoint_to_cpu):
+        with pytest.raises(UserError, match=f"{path} is damaged, truncated or no"):
+            load(open(path, "rb") if opened and load is torch.load else str(path))
+    assert inspect.unwrap(torch.load)(path)["model"]["weight"].tolist() == [1.0, 2.0]
 
 
 def test_text_is_no_checkpoint(tmp_path):
@@ -154,26 +162,60 @@ def test_continue_once(tmp_path):
     assert going_on(tmp_path, continue_once="none.pt"), "it is for the first launch only"
 
 
-def test_checkpoints_are_copied_whole(tmp_path, monkeypatch):
-    """Killed in the middle of a copy, the old checkpoint_last.pt is still there; fairseq's own copy leaves half of
-    the new."""
+def fails(times: int, number=errno.EIO):
+    """A stand-in for ``torch.save`` that writes half a file and fails so many times."""
+    failures = [OSError(number, os.strerror(number))] * times
+    save = torch.save
+
+    def fail(state, file):
+        if failures:
+            file.write(b"half of a file")
+            raise failures.pop()
+        save(state, file)
+
+    return fail
+
+
+@pytest.fixture
+def no_pause(monkeypatch):
+    monkeypatch.setattr(sealed, "PAUSE", 0)
+
+
+def test_one_error_while_saving_is_made_good(tmp_path, monkeypatch, no_pause):
+    """fairseq writes the checkpoint behind the half that it had written before, and nobody can read it."""
+    state = {"weight": torch.ones(3)}
+    for name, write in {"ours": checkpoint_utils.torch_persistent_save}.items():
+        monkeypatch.setattr(torch, "save", fails(1))
+        write(state, str(tmp_path / name))
+        monkeypatch.undo()
+    assert torch.load(tmp_path / "ours")["weight"].tolist() == [1, 1, 1]
+    monkeypatch.setattr(torch, "save", fails(1))
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    checkpoint_utils.torch_persistent_save.__wrapped__(state, str(tmp_path / "fairseqs"))
+    monkeypatch.undo()
+    with pytest.raises(Exception):  # noqa: B017  (torch has many kinds)
+        torch.load(tmp_path / "fairseqs")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fairseqs", "ours"]
+
+
+def test_a_copy_that_fails_replaces_nothing(tmp_path, monkeypatch, no_pause):
     new, last = tmp_path / "checkpoint2.pt", tmp_path / "checkpoint_last.pt"
-    new.write_bytes(b"new" * 1000)
+    sealed.save({"new": torch.ones(3)}, new)
+    last.write_bytes(b"old")
 
-    def killed_half_way(source, target):
-        Path(target).write_bytes(Path(source).read_bytes()[:1500])
-        raise KeyboardInterrupt
+    def fail(source, target):
+        Path(target).write_bytes(Path(source).read_bytes()[:500])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    copies = {"mended": file_io.PathManager.copy, "own": file_io.PathManager.copy.__wrapped__}
-    for name, copy in copies.items():
-        last.write_bytes(b"old")
-        copy(str(new), str(last), overwrite=True)
-        assert last.read_bytes() == new.read_bytes()
-        last.write_bytes(b"old")
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr("shutil.copyfile", killed_half_way)
-            copy(str(new), str(last), overwrite=True)
-        assert (last.read_bytes() == b"old") == (name == "mended")
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(UserError, match="checkpoint_last.pt could not be written.*No sp"),
+    ):
+        patch.setattr("shutil.copyfile", fail)
+        file_io.PathManager.copy(str(new), str(last), overwrite=True)
+    assert last.read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 2
+    file_io.PathManager.copy(str(new), str(last), overwrite=True)
+    assert last.read_bytes() == new.read_bytes()
 
 
 @pytest.fixture
@@ -187,7 +229,7 @@ def trainer(tmp_path):
     return SimpleNamespace(
         task=task, told=told, data_parallel_rank=0, data_parallel_world_size=1, checkpoint_suffix="",
         should_save_checkpoint_on_current_rank=True, consolidate_optimizer=lambda: None, get_num_updates=lambda: 6,
-        save_checkpoint=lambda path, state: Path(path).write_text("new"),
+        save_checkpoint=lambda path, state: checkpoint_utils.torch_persistent_save({"new": True}, path),
     )  # fmt: skip
 
 
@@ -204,3 +246,26 @@ def test_a_task_is_told_which_checkpoints_were_written(trainer, tmp_path):
 def test_a_task_is_told_nothing_where_nothing_is_saved(trainer, tmp_path):
     checkpoint_utils.save_checkpoint(CheckpointConfig(save_dir=str(tmp_path), no_save=True), trainer, None, None)
     assert trainer.told == []
+
+
+def test_a_save_that_stays_impossible_deletes_nothing_and_names_what_is_good(trainer, tmp_path, monkeypatch, no_pause):
+    """With --keep-interval-updates 1, where fairseq would now delete the checkpoint before."""
+    cfg = CheckpointConfig(save_dir=str(tmp_path), save_interval_updates=3, keep_interval_updates=1)
+    epoch_itr = SimpleNamespace(epoch=2, end_of_epoch=lambda: False, state_dict=dict)
+    checkpoint_utils.save_checkpoint(cfg, trainer, epoch_itr, None)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    trainer.get_num_updates = lambda: 9
+    monkeypatch.setattr(torch, "save", fails(3, errno.ENOSPC))
+    with pytest.raises(UserError) as refused:
+        checkpoint_utils.save_checkpoint(cfg, trainer, epoch_itr, None)
+    assert re.search(r"checkpoint_2_9.pt could not be written \(No space left on device\)", str(refused.value))
+    assert f"the last good checkpoint is {tmp_path / 'checkpoint_last.pt'}" in str(refused.value)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_checkpoints_written_together_share_an_identity(trainer, tmp_path):
+    trainer.save_checkpoint = lambda path, state: identities.append(trainer.checkpoint_identity)
+    identities, epoch_itr = [], SimpleNamespace(epoch=2, end_of_epoch=lambda: False, state_dict=dict)
+    for _ in range(2):
+        checkpoint_utils.save_checkpoint(CheckpointConfig(save_dir=str(tmp_path)), trainer, epoch_itr, None)
+    assert len(set(identities)) == 2

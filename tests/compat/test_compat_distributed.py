@@ -108,6 +108,13 @@ def test_gathering_without_gpus_where_there_are_some(one_process_group, monkeypa
     assert distributed_utils.all_gather_list({"loss": 1.5}, one_process_group) == "fairseq's own"
 
 
+def test_what_a_killed_training_has_half_written_is_removed(tmp_path):
+    for name in ("checkpoint_last.pt", "checkpoint_last.pt.7.partial", "newest.memory-0-of-1.7.partial"):
+        (tmp_path / name).touch()
+    checkpoint_utils.verify_checkpoint_directory(str(tmp_path))
+    assert sorted(path.name for path in tmp_path.glob("*.p*")) == ["checkpoint_last.pt"]
+
+
 def test_a_folder_is_trained_into_once_at_a_time(tmp_path, run):
     checkpoint_utils.verify_checkpoint_directory(str(tmp_path))
     again = f"import fairseq_plugins, fairseq as f; f.checkpoint_utils.verify_checkpoint_directory({str(tmp_path)!r})"

@@ -1,6 +1,8 @@
 """An interrupted preparation goes on where it stopped and takes no half of a file for a whole one."""
 
 import errno
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -102,3 +104,33 @@ def test_a_failed_step_leaves_no_output_and_no_stamp(tmp_path):
     assert not (tmp_path / "whole").exists()
     todo.run("work", [], [tmp_path / "whole"], {}, lambda path: str(path.write_text("whole")))
     assert (tmp_path / "whole").read_text() == "whole"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO])
+def test_a_file_that_cannot_be_written_is_named(tmp_path, number):
+    """What was there before stays, and nothing is left of the new one."""
+    todo = steps.Steps(tmp_path)
+    whole = tmp_path / "whole"
+    whole.write_text("before")
+
+    def fail(path):
+        path.write_text("half")
+        raise OSError(number, os.strerror(number))
+
+    with pytest.raises(steps.InputError, match=rf"{whole} could not be written \({os.strerror(number)}\)"):
+        todo.run("work", [], [whole], {}, fail)
+    assert whole.read_text() == "before" and not list(tmp_path.glob("*.partial"))
+
+
+@pytest.mark.parametrize("kilobytes", [2, 9, 14])
+def test_a_quota_ends_a_preparation_in_one_sentence(kilobytes, generated, tmp_path):
+    """Whichever step meets it; with more room the same command goes on."""
+    script = Path(steps.__file__).with_name("parallel.py")
+    command = [sys.executable, script, "--raw", generated("parallel"), "--bpe", "150", *OPTIONS, "--out", tmp_path]
+    limit = ["bash", "-c", f'ulimit -f {kilobytes} && exec "$@"', "quota", *command]
+    done = subprocess.run(limit, capture_output=True, text=True)
+    assert done.returncode == 1
+    said = rf"^parallel.py: error: {tmp_path}/\S+ .*could not be written \(File too large\)"
+    assert re.search(said, done.stderr, re.MULTILINE) and "Traceback" not in done.stderr
+    assert not list(tmp_path.rglob("*.partial"))
+    assert subprocess.run(command, capture_output=True).returncode == 0

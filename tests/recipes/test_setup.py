@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tarfile
 from distutils.core import run_setup
 from pathlib import Path
 
@@ -28,6 +29,24 @@ def test_setup_takes_the_pythons_it_names(version, fits, run, tmp_path):
     assert done.returncode
     assert ("asked for: -m venv" in done.stderr) == fits
     assert ("PYTHON must name a Python 3.11 or 3.12" in done.stderr) != fits
+
+
+def test_another_source_archive_of_fairseq_is_refused(run, tmp_path):
+    """Before anything in it runs; the message is the set-up's own."""
+    with tarfile.open(tmp_path / "fairseq_fixed-0.12.3.1.tar.gz", "w:gz") as archive:
+        (tmp_path / "setup.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+        archive.add(tmp_path / "setup.py", "fairseq_fixed-0.12.3.1/setup.py")
+    setup = (ROOT / "recipes/setup/setup.sh").read_text()
+    function = setup[setup.index("download_fairseq() {") : setup.index("# Without a GPU")]
+    command = (
+        f"here={ROOT}/recipes/setup python={sys.executable} FAIRSEQ=fairseq\n{function}\ndownload_fairseq {tmp_path}/x"
+    )
+    only_this = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)}
+    done = run("bash", "-c", command, env=only_this, check=False)
+    assert done.returncode == 1
+    assert "differs from the one that the suite was tested with" in done.stdout
+    assert "Expected sha256 c607577a" in done.stdout + done.stderr
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("version, fits", VERSIONS.items())
