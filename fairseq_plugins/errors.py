@@ -63,7 +63,12 @@ KNOWN = [
     ),
     (
         r"The dataset is empty",
-        "no sentence fits: raise --max-tokens, or check the files given to fairseq-preprocess.",
+        "no sentence fits: raise --max-tokens, --max-source-positions or --max-target-positions, or check the files given "
+        "to fairseq-preprocess.",
+    ),
+    (
+        r"Sentences lengths should not exceed max_tokens=(\d+)",
+        "a sentence is longer than the {0} tokens of --max-tokens or --max-tokens-valid; raise it.",
     ),
     (
         r"Size of sample #(\d+) is invalid .*? since max_positions=([^\n]*?), skip",

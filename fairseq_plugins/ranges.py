@@ -96,7 +96,7 @@ def above(low: float, **options) -> Range:
 
 
 RATE = number(0, 1)
-SEED = whole(0, 2**32 - 1)  # numpy's
+SEED = whole(0, 4_000_000_000)  # numpy takes 2**32 - 1, and fairseq adds epochs and updates
 
 RANGES = {
     name: range

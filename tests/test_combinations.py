@@ -99,7 +99,7 @@ RIGHT = [
     "train --lr 0.1,0.2,0.3",
     "train --lr [5e-4,1e-4]",
     "train --lr 0 --clip-norm inf --patience -1 --keep-last-epochs -1",
-    "train --max-update 0 --max-epoch 0 --seed 4294967295",
+    "train --max-update 0 --max-epoch 0 --seed 4000000000",
     "train --adam-betas (0.9,0.98)",
     "train --adam-betas [0.9,0.98]",
     "train --lr-scheduler cosine --warmup-updates 5",

@@ -48,7 +48,7 @@ def test_what_a_range_allows(range, right, wrong):
     [
         (whole(1), "a whole number of at least 1"),
         (whole(1, also=(-1,)), "a whole number of at least 1, or -1"),
-        (SEED, "a whole number from 0 to 4294967295"),
+        (SEED, "a whole number from 0 to 4000000000"),
         (number(), "a finite number"),
         (above(0), "a number above 0"),
         (number(0, 1, below=True), "a number of at least 0 and below 1"),
