@@ -174,6 +174,11 @@ COMMANDS = [
         "--decoder-embed-dim {decoder_embed_dim} is too small for sinusoidal positions; choose at least 4.",
     ),
     Combination(
+        "adaptive_softmax_cutoff criterion",  # a list in fairseq's encoder-decoders
+        lambda cutoff, criterion: isinstance(cutoff, list) and criterion != "adaptive_loss",
+        "--adaptive-softmax-cutoff needs --criterion adaptive_loss, not {criterion}.",
+    ),
+    Combination(
         "adaptive_softmax_cutoff",
         lambda cutoff: isinstance(cutoff, list) and cutoff != sorted(set(cutoff)),
         "--adaptive-softmax-cutoff {adaptive_softmax_cutoff} does not rise; give the ends of the clusters in order.",

@@ -63,8 +63,8 @@ KNOWN = [
     ),
     (
         r"The dataset is empty",
-        "no sentence fits: raise --max-tokens, --max-source-positions or --max-target-positions, or check the files given "
-        "to fairseq-preprocess.",
+        "no sentence fits: raise --max-tokens, --max-source-positions or --max-target-positions, or check the files "
+        "given to fairseq-preprocess.",
     ),
     (
         r"Sentences lengths should not exceed max_tokens=(\d+)",
@@ -179,6 +179,10 @@ KNOWN = [
     (
         r"Cannot combine --fp16 and --tpu",
         "--fp16 and --bf16 exclude each other; choose one.",
+    ),
+    (
+        r"Torch not compiled with CUDA enabled|Found no NVIDIA driver",
+        "an option needs a GPU, and there is none: leave it out (--quant-noise-scalar is one).",
     ),
     (
         r"does not support flat params",

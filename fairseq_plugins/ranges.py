@@ -191,7 +191,7 @@ RANGES = {
         # rates of models
         (RATE, "dropout attention_dropout activation_dropout relu_dropout adaptive_softmax_dropout pooler_dropout"),
         (RATE, "encoder_dropout_in encoder_dropout_out decoder_dropout_in decoder_dropout_out"),
-        (RATE, "encoder_layerdrop decoder_layerdrop quant_noise_pq quant_noise_scalar"),
+        (RATE, "encoder_layerdrop decoder_layerdrop quant_noise_scalar"),
         (RATE, "embed_dropout output_dropout"),
         # RoBERTa's pruning
         (number(0), "mha_reg_scale_factor ffn_reg_scale_factor"),
@@ -203,7 +203,7 @@ RANGES = {
         (whole(-1), "clamp_len"),
         (number(0), "span_loss max_loss_rise converged_by"),
         (RATE, "span_init cross_head_p"),
-        (number(0, 1, below=True), "skip_p"),
+        (number(0, 1, below=True), "skip_p quant_noise_pq"),
         # synthetic tasks
         (whole(1), "train_episodes test_episodes train_length test_length start_size epoch_batches"),
         (whole(0), "size_step"),

@@ -69,7 +69,14 @@ WRONG = [
     ("train --lr-scheduler manual --epoch2lr {'1':-1}", "--epoch2lr {'1': -1} does not fit; write it as"),
     ("train --encoder-embed-dim 2", "--encoder-embed-dim 2 is too small for sinusoidal positions"),
     ("train --decoder-embed-dim 3", "--decoder-embed-dim 3 is too small for sinusoidal positions"),
-    ("train --adaptive-softmax-cutoff 9,5", r"--adaptive-softmax-cutoff \[9, 5\] does not rise"),
+    (
+        "train --adaptive-softmax-cutoff 5",
+        "--adaptive-softmax-cutoff needs --criterion adaptive_loss, not cross_entropy",
+    ),
+    (
+        "train --criterion adaptive_loss --adaptive-softmax-cutoff 9,5",
+        r"--adaptive-softmax-cutoff \[9, 5\] does not rise",
+    ),
     ("train --ddp-backend fully_sharded", "fully_sharded needs the package fairscale"),
     ("train --cpu-offload", "--cpu-offload belongs to --ddp-backend fully_sharded"),
     ("train --zero-sharding os", "--zero-sharding os needs the package fairscale"),
