@@ -132,8 +132,9 @@ def one_training_per_folder():
         except OSError as error:
             logger.warning(f"cannot lock {lock.name} ({error.strerror}): do not train into {save_dir} twice at a time")
         held.append(lock)
-        for half_written in Path(save_dir).glob("*.partial"):  # by a training that was killed
-            half_written.unlink(missing_ok=True)
+        for name in ("checkpoint*.partial", "*.memory-*.partial"):
+            for half_written in Path(save_dir).glob(name):  # by a training that was killed
+                half_written.unlink(missing_ok=True)
 
 
 def said_by_first(trainer, message):

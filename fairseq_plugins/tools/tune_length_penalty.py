@@ -24,6 +24,7 @@ from fairseq_plugins.ranges import RANGES
 from fairseq_plugins.tools.bleu import split_compounds, tokenised_bleu
 from fairseq_plugins.tools.files import write_json, write_whole
 from fairseq_plugins.tools.generation_log import read_generation, read_references
+from fairseq_plugins.tools.register import PACKAGE
 from fairseq_plugins.tools.rouge import rouge
 
 GRID = ("lenpen", "min-len", "max-len-b")
@@ -89,8 +90,9 @@ def score_point(args, flags: list[str], extra: list[str]) -> float:
 
 
 def _generate(command: list[str], output: Path, log: Path) -> None:
-    # the module rather than the script, so that it is this Python's fairseq
-    runnable = [sys.executable, "-m", "fairseq_cli.generate", *command[1:]]
+    # the module rather than the script, so that it is this Python's fairseq; with the suite, also where a model of
+    # fairseq's own needs none of it, because it makes loading safe
+    runnable = [sys.executable, "-m", "fairseq_cli.generate", "--user-dir", str(PACKAGE), *command[1:]]
     with open(output, "w") as out, open(log, "w") as err:
         if subprocess.run(runnable, stdout=out, stderr=err).returncode:
             last = log.read_text(errors="replace").strip().splitlines()[-1:]

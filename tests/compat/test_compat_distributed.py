@@ -109,10 +109,15 @@ def test_gathering_without_gpus_where_there_are_some(one_process_group, monkeypa
 
 
 def test_what_a_killed_training_has_half_written_is_removed(tmp_path):
-    for name in ("checkpoint_last.pt", "checkpoint_last.pt.7.partial", "newest.memory-0-of-1.7.partial"):
+    for name in (
+        "checkpoint_last.pt",
+        "mine.partial",
+        "checkpoint_last.pt.7.partial",
+        "newest.memory-0-of-1.7.partial",
+    ):
         (tmp_path / name).touch()
     checkpoint_utils.verify_checkpoint_directory(str(tmp_path))
-    assert sorted(path.name for path in tmp_path.glob("*.p*")) == ["checkpoint_last.pt"]
+    assert sorted(path.name for path in tmp_path.glob("*.p*")) == ["checkpoint_last.pt", "mine.partial"]
 
 
 def test_a_folder_is_trained_into_once_at_a_time(tmp_path, run):

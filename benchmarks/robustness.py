@@ -1,0 +1,253 @@
+"""How often damage, kills and failed writes were tried, and what came of it.
+
+    python benchmarks/robustness.py damage --number 500     flipped bits and cuts in checkpoints, averages, memories
+    python benchmarks/robustness.py kills --number 20       a training over streams killed at any moment, and gone on with
+    python benchmarks/robustness.py writes --number 20      a training whose disk is full or whose quota is used up
+    python benchmarks/robustness.py processes --number 100  trainings of two processes, from their start to their end
+    python benchmarks/robustness.py verification            what the checksums cost, by a checkpoint of 1 GB
+
+Every line is printed as a row of robustness.md; the status is not 0 where anything was not as it should be.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+sys.path[:0] = [str(ROOT), str(ROOT / "preprocess")]
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=PARTS)
+    parser.add_argument("--number", type=int, default=20, help="how often (%(default)s)")
+    args = parser.parse_args()
+    with TemporaryDirectory() as folder:
+        as_it_should_be = PARTS[args.what](Path(folder), args.number)
+    sys.exit(not as_it_should_be)
+
+
+def row(*cells) -> None:
+    print("|", " | ".join(map(str, cells)), "|", flush=True)
+
+
+def command(*words, limit="", **kwargs) -> subprocess.CompletedProcess:
+    """Run a command of this environment, after the shell command ``limit``."""
+    words = [str(BIN / words[0]) if (BIN / words[0]).exists() else words[0], *map(str, words[1:])]
+    shell = ["bash", "-c", f'{limit or ":"} && exec "$@"', "limited", *words]
+    return subprocess.run(shell, env=ENVIRONMENT, cwd=ROOT, capture_output=True, text=True, **kwargs)
+
+
+def streams(folder: Path) -> list:
+    """A command that trains a small language model over streams of random letters; it saves every second update."""
+    draw = random.Random(1)
+    for split, size in {"train": 12_000, "valid": 600, "test": 600}.items():
+        (folder / split).write_text(" ".join(draw.choices(LETTERS, k=size)) + "\n")
+    prefixes = [word for split in ("train", "valid", "test") for word in (f"--{split}pref", folder / split)]
+    made = command("fairseq-preprocess", "--only-source", *prefixes, "--destdir", folder / "bin")
+    assert made.returncode == 0, made.stderr
+    return [
+        "fairseq-train", folder / "bin", "--user-dir", ROOT / "fairseq_plugins", "--cpu", "--no-progress-bar",
+        *("--task streaming_language_modeling --criterion streaming_lm --arch transformer_xl_lm_tiny --mem-len 16"
+          " --batch-size 4 --tokens-per-sample 16 --optimizer adam --lr 0.002 --max-update 60 --save-interval-updates 2"
+          " --keep-interval-updates 2 --no-epoch-checkpoints --validate-interval-updates 1000 --log-interval 1").split(),
+    ]  # fmt: skip
+
+
+def damage(folder: Path, number: int) -> bool:
+    """Of files that are flipped in one bit, or cut, at random places, how many does a load refuse?"""
+    import torch
+    from fairseq import checkpoint_utils
+
+    import fairseq_plugins  # noqa: F401
+    from fairseq_plugins.errors import UserError
+    from fairseq_plugins.tasks import stream_checkpoint
+
+    train = streams(folder)
+    assert command(*train, "--max-update", 4, "--save-dir", folder / "save").returncode == 0
+    average = folder / "average.pt"
+    command("python", "-m", "fairseq_plugins.tools.average_checkpoints", folder / "save/checkpoint_last.pt",
+            folder / "save/checkpoint_1_2.pt", "--output", average)  # fmt: skip
+    others = folder / "others.pt"
+    torch.save(torch.load(folder / "save/checkpoint_last.pt"), others)
+    checkpoint = checkpoint_utils.load_checkpoint_to_cpu
+    files = {
+        "checkpoint": (folder / "save/checkpoint_last.pt", checkpoint),
+        "average": (average, checkpoint),
+        "memory": (folder / "save/checkpoint_last.pt.memory-0-of-1", lambda path: stream_checkpoint.load(Path(path))),
+        "checkpoint of others": (others, checkpoint),
+    }
+    draw, right = random.Random(2), True
+    row("file", "damage", "tried", "refused in a sentence", "loaded, nothing of it changed", "anything else")
+    for name, (file, load) in files.items():
+        content, whole = file.read_bytes(), text_of(load(str(file)))
+        for kind in ("one bit flipped", "cut"):
+            refused = harmless = 0
+            for _ in range(number):
+                place = draw.randrange(len(content))
+                rest = bytes([content[place] ^ (1 << draw.randrange(8))]) + content[place + 1 :]
+                file.write_bytes(content[:place] + (rest if kind == "one bit flipped" else b""))
+                try:
+                    harmless += text_of(load(str(file))) == whole
+                except UserError:
+                    refused += 1
+                except Exception as error:  # what a user would see as a traceback
+                    print(f"{name}, {kind} at {place}: {error!r}"[:300], file=sys.stderr)
+            file.write_bytes(content)
+            row(name, kind, number, refused, harmless, number - refused - harmless)
+            right &= refused + harmless == number
+    return right
+
+
+def text_of(state) -> str:
+    """Everything that a checkpoint holds, as text that can be compared."""
+    import torch
+
+    if isinstance(state, dict):
+        return str({name: text_of(each) for name, each in state.items()})
+    if isinstance(state, list | tuple):
+        return str([text_of(each) for each in state])
+    return str(state.tolist() if isinstance(state, torch.Tensor) else state)
+
+
+def kills(folder: Path, number: int) -> bool:
+    """A training that is killed again and again ends with the weights of one that was not."""
+    import torch
+
+    import fairseq_plugins  # noqa: F401
+
+    train = streams(folder)
+    started = time.monotonic()
+    assert command(*train, "--save-dir", folder / "whole").returncode == 0
+    whole, draw = time.monotonic() - started, random.Random(3)
+    killed, statuses, unreadable = 0, [], 0
+    while killed < number:
+        folder_of_run = folder / f"killed{len(statuses)}"
+        while True:
+            words = [str(BIN / train[0]), *map(str, train[1:]), "--save-dir", str(folder_of_run)]
+            run = subprocess.Popen(words, env=ENVIRONMENT, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            try:
+                run.communicate(timeout=draw.uniform(0.3, 1.1) * whole if killed < number else None)
+                unreadable += run.returncode != 0
+                break
+            except subprocess.TimeoutExpired:
+                run.kill()
+                run.communicate()
+                killed += 1
+        last = [torch.load(each / "checkpoint_last.pt")["model"] for each in (folder / "whole", folder_of_run)]
+        statuses.append(all(torch.equal(last[0][name], last[1][name]) for name in last[0]))
+    row("kills (SIGKILL)", "trainings", "could not go on", "ended with exactly the weights of one that was not killed")
+    row(killed, len(statuses), unreadable, sum(statuses))
+    return all(statuses) and not unreadable
+
+
+def writes(folder: Path, number: int) -> bool:
+    """A training that cannot write ends in a sentence, and what it had saved before is as it was."""
+    train = streams(folder)
+    save = folder / "save"
+    assert command(*train, "--max-update", 4, "--save-dir", save).returncode == 0
+    sizes = [file.stat().st_size for file in save.glob("*") if file.is_file()]
+    kilobytes, full = max(sizes) // 1024, sum(sizes) // 1024
+    cases = {f"quota of {part:.2f} of a checkpoint": f"ulimit -f {int(part * kilobytes)}" for part in parts(number)}
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode == 0:
+        cases |= {f"disk with room for {part:.2f} checkpoints": full + int(part * kilobytes) for part in parts(number)}
+    row("what", "tried", "sentence that names the file and the last good checkpoint", "earlier checkpoints as before")
+    right = True
+    for name in ("quota", "disk"):
+        said = kept = tried = 0
+        for limit in [limit for case, limit in cases.items() if case.startswith(name)]:
+            trial = folder / "trial"
+            shutil.copytree(save, trial)
+            if name == "quota":
+                done = command(*train, "--max-update", 8, "--save-dir", trial, limit=limit)
+            else:
+                done = on_small_disk(trial, limit, [*train, "--max-update", 8, "--save-dir", trial])
+            tried += 1
+            errors = [line for line in done.stderr.splitlines() if line.startswith("fairseq_plugins: error:")]
+            said += done.returncode != 0 and len(errors) == 1 and "last good checkpoint is" in errors[0]
+            kept += all((trial / file.name).read_bytes() == file.read_bytes() for file in save.glob("checkpoint_*pt*"))
+            shutil.rmtree(trial)
+        row(name, tried, said, kept)
+        right &= said == kept == tried
+    return right
+
+
+def parts(number: int) -> list[float]:
+    return [0.02 + 0.96 * step / number for step in range(number)]
+
+
+def on_small_disk(folder: Path, kilobytes: int, words: list) -> subprocess.CompletedProcess:
+    """Run a command while a folder lies on a disk of that size; what it then holds is copied back."""
+    copy = folder.with_name("copy")
+    shutil.copytree(folder, copy)
+    words = [str(BIN / words[0]), *map(str, words[1:])]
+    script = (
+        f'mount -t tmpfs -o size={kilobytes}k tmpfs {folder} && cp -a {copy}/. {folder} && "$@"; status=$?;'
+        f" rm -r {copy} && cp -a {folder} {copy}; exit $status"
+    )
+    shell = ["unshare", "-rm", "bash", "-c", script, "small", *words]
+    done = subprocess.run(shell, env=ENVIRONMENT, cwd=ROOT, capture_output=True, text=True)
+    shutil.rmtree(folder)
+    copy.rename(folder)
+    return done
+
+
+def processes(folder: Path, number: int) -> bool:
+    """Trainings of two processes, which end within an epoch."""
+    train = streams(folder)
+    torchrun = ["torchrun", "--standalone", "--nproc_per_node", 2, BIN / train[0], *train[1:], "--max-update", 2]
+    backends = ("pytorch_ddp", "legacy_ddp")
+    good = 0
+    for run in range(number):
+        done = command(*torchrun, "--no-save", "--ddp-backend", backends[run % 2], "--save-dir", folder / "save")
+        good += done.returncode == 0
+        if done.returncode:
+            print(done.stderr[-3000:], file=sys.stderr)
+    row("trainings of two processes", "ended with status 0")
+    row(number, good)
+    return good == number
+
+
+def verification(folder: Path, number: int) -> bool:
+    """Times of saving and loading 1 GB, each the least of several."""
+    import torch
+
+    import fairseq_plugins  # noqa: F401
+    from fairseq_plugins.tools import sealed
+
+    state = {"model": {f"weight{layer}": torch.randn(25_000_000) for layer in range(10)}}
+    own, plain = folder / "own.pt", folder / "plain.pt"
+
+    def timed(work, *arguments) -> float:
+        times = []
+        for _ in range(3):
+            started = time.monotonic()
+            work(*arguments)
+            times.append(time.monotonic() - started)
+        return min(times)
+
+    row("1 GB", "seconds")
+    row("torch.save", f"{timed(torch.save, state, plain):.1f}")
+    row("saved, flushed to the disk, verified, sealed", f"{timed(sealed.save, state, own):.1f}")
+    row("torch.load without looking at checksums", f"{timed(torch.load.__wrapped__.__wrapped__, plain):.1f}")
+    row("verifying a file of ours (SHA-256)", f"{timed(sealed.check, own):.1f}")
+    row("verifying a file of others (CRC of its parts)", f"{timed(sealed.check, plain):.1f}")
+    return True
+
+
+PARTS = {
+    "damage": damage, "kills": kills, "writes": writes, "processes": processes, "verification": verification,
+}  # fmt: skip
+
+if __name__ == "__main__":
+    main()
