@@ -63,7 +63,12 @@ KNOWN = [
     ),
     (
         r"The dataset is empty",
-        "no sentence fits: raise --max-tokens, or check the files given to fairseq-preprocess.",
+        "no sentence fits: raise --max-tokens, --max-source-positions or --max-target-positions, or check the files "
+        "given to fairseq-preprocess.",
+    ),
+    (
+        r"Sentences lengths should not exceed max_tokens=(\d+)",
+        "a sentence is longer than the {0} tokens of --max-tokens or --max-tokens-valid; raise it.",
     ),
     (
         r"Size of sample #(\d+) is invalid .*? since max_positions=([^\n]*?), skip",
@@ -105,7 +110,51 @@ KNOWN = [
         r"(Criterion|Optimizer) does not match.* (\S+) vs (\S+)",
         "the checkpoint was trained with the {0} {1}, not {2}; go on with that one, or pass --reset-optimizer.",
     ),
+    (
+        r"loaded state dict (?:contains a parameter group that doesn't match|has a different number of parameter)",
+        "the checkpoint's optimiser state is of another model; give the flags it was trained with, or pass "
+        "--reset-optimizer.",
+    ),
     # flags
+    (
+        r"Cannot use a fixed learning rate schedule with (\S+?)[. ]",
+        "--lr-scheduler {0} takes one --lr and not one for each epoch, which is for --lr-scheduler fixed.",
+    ),
+    (
+        r"max_lr \(=([^)]*)\) must be more than min_lr \(=([^)]*)\)",
+        "--lr {0} is not above --min-lr {1}; raise the one or lower the other.",
+    ),
+    (
+        r"max_lr must be more than lr",
+        "--max-lr is not above --lr, where --lr-scheduler triangular begins; raise the one or lower the other.",
+    ),
+    (
+        r"Pass-through schedule can only be used",
+        "--lr-scheduler pass_through is for optimizers with schedules of their own; choose another.",
+    ),
+    (
+        r"AttributeError: 'list' object has no attribute 'split'",
+        "--encoder-layers-to-keep and --decoder-layers-to-keep do not work as flags in this fairseq; prune a trained "
+        "model with --model-overrides \"{{'encoder_layers_to_keep': '0,1'}}\".",
+    ),
+    (
+        r"cannot specify cutoff larger than vocab size",
+        "--adaptive-softmax-cutoff has an end above the size of the dictionary; leave out that one.",
+    ),
+    (
+        r"min_len cannot be larger than max_len",
+        "--min-len is above the longest output that --max-len-a, --max-len-b and the model allow for a sentence; lower "
+        "it, or raise --max-len-b.",
+    ),
+    (
+        r"KeyError: '(steps|history)'",
+        "--print-step and --retain-iter-history are for models that refine their output in steps; leave them out.",
+    ),
+    (
+        r"ImportError: ([^\n]*[Pp]lease install[^\n]*)",
+        "an option needs a package that is missing ({0}); install it, or choose another --optimizer, --bpe, "
+        "--tokenizer, --scoring or --ddp-backend.",
+    ),
     (
         r"Must specify batch size",
         "give the batch size, with --max-tokens or --batch-size.",
@@ -132,12 +181,21 @@ KNOWN = [
         "--fp16 and --bf16 exclude each other; choose one.",
     ),
     (
+        r"Torch not compiled with CUDA enabled|Found no NVIDIA driver",
+        "an option needs a GPU, and there is none: leave it out (--quant-noise-scalar is one).",
+    ),
+    (
         r"does not support flat params",
         "this --optimizer treats every tensor by itself; with --fp16 or --bf16 add --fp16-no-flatten-grads.",
     ),
     (
         r"gradients are inconsistent between workers",
         "the workers' gradients differ, which they never should; try --ddp-backend legacy_ddp.",
+    ),
+    (
+        r"FloatingPointError: gradients are Nan/Inf",
+        "training diverged: the gradients are no longer finite. The checkpoints in --save-dir are from before; lower "
+        "--lr, lengthen --warmup-updates or set --clip-norm.",
     ),
     (
         r"Minimum loss scale reached",
@@ -169,6 +227,18 @@ KNOWN = [
         "--replace-unk does not work in this fairseq, which keeps no alignments for it; leave it out.",
     ),
     # any other file
+    (
+        r"OSError: \[Errno 28\] [^:\n]*(?:: '([^'\n]*)')?",
+        "the disk is full{0}; free some space, or choose another folder.",
+    ),
+    (
+        r"FileExistsError: ([^\n]*dict\.[^\n]*txt)$",
+        "{0} exists already; choose another --destdir, or use it with --srcdict and --tgtdict.",
+    ),
+    (
+        r"AssertionError: (--trainpref|cannot use both --srcdict and --tgtdict with --joined-dictionary)([^\n]*)",
+        "{0}{1}; see fairseq-preprocess --help.",
+    ),
     (
         r"OSError: file (\S+) not found",
         "cannot use {0}: no such file; check the path.",
@@ -206,7 +276,7 @@ def sentence(error: BaseException) -> str | None:
     said = "\n".join(f"{type(cause).__name__}: {cause}" for cause in chain)
     for pattern, words in KNOWN:
         if match := re.search(pattern, said, re.DOTALL):
-            return words.format(*match.groups())
+            return words.format(*match.groups(""))
     return None
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import pipeline
 import text
 from download import Remote, fetch_all
+from numeric import whole
 from steps import InputError, Steps, command_line
 
 STORIES = "https://huggingface.co/datasets/cnn_dailymail/resolve/main/data/"
@@ -57,7 +58,7 @@ SIDES = ("article", "highlights")
 def main():
     parser = pipeline.parser(__doc__, bpe=32000, max_words=1000)  # only against absurd highlights
     parser.add_argument(
-        "--article-words", type=int, default=400, metavar="N", help="words kept of an article (%(default)s)"
+        "--article-words", type=whole(1), default=400, metavar="N", help="words kept of an article (%(default)s)"
     )
     for split in pipeline.SPLITS:
         parser.add_argument(

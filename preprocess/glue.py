@@ -26,6 +26,7 @@ from pathlib import Path
 import pipeline
 import text
 from download import Remote, fetch_all
+from numeric import whole
 from steps import InputError, Steps, add_workers, command_line
 
 SOURCE = "https://dl.fbaipublicfiles.com/fairseq/gpt2_bpe/"
@@ -71,7 +72,9 @@ def main():
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), metavar="TASK", help="(all)")
     bpe = parser.add_mutually_exclusive_group()
     bpe.add_argument("--bpe-dir", type=Path, metavar="DIR", help=f"folder with {', '.join(BPE_FILES)}")
-    bpe.add_argument("--learn-bpe", type=int, metavar="N", help="merges to learn from the training sentences instead")
+    bpe.add_argument(
+        "--learn-bpe", type=whole(1), metavar="N", help="merges to learn from the training sentences instead"
+    )
     add_workers(parser)
     args = parser.parse_args()
     if not args.raw:

@@ -18,6 +18,8 @@ def main():
     args = parser.parse_args()
     if not args.raw:
         raise InputError("--raw is missing: name the folder that holds your text.")
+    if args.source == args.target:
+        raise InputError(f"--source and --target are both {args.source}; name the two languages.")
     layouts = {split: [[split + ".{language}"]] for split in pipeline.SPLITS}
     pipeline.prepare_parallel(args, args.source, args.target, layouts, args.raw, Steps(args.out), lower=args.lower)
 

@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 
 import text
+from numeric import number, whole
 from steps import InputError, Steps, add_workers
 
 SPLITS = ("train", "valid", "test")
@@ -33,8 +34,10 @@ def parser(doc: str, **defaults) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--raw", type=Path, metavar="DIR", help="folder with the raw text, plain or .gz")
     parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="folder to fill")
-    parser.add_argument("--bpe", type=int, metavar="N", help="merges of the joint byte pair encoding (%(default)s)")
-    parser.add_argument("--max-words", type=int, metavar="N", help="longest training sentence (%(default)s)")
+    parser.add_argument(
+        "--bpe", type=whole(1), metavar="N", help="merges of the joint byte pair encoding (%(default)s)"
+    )
+    parser.add_argument("--max-words", type=whole(1), metavar="N", help="longest training sentence (%(default)s)")
     add_workers(parser)
     parser.set_defaults(**{"max_words": 250} | defaults)
     return parser
@@ -53,7 +56,7 @@ def parallel_options(parser: argparse.ArgumentParser) -> None:
         help="splits whose raw text is tokenised already, Moses escapes included",
     )
     parser.add_argument(
-        "--max-ratio", type=float, metavar="R", help="longest training pair, long : short side (%(default)s)"
+        "--max-ratio", type=number(1), metavar="R", help="longest training pair, long : short side (%(default)s)"
     )
 
 

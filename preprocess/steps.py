@@ -16,6 +16,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from numeric import whole
+
 
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}  # which no file name comes with
 
@@ -110,15 +112,8 @@ def _flush(path: Path) -> None:
 def add_workers(parser: argparse.ArgumentParser) -> None:
     """--workers, for scripts with steps that run in several processes."""
     parser.add_argument(
-        "--workers", type=at_least_one, metavar="N", default=min(8, os.cpu_count()), help="processes (%(default)s)"
+        "--workers", type=whole(1), metavar="N", default=min(8, os.cpu_count()), help="processes (%(default)s)"
     )
-
-
-def at_least_one(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is too small; choose at least 1")
-    return number
 
 
 def command_line(main) -> None:

@@ -26,6 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from numeric import whole
 from steps import InputError, command_line, write_text
 
 
@@ -391,10 +392,10 @@ def main():
     parser.add_argument(
         "--format", choices=FORMATS, default="parallel", help="corpus whose layout to follow (%(default)s)"
     )
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the grammar's choices (%(default)s)")
+    parser.add_argument("--seed", type=whole(0), default=1, metavar="N", help="of the grammar's choices (%(default)s)")
     for split, number in (("train", 20000), ("valid", 500), ("test", 500)):
         parser.add_argument(
-            f"--{split}", type=int, default=number, metavar="N", help=f"{split} sentences (%(default)s)"
+            f"--{split}", type=whole(0), default=number, metavar="N", help=f"{split} sentences (%(default)s)"
         )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)

@@ -27,6 +27,7 @@ import language_model
 import pipeline
 import text
 from download import Remote
+from numeric import whole
 from steps import Steps, command_line
 
 REMOTES = [
@@ -50,7 +51,7 @@ def main():
     options = language_model.files_parser(__doc__)
     options.add_argument("--lines", action="store_true", help="each line is a sequence, lower-cased and encoded")
     options.add_argument(
-        "--bpe", type=int, default=32000, metavar="N", help="symbols of the byte pair encoding (%(default)s)"
+        "--bpe", type=whole(1), default=32000, metavar="N", help="symbols of the byte pair encoding (%(default)s)"
     )
     args, steps, raw = language_model.start(options, REMOTES)
     language_model.lines(args, steps, raw, "wiki.{split}.tokens", SIZES)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from warm import Warm
 
 os.environ["OMP_NUM_THREADS"] = (
     "1"  # before torch is imported: on two cores more threads only get into each other's way
@@ -42,6 +43,13 @@ def run_command(*command, check=True, env=None, cwd=ROOT, input=None) -> subproc
 @pytest.fixture(scope="session")
 def run():
     return run_command
+
+
+@pytest.fixture(scope="session")
+def warm():
+    """Run a command in a process that has imported everything: warm("fairseq-train", ..., log=file) -> Done."""
+    with Warm() as warm:
+        yield warm
 
 
 @pytest.fixture(scope="session")

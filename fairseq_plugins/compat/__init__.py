@@ -5,7 +5,7 @@ shows: a fairseq without it behaves as before. A mend wraps fairseq's own functi
 ``__wrapped__``; no code of fairseq is repeated.
 """
 
-from fairseq_plugins.compat import checkpoints, data, distributed, generation, options, settings
+from fairseq_plugins.compat import checkpoint_content, checkpoints, data, distributed, generation, options, settings
 
 
 def apply():
@@ -16,6 +16,7 @@ def apply():
     data.stop_reading_at_exit()
     options.overrides_are_options()
     options.bf16_is_not_tpu()
+    options.numbers_fit()
     distributed.no_flat_fp16_on_cpu()
     distributed.one_training_per_launch()
     distributed.one_training_per_folder()
@@ -28,6 +29,9 @@ def apply():
     checkpoints.never_restart_from_zero()
     checkpoints.workers_save_their_state()
     checkpoints.save_whole_checkpoints()
+    checkpoint_content.checkpoints_hold_what_they_should()
+    checkpoint_content.diverged_models_are_not_saved()
     generation.sample_forced_tokens()
     data.refuse_damaged_data()
     data.look_for_splits_in_folders()
+    data.shards_share_the_work()

@@ -1,5 +1,6 @@
 """Mends of fairseq's data: batches, binarised files, readers, and numpy 2."""
 
+import argparse
 import atexit
 import contextlib
 import queue
@@ -10,8 +11,11 @@ import types
 from pathlib import Path
 
 import numpy as np
+from fairseq import options
 from fairseq.data import data_utils, indexed_dataset, iterators
+from fairseq.tasks import FairseqTask
 
+from fairseq_plugins import combinations
 from fairseq_plugins.compat.patch import replace
 from fairseq_plugins.errors import UserError
 
@@ -104,6 +108,34 @@ AGAIN = "make both of its files again with fairseq-preprocess"
 
 def files_of(path) -> tuple[Path, Path]:
     return Path(indexed_dataset.data_file_path(str(path))), Path(indexed_dataset.index_file_path(str(path)))
+
+
+def shards_share_the_work():
+    """fairseq-generate takes the number of processes, which is one, for --num-shards, and the first for --shard-id:
+    every shard translates everything. A small data set makes fewer batches than there are shards."""
+
+    asked = argparse.Namespace(shards=1)
+
+    @replace(options, "parse_args_and_arch")
+    def parse_args_and_arch(original, *args, **kwargs):
+        parsed = original(*args, **kwargs)
+        settings = parsed[0] if isinstance(parsed, tuple) else parsed
+        if combinations.command_of(settings) == "generate":
+            asked.shards = settings.num_shards
+            if asked.shards > 1:
+                settings.distributed_world_size, settings.distributed_rank = settings.num_shards, settings.shard_id
+        return parsed
+
+    @replace(FairseqTask, "get_batch_iterator")
+    def get_batch_iterator(original, self, dataset, max_tokens=None, max_sentences=None, **kwargs):
+        if asked.shards > 1:
+            if len(dataset) < asked.shards:
+                raise UserError(
+                    f"--num-shards {asked.shards} is more than there are sentences ({len(dataset)}); lower it."
+                )
+            largest = len(dataset) // asked.shards
+            max_sentences = min(max_sentences or largest, largest)
+        return original(self, dataset, max_tokens, max_sentences, **kwargs)
 
 
 def look_for_splits_in_folders():

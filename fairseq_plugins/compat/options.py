@@ -1,11 +1,13 @@
 """Mends of fairseq's command line."""
 
 import argparse
-import ast
+import functools
+import re
 
 import omegaconf
 from fairseq import checkpoint_utils, options
 
+from fairseq_plugins import combinations, ranges
 from fairseq_plugins.compat.patch import replace
 from fairseq_plugins.errors import UserError
 
@@ -22,6 +24,43 @@ def bf16_is_not_tpu():
         return parsed
 
 
+def numbers_fit():
+    """fairseq takes any number for any option: --lr -1 trains nothing, --lenpen nan translates badly, and
+    --required-batch-size-multiple 0 kills the process, all without a word. Some backends and combinations of options
+    end in a traceback."""
+
+    @replace(options, "parse_args_and_arch")
+    def parse_args_and_arch(original, parser, *args, modify_parser=None, **kwargs):
+        def modify(parser):
+            if modify_parser is not None:
+                modify_parser(parser)
+            check_numbers(parser)
+
+        parsed = original(parser, *args, modify_parser=modify, **kwargs)
+        combinations.check(parsed[0] if isinstance(parsed, tuple) else parsed)
+        return parsed
+
+    @replace(options, "add_preprocess_args")
+    def add_preprocess_args(original, parser):  # after which fairseq-preprocess parses
+        check_numbers(original(parser))
+        return parser
+
+
+def check_numbers(parser: argparse.ArgumentParser) -> None:
+    """From now on a number that its option cannot take is an error of the parser, and an error of the parser one
+    sentence without the list of all options."""
+
+    def error(message):
+        message = re.sub(r" \(choose from .{200,}\)", "; --help lists the choices", message, flags=re.DOTALL)
+        message = message.removeprefix("argument ")  # --lr: nan does not fit
+        raise UserError(re.sub(r"^(\S+): (.* does not fit|is missing);", r"\1 \2;", message))
+
+    parser.error = error
+    for action in parser._actions:
+        if getattr(action.type, "func", None) is not ranges.read and ranges.is_numeric(action.dest, action.type):
+            action.type = functools.partial(ranges.read, action.dest, action.type)
+
+
 def overrides_are_options():
     """--model-overrides is evaluated as code, and what comes of it used as a dictionary, whatever it is. Names of it
     that the checkpoint has no option of are ignored without a word."""
@@ -32,7 +71,7 @@ def overrides_are_options():
     def parse_args_and_arch(original, *args, **kwargs):
         parsed = original(*args, **kwargs)
         settings = parsed[0] if isinstance(parsed, tuple) else parsed
-        named.update(dictionary(getattr(settings, "model_overrides", "{}")))
+        named.update(combinations.dictionary("model_overrides", getattr(settings, "model_overrides", "{}")))
         return parsed
 
     @replace(checkpoint_utils, "overwrite_args_by_name")
@@ -40,17 +79,6 @@ def overrides_are_options():
         check_options(cfg, named.intersection(overrides))
         named.clear()  # what the first model has may be unknown to another of an ensemble
         original(cfg, overrides)
-
-
-def dictionary(text: str) -> dict:
-    """ "{'mem_len': 64}" -> {"mem_len": 64}; raises UserError for text of --model-overrides that is none."""
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        value = None
-    if not isinstance(value, dict):
-        raise UserError(f"--model-overrides {text} is no dictionary; write it as \"{{'dropout': 0.1}}\".")
-    return value
 
 
 def check_options(cfg, names) -> None:

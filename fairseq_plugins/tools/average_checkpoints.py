@@ -14,6 +14,7 @@ from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.ranges import whole
 from fairseq_plugins.tools import sealed
 
 PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
@@ -22,7 +23,7 @@ PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.p
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("inputs", type=Path, nargs="+", help="checkpoints, or a save folder with --last")
-    parser.add_argument("--last", type=int, metavar="N", help="the last N checkpoints of the folder")
+    parser.add_argument("--last", type=whole(1), metavar="N", help="the last N checkpoints of the folder")
     parser.add_argument(
         "--by", choices=PATTERNS, default="epoch", help="those written after epochs or updates (%(default)s)"
     )

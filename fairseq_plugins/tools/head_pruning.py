@@ -20,7 +20,8 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from fairseq_plugins.compat.options import dictionary
+from fairseq_plugins import ranges
+from fairseq_plugins.combinations import dictionary
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.span_attention import SpanAttention
 from fairseq_plugins.modules.xl_attention import XLAttention
@@ -35,8 +36,10 @@ def main():
     parser.add_argument("--data", type=Path, metavar="DIR", help="(default: as in training)")
     parser.add_argument("--split", default="valid", help="(%(default)s)")
     parser.add_argument("--metric", choices=METRICS, default="ppl", help="(%(default)s)")
-    parser.add_argument("--batch-size", type=int, default=1, metavar="B", help="streams (%(default)s)")
-    parser.add_argument("--tokens-per-sample", type=int, metavar="M", help="length of blocks (default: as in training)")
+    parser.add_argument("--batch-size", type=ranges.whole(1), default=1, metavar="B", help="streams (%(default)s)")
+    parser.add_argument(
+        "--tokens-per-sample", type=ranges.whole(1), metavar="M", help="length of blocks (default: as in training)"
+    )
     parser.add_argument("--model-overrides", default="{}", metavar="DICT", help="as of fairseq-eval-lm")
     parser.add_argument("--cpu", action="store_true", help="although there is a GPU")
     args = parser.parse_args()
@@ -54,10 +57,8 @@ def main():
 
 def load_split(args):
     """The model of a checkpoint and its task, with the split."""
-    if args.batch_size < 1:
-        raise UserError(f"--batch-size {args.batch_size} is too small; choose at least 1.")
     given = {"data": args.data and str(args.data), "tokens_per_sample": args.tokens_per_sample}
-    overrides = dictionary(args.model_overrides)
+    overrides = dictionary("model_overrides", args.model_overrides)
     overrides |= {name: value for name, value in given.items() if value is not None}
     model, _, task = load(args.checkpoint, overrides, args.cpu)
     if not attentions(model):

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.ranges import whole
 from fairseq_plugins.tasks.synthetic_stream import EpisodeDataset, SyntheticStreamTask
 from fairseq_plugins.tools.files import write_whole
 from fairseq_plugins.tools.load import beside, load
@@ -40,16 +41,15 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("--split", default="test", help="train, valid, or a name that begins with test (%(default)s)")
-    parser.add_argument("--streams", type=int, default=32, metavar="B", help="at most, read side by side (%(default)s)")
-    parser.add_argument("--episodes", type=int, metavar="N", help="how many (default: as in training)")
-    parser.add_argument("--length", type=int, metavar="N", help="of an episode (default: as in training)")
-    parser.add_argument("--bins", type=int, default=50, help="positions to tell apart (%(default)s)")
+    parser.add_argument(
+        "--streams", type=whole(1), default=32, metavar="B", help="at most, read side by side (%(default)s)"
+    )
+    parser.add_argument("--episodes", type=whole(1), metavar="N", help="how many (default: as in training)")
+    parser.add_argument("--length", type=whole(1), metavar="N", help="of an episode (default: as in training)")
+    parser.add_argument("--bins", type=whole(1), default=50, help="positions to tell apart (%(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the figures")
     parser.add_argument("--cpu", action="store_true", help="even if there is a GPU")
     args = parser.parse_args()
-    for name in ("streams", "bins", "episodes", "length"):
-        if (value := getattr(args, name)) is not None and value < 1:
-            raise UserError(f"--{name} {value} is too small; choose at least 1.")
     if args.split not in ("train", "valid") and not args.split.startswith("test"):
         raise UserError(f"--split {args.split} is no split; choose train, valid, or a name that begins with test.")
     return args

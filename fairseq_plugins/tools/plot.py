@@ -25,6 +25,7 @@ import torch
 from fairseq import checkpoint_utils
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.ranges import whole
 from fairseq_plugins.tools import skip_schedule, training_log
 from fairseq_plugins.tools.attention_maps import attention_maps, choose
 from fairseq_plugins.tools.files import write_whole
@@ -55,12 +56,12 @@ def parse():
     attention.add_argument("checkpoint", type=Path)
     attention.add_argument("--data", type=Path, metavar="DIR", help="(default: as in training)")
     attention.add_argument("--split", default="test", help="(%(default)s)")
-    attention.add_argument("--tokens", type=int, default=64, metavar="M", help="rows of a map (%(default)s)")
-    attention.add_argument("--heads", type=int, default=4, metavar="N", help="how many to draw (%(default)s)")
+    attention.add_argument("--tokens", type=whole(1), default=64, metavar="M", help="rows of a map (%(default)s)")
+    attention.add_argument("--heads", type=whole(1), default=4, metavar="N", help="how many to draw (%(default)s)")
     attention.set_defaults(draw=draw_attention)
     lags = kinds.add_parser("lags", help="the age of every layer's memory")
     skip_schedule.add_schedule(lags)
-    lags.add_argument("--updates", type=int, default=64, metavar="U", help="(%(default)s)")
+    lags.add_argument("--updates", type=whole(1), default=64, metavar="U", help="(%(default)s)")
     lags.set_defaults(draw=draw_lags)
     for kind in (curves, spans, memory, attention, lags):
         add_out(kind)
@@ -222,8 +223,6 @@ def newest_checkpoint(run: Path) -> Path:
 
 
 def draw_attention(args):
-    if args.tokens < 1 or args.heads < 1:
-        raise UserError("--tokens and --heads are at least 1.")
     chosen = choose(attention_maps(args.checkpoint, args.data, args.split, args.tokens), args.heads)
     figure, rows = new_figure(rows=len(chosen), width=10, height=1 + 1.8 * len(chosen))
     from matplotlib.colors import PowerNorm

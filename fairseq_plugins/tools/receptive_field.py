@@ -14,12 +14,13 @@ import argparse
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.active_memory import ATTENTION, MEMORIES, MIXERS
 from fairseq_plugins.modules.time_convolution import reach
+from fairseq_plugins.ranges import whole
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kernel-size", type=int, default=20, metavar="K", help="(%(default)s)")
-    parser.add_argument("--layers", type=int, default=8, metavar="N", help="(%(default)s)")
+    parser.add_argument("--kernel-size", type=whole(1), default=20, metavar="K", help="(%(default)s)")
+    parser.add_argument("--layers", type=whole(1), default=8, metavar="N", help="(%(default)s)")
     parser.add_argument("--mixer", choices=MIXERS, default="convolution", help="(%(default)s)")
     parser.add_argument("--both-sides", action="store_true", help="as for algorithmic tasks, not causal")
     args = parser.parse_args()

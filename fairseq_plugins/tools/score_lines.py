@@ -20,7 +20,8 @@ import numpy as np
 import torch
 
 from fairseq_plugins.criterions.streaming_lm import token_nll
-from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.ranges import SEED, whole
 from fairseq_plugins.tools.files import write_json
 from fairseq_plugins.tools.load import beside, load
 
@@ -38,17 +39,14 @@ def main():
     parser.add_argument("data", type=Path, help="what fairseq-preprocess made")
     parser.add_argument("--path", type=Path, required=True, metavar="CKPT", help="a checkpoint of fairseq-train")
     parser.add_argument("--split", default="test", help="(%(default)s)")
-    parser.add_argument("--longest", type=int, default=300, metavar="N", help="tokens of a line (%(default)s)")
-    parser.add_argument("--batch", type=int, default=64, metavar="N", help="lines of a padded batch (%(default)s)")
-    parser.add_argument("--batches", type=int, default=100, metavar="N", help="how many of them (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of what is drawn (%(default)s)")
-    parser.add_argument("--max-tokens", type=int, default=4000, help="tokens scored at a time (%(default)s)")
+    parser.add_argument("--longest", type=whole(1), default=300, metavar="N", help="tokens of a line (%(default)s)")
+    parser.add_argument("--batch", type=whole(1), default=64, metavar="N", help="lines of a padded batch (%(default)s)")
+    parser.add_argument("--batches", type=whole(1), default=100, metavar="N", help="how many of them (%(default)s)")
+    parser.add_argument("--seed", type=SEED, default=1, help="of what is drawn (%(default)s)")
+    parser.add_argument("--max-tokens", type=whole(1), default=4000, help="tokens scored at a time (%(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--cpu", action="store_true", help="although there is a GPU")
     args = parser.parse_args()
-    for name, least in {"longest": 1, "batch": 1, "batches": 1, "max_tokens": 1, "seed": 0}.items():
-        if (value := getattr(args, name)) < least:
-            raise UserError(f"{flag(name)} {value} is too small; choose at least {least}.")
     logging.basicConfig()
     logging.getLogger().setLevel(logging.WARNING)  # the figures alone
     found = figures(score(args), args)

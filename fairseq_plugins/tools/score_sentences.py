@@ -18,6 +18,7 @@ import torch
 from fairseq import checkpoint_utils, utils
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.ranges import whole
 from fairseq_plugins.tools.files import write_json
 from fairseq_plugins.tools.register import register
 
@@ -29,7 +30,9 @@ def main():
     parser.add_argument("data", type=Path, help="data folder of the task, with input0 and label in it")
     parser.add_argument("--path", nargs="+", required=True, metavar="FILE", help="checkpoints, one a seed")
     parser.add_argument("--split", default="valid", help="(%(default)s)")
-    parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="sentences at a time (%(default)s)")
+    parser.add_argument(
+        "--batch-size", type=whole(1), default=32, metavar="N", help="sentences at a time (%(default)s)"
+    )
     parser.add_argument("--cpu", action="store_true", help="even where there is a GPU")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     args = parser.parse_args()

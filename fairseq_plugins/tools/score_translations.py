@@ -21,6 +21,7 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
+from fairseq_plugins.ranges import whole
 from fairseq_plugins.tools.bleu import split_compounds, tokenised_bleu
 from fairseq_plugins.tools.files import write_json
 from fairseq_plugins.tools.generation_log import moses_detokeniser, moses_tokeniser, read_generation, read_references
@@ -39,7 +40,7 @@ def main():
         "--tokenise-references", action="store_true", help="tokenised BLEU against the raw references too"
     )
     parser.add_argument("--baseline", type=Path, help="fairseq-generate's output of the system to compare with")
-    parser.add_argument("--samples", type=int, default=1000, help="bootstrap samples (%(default)s)")
+    parser.add_argument("--samples", type=whole(1), default=1000, help="bootstrap samples (%(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores there too")
     args = parser.parse_args()
 

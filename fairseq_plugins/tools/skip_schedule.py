@@ -13,6 +13,7 @@ import argparse
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.skip_retain import SCHEDULES, SkipRetain
+from fairseq_plugins.ranges import RANGES, SEED, whole
 
 
 def main():
@@ -25,9 +26,9 @@ def main():
 def add_schedule(parser: argparse.ArgumentParser) -> None:
     """Options that ``skip_retain`` takes."""
     parser.add_argument("schedule", choices=SCHEDULES, help="equations 1 to 5: linear, uniform, not-first, ...")
-    parser.add_argument("--layers", type=int, required=True, metavar="N", help="of the model")
-    parser.add_argument("--p", type=float, default=0.1, help="of the schedules that take one (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of the coins (%(default)s)")
+    parser.add_argument("--layers", type=whole(1), required=True, metavar="N", help="of the model")
+    parser.add_argument("--p", type=RANGES["skip_p"], default=0.1, help="of the schedules that take one (%(default)s)")
+    parser.add_argument("--seed", type=SEED, default=1, help="of the coins (%(default)s)")
 
 
 def skip_retain(args) -> SkipRetain:

@@ -20,6 +20,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.ranges import RANGES
 from fairseq_plugins.tools.bleu import split_compounds, tokenised_bleu
 from fairseq_plugins.tools.files import write_json, write_whole
 from fairseq_plugins.tools.generation_log import read_generation, read_references
@@ -38,9 +39,15 @@ def main():
     parser.add_argument("--subset", default="valid", help="set to tune on (%(default)s)")
     parser.add_argument("--metric", choices=METRICS, default="bleu", help="what to raise (%(default)s)")
     parser.add_argument("--references", type=Path, help="raw summaries of the set, for ROUGE")
-    parser.add_argument("--lenpen", type=float, nargs="+", required=True, metavar="P", help="length penalties to try")
-    parser.add_argument("--min-len", type=int, nargs="+", metavar="N", help="shortest outputs to try, in tokens")
-    parser.add_argument("--max-len-b", type=int, nargs="+", metavar="N", help="longest outputs to try, in tokens")
+    parser.add_argument(
+        "--lenpen", type=RANGES["lenpen"], nargs="+", required=True, metavar="P", help="length penalties to try"
+    )
+    parser.add_argument(
+        "--min-len", type=RANGES["min_len"], nargs="+", metavar="N", help="shortest outputs to try, in tokens"
+    )
+    parser.add_argument(
+        "--max-len-b", type=RANGES["max_len_b"], nargs="+", metavar="N", help="longest outputs to try, in tokens"
+    )
     args = parser.parse_args(own)
     if args.metric.startswith("rouge") and not args.references:
         raise UserError(f"--metric {args.metric} needs --references: name the file of raw summaries.")

@@ -16,6 +16,7 @@ import torch
 from fairseq.data import Dictionary
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.ranges import RANGES, SEED, above, whole
 from fairseq_plugins.tools.load import beside, load
 
 logger = logging.getLogger(__name__)
@@ -76,12 +77,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--path", type=Path, required=True, metavar="CKPT", help="a checkpoint of fairseq-train")
     parser.add_argument("--prompt", default="", help="what the text begins with (default: a new line)")
-    parser.add_argument("--length", type=int, default=200, metavar="N", help="tokens to write (%(default)s)")
-    parser.add_argument("--samples", type=int, default=1, metavar="N", help="how many texts (%(default)s)")
-    parser.add_argument("--temperature", type=float, default=1.0, help="below 1: more likely text (%(default)s)")
-    parser.add_argument("--top-k", type=int, default=-1, metavar="K", help="draw from the K most likely tokens")
-    parser.add_argument("--top-p", type=float, default=-1.0, metavar="P", help="draw from the likeliest that make up P")
-    parser.add_argument("--seed", type=int, default=1, help="(%(default)s)")
+    parser.add_argument("--length", type=whole(1), default=200, metavar="N", help="tokens to write (%(default)s)")
+    parser.add_argument("--samples", type=whole(1), default=1, metavar="N", help="how many texts (%(default)s)")
+    parser.add_argument(
+        "--temperature", type=RANGES["temperature"], default=1.0, help="below 1: more likely text (%(default)s)"
+    )
+    parser.add_argument(
+        "--top-k", type=whole(1, also=(-1,)), default=-1, metavar="K", help="draw from the K most likely tokens"
+    )
+    parser.add_argument(
+        "--top-p",
+        type=above(0, high=1, also=(-1,)),
+        default=-1.0,
+        metavar="P",
+        help="draw from the likeliest that make up P",
+    )
+    parser.add_argument("--seed", type=SEED, default=1, help="(%(default)s)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="where dict.txt is (default: as in training)")
     parser.add_argument("--tokens", choices=TOKENS, help="what tokens are (default: told from the dictionary)")
     parser.add_argument("--cpu", action="store_true", help="although there is a GPU")
@@ -100,16 +111,6 @@ def main():
 
 
 def check(args) -> None:
-    for flag, right in (
-        ("length", args.length > 0),
-        ("samples", args.samples > 0),
-        ("temperature", args.temperature > 0),
-        ("top-k", args.top_k > 0 or args.top_k == -1),
-        ("top-p", 0 < args.top_p <= 1 or args.top_p == -1),
-    ):
-        if not right:
-            value = getattr(args, flag.replace("-", "_"))
-            raise UserError(f"--{flag} {value} cannot be; give a number above 0{' and up to 1' * (flag == 'top-p')}.")
     if args.top_k > 0 and args.top_p > 0:
         raise UserError("--top-k and --top-p exclude each other; choose one.")
 

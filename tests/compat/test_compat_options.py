@@ -4,11 +4,13 @@ A mended function keeps fairseq's as ``__wrapped__``. What only shows in whole c
 """
 
 import argparse
+import inspect
 
 import pytest
 from fairseq import checkpoint_utils, options
 from omegaconf import OmegaConf
 
+from fairseq_plugins import combinations
 from fairseq_plugins.compat.options import check_options
 from fairseq_plugins.errors import UserError
 
@@ -16,12 +18,13 @@ TRAINING = "data --arch transformer_tiny --optimizer adam".split()
 
 
 @pytest.mark.parametrize("flags, tpu", [(["--bf16"], False), (["--bf16", "--tpu"], True), ([], False)])
-def test_bf16_is_not_tpu(flags, tpu):
+def test_bf16_is_not_tpu(flags, tpu, monkeypatch):
+    monkeypatch.setattr(combinations, "installed", lambda name: True)  # torch_xla
     assert options.parse_args_and_arch(options.get_training_parser(), TRAINING + flags).tpu == tpu
 
 
 def test_fairseq_takes_bf16_for_tpu():
-    assert options.parse_args_and_arch.__wrapped__(options.get_training_parser(), [*TRAINING, "--bf16"]).tpu
+    assert inspect.unwrap(options.parse_args_and_arch)(options.get_training_parser(), [*TRAINING, "--bf16"]).tpu
 
 
 @pytest.mark.parametrize("overrides", ["mem_len=64", "[1]", "{mem_len: 64}", "{'mem_len': 64"])
@@ -50,3 +53,38 @@ def test_only_names_of_the_command_are_looked_for():
     options.parse_args_and_arch(options.get_generation_parser(), command)
     with pytest.raises(UserError, match="no option memlen"):
         overwrite(cfg, {"memlen": 6})
+
+
+PREPROCESS = "--only-source --trainpref train --destdir bin".split()
+
+
+def test_numbers_fit_their_options():
+    with pytest.raises(UserError, match="--lr -1 does not fit; give one or more numbers of at least 0"):
+        options.parse_args_and_arch(options.get_training_parser(), [*TRAINING, "--lr", "-1"])
+    with pytest.raises(UserError, match="--encoder-layers -1 does not fit"):  # of the architecture
+        options.parse_args_and_arch(options.get_training_parser(), [*TRAINING, "--encoder-layers", "-1"])
+    with pytest.raises(UserError, match="--adam-betas x does not fit; give 2 numbers"):  # of the optimizer
+        options.parse_args_and_arch(options.get_training_parser(), [*TRAINING, "--adam-betas", "x"])
+    with pytest.raises(UserError, match="--workers 0 does not fit"):
+        options.get_preprocessing_parser().parse_args([*PREPROCESS, "--workers", "0"])
+
+
+def test_numbers_fit_where_options_are_parsed_without_their_defaults():
+    """As fairseq-validate parses them a second time."""
+    given = ["data", "--path", "model.pt", "--task", "translation", "--max-tokens"]
+    parsed = options.parse_args_and_arch(options.get_validation_parser(), [*given, "99"], suppress_defaults=True)
+    assert parsed.max_tokens == 99
+    with pytest.raises(UserError, match="--max-tokens 0 does not fit"):
+        options.parse_args_and_arch(options.get_validation_parser(), [*given, "0"], suppress_defaults=True)
+
+
+def test_fairseq_takes_any_number():
+    parse = inspect.unwrap(options.parse_args_and_arch)
+    assert parse(options.get_training_parser(), [*TRAINING, "--lr", "-1"]).lr == [-1]
+
+
+def test_a_parser_errs_in_one_sentence(capsys):
+    for wrong, words in [("--arch=mine", "--arch/-a: invalid choice: 'mine'; --help lists"), ("--learn", "--learn")]:
+        with pytest.raises(UserError, match=words):
+            options.parse_args_and_arch(options.get_training_parser(), [*TRAINING, wrong])
+    assert capsys.readouterr().err == ""

@@ -61,9 +61,7 @@ def test_wikitext_keeps_empty_lines_and_has_one_dictionary_for_both_ways_of_coun
     said = prepare(script, "wikitext103", raw, tmp_path, "--any-size")
     assert said.startswith("--any-size: this is not the text")
     expected = [
-        word
-        for line in (raw / "wiki.train.tokens").read_text().split("\n")[:-1]
-        for word in [*line.split(), "</s>"]
+        word for line in (raw / "wiki.train.tokens").read_text().split("\n")[:-1] for word in [*line.split(), "</s>"]
     ]
     assert tokens(tmp_path, "train") == expected and "<unk>" in expected
     assert len(set(expected)) + 2 == len(Dictionary.load(str(tmp_path / "bin" / "dict.txt")))

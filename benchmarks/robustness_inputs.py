@@ -1,0 +1,57 @@
+"""What comes of every number that an option of fairseq's commands can be given, right and wrong.
+
+    OMP_NUM_THREADS=1 python benchmarks/robustness_inputs.py [PART ...]
+
+Each value is given to a real command by itself: those that do not fit (of the wrong type, nan, inf, just below and just
+above), and the least and the largest that do. A PART is the name of a command, a task, a model or an optimizer, such
+as generate or adam; by default all are tried.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from fairseq_plugins.tools.register import register  # noqa: E402
+
+register()
+
+import inputs  # noqa: E402
+from bases import Bases, is_tried  # noqa: E402
+from warm import Warm  # noqa: E402
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART")
+    args = parser.parse_args()
+    verdicts = Counter()
+    with Warm() as warm, tempfile.TemporaryDirectory() as folder:
+        bases = Bases(warm, Path(folder), ROOT / "fairseq_plugins")
+        for part, options in inputs.numeric_options().items():
+            if is_tried(part) and (part.name in args.parts or not args.parts):
+                verdicts += try_part(bases, part, options)
+    counts = {"refused with a sentence": verdicts.pop("refused", 0), "honoured": verdicts.pop("honoured", 0)}
+    counts |= {"traceback": 0, "signal": 0} | dict(verdicts)
+    print(f"tried {sum(counts.values())}, {', '.join(f'{verdict} {number}' for verdict, number in counts.items())}")
+
+
+def try_part(bases: Bases, part: inputs.Part, options: dict) -> Counter:
+    """How often each verdict was the answer; what should never happen is printed."""
+    verdicts = Counter()
+    for flag, action in options.items():
+        for value in inputs.wrong_values(action.dest) + inputs.right_values(action.dest):
+            done = bases.try_options(part, [f"{flag}={value}"])
+            verdict = done.verdict.split()[0] if done.verdict.startswith("signal") else done.verdict
+            verdicts[verdict] += 1
+            if verdict not in ("refused", "honoured"):
+                print(f"{part.name} {flag}={value}: {done.verdict}\n{done.output[-500:]}", flush=True)
+    return verdicts
+
+
+if __name__ == "__main__":
+    main()

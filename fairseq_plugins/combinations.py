@@ -1,0 +1,301 @@
+"""Options that cannot stand together, and those that need what is not installed: one table."""
+
+import ast
+import json
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from importlib.util import find_spec
+
+from fairseq.dataclass.configs import GenerationConfig
+
+from fairseq_plugins import ranges
+from fairseq_plugins.errors import UserError, flag
+
+
+@dataclass(frozen=True)
+class Combination:
+    """Options that are wrong together.
+
+    Attributes:
+        names: of options; where a command lacks one of them, there is nothing to check
+        wrong: their values -> are they wrong?
+        words: what to say, with the values in it
+    """
+
+    names: str
+    wrong: Callable[..., bool]
+    words: str
+
+    def check(self, settings: Namespace) -> None:
+        names = self.names.split()
+        values = [getattr(settings, name, MISSING) for name in names]
+        if MISSING not in values and self.wrong(*values):
+            raise UserError(self.words.format(**dict(zip(names, values))))
+
+
+MISSING = object()
+
+
+def installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # of the package that it would be in
+        return False
+
+
+SEARCH = [
+    Combination(
+        "max_len_a max_len_b min_len",
+        lambda a, b, least: a == 0 and b < least,
+        "--max-len-b {max_len_b} is below --min-len {min_len}: no output would do; raise the one or lower the other.",
+    ),
+    Combination(
+        "diverse_beam_groups beam",
+        lambda groups, beam: groups > 0 and beam % groups != 0,
+        "--diverse-beam-groups {diverse_beam_groups} does not divide --beam {beam}; choose a divisor.",
+    ),
+    Combination(
+        "sampling sampling_topk",
+        lambda sampling, top: not sampling and top >= 0,
+        "--sampling-topk {sampling_topk} needs --sampling; add it, or leave --sampling-topk out.",
+    ),
+    Combination(
+        "sampling sampling_topp",
+        lambda sampling, top: not sampling and top >= 0,
+        "--sampling-topp {sampling_topp} needs --sampling; add it, or leave --sampling-topp out.",
+    ),
+    Combination(
+        "sampling diverse_beam_groups match_source_len diversity_rate",
+        lambda sampling, groups, match, rate: sampling + (groups > 0) + match + (rate > 0) > 1,
+        "--sampling, --diverse-beam-groups, --match-source-len and --diversity-rate exclude one another; choose one.",
+    ),
+]
+
+COMMANDS = [
+    # searching
+    Combination(
+        "sampling nbest beam",
+        lambda sampling, nbest, beam: sampling and nbest != beam,
+        "--sampling gives as many outputs as it draws: make --nbest {nbest} and --beam {beam} equal.",
+    ),
+    Combination(
+        "nbest beam",
+        lambda nbest, beam: nbest > beam,
+        "--nbest {nbest} is more than --beam {beam} finds; raise --beam or lower --nbest.",
+    ),
+    Combination(
+        "command constraints",
+        lambda command, constraints: command == "generate" and constraints,
+        "--constraints come with the sentences that fairseq-interactive reads; leave it out of fairseq-generate.",
+    ),
+    # parts of a data set
+    Combination(
+        "shard_id num_shards",
+        lambda shard, shards: shard >= shards,
+        "--shard-id {shard_id} is none of --num-shards {num_shards}, which count from 0; choose a smaller one.",
+    ),
+    Combination(
+        "command distributed_rank distributed_world_size",
+        lambda command, rank, processes: command in ("generate", "eval_lm") and rank >= processes,
+        "--distributed-rank {distributed_rank} is none of --distributed-world-size {distributed_world_size}, which"
+        " count from 0; choose a smaller one.",
+    ),
+    Combination(
+        "command num_shards",
+        lambda command, shards: command in ("train", "validate", "interactive") and shards > 1,
+        "--num-shards divides the work of fairseq-generate and fairseq-eval-lm alone; leave it out.",
+    ),
+    Combination(
+        "command context_window tokens_per_sample",
+        lambda command, window, block: command == "eval_lm" and window >= block,
+        "--context-window {context_window} leaves nothing of --tokens-per-sample {tokens_per_sample} to predict; lower"
+        " it.",
+    ),
+    # learning rates
+    Combination(
+        "lr_scheduler warmup_updates",
+        lambda scheduler, warmup: scheduler == "inverse_sqrt" and not warmup,
+        "--lr-scheduler inverse_sqrt needs --warmup-updates of at least 1.",
+    ),
+    Combination(
+        "lr_scheduler total_num_update",
+        lambda scheduler, total: scheduler == "polynomial_decay" and total is None,
+        "--lr-scheduler polynomial_decay needs --total-num-update.",
+    ),
+    Combination(
+        "lr_scheduler min_lr lr",
+        lambda scheduler, low, rates: (
+            scheduler == "step" and low >= rates[0] or scheduler in ("cosine", "cosine_wave") and low > rates[0]
+        ),
+        "--min-lr {min_lr} is not below --lr; lower it.",
+    ),
+    Combination(
+        "lr_scheduler lr_period_updates max_update warmup_updates",
+        lambda scheduler, period, updates, warmup: scheduler == "cosine" and period <= 0 and updates <= warmup,
+        "--lr-scheduler cosine needs --lr-period-updates, or more --max-update than --warmup-updates.",
+    ),
+    Combination(
+        "lr_scheduler lr_period_updates",
+        lambda scheduler, period: scheduler == "triangular" and period < 2,
+        "--lr-scheduler triangular needs --lr-period-updates of at least 2.",
+    ),
+    Combination(
+        "lr_scheduler phase_ratio decay_steps",
+        lambda scheduler, phases, decay: scheduler == "tri_stage" and not phases and not decay,
+        "--lr-scheduler tri_stage needs --decay-steps of at least 1, or --phase-ratio and --max-update.",
+    ),
+    Combination(
+        "lr_scheduler phase_ratio max_update",
+        lambda scheduler, phases, updates: (
+            scheduler == "tri_stage" and phases and not (updates and sum(phases) == 1 and int(updates * phases[2]))
+        ),
+        "--phase-ratio needs --max-update, and three parts whose sum is 1, the last of which is an update or more.",
+    ),
+    Combination(
+        "lr_scheduler lr_shrink",
+        lambda scheduler, shrink: scheduler == "reduce_lr_on_plateau" and shrink >= 1,
+        "--lr-scheduler reduce_lr_on_plateau needs --lr-shrink below 1.",
+    ),
+    Combination(
+        "lr_scheduler lr_decay",
+        lambda scheduler, decay: scheduler == "step" and not 0 < decay <= 1,
+        "--lr-scheduler step needs --lr-decay above 0 and of at most 1.",
+    ),
+    # models
+    Combination(
+        "encoder_embed_dim encoder_learned_pos no_token_positional_embeddings",
+        lambda width, learned, none: width in (2, 3) and not (learned or none),
+        "--encoder-embed-dim {encoder_embed_dim} is too small for sinusoidal positions; choose at least 4.",
+    ),
+    Combination(
+        "decoder_embed_dim decoder_learned_pos no_token_positional_embeddings",
+        lambda width, learned, none: width in (2, 3) and not (learned or none),
+        "--decoder-embed-dim {decoder_embed_dim} is too small for sinusoidal positions; choose at least 4.",
+    ),
+    Combination(
+        "adaptive_softmax_cutoff criterion",  # a list in fairseq's encoder-decoders
+        lambda cutoff, criterion: isinstance(cutoff, list) and criterion != "adaptive_loss",
+        "--adaptive-softmax-cutoff needs --criterion adaptive_loss, not {criterion}.",
+    ),
+    Combination(
+        "adaptive_softmax_cutoff",
+        lambda cutoff: isinstance(cutoff, list) and cutoff != sorted(set(cutoff)),
+        "--adaptive-softmax-cutoff {adaptive_softmax_cutoff} does not rise; give the ends of the clusters in order.",
+    ),
+    # what needs other packages
+    Combination(
+        "ddp_backend",
+        lambda backend: backend == "fully_sharded" and not installed("fairscale"),
+        "--ddp-backend fully_sharded needs the package fairscale, which is not installed; take pytorch_ddp or"
+        " legacy_ddp.",
+    ),
+    Combination(
+        "ddp_backend cpu_offload",
+        lambda backend, offload: offload and backend != "fully_sharded",
+        "--cpu-offload belongs to --ddp-backend fully_sharded; leave it out.",
+    ),
+    Combination(
+        "zero_sharding",
+        lambda sharding: sharding == "os" and not installed("fairscale"),
+        "--zero-sharding os needs the package fairscale, which is not installed; leave it out.",
+    ),
+    Combination(
+        "pipeline_model_parallel",
+        lambda parallel: parallel and not installed("fairscale"),
+        "--pipeline-model-parallel needs the package fairscale, which is not installed; leave it out.",
+    ),
+    Combination(
+        "model_parallel_size",
+        lambda size: size > 1 and not installed("fairseq.model_parallel.megatron"),
+        "--model-parallel-size {model_parallel_size} needs fairseq's copy of Megatron, which is not installed; leave it"
+        " out.",
+    ),
+    Combination(
+        "tpu",
+        lambda tpu: tpu and not installed("torch_xla"),
+        "--tpu needs the package torch_xla, which is not installed; leave it out.",
+    ),
+    Combination(
+        "use_plasma_view",
+        lambda use: use and not installed("pyarrow.plasma"),
+        "--use-plasma-view needs a pyarrow with plasma, which is not installed; leave it out.",
+    ),
+    Combination(
+        "command optimizer",
+        lambda command, optimizer: command == "train" and optimizer == "composite",
+        "--optimizer composite takes its groups from a configuration of fairseq-hydra-train; choose another.",
+    ),
+]
+
+# Options that are dictionaries of other options.
+DICTIONARIES = ("model_overrides", "optimizer_overrides")
+
+
+def check(settings: Namespace) -> None:
+    """
+    Raises:
+        UserError: with the flags and the way out
+    """
+    settings = Namespace(**vars(settings), command=command_of(settings))
+    for combination in SEARCH + COMMANDS:
+        combination.check(settings)
+    if getattr(settings, "lr_scheduler", None) == "manual":
+        check_manual_rates(settings)
+    for name in DICTIONARIES:
+        if text := getattr(settings, name, None):
+            check_parts(name, dictionary(name, text))
+    if getattr(settings, "eval_bleu", False):
+        check_search("eval_bleu_args", settings.eval_bleu_args)
+
+
+def command_of(settings: Namespace) -> str:
+    """Of which command are these all options?"""
+    marks = {"interactive": "buffer_size", "generate": "beam", "eval_lm": "softmax_batch", "train": "max_update"}
+    return next((command for command, mark in marks.items() if hasattr(settings, mark)), "validate")
+
+
+def dictionary(name: str, text: str) -> dict:
+    """ "{'mem_len': 64}" -> {"mem_len": 64}; raises UserError for text that is none."""
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        value = None
+    if not isinstance(value, dict):
+        raise UserError(f"{flag(name)} {text} is no dictionary; write it as \"{{'dropout': 0.1}}\".")
+    return value
+
+
+def check_manual_rates(settings: Namespace) -> None:
+    """Raises UserError for what --lr-scheduler manual cannot read: it takes rates by epochs and by updates."""
+    for name in ("epoch2lr", "update2lr"):
+        rates = dictionary(name, getattr(settings, name))
+        if not all(isinstance(key, str) and ranges.RANGES["lr"].allows(rate) for key, rate in rates.items()):
+            raise UserError(f"{flag(name)} {rates} does not fit; write it as \"{{'1-3': 0.1, '4': 0.01}}\".")
+
+
+def check_parts(name: str, options: dict) -> None:
+    """Raises UserError for a number in a dictionary that its option cannot take."""
+    for part, value in options.items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            try:
+                ranges.check(str(part), value)
+            except UserError as error:
+                raise UserError(f"{flag(name)}: {error}") from None
+
+
+def check_search(name: str, text: str) -> None:
+    """Raises UserError for options of a search, in JSON, that are wrong."""
+    try:
+        options = json.loads(text)
+    except json.JSONDecodeError:
+        options = None
+    if not isinstance(options, dict):
+        raise UserError(f"{flag(name)} {text} is no dictionary in JSON; write it as '{{\"beam\": 4}}'.")
+    check_parts(name, options)
+    settings = Namespace(**{field.name: field.default for field in fields(GenerationConfig)} | options)
+    try:
+        for combination in SEARCH:
+            combination.check(settings)
+    except UserError as error:
+        raise UserError(f"{flag(name)}: {error}") from None

@@ -1,0 +1,28 @@
+"""Numbers that options take, as types for argparse, which names the option before what is said here."""
+
+import math
+from argparse import ArgumentTypeError
+
+
+def whole(least: int):
+    """A whole number of at least ``least``."""
+    return _number(int, lambda value: value >= least, f"a whole number of at least {least}")
+
+
+def number(least: float):
+    """A finite number of at least ``least``."""
+    return _number(float, lambda value: least <= value < math.inf, f"a number of at least {least:g}")
+
+
+def _number(kind, fits, words: str):
+    def parse(text: str):
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not fits(value):
+            raise ArgumentTypeError(f"{text} does not fit; give {words}")
+        return value
+
+    parse.words = words  # by which the tests know an option that has been looked at
+    return parse

@@ -1,0 +1,148 @@
+"""Options that cannot stand together are refused by the commands' own parsers, and those that can are not."""
+
+import functools
+import re
+
+import pytest
+from fairseq import options
+
+from fairseq_plugins import combinations
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools.register import register
+
+register()
+
+TRAIN = "data --arch transformer_tiny --optimizer adam --max-update 10"
+PARSERS = {
+    "train": (options.get_training_parser, TRAIN),
+    "generate": (options.get_generation_parser, "data --path model.pt"),
+    "interactive": (options.get_interactive_generation_parser, "data --path model.pt"),
+    "eval-lm": (options.get_eval_lm_parser, "data --path model.pt"),
+    "validate": (options.get_validation_parser, "data --path model.pt --task translation"),
+}
+
+
+def parse(command, flags):
+    make, needed = PARSERS[command]
+    return options.parse_args_and_arch(make(), needed.split() + flags.split())
+
+
+@functools.cache
+def said(command):
+    with pytest.raises(UserError) as refused:
+        parse(*command.split(maxsplit=1))
+    return str(refused.value)
+
+
+WRONG = [
+    ("generate --sampling", "--sampling gives as many outputs as it draws: make --nbest 1 and --beam 5 equal"),
+    ("interactive --sampling --nbest 2", "make --nbest 2 and --beam 5 equal"),
+    ("generate --nbest 6", "--nbest 6 is more than --beam 5 finds"),
+    ("generate --min-len 201", "--max-len-b 200 is below --min-len 201"),
+    ("generate --max-len-b 0", "--max-len-b 0 is below --min-len 1"),
+    ("generate --max-len-b -1 --min-len 0", "--max-len-b -1 is below --min-len 0"),
+    ("generate --diverse-beam-groups 3", "--diverse-beam-groups 3 does not divide --beam 5"),
+    ("generate --sampling-topk 3", "--sampling-topk 3 needs --sampling"),
+    ("generate --sampling-topp 0.5", "--sampling-topp 0.5 needs --sampling"),
+    ("generate --match-source-len --diversity-rate 0.5", "exclude one another"),
+    ("generate --constraints", "--constraints come with the sentences that fairseq-interactive reads"),
+    ("generate --num-shards 2 --shard-id 2", "--shard-id 2 is none of --num-shards 2"),
+    ("generate --distributed-world-size 2 --distributed-rank 2", "--distributed-rank 2 is none of"),
+    ("train --num-shards 2", "--num-shards divides the work of fairseq-generate"),
+    ("validate --num-shards 2", "--num-shards divides the work of fairseq-generate"),
+    ("interactive --num-shards 2", "--num-shards divides the work of fairseq-generate"),
+    ("eval-lm --context-window 1024", "--context-window 1024 leaves nothing of --tokens-per-sample 1024"),
+    ("train --lr-scheduler inverse_sqrt --warmup-updates 0", "inverse_sqrt needs --warmup-updates"),
+    ("train --lr-scheduler polynomial_decay", "polynomial_decay needs --total-num-update"),
+    ("train --lr-scheduler cosine --max-update 0", "cosine needs --lr-period-updates"),
+    ("train --lr-scheduler cosine --warmup-updates 10", "cosine needs --lr-period-updates"),
+    ("train --lr-scheduler cosine --min-lr 0.5", "--min-lr 0.5 is not below --lr"),
+    ("train --lr-scheduler step --min-lr 0.25", "--min-lr 0.25 is not below --lr"),
+    ("train --lr-scheduler step --lr-decay 2", "step needs --lr-decay"),
+    ("train --lr-scheduler triangular --max-lr 1 --lr-period-updates 1", "triangular needs --lr-period-updates"),
+    ("train --lr-scheduler triangular", "--max-lr is missing"),
+    ("train --lr-scheduler tri_stage", "tri_stage needs --decay-steps"),
+    ("train --lr-scheduler tri_stage --phase-ratio 0.2,0.2,0.2", "--phase-ratio needs --max-update, and three parts"),
+    ("train --lr-scheduler reduce_lr_on_plateau --lr-shrink 1", "reduce_lr_on_plateau needs --lr-shrink below 1"),
+    ("train --lr-scheduler manual --epoch2lr x", "--epoch2lr x is no dictionary"),
+    ("train --lr-scheduler manual --epoch2lr {1:0.1}", "--epoch2lr {1: 0.1} does not fit; write it as"),
+    ("train --lr-scheduler manual --epoch2lr {'1':-1}", "--epoch2lr {'1': -1} does not fit; write it as"),
+    ("train --encoder-embed-dim 2", "--encoder-embed-dim 2 is too small for sinusoidal positions"),
+    ("train --decoder-embed-dim 3", "--decoder-embed-dim 3 is too small for sinusoidal positions"),
+    (
+        "train --adaptive-softmax-cutoff 5",
+        "--adaptive-softmax-cutoff needs --criterion adaptive_loss, not cross_entropy",
+    ),
+    (
+        "train --criterion adaptive_loss --adaptive-softmax-cutoff 9,5",
+        r"--adaptive-softmax-cutoff \[9, 5\] does not rise",
+    ),
+    ("train --ddp-backend fully_sharded", "fully_sharded needs the package fairscale"),
+    ("train --cpu-offload", "--cpu-offload belongs to --ddp-backend fully_sharded"),
+    ("train --zero-sharding os", "--zero-sharding os needs the package fairscale"),
+    ("train --pipeline-model-parallel", "--pipeline-model-parallel needs the package fairscale"),
+    ("train --model-parallel-size 2", "--model-parallel-size 2 needs fairseq's copy of Megatron"),
+    ("train --tpu", "--tpu needs the package torch_xla"),
+    ("train --use-plasma-view", "--use-plasma-view needs a pyarrow with plasma"),
+    ("train --optimizer composite", "--optimizer composite takes its groups from a configuration"),
+    ("train --optimizer-overrides x", "--optimizer-overrides x is no dictionary"),
+    ("train --optimizer-overrides {'lr':-1}", "--optimizer-overrides: --lr -1 does not fit"),
+    ("generate --model-overrides {'dropout':2}", "--model-overrides: --dropout 2 does not fit"),
+    ("train --eval-bleu --eval-bleu-args x", "--eval-bleu-args x is no dictionary in JSON"),
+    ('train --eval-bleu --eval-bleu-args {"beam":0}', "--eval-bleu-args: --beam 0 does not fit"),
+    ('train --eval-bleu --eval-bleu-args {"beam":2,"min_len":300}', "--eval-bleu-args: --max-len-b 200 is below"),
+]
+
+RIGHT = [
+    "generate --sampling --nbest 5 --sampling-topk 10",
+    "generate --nbest 5 --lenpen -2 --unkpen -1 --min-len 0",
+    "generate --max-len-a 2 --max-len-b -3",
+    "generate --diverse-beam-groups 5",
+    "generate --diversity-rate -1 --sampling-topk -1 --sampling-topp -1",
+    "generate --num-shards 3 --shard-id 2",
+    "interactive --constraints",
+    "eval-lm --num-shards 2 --shard-id 1",
+    "eval-lm --context-window 1023",
+    "train --lr 0.1,0.2,0.3",
+    "train --lr [5e-4,1e-4]",
+    "train --lr 0 --clip-norm inf --patience -1 --keep-last-epochs -1",
+    "train --max-update 0 --max-epoch 0 --seed 4000000000",
+    "train --adam-betas (0.9,0.98)",
+    "train --adam-betas [0.9,0.98]",
+    "train --lr-scheduler cosine --warmup-updates 5",
+    "train --lr-scheduler cosine --max-update 0 --lr-period-updates 4",
+    "train --lr-scheduler polynomial_decay --total-num-update 100",
+    "train --lr-scheduler tri_stage --phase-ratio 0.25,0.25,0.5",
+    "train --lr-scheduler manual --epoch2lr {'1-3':0.1}",
+    "train --optimizer-overrides {'lr':0.1}",
+    "generate --model-overrides {'dropout':0.5,'data':'elsewhere'}",
+    'train --eval-bleu --eval-bleu-args {"beam":4,"lenpen":1.0}',
+]
+
+
+@pytest.mark.parametrize("command, words", WRONG)
+def test_wrong_together(command, words):
+    assert re.search(words, said(command))
+
+
+@pytest.mark.parametrize("command", RIGHT)
+def test_right_together(command):
+    parse(*command.split(maxsplit=1))
+
+
+def test_what_is_installed_is_not_refused(monkeypatch):
+    monkeypatch.setattr(combinations, "installed", lambda name: True)
+    for flags in (
+        "--ddp-backend fully_sharded --cpu-offload",
+        "--zero-sharding os",
+        "--tpu",
+        "--model-parallel-size 2",
+    ):
+        parse("train", flags)
+
+
+def test_every_combination_is_tried():
+    told = [said(command) for command, _ in WRONG]
+    for combination in combinations.SEARCH + combinations.COMMANDS:
+        pattern = re.sub(r"\\{\w+\\}", ".*", re.escape(combination.words))
+        assert any(re.search(pattern, text) for text in told), combination.words
