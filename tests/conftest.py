@@ -4,9 +4,11 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import forks
 import pytest
 from warm import Warm
 
@@ -23,6 +25,20 @@ ARCH = "feedback_transformer_tiny"
 
 def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="smoke every recipe, not just one")
+    parser.addoption("--cold", action="store_true", help="start every command anew, and not as a fork (see forks.py)")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_start_at_once(request):
+    """The environment of ``run`` and of recipes."""
+    global BIN
+    if request.config.getoption("--cold") or not hasattr(os, "pidfd_open"):
+        yield
+        return
+    with tempfile.TemporaryDirectory() as folder, forks.environment(Path(folder) / "venv", BIN.parent) as environment:
+        real, BIN = BIN, environment / "bin"
+        yield
+        BIN = real
 
 
 def run_command(*command, check=True, env=None, cwd=ROOT, input=None) -> subprocess.CompletedProcess:
