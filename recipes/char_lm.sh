@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Small character language models on a CPU, one pass over the training text: 2 layers, about 3.2M parameters.
 #
-#   feedback and transformer: char-PTB, pre-norm; the depth at which Figure 9 of the Feedback paper shows the largest gap
+#   feedback and transformer: char-PTB, pre-norm; the Feedback paper names two layers as its best on char-PTB (section 6.4)
 #   all-attention and feed-forward: char-PTB and enwik8, post-norm, equal parameters; the all-attention paper has them equal
 #
 # Every model chooses its learning rate from the same three values, by the validation loss after a fifth of the pass with

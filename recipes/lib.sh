@@ -22,7 +22,7 @@ setup_venv() {
 #   train feedback --arch ...                 fairseq-train into $OUT/feedback
 #   first_node_only                           the other nodes only train
 #   generate "$OUT/feedback/test.txt" "$OUT/feedback/checkpoint_best.pt" --beam 5
-#   cell feedback BLEU=... paper=29.5         a row of the table
+#   cell feedback BLEU=... paper="$(published "Table 2" feedback BLEU)"    a row of the table
 #   show_table
 #
 # What is finished is skipped, what was killed goes on: call the recipe again. The nodes of a run share $OUT and $DATA.
@@ -30,11 +30,12 @@ setup_venv() {
 shopt -s inherit_errexit
 
 # The variables that choose among a recipe's runs; every other one that it reads changes what a run is.
-CHOICES="CHECKPOINT CHOSEN CORPUS DEPTHS HEADS INTEGRATIONS JOBS MIXERS MODELS PHASE_1_ONLY PROBABILITIES SEEDS SIZES TASKS"
+CHOICES="CHECKPOINT CHOSEN CORPUS DEPTHS HEADS INTEGRATIONS JOBS MIXERS MODELS PHASE_1_ONLY PROBABILITIES PRUNED SEEDS SIZES TASKS"
 
 OPTIONS="options:
   --smoke     the same code path with small numbers on generated text, on the CPU
   --dry-run   pass every command through its own parser, run nothing
+  --commands FILE  only write every command into FILE, and the line of the recipe that it comes from
   --gpus N    GPUs to train on (default: all of this machine; 0: the CPU)
   --raw DIR   raw text that is already there, instead of downloading it
   --data DIR  the prepared corpus, shared by recipes (default: runs/data/CORPUS)
@@ -45,12 +46,13 @@ begin_recipe() {
     parse_options "$@"
     setup_venv
     cd "$ROOT"
+    read_published
     find_machine
 }
 
 parse_options() {
     local path given
-    RECIPE=$(basename "$0" .sh) SMOKE=0 DRY_RUN=0 GPUS='' RAW='' DATA='' OUT=''
+    RECIPE=$(basename "$0" .sh) SMOKE=0 DRY_RUN=0 COMMANDS='' GPUS='' RAW='' DATA='' OUT=''
     take_variables
     given=$(for each in $(printf '%s\n' "${!GIVEN[@]}" | sort); do echo "$each=${GIVEN[$each]@Q}"; done)
     SETTINGS=$(grep -vE "^(${CHOICES// /|})=" <<<"$given" || true)
@@ -59,6 +61,7 @@ parse_options() {
         case $1 in
             --smoke) SMOKE=1 ;;
             --dry-run) DRY_RUN=1 ;;
+            --commands) COMMANDS=$(value "$@") ;;
             --gpus) GPUS=$(value "$@") ;;
             --raw) RAW=$(folder "$@") ;;
             --data) DATA=$(folder "$@") ;;
@@ -71,10 +74,17 @@ parse_options() {
     done
     [[ -z $GPUS || $GPUS =~ ^[0-9]+$ ]] || stop "--gpus $GPUS is no number."
     [[ -z $RAW || -d $RAW ]] || stop "--raw $RAW does not exist: name the folder that holds the raw text."
+    PAPER=$(realpath "$(dirname "$0")")/paper.json
     path=$(realpath --relative-to "$ROOT/recipes" "$0")
     OUT=${OUT:-runs/${path%.sh}}
     if ((SMOKE)); then OUT=$OUT/smoke && DATA=$OUT/data; fi # never among what a real run made
-    if ((DRY_RUN)); then COMMANDS=$(mktemp) && trap 'check_commands $?' EXIT; fi
+    if [[ $COMMANDS ]]; then
+        [[ -d $(dirname "$COMMANDS") && ! -d $COMMANDS ]] || stop "--commands $COMMANDS cannot be written: name another file."
+        DRY_RUN=1 COMMANDS=$(realpath -- "$COMMANDS")
+        true >"$COMMANDS"
+    elif ((DRY_RUN)); then
+        COMMANDS=$(mktemp) && trap 'check_commands $?' EXIT
+    fi
 }
 
 # The variables that the recipe reads and the user has set.
@@ -101,6 +111,28 @@ folder() {
     local path
     path=$(value "$@")
     realpath --no-symlinks --canonicalize-missing -- "$path"
+}
+
+# The published numbers that paper.json has, the file of the recipe's paper.
+declare -A PUBLISHED=()
+read_published() {
+    local lines name number
+    [[ -e $PAPER ]] || return 0
+    lines=$(python fairseq_plugins/tools/published.py "$PAPER") || exit
+    while IFS=$'\t' read -r name number; do
+        [[ -z $name ]] || PUBLISHED[$name]=$number
+    done <<<"$lines"
+}
+
+# published TABLE ROW COLUMN [ELSE]: a number of the paper; ELSE where it gives none
+published() {
+    local name="$1|$2|$3"
+    if [[ ${PUBLISHED[$name]+there} ]]; then
+        echo "${PUBLISHED[$name]}"
+    else
+        (($# > 3)) || stop "$PAPER has no published number $name."
+        echo "$4"
+    fi
 }
 
 stop() {

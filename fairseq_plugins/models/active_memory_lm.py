@@ -20,7 +20,8 @@ from fairseq_plugins.models.transformer_xl_lm import ScaledEmbedding
 from fairseq_plugins.modules.activations import ACTIVATIONS
 from fairseq_plugins.modules.active_memory import MIXERS, MixerConfig
 from fairseq_plugins.modules.active_memory_stack import ActiveMemoryStack
-from fairseq_plugins.modules.self_attention import SelfAttention
+from fairseq_plugins.modules.self_attention import SCALINGS, SelfAttention
+from fairseq_plugins.modules.sinusoidal_position import WAVELENGTHS
 
 
 class Scores(nn.Linear):
@@ -71,6 +72,13 @@ class MixerFlags(FairseqDataclass):
         default="relu",
         metadata={"help": "what follows a plain or persistent convolution: the paper's, or its code's gelu_accurate"},
     )
+    attention_scaling: ChoiceEnum(list(SCALINGS)) = field(
+        default="sqrt",
+        metadata={
+            "help": "scores of self-attention are divided by the root of a head's width, as in the paper, or, as in its"
+            " code, by the root and then by the width"
+        },
+    )
 
 
 @dataclass
@@ -90,7 +98,19 @@ class ActiveMemoryConfig(MixerFlags):
     dropout: float = field(
         default=0.1, metadata={"help": "dropout of embeddings and of what mixers and feed-forward layers give"}
     )
-    attention_dropout: float = field(default=0.0, metadata={"help": "dropout of attention weights"})
+    attention_dropout: float = field(
+        default=0.0, metadata={"help": "dropout of attention weights; the authors' code has --dropout's rate"}
+    )
+    activation_dropout: float = field(
+        default=0.0,
+        metadata={"help": "dropout of what feed-forward activations give; the authors' code has --dropout's rate"},
+    )
+    wavelengths: ChoiceEnum(list(WAVELENGTHS)) = field(
+        default="vaswani",
+        metadata={
+            "help": "of the positions' n sines and cosines: 2 pi 10000^(i / n), or i / (n - 1) as in the authors' code"
+        },
+    )
     weight_init: ChoiceEnum(list(WEIGHT_INITS)) = field(
         default="published",
         metadata={"help": "initial weights as in the authors' code, N(0, 1) for dense layers, or Glorot uniform"},
@@ -110,7 +130,7 @@ def build_stack(config: ActiveMemoryConfig, causal: bool) -> ActiveMemoryStack:
     """
     sizes = ("decoder_embed_dim", "decoder_ffn_embed_dim", "decoder_layers", "decoder_attention_heads", "kernel_size")
     check_sizes(config, sizes)
-    check_rates(config, ("dropout", "attention_dropout"))
+    check_rates(config, ("dropout", "attention_dropout", "activation_dropout"))
     check_heads(config)
     try:
         mixer = MixerConfig(
@@ -121,6 +141,7 @@ def build_stack(config: ActiveMemoryConfig, causal: bool) -> ActiveMemoryStack:
             causal=causal,
             activation=str(config.convolution_activation),
             attention_dropout=config.attention_dropout,
+            attention_scaling=str(config.attention_scaling),
         )
         return ActiveMemoryStack(
             mixer,
@@ -129,6 +150,8 @@ def build_stack(config: ActiveMemoryConfig, causal: bool) -> ActiveMemoryStack:
             config.decoder_ffn_embed_dim,
             str(config.activation_fn),
             config.dropout,
+            config.activation_dropout,
+            str(config.wavelengths),
         )
     except ValueError as error:
         raise UserError(f"{error}. See --decoder-embed-dim, --mixer and the activations' flags.") from error

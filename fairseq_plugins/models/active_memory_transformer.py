@@ -67,6 +67,7 @@ class ActiveMemoryDecoder(TransformerDecoderBase):
                 heads=cfg.decoder.attention_heads,
                 activation=str(cfg.convolution_activation),
                 attention_dropout=cfg.attention_dropout,
+                attention_scaling=str(cfg.attention_scaling),
             )
         except ValueError as error:
             raise UserError(f"{error}. See --kernel-size and --decoder-attention-heads.") from error

@@ -25,7 +25,9 @@ class AllAttentionConfig(SpanLanguageModelConfig):
     persistent_integration: ChoiceEnum(list(INTEGRATIONS)) = field(
         default="all-attn", metadata={"help": "how persistent vectors are attended to (section 5.3 of the paper)"}
     )
-    value_positions: bool = field(default=False, metadata={"help": "add positions to values too (equation 13)"})
+    value_positions: bool = field(
+        default=False, metadata={"help": "add positions to values too (equations 4 and 13; the paper's code does not)"}
+    )
     cross_head_p: float = field(
         default=0.0, metadata={"help": "probability that a layer's heads look at one another's keys in training"}
     )

@@ -1,4 +1,4 @@
-"""The Feedback Transformer as a language model over streams (Fan et al., 2020, sections 4.2.2, 4.2.3 and 7.6)."""
+"""The Feedback Transformer as a language model over streams (Fan et al., 2020, sections 4.3.2, 4.3.3 and 7.6)."""
 
 from dataclasses import dataclass, field
 

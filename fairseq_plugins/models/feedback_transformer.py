@@ -1,5 +1,8 @@
 """Feedback Transformer for translation and summarisation (Fan et al., 2020, sections 4.2.1 and 6): fairseq's encoder,
 and a decoder whose layers attend to the feedback memory.
+
+The memory before the first step, m_0, is zeros, and every step attends to it: a choice of ours, since the paper does
+not say what the first step attends to.
 """
 
 from dataclasses import dataclass, field

@@ -18,7 +18,8 @@ from fairseq_plugins.modules.span_stack import SpanStack
 class SpanTransformerConfig(SpanLanguageModelConfig):
     decoder_ffn_embed_dim: int = field(default=2048, metadata={"help": "width of feed-forward layers"})
     value_positions: bool = field(
-        default=False, metadata={"help": "add positions to values too (all-attention paper, equation 13)"}
+        default=False,
+        metadata={"help": "add positions to values too (all-attention paper, equations 4 and 13; its code does not)"},
     )
     cross_head_p: float = field(
         default=0.0, metadata={"help": "probability that a layer's heads look at one another's keys in training"}
@@ -89,7 +90,7 @@ ARCHITECTURES = {
     "text8_large": {**sizes(22, 512, 4096), **span(8192, 1e-7), **dropout(0.4)},
     "wikitext103_22": {**sizes(22, 512, 4096), **WIKITEXT103},
     "wikitext103_36": {**sizes(36, 512, 2048), **WIKITEXT103},
-    # the Feedback paper, Table 9: the Transformers of the same sizes; 8 layers in Table 1
+    # the Feedback paper, Table 9: the Transformers of the same sizes; that of 8 layers is in section 4.1.2
     "twin_char_ptb": {**sizes(6, 384, 1536, heads=4), **span(512), **dropout(0.5), **PRE_NORM},
     "twin_enwik8": {**sizes(12, 512, 4096, head_dim=128), **span(8192, 5e-7), **dropout(0.5), **PRE_NORM},
     "twin_wikitext103_small": {

@@ -12,6 +12,7 @@ from omegaconf import II
 from torch import nn
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.models.options import check_rates
 from fairseq_plugins.models.streaming_lm import (
     WIKITEXT103_WORDS,
     StreamingDecoder,
@@ -73,9 +74,11 @@ class TransformerXLConfig(StreamingLanguageModelConfig):
     )
     dropout: float = field(
         default=0.0,
-        metadata={
-            "help": "dropout of positions, of what attention and feed-forward layers give, and within the latter"
-        },
+        metadata={"help": "dropout of what attention and feed-forward layers give, and within the latter"},
+    )
+    position_dropout: Optional[float] = field(
+        default=None,
+        metadata={"help": "dropout of positions' embeddings, by default --dropout as in Dai et al.'s code"},
     )
     attention_dropout: float = field(default=0.0, metadata={"help": "dropout of attention weights"})
     mem_len: int = field(default=512, metadata={"help": "how many tokens each layer remembers"})
@@ -134,6 +137,8 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
     @classmethod
     def check_options(cls, config):
         super().check_options(config)
+        if config.position_dropout is not None:
+            check_rates(config, ["position_dropout"])
         least = int(config.same_length)
         if config.mem_len < least:
             raise UserError(f"--mem-len {config.mem_len} is too small; choose {least} or more.")
@@ -169,6 +174,7 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
             pre_norm=config.decoder_normalize_before,
             untie_biases=config.untie_biases,
             dropout=config.dropout,
+            position_dropout=config.dropout if config.position_dropout is None else config.position_dropout,
             attention_dropout=config.attention_dropout,
             cross_head_p=config.cross_head_p,
         )
@@ -233,7 +239,9 @@ UNTIED_WORDS = {**WIKITEXT103_WORDS, "tie_adaptive_weights": False, "tie_adaptiv
 
 
 def dropout(rate: float) -> dict:
-    return {"dropout": rate, "output_dropout": rate}
+    """As the authors' code: of what attention and feed-forward layers give and within the latter; neither of positions,
+    nor of what the top layer gives, of which its embedding dropout is, 0 in the paper (appendix B.1) and its scripts."""
+    return {"dropout": rate, "position_dropout": 0.0}
 
 
 ARCHITECTURES |= {

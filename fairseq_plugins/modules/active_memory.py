@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from .activations import ACTIVATIONS
 from .head_width import head_width
-from .self_attention import SelfAttention
+from .self_attention import SCALINGS, SelfAttention
 from .sequence_ends import PersistentEnds, ZeroEnds
 from .span_stack import Windows
 from .time_convolution import TimeConvolution, reach
@@ -35,6 +35,7 @@ class MixerConfig:
         activation: what follows a plain or persistent convolution, a name in ACTIVATIONS. The paper has ReLU, its code
             GELU in tanh form (gelu_accurate)
         attention_dropout: of attention weights
+        attention_scaling: of self-attention's scores, a name in SCALINGS
     """
 
     embed_dim: int
@@ -44,12 +45,15 @@ class MixerConfig:
     causal: bool = True
     activation: str = "relu"
     attention_dropout: float = 0.0
+    attention_scaling: str = "sqrt"
 
     def __post_init__(self):
         if self.kernel_size < 1:
             raise ValueError(f"kernel size {self.kernel_size} is too small; choose at least 1")
         if self.activation not in ACTIVATIONS:
             raise ValueError(f"activation {self.activation!r} is not one of {', '.join(ACTIVATIONS)}")
+        if self.attention_scaling not in SCALINGS:
+            raise ValueError(f"attention scaling {self.attention_scaling!r} is not one of {', '.join(SCALINGS)}")
         self.head_dim = head_width(self.embed_dim, self.heads, self.head_dim)
 
 
@@ -182,7 +186,7 @@ def build_mixers(name: str, config: MixerConfig, layers: int) -> list[nn.Module]
     def build(part: str) -> nn.Module:
         if part == ATTENTION:
             sizes = config.embed_dim, config.heads, config.head_dim
-            return SelfAttention(*sizes, config.causal, config.attention_dropout)
+            return SelfAttention(*sizes, config.causal, config.attention_dropout, config.attention_scaling)
         return MEMORIES[part](config, ends[MEMORIES[part].ENDS])
 
     mixers = [[build(part) for part in MIXERS[name]] for _ in range(layers)]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from .activations import ACTIVATIONS
 from .active_memory import MixerConfig, build_mixers
 from .dropout import Dropout
-from .sinusoidal_position import sinusoids
+from .sinusoidal_position import WAVELENGTHS, sinusoids
 from .span_stack import Windows
 
 NORM_EPSILON = 1e-6
@@ -24,14 +24,18 @@ class Layer(nn.Module):
         mixer: as in `active_memory`
         activation: of the feed-forward layer, a name in ACTIVATIONS
         dropout: of what mixer and feed-forward layer give. The paper does not say of what; this is Vaswani et al.'s
+        activation_dropout: of what the feed-forward layer's activation gives; the authors' code has it too
     """
 
-    def __init__(self, dim: int, ffn_dim: int, mixer: nn.Module, activation: str, dropout: float):
+    def __init__(
+        self, dim: int, ffn_dim: int, mixer: nn.Module, activation: str, dropout: float, activation_dropout: float
+    ):
         super().__init__()
         self.mixer, self.mixer_norm = mixer, nn.LayerNorm(dim, NORM_EPSILON)
         self.fc1, self.fc2 = nn.Linear(dim, ffn_dim), nn.Linear(ffn_dim, dim)
         self.ffn_norm = nn.LayerNorm(dim, NORM_EPSILON)
-        self.activation, self.dropout = ACTIVATIONS[activation].forward, Dropout(dropout)
+        self.activation = ACTIVATIONS[activation].forward
+        self.dropout, self.activation_dropout = Dropout(dropout), Dropout(activation_dropout)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """x [B, T, C], padding at the end [B, T] -> [B, T, C]"""
@@ -40,7 +44,8 @@ class Layer(nn.Module):
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """What follows the mixer's result y, both [..., C]."""
         x = x + self.dropout(y)
-        return x + self.dropout(self.fc2(self.activation(self.fc1(self.ffn_norm(x)))))
+        inner = self.activation_dropout(self.activation(self.fc1(self.ffn_norm(x))))
+        return x + self.dropout(self.fc2(inner))
 
     def step(self, state, x: Tensor) -> Tensor:
         """One token [B, C] -> [B, C]"""
@@ -61,19 +66,31 @@ class ActiveMemoryStack(nn.Module):
         config: of the mixers
         num_layers: L
         mixer: a name in MIXERS
-        ffn_dim, activation, dropout: as of Layer; dropout is also of embeddings
+        ffn_dim, activation, dropout, activation_dropout: as of Layer; dropout is also of embeddings
+        wavelengths: of the sinusoids, a name in WAVELENGTHS
     """
 
     def __init__(
-        self, config: MixerConfig, num_layers: int, mixer: str, ffn_dim: int, activation: str = "relu", dropout=0.0
+        self,
+        config: MixerConfig,
+        num_layers: int,
+        mixer: str,
+        ffn_dim: int,
+        activation: str = "relu",
+        dropout: float = 0.0,
+        activation_dropout: float = 0.0,
+        wavelengths: str = "vaswani",
     ):
         super().__init__()
         if config.embed_dim % 2:
             raise ValueError(f"width {config.embed_dim} is odd, but half of a position's embedding are sines")
         if activation not in ACTIVATIONS:
             raise ValueError(f"activation {activation!r} is not one of {', '.join(ACTIVATIONS)}")
+        if wavelengths not in WAVELENGTHS:
+            raise ValueError(f"wavelengths {wavelengths!r} are not one of {', '.join(WAVELENGTHS)}")
+        self.wavelengths = wavelengths
         self.layers = nn.ModuleList(
-            Layer(config.embed_dim, ffn_dim, own, activation, dropout)
+            Layer(config.embed_dim, ffn_dim, own, activation, dropout, activation_dropout)
             for own in build_mixers(mixer, config, num_layers)
         )
         self.dropout = Dropout(dropout)
@@ -81,11 +98,15 @@ class ActiveMemoryStack(nn.Module):
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """x: embeddings [B, T, C], padding at the end [B, T] -> [B, T, C]"""
-        position = sinusoids(torch.arange(x.size(1), device=x.device), x.size(2), x.dtype)
+        position = self.positions(torch.arange(x.size(1), device=x.device), x)
         x = self.dropout(x + position)
         for layer in self.layers:
             x = layer(x + position, padding)
         return self.norm(x)
+
+    def positions(self, places: Tensor, like: Tensor) -> Tensor:
+        """Embeddings [P, C] of places [P], for embeddings like [..., C]."""
+        return sinusoids(places, like.size(-1), like.dtype, self.wavelengths)
 
     def start(self, like: Tensor) -> Steps:
         """State before the first step of decoding, for embeddings like [B, C]."""
@@ -93,7 +114,7 @@ class ActiveMemoryStack(nn.Module):
 
     def step(self, state: Steps, x: Tensor) -> Tensor:
         """The embedding of one token [B, C] -> [B, C]"""
-        position = sinusoids(torch.tensor([state.position], device=x.device), x.size(1), x.dtype)
+        position = self.positions(torch.tensor([state.position], device=x.device), x)
         x = self.dropout(x + position)
         for layer, past in zip(self.layers, state, strict=True):
             x = layer.step(past, x + position)

@@ -2,7 +2,8 @@
 
 Words are sorted by falling frequency and cut into clusters; the rarer the cluster, the narrower its vectors. Other than
 in fairseq's own, every cluster has a bias and a projection, the head too; there are no projections where all clusters
-are as wide as the model. V vocabulary, V_i size of cluster i, C width of the model, E_i = E_0 / factor^i width of
+are as wide as the model. Where all are of one other width, as Transformer-XL's may be, all words have one projection at
+the input. V vocabulary, V_i size of cluster i, C width of the model, E_i = E_0 / factor^i width of
 cluster i.
 """
 
@@ -57,10 +58,11 @@ def make_tables(clusters: Clusters) -> nn.ParameterList:
     return nn.ParameterList(torch.randn(size, width) for size, width in zip(clusters.sizes(), clusters.widths))
 
 
-def make_projections(clusters: Clusters) -> nn.ParameterList:
-    """[C, E_i] for each cluster, at first as the weight of a Linear layer; none where all clusters are of width C"""
-    widths, dim = clusters.widths, clusters.dim
-    if all(width == dim for width in widths):
+def make_projections(clusters: Clusters, widths: list[int]) -> nn.ParameterList:
+    """[C, E] for each of these widths, at first as the weight of a Linear layer; none where all clusters are of width
+    C"""
+    dim = clusters.dim
+    if all(width == dim for width in clusters.widths):
         return nn.ParameterList()
     return nn.ParameterList(torch.empty(dim, width).uniform_(-(width**-0.5), width**-0.5) for width in widths)
 
@@ -72,7 +74,12 @@ class AdaptiveInput(nn.Module):
         super().__init__()
         self.clusters, self.dim = Clusters(vocabulary, cutoffs, dim, factor, embed_dim), dim
         self.tables = make_tables(self.clusters)
-        self.projections = make_projections(self.clusters)
+        widths = self.clusters.widths
+        self.projections = make_projections(self.clusters, widths[:1] if len(set(widths)) == 1 else widths)
+
+    def projection(self, cluster: int) -> nn.Parameter:
+        """[C, E_i] of a cluster, where there are projections"""
+        return self.projections[cluster if len(self.projections) > 1 else 0]
 
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens [...] -> [..., C]"""
@@ -83,7 +90,7 @@ class AdaptiveInput(nn.Module):
             places, members = self.clusters.members(flat, i)
             rows = F.embedding(members, table)
             if self.projections:
-                rows = F.linear(rows, self.projections[i])
+                rows = F.linear(rows, self.projection(i))
             y = y.index_copy(0, places, rows.to(y.dtype))
         return y.view(*tokens.shape, self.dim) * math.sqrt(self.dim)
 
@@ -97,7 +104,7 @@ class AdaptiveSoftmax(nn.Module):
     Args:
         vocabulary, cutoffs, dim, factor, embed_dim: as of Clusters
         tied_to: shares the tables of the same clusters
-        tie_projections: and their projections
+        tie_projections: and their projections; without it every cluster has its own
         tie_head: that of the first cluster, the head, included
     """
 
@@ -115,10 +122,11 @@ class AdaptiveSoftmax(nn.Module):
         super().__init__()
         self.clusters = Clusters(vocabulary, cutoffs, dim, factor, embed_dim)
         self.tables = tied_to.tables if tied_to else make_tables(self.clusters)
-        self.projections = make_projections(self.clusters)
-        if tied_to and tie_projections:
+        self.projections = make_projections(self.clusters, self.clusters.widths)
+        if tied_to and tie_projections and self.projections:
             own = 0 if tie_head else 1
-            self.projections = nn.ParameterList([*self.projections[:own], *tied_to.projections[own:]])
+            shared = [tied_to.projection(cluster) for cluster in range(own, len(self.clusters))]
+            self.projections = nn.ParameterList([*self.projections[:own], *shared])
         self.biases = nn.ParameterList(torch.zeros(size) for size in self.clusters.sizes())
         self.cluster_weight = nn.Parameter(torch.zeros(len(cutoffs), self.clusters.widths[0]))
         self.cluster_bias = nn.Parameter(torch.zeros(len(cutoffs)))

@@ -19,6 +19,10 @@ KEYS_AND_VALUES = {"shared": share_keys_and_values, "per-layer": lambda layers: 
 class FeedbackStack(nn.Module):
     """Layers that all attend to the feedback memory of earlier steps.
 
+    Without a window there is a memory before the first, m_0, which is zeros and is attended at every step: a choice of
+    ours, since the paper does not say what the first step attends to. With a window the streams start with zeros, as in
+    the paper's code.
+
     Args:
         config: what the layers share.
         num_layers: L.

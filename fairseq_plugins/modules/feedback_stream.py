@@ -1,4 +1,4 @@
-"""The Feedback Transformer over an unbounded stream (Fan et al., 2020, section 6.2): the body of a language model.
+"""The Feedback Transformer over an unbounded stream (Fan et al., 2020, section 7.6): the body of a language model.
 
 B streams, M block length, S memories kept, C width.
 """

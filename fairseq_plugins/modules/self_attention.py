@@ -23,6 +23,11 @@ class KeysAndValues:
         self.pair = tuple(x.index_select(0, order) for x in self.pair)
 
 
+# name -> by what q k^T is multiplied, of the width of a head. The active-memory paper prints the first; its code divides
+# queries by the root and their products with keys by the width once more
+SCALINGS = {"sqrt": lambda width: width**-0.5, "sqrt-times-width": lambda width: width**-1.5}
+
+
 class SelfAttention(nn.Module):
     """softmax(q k^T / sqrt(D)) v, without biases.
 
@@ -31,11 +36,12 @@ class SelfAttention(nn.Module):
         heads, head_dim: H and D, whose product need not be C
         causal: tokens see those before them and themselves, else all
         dropout: of attention weights
+        scaling: a name in SCALINGS, for another factor than 1 / sqrt(D)
     """
 
-    def __init__(self, dim: int, heads: int, head_dim: int, causal: bool, dropout: float = 0.0):
+    def __init__(self, dim: int, heads: int, head_dim: int, causal: bool, dropout: float = 0.0, scaling: str = "sqrt"):
         super().__init__()
-        self.heads, self.causal, self.dropout = heads, causal, dropout
+        self.heads, self.causal, self.dropout, self.scale = heads, causal, dropout, SCALINGS[scaling](head_dim)
         self.q_proj, self.k_proj, self.v_proj = (nn.Linear(dim, heads * head_dim, bias=False) for _ in range(3))
         self.out_proj = nn.Linear(heads * head_dim, dim, bias=False)
 
@@ -53,7 +59,8 @@ class SelfAttention(nn.Module):
         # before padding at the end, no causal query sees it
         seen = None if padding is None or self.causal else ~padding[:, None, None]
         dropout = self.dropout if self.training else 0.0
-        return self.merge(F.scaled_dot_product_attention(*self.split(x), seen, dropout, self.causal))
+        y = F.scaled_dot_product_attention(*self.split(x), seen, dropout, self.causal, scale=self.scale)
+        return self.merge(y)
 
     def start(self, like: Tensor) -> KeysAndValues:
         """What decoding begins with, for inputs like [B, C]."""
@@ -63,4 +70,5 @@ class SelfAttention(nn.Module):
     def step(self, past: KeysAndValues, x: Tensor) -> Tensor:
         """One token [B, C] -> [B, C]"""
         query, *pair = self.split(x.unsqueeze(1))
-        return self.merge(F.scaled_dot_product_attention(query, *past.append(*pair))).squeeze(1)
+        y = F.scaled_dot_product_attention(query, *past.append(*pair), scale=self.scale)
+        return self.merge(y).squeeze(1)

@@ -13,11 +13,17 @@ from . import ages
 from .ages import Ages
 from .dropout import Dropout
 
+# name -> by what the number of a sine, from 0 to n - 1, is divided in the exponent of its wavelength, 2 pi 10000^(i / n)
+# in Vaswani et al. (2017). With n - 1 the last is 10000 times the first; tensor2tensor and fairseq have it so
+WAVELENGTHS = {"vaswani": lambda sines: sines, "tensor2tensor": lambda sines: max(sines - 1, 1)}
 
-def sinusoids(distances: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
-    """[P] -> [P, C]: C / 2 sines, then as many cosines, of wavelengths from 2 pi to 10000 times that."""
+
+def sinusoids(distances: Tensor, dim: int, dtype: torch.dtype, wavelengths: str = "vaswani") -> Tensor:
+    """[P] -> [P, C]: C / 2 sines, then as many cosines, of wavelengths from 2 pi to 10000 times that; `wavelengths` is
+    a name in WAVELENGTHS."""
     exact = torch.promote_types(dtype, torch.float32)
-    frequencies = 10000 ** -(torch.arange(0, dim, 2, device=distances.device, dtype=exact) / dim)
+    number = torch.arange(dim // 2, device=distances.device, dtype=exact)
+    frequencies = 10000 ** -(number / WAVELENGTHS[wavelengths](dim // 2))
     angles = torch.outer(distances.to(exact), frequencies)
     return torch.cat([angles.sin(), angles.cos()], dim=-1).to(dtype)
 

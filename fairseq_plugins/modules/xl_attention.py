@@ -28,7 +28,8 @@ class XLConfig:
         position_scheme: one of POSITION_SCHEMES
         initial_memory: one of INITIAL_MEMORY in `xl_stack`
         untie_biases: each layer has biases u and v of its own
-        dropout: of positions, of what activations give, and of what attention and feed-forward layers give
+        dropout: of what activations give, and of what attention and feed-forward layers give
+        position_dropout: of positions' embeddings
         attention_dropout: of attention weights
         cross_head_p: of looking at other heads' keys in training
     """
@@ -45,6 +46,7 @@ class XLConfig:
     pre_norm: bool = False
     untie_biases: bool = False
     dropout: float = 0.0
+    position_dropout: float = 0.0
     attention_dropout: float = 0.0
     cross_head_p: float = 0.0
 

@@ -91,7 +91,7 @@ class XLStack(nn.Module):
             raise ValueError(f"initial memory {config.initial_memory!r} is not one of {', '.join(INITIAL_MEMORY)}")
         self.config = config
         self.position = SinusoidalPosition(
-            config.embed_dim, config.position_scheme, config.clamp_len, config.limit, config.dropout
+            config.embed_dim, config.position_scheme, config.clamp_len, config.limit, config.position_dropout
         )
         self.layers = nn.ModuleList(XLLayer(config) for _ in range(num_layers))
         self.biases = nn.ModuleList(Biases(config) for _ in range(num_layers if config.untie_biases else 1))

@@ -1,6 +1,7 @@
 """The learning rate of the Skip Cross-Head paper: a cosine that falls, rises again and goes on so."""
 
 import math
+from dataclasses import dataclass, field
 
 from fairseq.optim.lr_scheduler import register_lr_scheduler
 from fairseq.optim.lr_scheduler.cosine_lr_scheduler import CosineLRSchedule, CosineLRScheduleConfig
@@ -8,14 +9,29 @@ from fairseq.optim.lr_scheduler.cosine_lr_scheduler import CosineLRSchedule, Cos
 from fairseq_plugins.errors import UserError
 
 
-@register_lr_scheduler("cosine_wave", dataclass=CosineLRScheduleConfig)
+@dataclass
+class CosineWaveConfig(CosineLRScheduleConfig):
+    wave_in_warmup: bool = field(
+        default=False,
+        metadata={
+            "help": "count the wave's updates from the first, though the warm-up hides it at first: after a warm-up of"
+            " one period the rate is --min-lr and rises. Without it, the wave begins after the warm-up, at --lr"
+        },
+    )
+
+
+@register_lr_scheduler("cosine_wave", dataclass=CosineWaveConfig)
 class CosineWave(CosineLRSchedule):
     """fairseq's cosine for a period of --lr-period-updates, then the same backwards, and so on.
 
     fairseq's own jumps from --min-lr to --lr at the end of a period. --t-mult and --lr-shrink have no meaning here.
+
+    The paper says how long a period is (appendix B), not when the first begins. Its code counts the updates of the
+    warm-up too, which is as long as a period: --wave-in-warmup. There the last dozens of updates of the warm-up fall
+    steeply, as torch computes each rate from the one before; here the warm-up is linear to its end.
     """
 
-    def __init__(self, cfg: CosineLRScheduleConfig, optimizer):
+    def __init__(self, cfg: CosineWaveConfig, optimizer):
         period = cfg.lr_period_updates if cfg.lr_period_updates > 0 else cfg.max_update - cfg.warmup_updates
         if period < 1:
             raise UserError(
@@ -28,7 +44,7 @@ class CosineWave(CosineLRSchedule):
         """The rate after so many updates."""
         if num_updates < self.warmup_updates:
             return super().step_update(num_updates)
-        place = (num_updates - self.warmup_updates) / self.period
+        place = (num_updates - (0 if self.cfg.wave_in_warmup else self.warmup_updates)) / self.period
         low = self.cfg.min_lr
         self.lr = low + (self.max_lr - low) * (1 + math.cos(math.pi * place)) / 2
         self.optimizer.set_lr(self.lr)

@@ -14,7 +14,9 @@ def left_out(optimizer, parameters: Iterable[Parameter]):
     """A step of fairseq's optimizer in this context changes neither these parameters nor what it keeps of them.
 
     Data-parallel training gives every parameter a gradient, of zeros if need be, and momentum and weight decay would
-    act on it. Optimisers pass over parameters without a gradient, so these lose theirs. With --fp16 and --bf16 all
+    act on it. So it is in the code of the Skip Cross-Head paper, where zeros in the place of gradients (torch below 2.0)
+    have Adam's momentum move a skipped layer on; the paper says that a skipped layer is left out, and here it rests.
+    Optimisers pass over parameters without a gradient, so these lose theirs. With --fp16 and --bf16 all
     parameters may be one tensor to the optimiser: there what it has changed of them is put back.
     """
     parameters = list(parameters)

@@ -37,6 +37,10 @@ logger = logging.getLogger(__name__)
 @dataclass
 class StreamingLanguageModelingConfig(LanguageModelingConfig):
     tokens_per_sample: int = field(default=512, metadata={"help": "M, tokens of each stream in a block"})
+    valid_tokens_per_sample: Optional[int] = field(
+        default=None,
+        metadata={"help": "M where fairseq-train and fairseq-validate validate, by default --tokens-per-sample"},
+    )
     no_end_of_line: bool = field(
         default=False, metadata={"help": "leave out the end-of-line tokens that fairseq-preprocess appends"}
     )
@@ -168,17 +172,19 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
                 " --max-tokens; an update takes --batch-size times --tokens-per-sample tokens."
             )
         # fairseq says how to group batches where it wants to train on them, and nowhere else
-        return self.stream_iterator(dataset, max_sentences, training="grouped_shuffling" in options, **options)
+        training, length = "grouped_shuffling" in options, self.args.valid_tokens_per_sample
+        return self.stream_iterator(dataset, max_sentences, training, length, **options)
 
     def stream_iterator(
-        self, dataset, batch, training=False, num_shards=1, shard_id=0, num_workers=0, epoch=1, data_buffer_size=0,
-        disable_iterator_cache=False, **unused,
+        self, dataset, batch, training=False, length=None, num_shards=1, shard_id=0, num_workers=0, epoch=1,
+        data_buffer_size=0, disable_iterator_cache=False, **unused,
     ):  # fmt: skip
-        """Blocks of B = ``batch`` streams, those of worker ``shard_id``."""
-        key = (dataset, training, batch, num_shards, shard_id)
+        """Blocks of B = ``batch`` streams, those of worker ``shard_id``; ``length`` is M where not --tokens-per-sample,
+        for what is not trained on."""
+        key = (dataset, training, batch, length, num_shards, shard_id)
         if key in self.dataset_to_epoch_iter and not disable_iterator_cache:
             return self.dataset_to_epoch_iter[key]
-        cut = self._training_cut(batch, num_shards) if training else self._plain_cut(batch, num_shards)
+        cut = self._training_cut(batch, num_shards) if training else self._plain_cut(batch, num_shards, length)
         if len(dataset) < cut.streams:
             size = "--batch-size" if training else "--batch-size or --batch-size-valid"
             raise UserError(
@@ -202,8 +208,8 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         )
         return Cut(batch, workers, schedule, args.seed if args.stream_offset == "random" else None)
 
-    def _plain_cut(self, batch: int, workers: int) -> Cut:
-        return Cut(batch, workers, BlockSchedule(self.args.tokens_per_sample))
+    def _plain_cut(self, batch: int, workers: int, length: int | None) -> Cut:
+        return Cut(batch, workers, BlockSchedule(length or self.args.tokens_per_sample))
 
     # Memory
 
@@ -436,6 +442,10 @@ def check_flags(args) -> None:
         )
     if args.tokens_per_sample < 1:
         raise UserError(f"--tokens-per-sample {args.tokens_per_sample} is no block; give at least 1.")
+    if args.valid_tokens_per_sample is not None and args.valid_tokens_per_sample < 1:
+        raise UserError(
+            f"--valid-tokens-per-sample {args.valid_tokens_per_sample} is no block; give at least 1, or leave it out."
+        )
     if args.max_loss_rise < 0:
         raise UserError(f"--max-loss-rise {args.max_loss_rise} is too small; choose 0, for no limit, or more.")
     if args.converged_by < 0 or args.converged_over < 1:

@@ -30,7 +30,15 @@ from fairseq_plugins.tools.register import register
 
 
 class Parsed(BaseException):
-    """The command line was right. No Exception: a command that catches its errors must not catch this."""
+    """The command line was right. No Exception: a command that catches its errors must not catch this.
+
+    Attributes:
+        parser, options: what parsed it and what came out; of fairseq's commands with the architecture's defaults
+    """
+
+    def __init__(self, parser: argparse.ArgumentParser, options: argparse.Namespace):
+        super().__init__()
+        self.parser, self.options = parser, options
 
 
 class Refused(Exception):
@@ -47,7 +55,7 @@ def main():
     for line in lines:
         where, _, command = line.partition("\t")
         try:
-            check(shlex.split(command), checked)
+            parse(shlex.split(command), checked)
         except Refused as error:
             refused += 1
             print(f"{where}: error: {shorten(str(error), 300)}\n  {command}", file=sys.stderr)
@@ -55,26 +63,33 @@ def main():
     sys.exit(1 if refused else 0)
 
 
-def check(words: list[str], checked: set) -> None:
+def parse(words: list[str], checked: set | None = None) -> Parsed:
     """Parse one command.
 
     Args:
-        checked: what has been through fairseq's check of types, which is added to
+        checked: what has been through fairseq's check of types, which is added to; None: without that check
 
     Raises:
         Refused: its parser refused it, or there is no such command.
     """
-    if words[0] == "torchrun":
-        with refusing(), mock.patch.object(sys, "argv", words):
-            launch = torchrun_parser().parse_args(words[1:])
-        words = [launch.training_script, *launch.training_script_args]
+    _, words = launched(words)
     start, words = command(words)
     try:
         with refusing(), stop_after_parsing(checked), mock.patch.object(sys, "argv", words):
             start()
-    except Parsed:
-        return
+    except Parsed as parsed:
+        return parsed
     raise Refused("it ended without parsing its command line")
+
+
+def launched(words: list[str]) -> tuple[int, list[str]]:
+    """How many processes torchrun starts on all nodes, 1 without it, and the command that each of them is."""
+    if words[0] != "torchrun":
+        return 1, words
+    with refusing(), mock.patch.object(sys, "argv", words):
+        launch = torchrun_parser().parse_args(words[1:])
+    processes = int(launch.nproc_per_node) * int(launch.nnodes.partition(":")[0])
+    return processes, [launch.training_script, *launch.training_script_args]
 
 
 def command(words: list[str]):
@@ -108,21 +123,20 @@ def refusing():
 
 
 @contextlib.contextmanager
-def stop_after_parsing(checked: set):
+def stop_after_parsing(checked: set | None):
     """``Parsed`` is raised by the first complete parse: argparse's, or fairseq's, which wraps two of argparse's."""
     parse_args, parse_with_arch = argparse.ArgumentParser.parse_args, options.parse_args_and_arch
 
-    def parse_and_stop(*args, **kwargs):
-        parse_args(*args, **kwargs)
-        raise Parsed
+    def parse_and_stop(parser, *args, **kwargs):
+        raise Parsed(parser, parse_args(parser, *args, **kwargs))
 
-    def parse_with_arch_and_stop(*args, **kwargs):
+    def parse_with_arch_and_stop(parser, *args, **kwargs):
         with mock.patch.object(argparse.ArgumentParser, "parse_args", parse_args):
-            parsed = parse_with_arch(*args, **kwargs)
-            if (kind := types(parsed)) not in checked:
+            parsed = parse_with_arch(parser, *args, **kwargs)
+            if checked is not None and (kind := types(parsed)) not in checked:
                 convert_namespace_to_omegaconf(parsed)  # half a second
                 checked.add(kind)
-        raise Parsed
+        raise Parsed(parser, parsed)
 
     with (
         mock.patch.object(argparse.ArgumentParser, "parse_args", parse_and_stop),

@@ -6,7 +6,8 @@
 Every line is scored once, whatever its length: nats per token, end-of-line tokens included. Beside it stands the figure
 of the active-memory paper's Table 1, which is no loss per token: the mean over all positions of a batch, those of the
 padding too, of lines of at most --longest tokens. The code behind it scores 100 batches of 64 lines at the end; here
-they are drawn at random, seeded, and each is as long as its longest line.
+they are drawn at random, seeded, and each is as long as its longest line. It does not predict the first token of a line,
+which is not counted here either; training does predict it.
 """
 
 import argparse
@@ -26,9 +27,10 @@ from fairseq_plugins.tools.load import beside, load
 
 
 class Lines(NamedTuple):
-    """Of every line its nats and its tokens."""
+    """Of every line its nats, those of its first token, and its tokens."""
 
     nats: np.ndarray
+    first: np.ndarray
     tokens: np.ndarray
 
 
@@ -50,9 +52,8 @@ def main():
     found = figures(score(args), args)
     print(
         "every line: {lines} lines, {tokens} tokens, {nats:.4f} nats per token, perplexity {perplexity:.2f}\n"
-        "as in Table 1: {padded:.4f} nats per position, padding included; {left_out} longer lines left out".format(
-            **found
-        )
+        "as in Table 1: {padded:.4f} nats per position, padding included, the first token of a line not; {left_out}"
+        " longer lines left out".format(**found)
     )
     if args.json:
         write_json(args.json, found)
@@ -68,14 +69,15 @@ def score(args) -> Lines:
     dataset = task.dataset(args.split)
     longest = int(dataset.sizes.max())
     batches = task.get_batch_iterator(dataset, max_tokens=max(args.max_tokens, longest))
-    nats, tokens = np.zeros(len(dataset)), np.zeros(len(dataset), dtype=int)
+    nats, first, tokens = np.zeros(len(dataset)), np.zeros(len(dataset)), np.zeros(len(dataset), dtype=int)
     for sample in batches.next_epoch_itr(shuffle=False):
         lines, sample = sample["id"].numpy(), beside(model, sample)
         real = sample["target"].ne(task.dictionary.pad())
         tokens[lines] = real.sum(1).cpu().numpy()
-        nll = token_nll(model, model(**sample["net_input"]), sample["target"])
-        nats[lines] = nll.masked_fill(~real, 0).sum(1, dtype=torch.float64).cpu().numpy()
-    return Lines(nats, tokens)
+        nll = token_nll(model, model(**sample["net_input"]), sample["target"]).masked_fill(~real, 0)
+        nats[lines] = nll.sum(1, dtype=torch.float64).cpu().numpy()
+        first[lines] = nll[:, 0].cpu().numpy()
+    return Lines(nats, first, tokens)
 
 
 def figures(lines: Lines, args) -> dict[str, float]:
@@ -91,13 +93,15 @@ def figures(lines: Lines, args) -> dict[str, float]:
 
 
 def padded(lines: Lines, longest: int, batch: int, batches: int, seed: int) -> float:
-    """Nats per position: the mean of batches of so many lines of at most `longest` tokens, padded to their longest."""
+    """Nats per position: the mean of batches of so many lines of at most `longest` tokens, padded to their longest and
+    without their first tokens."""
     (short,) = np.nonzero(lines.tokens <= longest)
     if not len(short):
         raise UserError(f"no line has --longest {longest} tokens or fewer; raise it.")
     draw = np.random.default_rng(seed)
     drawn = [draw.choice(short, min(batch, len(short)), replace=False) for _ in range(batches)]
-    return float(np.mean([lines.nats[rows].sum() / (len(rows) * lines.tokens[rows].max()) for rows in drawn]))
+    rest = lines.nats - lines.first
+    return float(np.mean([rest[rows].sum() / (len(rows) * max(lines.tokens[rows].max() - 1, 1)) for rows in drawn]))
 
 
 if __name__ == "__main__":

@@ -12,11 +12,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/lines.sh"
 begin_lines "$@"
 
 for mixer in $MIXERS; do
-    for rate in 0.1 0.3; do train_lines "$mixer-dropout-$rate" --mixer "$mixer" --dropout "$rate"; done
+    for rate in 0.1 0.3; do train_lines "$mixer-dropout-$rate" "$rate" --mixer "$mixer"; done
 done
 first_node_only
 for mixer in $MIXERS; do
-    cell_lines "$mixer-dropout-0.1" "${PAPER[$mixer]}"
+    cell_lines "$mixer-dropout-0.1" "$(published "Table 1" "$mixer" loss)"
     cell_lines "$mixer-dropout-0.3" "not given"
 done
 show_table

@@ -3,18 +3,20 @@
 # From the paper (section 4.1.1): sizes and dropout (in the architecture), WikiText-103 lower-cased with marks apart and
 # 32,000 byte pair symbols, Adam with the rate of Vaswani et al. (2017). From its code: a line is a sequence, lines above
 # 300 tokens are left out of training, batches of 64 lines, 10,000 updates of warm-up, 100,000 updates, the last
-# checkpoint is taken, initial weights. Ours: Adam's betas and epsilon as of Vaswani et al., empty lines left out, batches
-# of lines of like length (fairseq's), fp16 on GPUs. --convolution-activation gelu_accurate --activation-fn gelu_accurate
-# in FLAGS are the code's activations, ReLU the paper's.
+# checkpoint is taken, initial weights, dropout at the paper's rate also of attention weights and after feed-forward
+# activations, the positions' wavelengths, Adam's betas 0.9 and 0.999 and epsilon 1e-8. Ours: the first token of a line is
+# predicted in training too, empty lines left out, batches of lines of like length (fairseq's), fp16 on GPUs.
 #
-# The paper's loss is a mean over all positions, padding included; ours for every line and per token stands before it.
+# Where paper and code differ, the paper is followed. In FLAGS, --convolution-activation gelu_accurate --activation-fn
+# gelu_accurate are the code's activations instead of ReLU, and --attention-scaling sqrt-times-width its scores, which are
+# divided by the width of a head once more.
+#
+# The paper's loss is a mean over all positions, padding included and the first token of a line not; ours for every line
+# and per token stands before it.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 ALL_MIXERS="cgru convolution persistent-convolution highway-convolution self-attention self-attention+convolution
     self-attention+persistent-convolution self-attention+highway-convolution"
-declare -A PAPER=([cgru]=1.6834 [convolution]=1.5358 [persistent-convolution]=1.5341 [highway-convolution]=1.5327
-    [self-attention]=1.5189 [self-attention+convolution]=1.4912 [self-attention+persistent-convolution]=1.4905
-    [self-attention+highway-convolution]=1.4869)
 
 # begin_lines OPTIONS...
 begin_lines() {
@@ -29,7 +31,7 @@ begin_lines() {
     number SMALLER "" "--decoder-layers 2 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64 --decoder-head-dim 8
         --kernel-size 5"
     for each in $MIXERS; do
-        [[ -n ${PAPER[$each]:-} ]] || stop "MIXERS: $each is none of" $ALL_MIXERS
+        [[ " "$(echo $ALL_MIXERS)" " = *" $each "* ]] || stop "MIXERS: $each is none of" $ALL_MIXERS
     done
     ((LINES_A_BATCH % PROCESSES == 0)) ||
         stop "$LINES_A_BATCH lines cannot be shared evenly by $PROCESSES processes: choose another --gpus."
@@ -37,13 +39,14 @@ begin_lines() {
     prepare wikitext103 --lines $CORPUS
 }
 
-# train_lines NAME FLAGS...
+# train_lines NAME DROPOUT FLAGS...
 train_lines() {
     train "$1" --task language_modeling --sample-break-mode eos --max-target-positions 300 \
         --skip-invalid-size-inputs-valid-test --criterion cross_entropy --arch active_memory_lm $SMALLER \
-        --batch-size $((LINES_A_BATCH / PROCESSES)) --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 \
+        --batch-size $((LINES_A_BATCH / PROCESSES)) --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 \
+        --dropout "$2" --attention-dropout "$2" --activation-dropout "$2" --wavelengths tensor2tensor \
         --lr "$LEARNING_RATE" --lr-scheduler inverse_sqrt --warmup-updates "$WARM_UP" --warmup-init-lr 0 \
-        --max-update "$UPDATES" --no-epoch-checkpoints --log-format json ${FLAGS:-} "${@:2}"
+        --max-update "$UPDATES" --no-epoch-checkpoints --log-format json ${FLAGS:-} "${@:3}"
 }
 
 # cell_lines NAME PAPER: every line of the test set scored once, and the paper's figure

@@ -2,8 +2,9 @@
 #
 # From the paper (section 5.1): sizes, span, span loss and dropout (in the architectures), Adagrad with learning rate
 # 0.07, every tensor's gradient clipped at 0.03, 32,000 updates of linear warm-up, 64 streams in blocks of 512, a tenth
-# of the rate at the end. From its code: the numbers of updates. Ours: the checkpoint of the least validation loss is
-# taken, every token of dev and test is scored once by one stream (--batch-size 1), fp16 on GPUs.
+# of the rate at the end. From its code: the numbers of updates; positions on keys alone, where equation 4 has them on
+# values too (--value-positions). Ours: the checkpoint of the least validation loss is taken, every token of dev and
+# test is scored once by one stream (--batch-size 1), fp16 on GPUs.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 # begin_characters CORPUS OPTIONS...
@@ -38,13 +39,14 @@ smaller() {
 # finished NAME: where the last of its checkpoints are
 finished() { if [[ -e $OUT/$1-fine || $DRY_RUN = 1 ]]; then echo "$1-fine"; else echo "$1"; fi; }
 
-# cell_characters NAME DEV TEST: ours and the paper's bits per character on the dev and the test set
+# cell_characters NAME TABLE [DEV]: bits per character on the dev and the test set, ours and the paper's from that table;
+# DEV is what to say where it has none of the dev set
 cell_characters() {
     local name
     name=$(finished "$1")
     evaluate "$name" valid
     evaluate "$name" test
-    cell "$1" "dev bpc"="$(bpc "$OUT/$name/valid.log")" "paper, dev"="$2" \
-        "test bpc"="$(bpc "$OUT/$name/test.log")" "paper, test"="$3" \
+    cell "$1" "dev bpc"="$(bpc "$OUT/$name/valid.log")" "paper, dev"="$(published "$2" "$1" "dev bpc" "${3:-not given}")" \
+        "test bpc"="$(bpc "$OUT/$name/test.log")" "paper, test"="$(published "$2" "$1" "test bpc" "not given")" \
         parameters="$(parameters "$OUT/$name/test.log")"
 }

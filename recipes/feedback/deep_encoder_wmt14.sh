@@ -18,7 +18,7 @@ train_wmt14 transformer $TRANSFORMER --encoder-layers "$ENCODER" --decoder-layer
 first_node_only
 
 test_wmt14 feedback
-cell_wmt14 feedback 29.0
+cell_wmt14 feedback "$(published "section 4.2.1" "feedback, 12 + 2 layers" BLEU)"
 test_wmt14 transformer
 cell_wmt14 transformer "not given"
 show_table

@@ -12,15 +12,18 @@ source "$(dirname "${BASH_SOURCE[0]}")/wmt14.sh"
 begin_wmt14 "$@"
 number DEPTHS "1 2 3 4 5 6" 1
 number ENCODER 6 2
-declare -A PAPER=([feedback-1]="28.3, 4.2 x" [feedback-6]="29.5 (Table 2)" [transformer-1]=27.3)
 
 train_depth() { train_wmt14 "$@" --encoder-layers "$ENCODER"; }
 
+# row NAME FLAGS...: six layers are those of Table 2
 row() {
-    local speed deepest
+    local speed deepest paper
+    paper=$(published "section 4.2.1" "$1" BLEU figure)
+    if [[ $1 = *-6 ]]; then paper=$(published "Table 2" "${1%-*}" BLEU); fi
     speed=$(generation_speed "$OUT/$1/test.txt")
     deepest=$(generation_speed "$OUT/${1%-*}-${DEPTHS##* }/test.txt")
-    cell_wmt14 "$1" "${PAPER[$1]:-figure}" words/s="$speed" "speed-up"="$(ratio "$speed" "$deepest") x"
+    cell_wmt14 "$1" "$paper" words/s="$speed" speed-up="$(ratio "$speed" "$deepest")" \
+        "paper, speed-up"="$(published "section 4.2.1" "$1" speed-up figure)"
 }
 
 each_depth train_depth

@@ -1,19 +1,25 @@
 # What both halves of Table 5 share; sourced, not run.
 
-# measure NAME TRAINING INFERENCE FLAGS...: words a second in training and generation, LENGTH words a sentence, ours and
-# the paper's; the flags are of fairseq-generate
+# measure NAME FLAGS...: words a second in training and generation, LENGTH words a sentence, ours and the paper's of
+# Table 5 for this TASK; the flags are of fairseq-generate
 measure() {
-    generate "$OUT/$1/test.txt" "$OUT/$1/checkpoint_last.pt" "${@:4}" --batch-size "$BATCH" \
+    generate "$OUT/$1/test.txt" "$OUT/$1/checkpoint_last.pt" "${@:2}" --batch-size "$BATCH" \
         --min-len "$LENGTH" --max-len-a 0 --max-len-b "$LENGTH"
-    cell_speed "$1" "$(training_speed "$OUT/$1")" "$2" "$(generation_speed "$OUT/$1/test.txt")" "$3"
+    cell_speed "$1" "$(training_speed "$OUT/$1")" "$(paper_speed "$1" training)" \
+        "$(generation_speed "$OUT/$1/test.txt")" "$(paper_speed "$1" inference)"
 }
 
-# compare TRAINING INFERENCE: the same as ratios
+# compare: the same as ratios
 compare() {
     cell_speed "feedback / transformer" \
-        "$(ratio "$(training_speed "$OUT/feedback")" "$(training_speed "$OUT/transformer")")" "$1" \
-        "$(ratio "$(generation_speed "$OUT/feedback/test.txt")" "$(generation_speed "$OUT/transformer/test.txt")")" "$2"
+        "$(ratio "$(training_speed "$OUT/feedback")" "$(training_speed "$OUT/transformer")")" \
+        "$(paper_speed "feedback / transformer" training)" \
+        "$(ratio "$(generation_speed "$OUT/feedback/test.txt")" "$(generation_speed "$OUT/transformer/test.txt")")" \
+        "$(paper_speed "feedback / transformer" inference)"
 }
+
+# paper_speed MODEL PART
+paper_speed() { published "Table 5, $TASK" "$1" "$2"; }
 
 cell_speed() {
     cell "$1" "training words/s"="$2" "paper, training"="$3" "inference words/s"="$4" "paper, inference"="$5"

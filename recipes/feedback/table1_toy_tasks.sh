@@ -25,17 +25,6 @@ ALL_TASKS="copy reverse counting-50 counting-1000 random-walk programs-3 program
 declare -A ARCH=([feedback]=feedback_lm_toy [transformer]=span_transformer_lm_twin_toy
     [transformer-8]=span_transformer_lm_twin_toy_8 [lstm]=lstm_stream_lm_toy)
 declare -A SPAN=([copy]=1024 [reverse]=1024 [counting-50]=128 [counting-1000]=2048)
-declare -A PAPER=([copy, accuracy, transformer]=59.1 [copy, accuracy, feedback]=76.2
-    [copy, sequence_accuracy, transformer]=6.2 [copy, sequence_accuracy, feedback]=23.6
-    [reverse, accuracy, transformer]=50.2 [reverse, accuracy, feedback]=74.8
-    [reverse, sequence_accuracy, transformer]=5.9 [reverse, sequence_accuracy, feedback]=29.2
-    [counting-50, sequence_accuracy, transformer]=99.6 [counting-50, sequence_accuracy, feedback]=99.7
-    [counting-1000, sequence_accuracy, transformer]=82.4 [counting-1000, sequence_accuracy, feedback]=95.3
-    [random-walk, accuracy, transformer]=68 [random-walk, accuracy, feedback]=100
-    [programs-3, accuracy, transformer]=33.7 [programs-3, accuracy, feedback]=99.1
-    [programs-3, accuracy, transformer-8]=47.4 [programs-3, accuracy, lstm]=82.8
-    [programs-5, accuracy, transformer]=37.5 [programs-5, accuracy, feedback]=92.6
-    [programs-5, accuracy, transformer-8]=29.1 [programs-5, accuracy, lstm]=32.1)
 number TASKS "$ALL_TASKS" "reverse random-walk"
 number MODELS "feedback transformer transformer-8 lstm" "feedback lstm"
 number SEEDS 1 1
@@ -71,6 +60,12 @@ measures() {
     esac
 }
 
+# of_the_paper TASK MEASURE MODEL
+of_the_paper() {
+    local row="${1%-equal}, ${2/_/ }"
+    published "Table 1" "$row" "$3" "$(published "section 4.1.2" "$row" "$3" "not given")"
+}
+
 # test_labels NAME: OUT/NAME/test.json
 test_labels() {
     local figures=$OUT/$1/test.json checkpoint=$OUT/$1/checkpoint_best.pt device=()
@@ -101,7 +96,7 @@ for task in $TASKS; do
             cell "$task, ${measure/_/ }, $model" \
                 mean="$(awk '{ sum += $1 } END { if (NR) printf "%.2f", sum / NR }' <<<"$values")" \
                 best="$(sort -g <<<"$values" | tail -n 1)" seeds="$(wc -w <<<"$SEEDS")" \
-                paper="${PAPER[${task%-equal}, $measure, $model]:-not given}"
+                paper="$(of_the_paper "$task" "$measure" "$model")"
         done
     done
     run python -m fairseq_plugins.tools.position_accuracy "${pictured[@]}" --out "$OUT/$task.png"

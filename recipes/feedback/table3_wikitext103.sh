@@ -11,7 +11,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
 begin_words "$@"
 MODELS=${MODELS:-feedback transformer}
-declare -A PAPER=([feedback]=18.3 [transformer]=19.9) ARCH=([feedback]=feedback_lm_wikitext103_large
+declare -A ARCH=([feedback]=feedback_lm_wikitext103_large
     [transformer]=span_transformer_lm_twin_wikitext103_large)
 
 for model in $MODELS; do
@@ -23,7 +23,7 @@ first_node_only
 for model in $MODELS; do
     evaluate "$model" test --no-end-of-line
     evaluate "$model-fine" test
-    cell "$model" "test ppl"="$(perplexity "$OUT/$model-fine/test.log")" paper="${PAPER[$model]}" \
+    cell "$model" "test ppl"="$(perplexity "$OUT/$model-fine/test.log")" paper="$(published "Table 3" "$model" "test ppl")" \
         "before fine-tuning, without line ends"="$(perplexity "$OUT/$model/test.log")" \
         parameters="$(parameters "$OUT/$model/test.log")"
 done

@@ -21,7 +21,8 @@ train_wmt14 transformer $TRANSFORMER --encoder-layers "$ENCODER" --decoder-layer
 train_wmt14 feedback $FEEDBACK --encoder-layers "$ENCODER" --decoder-layers 2
 first_node_only
 
-measure transformer 280K 3190 --beam 5
-measure feedback 126K 5410 --beam 5
-compare 0.45 1.7
+TASK=translation
+measure transformer --beam 5
+measure feedback --beam 5
+compare
 show_table

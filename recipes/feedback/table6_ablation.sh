@@ -23,16 +23,16 @@ POST_NORM="--lr 0.00025"
 FIXED="--attention-span 512"
 ADAPTIVE="--attention-span 2048 --adaptive-span --span-loss 0.00001"
 
-# name|flags|pre-norm|adaptive span|blocks|paper
+# name|flags|pre-norm|adaptive span|blocks
 ROWS=(
-    "transformer-1|$TRANSFORMER $POST_NORM $FIXED|no|no|no|22.9"
-    "transformer-2|$TRANSFORMER $POST_NORM $FIXED $GROW|no|no|yes|22.9"
-    "transformer-3|$TRANSFORMER $PRE_NORM $FIXED $GROW|yes|no|yes|21.0"
-    "transformer-4|$TRANSFORMER $PRE_NORM $ADAPTIVE|yes|yes|no|20.6"
-    "feedback-1|$FEEDBACK $POST_NORM $FIXED|no|no|no|19.7"
-    "feedback-2|$FEEDBACK $POST_NORM $FIXED $GROW|no|no|yes|19.9"
-    "feedback-3|$FEEDBACK $PRE_NORM $FIXED $GROW|yes|no|yes|19.6"
-    "feedback-4|$FEEDBACK $PRE_NORM $ADAPTIVE $GROW|yes|yes|yes|19.0"
+    "transformer-1|$TRANSFORMER $POST_NORM $FIXED|no|no|no"
+    "transformer-2|$TRANSFORMER $POST_NORM $FIXED $GROW|no|no|yes"
+    "transformer-3|$TRANSFORMER $PRE_NORM $FIXED $GROW|yes|no|yes"
+    "transformer-4|$TRANSFORMER $PRE_NORM $ADAPTIVE|yes|yes|no"
+    "feedback-1|$FEEDBACK $POST_NORM $FIXED|no|no|no"
+    "feedback-2|$FEEDBACK $POST_NORM $FIXED $GROW|no|no|yes"
+    "feedback-3|$FEEDBACK $PRE_NORM $FIXED $GROW|yes|no|yes"
+    "feedback-4|$FEEDBACK $PRE_NORM $ADAPTIVE $GROW|yes|yes|yes"
 )
 number CHOSEN "1 2 3 4" "1 4"
 
@@ -47,7 +47,7 @@ train_row() { train_words "$1" $LARGE $2 $SMALLER --no-end-of-line; }
 show_row() {
     evaluate "$1" valid --no-end-of-line
     cell "$1" "pre-norm + higher LR"="$3" "adaptive span"="$4" "increase BPTT"="$5" \
-        "dev ppl"="$(perplexity "$OUT/$1/valid.log")" paper="$6"
+        "dev ppl"="$(perplexity "$OUT/$1/valid.log")" paper="$(published "Table 6" "$1" "dev ppl")"
 }
 
 each_row train_row

@@ -18,5 +18,5 @@ ablation() { train_xl "$SHARED/$1" $ARCH --cross-head-p 0 --skip-schedule none "
 # ablation_phases NAME FLAGS...: both phases, without cross-head attention unless the flags have it
 ablation_phases() { train_phases "$SHARED/$1" $ARCH --cross-head-p 0 "${@:2}"; }
 
-# cell_ablation CELL NAME DEV TEST COLUMN=VALUE...
+# cell_ablation CELL NAME TABLE ROW COLUMN=VALUE...
 cell_ablation() { cell_words "$1" "$SHARED/$2" 640 "${@:3}" updates="$( ((DRY_RUN)) || updates "$OUT/$SHARED/$2")"; }

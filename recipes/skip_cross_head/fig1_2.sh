@@ -9,14 +9,13 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin_recipe "$@"
-declare -A PAPER=([8]="not given" [12]="not given" [15]=6)
 
 plot lags.png lags linear --layers 15 --updates 64
 for layers in 8 12 15; do
     file=$OUT/schedule-$layers.txt
     output "$file" python -m fairseq_plugins.tools.skip_schedule linear --layers "$layers"
     cell "$layers layers" "skipped layers"="$( ((DRY_RUN)) || sed -n 's/expected share.*: //p' "$file")" \
-        "context, inferred"="$( ((DRY_RUN)) || sed -n 's/.*context factor.*: //p' "$file")" paper="${PAPER[$layers]}" \
+        "context, inferred"="$( ((DRY_RUN)) || sed -n 's/.*context factor.*: //p' "$file")" paper="$(published "section 2.1.2" "$layers layers" context "not given")" \
         picture="$OUT/lags.png"
 done
 show_table

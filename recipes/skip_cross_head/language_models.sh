@@ -4,11 +4,14 @@
 # annealing; evaluation over 10 streams in blocks of 128 with the contexts named in the tables. Phase 1 ends when the
 # validation perplexity has changed by less than 0.2 over 64,000 updates (appendix B.1), or, with PHASE_1=N, after N
 # updates; phase 2 begins with phase 1's best checkpoint, its optimiser, learning rate and streams. From its code:
-# linear warm-up over 16,000 updates on WikiText-103, a rate that falls for 16,000 and rises for as many, the gradient
-# clipped at norm 0.25, a validation every 4,000 updates, 1,200,000 updates at most, and in evaluation distances up to
-# 800 and every token seeing as many. Ours: phase 2, and trainings of one phase, end as phase 1 does; on enwik8 0.01
-# stands for the 0.2, as the perplexity of bytes is about 2, and the warm-up is as long as the half-period of 4,000;
-# fp16 on GPUs. Ends of lines are scored.
+# linear warm-up as long as the paper's max iterations of the cosine, 16,000 updates on WikiText-103, 4,000 on enwik8; the
+# cosine counts the updates of the warm-up too, so the rate is 0 at 16,000, full at 32,000, 0 at 48,000 and so on; the
+# gradient clipped at norm 0.25; a validation every 4,000 updates, over 10 streams in blocks of 128 with training's memory
+# of 512; streams that begin at the start of the text in each epoch; 1,200,000 updates at most; in evaluation distances up
+# to 800 and every token seeing as many as the memory holds. Ours: phase 2, and trainings of one phase, end as phase 1
+# does; on enwik8 0.01 stands for the 0.2, as the perplexity of bytes is about 2; figures are means over tokens, the code's
+# over blocks; fp16 on GPUs. Ends of lines are scored. In the code a skipped layer moves on by Adam's momentum; here it
+# rests, as the paper says.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 # begin_words STREAMS OPTIONS...
@@ -37,6 +40,7 @@ numbers() {
     number STREAMS "$1" 4
     number VALID_STREAMS 10 2
     number BLOCK 512 16
+    number VALID_BLOCK 128 8
     number LEARNING_RATE 0.00025 0.002
     number UPDATES 1200000 40
     number INTERVAL 4000 10
@@ -50,7 +54,8 @@ numbers() {
 train_xl() {
     WARM_UP=$HALF_PERIOD
     train_lm "$1" --optimizer adam --clip-norm 0.25 --lr-scheduler cosine_wave --warmup-init-lr 0 \
-        --lr-period-updates "$HALF_PERIOD" --converged-by "$CHANGE" --converged-over "$OVER" \
+        --lr-period-updates "$HALF_PERIOD" --wave-in-warmup --stream-offset zero --valid-tokens-per-sample "$VALID_BLOCK" \
+        --converged-by "$CHANGE" --converged-over "$OVER" \
         --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --ddp-backend legacy_ddp $SMALLER "${@:2}"
 }
 
@@ -66,14 +71,15 @@ train_phases() {
     train_xl "$1" "${@:2}" --skip-schedule none --max-update "${TOTAL:-$((reached + UPDATES))}" "${start[@]}"
 }
 
-# train_dai STREAMS BLOCK UPDATES NAME FLAGS...: as in the scripts of Dai et al. (2019)
+# train_dai STREAMS BLOCK UPDATES NAME FLAGS...: as in the scripts of Dai et al. (2019), but for validation in training,
+# which has training's blocks and memory here; on enwik8 theirs has blocks of 128 after 896 tokens
 train_dai() {
     local STREAMS BLOCK UPDATES WARM_UP=0
     number STREAMS "$1" 4
     number BLOCK "$2" 16
     number UPDATES "$3" 20
     train_lm "$4" --optimizer adam --clip-norm 0.25 --lr-scheduler cosine --lr-period-updates "$UPDATES" \
-        --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --ddp-backend legacy_ddp $SMALLER "${@:5}"
+        --stream-offset zero --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --ddp-backend legacy_ddp $SMALLER "${@:5}"
 }
 
 # evaluate_at CONTEXT NAME CLAMP: dev and test set, with so many tokens before each
@@ -86,24 +92,39 @@ evaluate_at() {
     done
 }
 
-# cell_words CELL NAME CONTEXT DEV TEST COLUMN=VALUE...: ours and the paper's perplexity
+# cell_words CELL NAME CONTEXT TABLE ROW COLUMN=VALUE...: perplexity, ours and that of a row of the paper's table
 cell_words() {
     evaluate_at "$3" "$2" "${CLAMP:-800}"
-    cell "$1" "dev ppl"="$(perplexity "$OUT/$2/valid-$3.log")" "paper, dev"="$4" \
-        "test ppl"="$(perplexity "$OUT/$2/test-$3.log")" "paper, test"="$5" "${@:6}" \
-        parameters="$(parameters "$OUT/$2/test-$3.log")"
+    cell "$1" "dev ppl"="$(perplexity "$OUT/$2/valid-$3.log")" \
+        "paper, dev"="$(published "$4" "$5" "dev ppl" "not given")" \
+        "test ppl"="$(perplexity "$OUT/$2/test-$3.log")" \
+        "paper, test"="$(published "$4" "$5" "test ppl" "not given")" "${@:6}" \
+        parameters="$(parameters "$OUT/$2/test-$3.log")" \
+        "paper, parameters"="$(published "$4" "$5" parameters "not given")"
 }
 
-# cell_characters CELL NAME CONTEXT DEV TEST COLUMN=VALUE...: ours and the paper's bits per character
+# cell_characters CELL NAME CONTEXT TABLE ROW: bits per character, ours and those of a row of the paper's table
 cell_characters() {
     evaluate_at "$3" "$2" "${CLAMP:-800}"
-    cell "$1" "dev bpc"="$(bpc "$OUT/$2/valid-$3.log")" "paper, dev"="$4" \
-        "test bpc"="$(bpc "$OUT/$2/test-$3.log")" "paper, test"="$5" \
-        "test, without line ends"="$(bpc "$OUT/$2/test-$3.log" without)" "${@:6}" \
-        parameters="$(parameters "$OUT/$2/test-$3.log")"
+    cell "$1" "dev bpc"="$(bpc "$OUT/$2/valid-$3.log")" \
+        "paper, dev"="$(published "$4" "$5" "dev bpc" "not given")" \
+        "test bpc"="$(bpc "$OUT/$2/test-$3.log")" \
+        "paper, test"="$(published "$4" "$5" "test bpc" "not given")" \
+        "test, without line ends"="$(bpc "$OUT/$2/test-$3.log" without)" \
+        parameters="$(parameters "$OUT/$2/test-$3.log")" \
+        "paper, parameters"="$(published "$4" "$5" parameters "not given")"
 }
 
 # milliseconds NAME: the median time of an update
 milliseconds() {
     training_speed "$OUT/$1" | awk -v tokens=$((STREAMS * BLOCK)) '{ printf "%.0f", 1000 * tokens / $1 }'
+}
+
+# wall_time NAME...: hours:minutes of all these trainings, with their validations and checkpoints; one that was killed
+# counts from nought when it goes on
+wall_time() {
+    local name
+    for name in "$@"; do
+        ((DRY_RUN)) || grep -oP '"wall": "\K[\d.]+' "$OUT/$name/train.log" && echo 0
+    done | awk '$1 < last { sum += last } { last = $1 } END { printf "%d:%02d", sum / 3600, sum % 3600 / 60 }'
 }

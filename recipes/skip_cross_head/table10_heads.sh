@@ -11,7 +11,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/ablations.sh"
 begin_ablations "$@"
 number HEADS "4 8 12 16" "2 4"
 number SIZES "--decoder-embed-dim 480 --decoder-ffn-embed-dim 1920" ""
-declare -A PLAIN=([4]=27.53 [8]=26.99 [12]=27.40 [16]=27.42) CROSSED=([4]=26.82 [8]=26.50 [12]=26.76 [16]=26.41)
 
 for heads in $HEADS; do
     ablation "heads-$heads" $SIZES --decoder-attention-heads "$heads"
@@ -19,7 +18,7 @@ for heads in $HEADS; do
 done
 first_node_only
 for heads in $HEADS; do
-    cell_ablation "heads-$heads, transformer-xl" "heads-$heads" "not said" "${PLAIN[$heads]:--}"
-    cell_ablation "heads-$heads, cross-head" "heads-$heads-cross-head" "not said" "${CROSSED[$heads]:--}"
+    cell_ablation "heads-$heads, transformer-xl" "heads-$heads" "Table 10" "heads-$heads, transformer-xl"
+    cell_ablation "heads-$heads, cross-head" "heads-$heads-cross-head" "Table 10" "heads-$heads, cross-head"
 done
 show_table

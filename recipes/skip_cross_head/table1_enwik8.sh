@@ -27,10 +27,11 @@ done
 first_node_only
 for model in $MODELS; do
     if [[ $model = skip-cross-head ]]; then
-        cell_characters skip-cross-head-1600 skip-cross-head 1600 1.060 1.037
-        cell_characters skip-cross-head-3800 skip-cross-head 3800 1.058 1.033
+        for context in 1600 3800; do
+            cell_characters "skip-cross-head-$context" skip-cross-head "$context" "Table 1" "skip-cross-head-$context"
+        done
     else
-        CLAMP=820 cell_characters transformer-xl-3800 transformer-xl 3800 "not given" 1.06
+        CLAMP=820 cell_characters transformer-xl-3800 transformer-xl 3800 "Table 1" transformer-xl-3800
     fi
 done
 show_table

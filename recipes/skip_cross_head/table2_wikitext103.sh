@@ -26,10 +26,11 @@ done
 first_node_only
 for model in $MODELS; do
     if [[ $model = skip-cross-head ]]; then
-        cell_words skip-cross-head-640 skip-cross-head 640 22.88 23.92
-        cell_words skip-cross-head-2000 skip-cross-head 2000 21.87 22.91
+        for context in 640 2000; do
+            cell_words "skip-cross-head-$context" skip-cross-head "$context" "Table 2" "skip-cross-head-$context"
+        done
     else
-        CLAMP=400 cell_words transformer-xl-640 transformer-xl 640 "not given" 24.03
+        CLAMP=400 cell_words transformer-xl-640 transformer-xl 640 "Table 2" transformer-xl-640
     fi
 done
 show_table

@@ -12,18 +12,16 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/ablations.sh"
 begin_ablations "$@"
 number PHASE_1_ONLY "uniform-0.1 uniform-0.3 not-first-0.1 not-last-0.1" uniform-0.1
-declare -A PAPER=([uniform-0.1]="25.63 26.66" [uniform-0.3]="28.56 29.63" [not-first-0.1]="25.20 26.26"
-    [not-last-0.1]="25.66 26.56")
 
 ablation plain
 for name in $PHASE_1_ONLY; do ablation "$name" --skip-schedule "${name%-*}" --skip-p "${name##*-}"; done
 ablation_phases inner-0.1 --skip-schedule inner --skip-p 0.1
 ablation_phases linear
 first_node_only
-for name in $PHASE_1_ONLY; do cell_ablation "$name" "$name" ${PAPER[$name]:-- -}; done
-cell_ablation inner-0.1 inner-0.1-phase1 25.15 26.14
-cell_ablation linear linear-phase1 25.20 26.28
-cell_ablation "transformer-xl" plain 25.64 26.70
-cell_ablation "inner-0.1, both phases" inner-0.1 24.55 25.47
-cell_ablation "linear, both phases" linear 24.25 25.29
+for name in $PHASE_1_ONLY; do cell_ablation "$name" "$name" "Tables 7 and 8" "$name"; done
+cell_ablation inner-0.1 inner-0.1-phase1 "Tables 7 and 8" inner-0.1
+cell_ablation linear linear-phase1 "Tables 7 and 8" linear
+cell_ablation transformer-xl plain "Table 9" transformer-xl
+cell_ablation "inner-0.1, both phases" inner-0.1 "Table 9" inner-0.1
+cell_ablation "linear, both phases" linear "Table 9" linear
 show_table

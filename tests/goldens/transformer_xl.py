@@ -72,19 +72,19 @@ def spy(seen: dict, number: int, layer: XLLayer) -> list:
 
 
 class Clusters:
-    """A file with one table for all clusters of words, read as if each had its own."""
+    """A file with one table for all clusters of words, read as if each had its own; projections as they are."""
 
     def __init__(self, case, bounds: list[int]):
         self.case, self.bounds = case, bounds
         self.files = [name for key in case.files for name in self.names(key)]
 
     def names(self, key: str) -> list[str]:
-        if not (place := re.fullmatch(r"(.*\.cluster)0(\..*)", key)):
+        if not (place := re.fullmatch(r"(.*\.cluster)0(\.(?:weight|bias))", key)):
             return [key]
         return [f"{place[1]}{i}{place[2]}" for i in range(len(self.bounds) - 1)]
 
     def __getitem__(self, key: str):
-        if not (place := re.fullmatch(r"(.*\.cluster)(\d)(\..*)", key)):
+        if not (place := re.fullmatch(r"(.*\.cluster)(\d)(\.(?:weight|bias))", key)):
             return self.case[key]
         return self.case[f"{place[1]}0{place[3]}"][slice(*self.bounds[int(place[2]) :][:2])]
 

@@ -114,6 +114,15 @@ def test_the_published_sizes():
     assert sizes["persistent-convolution"] == sizes["convolution"] + 19 * width
 
 
+def test_the_authors_code_is_to_be_had_by_flags():
+    code = {"attention_scaling": "sqrt-times-width", "activation_dropout": 0.1, "wavelengths": "tensor2tensor"}
+    for flags, scale, rate, wavelengths in (({}, 1 / 8, 0.0, "vaswani"), (code, 1 / 512, 0.1, "tensor2tensor")):
+        model = build("active_memory_algorithmic", mixer="self-attention", decoder_layers=1, **flags)
+        (layer,) = model.stack.layers
+        assert (layer.mixer.scale, layer.activation_dropout.p) == (scale, rate)
+        assert model.stack.wavelengths == wavelengths
+
+
 def test_initial_weights_are_the_published_ones():
     torch.manual_seed(0)
     model = build("active_memory_algorithmic", mixer="self-attention+cgru", decoder_layers=1)
@@ -133,6 +142,7 @@ def test_initial_weights_are_the_published_ones():
 @pytest.mark.parametrize("options, words", [
     ({"kernel_size": 0}, "--kernel-size 0 is too small; choose at least 1"),
     ({"dropout": 2.0}, "--dropout 2.0 is out of range"),
+    ({"activation_dropout": 2.0}, "--activation-dropout 2.0 is out of range"),
     ({"decoder_embed_dim": 63}, "width 63 is odd"),
     ({"decoder_embed_dim": 63, "decoder_head_dim": None}, "--decoder-embed-dim 63 is not divisible by"),
 ])  # fmt: skip

@@ -86,6 +86,11 @@ def test_layers_share_persistent_vectors_and_layer_drop_changes_nothing_of_them(
     assert len([module for module in model.modules() if type(module).__name__ == "MixerAttention"]) == 4
 
 
+def test_the_scores_of_self_attention_are_scaled_as_the_flag_says():
+    model = build(mixer="self-attention", attention_scaling="sqrt-times-width")
+    assert {layer.self_attn.mixer.scale for layer in model.decoder.layers} == {32**-1.5}
+
+
 @pytest.mark.parametrize("options, words", [
     ({"cross_self_attention": True}, "--cross-self-attention does not work with this decoder: mixing"),
     ({"dropout": 2}, "--dropout 2 is out of range"),

@@ -37,6 +37,42 @@ def test_published_sizes_have_the_published_numbers_of_parameters(arch, vocabula
     assert sum(parameter.numel() for parameter in model.parameters()) == pytest.approx(millions * 1e6, rel=0.01)
 
 
+def rates(model):
+    """Of dropout at every place."""
+    decoder, layer = model.decoder, model.decoder.body.layers[0]
+    return {
+        "embeddings": decoder.embed_dropout.p,
+        "positions": decoder.body.position.dropout.p,
+        "attention weights": layer.attention.dropout.p,
+        "sub-layers": layer.dropout.p,
+        "activations": layer.sublayer.dropout.p,
+        "output": decoder.output_dropout.p,
+    }
+
+
+PAPERS = {"transformer_xl_lm_enwik8": 0.1, "transformer_xl_lm_wikitext103": 0.1}
+PAPERS |= {
+    "skip_cross_head_xl_enwik8": 0.15,
+    "skip_cross_head_xl_wikitext103": 0.15,
+    "skip_cross_head_xl_ablation": 0.1,
+}
+
+
+@pytest.mark.parametrize("arch, rate", PAPERS.items())
+def test_dropout_is_where_the_authors_code_has_it(arch, rate):
+    """Skip Cross-Head's has none of embeddings, positions and output: their rate is 0 in its text and scripts."""
+    with torch.device("meta"):
+        found = rates(build(arch, {"seed": 1, "decoder_layers": 2}, 250000))
+    everywhere = dict.fromkeys(found, rate) | {"attention weights": 0.0}
+    none = dict.fromkeys(("embeddings", "positions", "output"), 0.0)
+    assert found == everywhere | (none if arch.startswith("skip") else {})
+
+
+def test_dropout_of_positions_is_that_of_sub_layers_unless_given():
+    assert rates(build(TINY, {"dropout": 0.3}))["positions"] == 0.3
+    assert rates(build(TINY, {"dropout": 0.3, "position_dropout": 0.0}))["positions"] == 0.0
+
+
 @torch.no_grad()
 def test_a_model_may_remember_more_in_evaluation_than_it_did_in_training():
     trained, x = make(TINY, {"mem_len": 4}), tokens()
@@ -195,6 +231,7 @@ def test_overrides_of_another_kind_are_refused():
         ({"mem_len": 0, "same_length": True}, "--mem-len 0 is too small; choose 1 or more"),
         ({"cross_head_p": 1.5}, "--cross-head-p 1.5 is out of range"),
         ({"attention_dropout": 1.5}, "--attention-dropout 1.5 is out of range"),
+        ({"position_dropout": -1.0}, "--position-dropout -1.0 is out of range"),
         ({"skip_p": -0.5}, "--skip-p -0.5 is out of range"),
         ({"skip_p": 1.0}, "--skip-p 1.0 would skip"),
         ({"skip_p": 0.3}, "--skip-p 0.3 would change nothing: give --skip-schedule uniform, not-first"),

@@ -44,7 +44,7 @@ def attend_by_hand(attention, x, causal):
     projections = (attention.q_proj, attention.k_proj, attention.v_proj)
     for parts in zip(*(project(x).chunk(attention.heads, dim=-1) for project in projections)):
         query, key, value = parts
-        scores = query @ key.T / query.size(-1) ** 0.5
+        scores = query @ key.T * attention.scale
         if causal:
             scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), float("-inf"))
         heads.append(scores.softmax(-1) @ value)
@@ -149,6 +149,12 @@ def test_activations_follow_plain_and_persistent_convolutions_only():
             torch.testing.assert_close(gelu, linear)
 
 
+@pytest.mark.parametrize("scaling, factor", [("sqrt", 5**-0.5), ("sqrt-times-width", 5**-0.5 / 5)])
+def test_scores_are_scaled_by_the_width_of_a_head(scaling, factor):
+    (attention,) = make("self-attention", attention_scaling=scaling)
+    assert attention.scale == pytest.approx(factor)
+
+
 def test_the_hard_sigmoid_reaches_0_and_1():
     x = torch.tensor([-9.0, -2.5, 0.0, 1.0, 2.5, 9.0])
     expected = torch.tensor([0, 0, 0.5, 1.2 / (1 + torch.tensor(-1.0).exp()) - 0.1, 1, 1])
@@ -164,6 +170,7 @@ def test_initial_weights_are_glorots():
 @pytest.mark.parametrize("options, words", [
     ({"kernel_size": 0}, "kernel size 0 is too small"),
     ({"activation": "maxout"}, "activation 'maxout' is not one of"),
+    ({"attention_scaling": "none"}, "attention scaling 'none' is not one of sqrt, sqrt-times-width"),
     ({"heads": 4}, "width 6 is not divisible by 4 heads"),
 ])  # fmt: skip
 def test_sizes_that_cannot_be_are_refused(options, words):

@@ -60,6 +60,25 @@ def test_dropout_is_of_embeddings_mixers_and_feed_forward_layers():
     torch.testing.assert_close(stack(x), F.layer_norm(position, [C], eps=1e-6).expand(B, T, C))
 
 
+def test_dropout_may_follow_the_activation_too():
+    stack, x = make("convolution", layers=1, activation_dropout=1.0).train(), inputs()
+    (layer,) = stack.layers
+    y = x + 2 * sinusoids(torch.arange(T), C, x.dtype)
+    y = y + layer.mixer(F.layer_norm(y, [C], eps=1e-6)) + layer.fc2.bias
+    torch.testing.assert_close(stack(x), F.layer_norm(y, [C], eps=1e-6))
+
+
+@torch.no_grad()
+def test_positions_may_have_the_wavelengths_of_tensor2tensor():
+    stack, x = make("self-attention", layers=1, wavelengths="tensor2tensor"), inputs()
+    position = sinusoids(torch.arange(T), C, x.dtype, "tensor2tensor")
+    (layer,) = stack.layers
+    torch.testing.assert_close(stack(x), stack.norm(layer(x + 2 * position)))
+    state = stack.start(x[:, 0])
+    steps = torch.stack([stack.step(state, token) for token in x.unbind(1)], dim=1)
+    torch.testing.assert_close(steps, stack(x), rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("width, options, words", [
     (8, {"activation": "maxout"}, "activation 'maxout' is not one of"),
     (9, {}, "width 9 is odd"),

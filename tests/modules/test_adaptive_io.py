@@ -57,6 +57,28 @@ def test_what_is_tied(tied, projections):
     assert all((a is b) == projections for a, b in zip(embed.projections, softmax.projections))
 
 
+@pytest.mark.parametrize("tie_projections, tie_head", [(False, True), (True, True), (True, False)])
+def test_equally_wide_clusters_have_one_projection_at_the_input(tie_projections, tie_head):
+    """Transformer-XL's, whose widths are not the model's; the tails share it where they share any."""
+    embed = AdaptiveInput(V, CUTOFFS, C, 1, embed_dim=6)
+    softmax = AdaptiveSoftmax(V, CUTOFFS, C, 1, embed, tie_projections, tie_head, embed_dim=6)
+    (one,) = embed.projections
+    rows = torch.cat([*embed.tables])
+    assert torch.allclose(embed(torch.arange(V)), C**0.5 * rows @ one.T, atol=1e-6)
+    assert [projection is one for projection in softmax.projections] == [
+        tie_projections and tie_head, tie_projections, tie_projections,
+    ]  # fmt: skip
+    hidden = torch.randn(5, C)
+    tail = (hidden @ softmax.projections[2] @ embed.tables[2].T).log_softmax(-1)
+    assert torch.allclose(softmax.tail(hidden, 2), tail, atol=1e-6)
+
+
+def test_a_checkpoint_of_clusters_of_several_widths_has_a_projection_for_each():
+    assert [name for name, _ in make()[0].named_parameters()] == [
+        f"{kind}.{cluster}" for kind in ("tables", "projections") for cluster in range(3)
+    ]
+
+
 def test_the_heads_projection_may_stay_its_own():
     embed = AdaptiveInput(V, CUTOFFS, C, 2)
     softmax = AdaptiveSoftmax(V, CUTOFFS, C, 2, embed, tie_head=False)

@@ -45,6 +45,12 @@ def test_sines_first_then_cosines():
     assert far.tolist() == pytest.approx([math.sin(100), math.sin(1), math.cos(100), math.cos(1)])
 
 
+def test_the_last_wavelength_of_tensor2tensor_is_ten_thousand_times_the_first():
+    (one,) = sinusoids(torch.tensor([1]), 6, torch.float64, "tensor2tensor")
+    assert one[:3].tolist() == pytest.approx([math.sin(1), math.sin(0.01), math.sin(0.0001)])
+    assert sinusoids(torch.tensor([3]), 2, torch.float64, "tensor2tensor")[0, 0] == pytest.approx(math.sin(3))
+
+
 def test_distances_above_the_clamp_count_as_it():
     position = SinusoidalPosition(4, "pairwise", clamp=2, limit=None, dropout=0.0)
     embeddings = position.embed(torch.tensor([5, 3, 2, 1]), torch.zeros(1))

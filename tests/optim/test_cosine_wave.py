@@ -3,9 +3,9 @@
 import pytest
 from fairseq.optim import FairseqOptimizer
 from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY
-from fairseq.optim.lr_scheduler.cosine_lr_scheduler import CosineLRScheduleConfig
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.optim.cosine_wave import CosineWaveConfig
 
 
 class NoOptimizer(FairseqOptimizer):
@@ -14,9 +14,7 @@ class NoOptimizer(FairseqOptimizer):
 
 
 def rates(name, updates, **options):
-    config = CosineLRScheduleConfig(
-        **{"lr": [0.4], "warmup_updates": 10, "lr_period_updates": 20, "lr_shrink": 1, **options}
-    )
+    config = CosineWaveConfig(**{"lr": [0.4], "warmup_updates": 10, "lr_period_updates": 20, "lr_shrink": 1, **options})
     scheduler = LR_SCHEDULER_REGISTRY[name](config, NoOptimizer(None))
     return [scheduler.step_update(update) for update in updates]
 
@@ -32,6 +30,14 @@ def test_it_goes_on_for_ever_above_a_lowest_rate():
     one, later = rates("cosine_wave", [17, 17 + 7 * 40], min_lr=0.1)
     assert one == pytest.approx(later) and 0.1 < one < 0.4
     assert min(rates("cosine_wave", range(10, 90), min_lr=0.1)) == pytest.approx(0.1)
+
+
+def test_with_a_wave_in_the_warm_up_the_rate_is_0_at_its_end():
+    """WikiText-103 of the Skip Cross-Head paper, in its authors' code."""
+    code = {"lr": [0.00025], "warmup_updates": 16000, "lr_period_updates": 16000, "wave_in_warmup": True}
+    updates = [0, 8000, 15999, 16000, 24000, 32000, 48000, 64000]
+    expected = [0, 0.5, 15999 / 16000, 0, 0.5, 1, 0, 1]
+    assert rates("cosine_wave", updates, **code) == pytest.approx([0.00025 * part for part in expected], abs=1e-12)
 
 
 def test_by_default_it_falls_until_the_last_update():

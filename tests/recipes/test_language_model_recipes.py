@@ -169,7 +169,7 @@ def test_a_baseline_that_diverges_is_a_result_and_nothing_else_is(said, goes_on,
     (tmp_path / "data").mkdir()
     text = (RECIPES / "all_attention/appendix_b_baselines.sh").read_text()
     text = text.replace('"$(dirname "${BASH_SOURCE[0]}")', f'"{RECIPES / "all_attention"}')
-    text = text.replace('begin_words "$@"', f"setup_venv() {{ export PATH={programs}:$PATH; }}\n" 'begin_words "$@"')
+    text = text.replace('begin_words "$@"', f'setup_venv() {{ export PATH={programs}:$PATH; }}\nbegin_words "$@"')
     (copy / "appendix_b.sh").write_text(text)
     done = recipe("appendix_b.sh", "--gpus", 0, "--data", tmp_path / "data", "--out", tmp_path / "out", folder=copy)
     assert said in done.stderr

@@ -118,3 +118,17 @@ def test_what_was_killed_in_either_phase_goes_on_there(phases, tmp_path):
     _, (second,) = phases()
     assert f"--save-dir {tmp_path}/out/both " in second and "--restore-file" not in second
     assert phases() == (0, [])
+
+
+def test_wall_time_is_of_all_phases_and_of_what_was_killed(recipe, tmp_path):
+    script = tmp_path / "recipes/skip_cross_head/times.sh"
+    script.parent.mkdir(parents=True)
+    script.write_text(
+        f'set -euo pipefail\nsource {RECIPES}/language_models.sh\nbegin_recipe "$@"\nwall_time first second\n'
+    )
+    for name, walls in {"first": (3500, 4000, 100, 700), "second": (60,)}.items():  # killed after 4000 seconds
+        (tmp_path / "out" / name).mkdir(parents=True)
+        lines = [f'| train_inner | {{"train_wall": "9999", "wall": "{wall}"}}\n' for wall in walls]
+        (tmp_path / "out" / name / "train.log").write_text("".join(lines))
+    done = recipe("times.sh", "--gpus", 0, "--out", tmp_path / "out", folder=script.parent)
+    assert done.stdout.splitlines()[-1] == "1:19", done.stderr

@@ -185,6 +185,23 @@ def test_a_random_offset_rotates_the_training_split_in_each_epoch_and_no_other(m
     assert blocks(again, batch=1, training=True, epoch=2)[0]["target"][0, 0] == starts[1]
 
 
+@pytest.mark.parametrize("given, expected", [(None, [6, 6, 6]), (4, [4, 4, 4, 4, 2])])
+def test_validation_may_have_blocks_of_another_length(make_task, given, expected):
+    """What trains, and what fairseq-eval-lm evaluates, stays as --tokens-per-sample says."""
+    tokens = {"train": tokens_of(36), "valid": tokens_of(36)}
+    task = make_task(tokens, tokens_per_sample=6, valid_tokens_per_sample=given)
+
+    def lengths(batches):
+        return [sample["target"].size(1) for sample in batches]
+
+    def epoch(split, **how):
+        return task.get_batch_iterator(task.datasets[split], max_sentences=2, **how).next_epoch_itr()
+
+    assert lengths(epoch("valid")) == expected
+    assert lengths(epoch("train", grouped_shuffling=False)) == [6, 6, 6]
+    assert len(task.eval_lm_dataloader(task.datasets["valid"], batch_size=2, num_workers=0)) == 3
+
+
 def test_blocks_are_short_at_first_in_training_only(make_task):
     task = make_task(
         {"train": tokens_of(24)}, tokens_per_sample=6, block_warmup=2, block_warmup_updates=3, update_freq=[1]
@@ -409,6 +426,7 @@ def test_replay_rebuilds_the_memory_of_unchanged_parameters_exactly(make_task, m
         (dict(max_loss_rise=-1), "--max-loss-rise -1 is too small"),
         (dict(sample_break_mode="complete"), "--sample-break-mode complete would break"),
         (dict(tokens_per_sample=0), "--tokens-per-sample 0"),
+        (dict(valid_tokens_per_sample=0), "--valid-tokens-per-sample 0 is no block; give at least 1, or leave it out"),
         (dict(block_warmup=5), "--block-warmup and --block-warmup-updates"),
         (dict(block_warmup=5, block_warmup_updates=5, data="a:b"), "one data folder"),
     ],
