@@ -4,9 +4,12 @@
 Everything else keeps its traceback: it is a fault of the program, and the traceback is what helps to find it.
 """
 
+import logging
 import os
 import re
 import sys
+
+handle_error = logging.Handler.handleError  # Python's
 
 TRACEBACK = "FAIRSEQ_PLUGINS_TRACEBACK"
 
@@ -255,6 +258,18 @@ def install():
     sys.excepthook = report
     # Hydra prints tracebacks itself and never reaches the hook, unless told to let errors through.
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+    logging.Handler.handleError = log_lost
+
+
+def log_lost(handler: logging.Handler, record: logging.LogRecord) -> None:
+    """Say once of a log that it cannot be written, as on a full disk. Python prints a traceback for every line."""
+    error = sys.exception()
+    if not isinstance(error, OSError):
+        return handle_error(handler, record)
+    if not hasattr(handler, "lost"):
+        name = getattr(handler, "baseFilename", "the log")
+        print(f"fairseq_plugins: warning: {name} cannot be written ({error.strerror}); going on.", file=sys.stderr)
+    handler.lost = True
 
 
 def report(kind, error, traceback):

@@ -109,7 +109,7 @@ RANGES = {
         (SEED, "seed fixed_validation_seed"),
         (whole(0), "data_seed"),
         # batches and data
-        (whole(1), "max_tokens max_tokens_valid batch_size batch_size_valid tokens_per_sample"),
+        (whole(1), "max_tokens max_tokens_valid batch_size batch_size_valid tokens_per_sample valid_tokens_per_sample"),
         (whole(1), "required_batch_size_multiple required_seq_len_multiple num_shards"),
         (whole(1), "max_positions max_source_positions max_target_positions"),
         (whole(0), "shard_id num_workers data_buffer_size num_batch_buckets buffer_size"),
@@ -192,7 +192,7 @@ RANGES = {
         (RATE, "dropout attention_dropout activation_dropout relu_dropout adaptive_softmax_dropout pooler_dropout"),
         (RATE, "encoder_dropout_in encoder_dropout_out decoder_dropout_in decoder_dropout_out"),
         (RATE, "encoder_layerdrop decoder_layerdrop quant_noise_scalar"),
-        (RATE, "embed_dropout output_dropout"),
+        (RATE, "embed_dropout output_dropout position_dropout"),
         # RoBERTa's pruning
         (number(0), "mha_reg_scale_factor ffn_reg_scale_factor"),
         (whole(1, also=(-1,)), "mha_heads_to_keep"),

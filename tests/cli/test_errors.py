@@ -1,6 +1,7 @@
 """Wrong input through the real commands: refused at start with one sentence that names the flag or file."""
 
 import argparse
+import logging
 import math
 import os
 import re
@@ -404,3 +405,18 @@ def test_the_sentence_of_a_spawned_process():
     text = "-- Process 0 terminated with the following error:\nTraceback ...\n"
     text += "fairseq_plugins.errors.UserError: no such file.\n"
     assert sentence(RuntimeError(text)) == "no such file."
+
+
+def test_a_log_on_a_full_disk_is_said_once(capsys):
+    handler = logging.FileHandler("/dev/full")
+    for _ in range(3):
+        handler.emit(logging.LogRecord("train", logging.INFO, "", 0, "loss 3", (), None))
+    assert capsys.readouterr().err == (
+        "fairseq_plugins: warning: /dev/full cannot be written (No space left on device); going on.\n"
+    )
+
+
+def test_a_log_with_a_fault_keeps_its_traceback(capsys):
+    handler = logging.StreamHandler()
+    handler.emit(logging.LogRecord("train", logging.INFO, "", 0, "loss %d", ("three",), None))
+    assert "Traceback" in capsys.readouterr().err
