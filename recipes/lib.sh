@@ -79,6 +79,7 @@ parse_options() {
     OUT=${OUT:-runs/${path%.sh}}
     if ((SMOKE)); then OUT=$OUT/smoke && DATA=$OUT/data; fi # never among what a real run made
     if [[ $COMMANDS ]]; then
+        [[ -d $(dirname "$COMMANDS") && ! -d $COMMANDS ]] || stop "--commands $COMMANDS cannot be written: name another file."
         DRY_RUN=1 COMMANDS=$(realpath -- "$COMMANDS")
         true >"$COMMANDS"
     elif ((DRY_RUN)); then

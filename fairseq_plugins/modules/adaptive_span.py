@@ -8,6 +8,9 @@ import math
 import torch
 from torch import Tensor, nn
 
+# Tokens that a cache keeps beyond those that are seen, for spans to grow: as in the public code, whatever the trim step
+ROOM = 64
+
 
 def divisor(total: Tensor) -> Tensor:
     """The sum of masked weights, as they are divided by it: plus 1e-8, or in float16, which rounds that to zero and can

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from .adaptive_span import AdaptiveSpan
+from .adaptive_span import ROOM, AdaptiveSpan
 from .relative_position import RelativePosition
 
 
@@ -52,7 +52,7 @@ class MemoryWindow(nn.Module):
         super().__init__()
         if span < 1:
             raise ValueError(f"a span of {span} is too small; choose at least 1")
-        self.span, self.scale, self.trim_step = span, head_dim**-0.5, trim_step
+        self.span, self.scale = span, head_dim**-0.5
         self.position = RelativePosition(head_dim, span)
         self.spans = nn.ModuleList()
         if ramp is not None:
@@ -73,5 +73,5 @@ class MemoryWindow(nn.Module):
         return [Limits(table[:, -w:], adaptive.mask()[:, -w:]) for w, adaptive in zip(widths, self.spans)]
 
     def kept(self) -> int:
-        """How many memories are kept for the next block: what is seen, and room for spans to grow by a step."""
-        return min(self.span, max(self.widths()) + self.trim_step)
+        """How many memories are kept for the next block: what is seen, and room for spans to grow."""
+        return min(self.span, max(self.widths()) + ROOM)

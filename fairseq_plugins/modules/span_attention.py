@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .adaptive_span import AdaptiveSpan, divisor
+from .adaptive_span import ROOM, AdaptiveSpan, divisor
 from .band import band, into_band
 from .cross_head import CrossHead
 from .dropout import Dropout
@@ -201,8 +201,8 @@ class SpanAttention(nn.Module):
         return self.config.span - (self.span.trim_length() if self.span else 0)
 
     def kept(self, width: int) -> int:
-        """How many tokens are kept for the next block: what is seen, and room for the span to grow by a step."""
-        return min(self.config.span, width + self.config.trim_step) if self.span else self.config.span
+        """How many tokens are kept for the next block: what is seen, and room for the span to grow."""
+        return min(self.config.span, width + ROOM) if self.span else self.config.span
 
     def heads(self, x: Tensor) -> Tensor:
         """[B, M, H * D] -> a view [H, B, M, D]"""

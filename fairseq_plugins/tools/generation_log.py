@@ -63,6 +63,14 @@ def read_references(path: Path, count: int) -> list[str]:
     return references
 
 
+def moses_tokeniser(language: str):
+    """A function from plain text to Moses tokens in one string."""
+    from sacremoses import MosesTokenizer
+
+    tokeniser = MosesTokenizer(language)
+    return lambda line: tokeniser.tokenize(line, return_str=True)
+
+
 def moses_detokeniser(language: str):
     """A function from Moses tokens in one string to plain text."""
     from sacremoses import MosesDetokenizer

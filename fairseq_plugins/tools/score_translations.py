@@ -4,14 +4,18 @@
         --references data/multi30k/test.de-en.ref --json score.json
     python -m fairseq_plugins.tools.score_translations ours.txt --baseline theirs.txt --lang en --references ...
     python -m fairseq_plugins.tools.score_translations generated.txt --compound-split     # WMT14 En-De's convention
+    python -m fairseq_plugins.tools.score_translations generated.txt --lang de --references ... --tokenise-references
 
 Tokenised BLEU is what fairseq-generate prints; with --compound-split hypotheses and references are both split at
 hyphens inside words first (Vaswani et al., 2017; Ott et al., 2018). With --references there is sacreBLEU too, of the
 detokenised hypotheses against the raw references, printed with its signature; --lowercase ignores case, for models of
-lower-cased text. The test against a baseline is sacreBLEU's paired bootstrap (Koehn, 2004).
+lower-cased text. Preparation may have changed the references that tokenised BLEU sees, their punctuation for example:
+--tokenise-references has it against the raw ones too, tokenised and nothing else. The test against a baseline is
+sacreBLEU's paired bootstrap (Koehn, 2004).
 """
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 
 from sacrebleu.metrics import BLEU
@@ -19,7 +23,7 @@ from sacrebleu.significance import PairedTest
 
 from fairseq_plugins.tools.bleu import split_compounds, tokenised_bleu
 from fairseq_plugins.tools.files import write_json
-from fairseq_plugins.tools.generation_log import moses_detokeniser, read_generation, read_references
+from fairseq_plugins.tools.generation_log import moses_detokeniser, moses_tokeniser, read_generation, read_references
 
 
 def main():
@@ -31,6 +35,9 @@ def main():
     parser.add_argument(
         "--compound-split", action="store_true", help="split compounds before tokenised BLEU (WMT14 En-De)"
     )
+    parser.add_argument(
+        "--tokenise-references", action="store_true", help="tokenised BLEU against the raw references too"
+    )
     parser.add_argument("--baseline", type=Path, help="fairseq-generate's output of the system to compare with")
     parser.add_argument("--samples", type=int, default=1000, help="bootstrap samples (%(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores there too")
@@ -38,6 +45,8 @@ def main():
 
     if args.references and not args.lang:
         parser.error("--references needs --lang, the target language, to detokenise the hypotheses.")
+    if args.tokenise_references and not args.references:
+        parser.error("--tokenise-references needs --references, the raw ones, and --lang.")
     if args.baseline and not args.references:
         parser.error("--baseline compares sacreBLEU: give --references and --lang.")
 
@@ -47,6 +56,9 @@ def main():
     print(f"tokenised BLEU{how} = {scores['bleu']:.2f} ({scores['sentences']} sentences)")
     if args.references:
         references = read_references(args.references, len(examples))
+        if args.tokenise_references:
+            scores["bleu_raw_references"] = raw_score(examples, references, args.lang, args.compound_split)
+            print(f"the same against raw references = {scores['bleu_raw_references']:.2f}")
         scores |= sacrebleu_scores(examples, references, args.lang, args.lowercase)
         print(f"sacreBLEU = {scores['sacrebleu']:.2f} {scores['signature']}")
     if args.baseline:
@@ -64,9 +76,18 @@ def main():
 
 def tokenised_scores(examples, compound_split: bool = False) -> dict:
     """BLEU of the tokens as they are, or with compounds split."""
-    split = split_compounds if compound_split else str
-    bleu = tokenised_bleu([split(e.hypothesis) for e in examples], [split(e.target) for e in examples])
+    bleu = token_score(examples, [example.target for example in examples], compound_split)
     return {"bleu": bleu, "compound_split": compound_split, "sentences": len(examples)}
+
+
+def raw_score(examples, references: list[str], language: str, compound_split: bool = False) -> float:
+    """BLEU of the tokens against raw references, which are tokenised here."""
+    return token_score(examples, map(moses_tokeniser(language), references), compound_split)
+
+
+def token_score(examples, targets: Iterable[str], compound_split: bool) -> float:
+    split = split_compounds if compound_split else str
+    return tokenised_bleu([split(example.hypothesis) for example in examples], [*map(split, targets)])
 
 
 def sacrebleu_scores(examples, references, language: str, lowercase: bool = False) -> dict:

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Appendix B, Figure 4, WikiText-103: training curves of Transformers of 22 layers (4096 ReLU units) and 36 layers
 # (2048) beside the all-attention model, none fine-tuned. In the paper the 36 layers diverge early and the 22 near the
-# end of the training; numbers stand in the figure only. A training that diverges is stopped, and its row says where.
-# Draws curves.png. Not yet run to the end by us.
+# end of the training; numbers stand in the figure only. Perplexity is given without and with line ends: the paper's
+# Table 3 is without, of the figure it is not said. A training that diverges is stopped, and its row says where. Draws
+# curves.png, with line ends. Not yet run to the end by us.
 #
 #   recipes/all_attention/appendix_b_baselines.sh            the paper's run
 #   recipes/all_attention/appendix_b_baselines.sh --smoke    the same code path on generated text, CPU, a minute or two

@@ -3,10 +3,11 @@
 # From the paper (section 5.1): sizes, span, span loss, dropout and adaptive input and softmax (in the architectures),
 # Adam with learning rate 0.00025, 8,000 updates of linear warm-up, the gradient clipped at norm 1, 64 streams in blocks
 # of 256. From its code: 800,000 updates and 50,000 at a tenth of the rate; four clusters of words, which end at 20,000,
-# 40,000, 200,000 and the last word, where the text has three, of 20k, 40k and 200k words; positions on keys alone,
-# where equation 4 has them on values too (--value-positions). Line ends are read and predicted; figures are given with
-# and without them, as the paper's Table 3 leaves them out. Ours: the checkpoint of the least validation loss is taken,
-# every token of dev and test is scored once by one stream (--batch-size 1), fp16 on GPUs.
+# 40,000, 200,000 and the last word, where the text has three, of 20k, 40k and 200k words (which end at 20,000 and
+# 60,000); positions on keys alone, where equation 4 has them on values too (--value-positions). Line ends are read and
+# predicted; figures are given with and without them, as the paper's Table 3 leaves them out. Ours: the checkpoint of
+# the least validation loss is taken, every token of dev and test is scored once by one stream (--batch-size 1), fp16 on
+# GPUs.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 begin_words() {
@@ -29,7 +30,7 @@ begin_words() {
 # train_words NAME FLAGS..., then fine_tune_words NAME FLAGS...
 train_words() { train_lm "$1" "${OPTIMISATION[@]}" "${@:2}" $SMALLER; }
 fine_tune_words() { fine_tune "$1" "$FINE_TUNING" "${OPTIMISATION[@]}" "${@:2}" $SMALLER; }
-OPTIMISATION=(--optimizer adam --clip-norm 1 --ddp-backend legacy_ddp)
+OPTIMISATION=(--optimizer adam --clip-norm 1)
 
 # cell_words NAME: perplexity on the dev and the test set, without line ends beside the paper's, with them beside that of
 # the paper's code

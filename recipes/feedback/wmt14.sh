@@ -5,6 +5,10 @@
 # et al. (2018), since the paper leaves it open: batches of 128 x 3,584 tokens (8 GPUs, 16 batches each), label
 # smoothing 0.1, Adam (0.9, 0.98), 4,000 warm-up updates, fp16; and altogether ours: 30,000 updates, a checkpoint
 # every 300, about an epoch.
+#
+# The punctuation of training text and references is normalised, which the paper does not say: quotation marks of 364 of
+# the 3,003 sentences become others. At 29.6 BLEU that is 0.8 more than against the references as they are
+# (benchmarks/wmt14_references.md, with the command); the table has both.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 begin_wmt14() {
@@ -42,12 +46,14 @@ test_wmt14() {
         --beam 5 --batch-size "$BATCH")
     say "$1: $chosen, tuned on newstest2013"
     generate "$OUT/$1/test.txt" "$model" --beam 5 --batch-size "$BATCH" $chosen
-    score "$OUT/$1/test.txt" --references "$DATA/test.en-de.ref" --lang de --compound-split
+    score "$OUT/$1/test.txt" --references "$DATA/test.en-de.ref" --lang de --compound-split --tokenise-references
 }
 
-# cell_wmt14 NAME PAPER COLUMN=VALUE...: BLEU after compound splitting, the paper's, sacreBLEU
+# cell_wmt14 NAME PAPER COLUMN=VALUE...: BLEU after compound splitting, the paper's, the same against the raw references,
+# sacreBLEU
 cell_wmt14() {
     local scores=$OUT/$1/test.json
     cell "$1" BLEU="$(json "$scores" bleu)" paper="$2" "${@:3}" \
+        "BLEU, raw references"="$(json "$scores" bleu_raw_references)" \
         sacreBLEU="$(json "$scores" sacrebleu)" signature="$(json "$scores" signature)"
 }

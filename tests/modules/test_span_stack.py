@@ -129,7 +129,13 @@ def test_zeros_before_the_stream_are_attended_to():
     assert torch.allclose(seen[0][:, 1], attention.out_proj(attention.v_proj(x[:, 0])) / 4, atol=1e-12)
 
 
-def test_the_cache_holds_the_span_and_room_for_one_step():
+@pytest.mark.parametrize("trim_step, kept", [(1, 8 + 64), (16, 8 + 64), (64, 8 + 64), (128, 72 + 64)])
+def test_the_room_of_a_cache_does_not_depend_on_the_trim_step(trim_step, kept):
+    _, caches = make(span=200, ramp=8, trim_step=trim_step)(embeddings(), [])
+    assert {cache.size(1) for cache in caches} == {kept}
+
+
+def test_the_cache_holds_the_span_and_room_to_grow():
     stack, x = make(span=200, ramp=8), embeddings()
     for layer, ratio in zip(stack.layers, (0.0, 0.3, 0.9)):
         layer.attention.span.span_ratio.data.fill_(ratio)
@@ -140,16 +146,16 @@ def test_the_cache_holds_the_span_and_room_for_one_step():
 
 
 def test_spans_that_grow_find_zeros_where_nothing_was_kept():
-    stack, x = make(span=9, ramp=2, trim_step=2), embeddings()
+    stack, x = make(span=80, ramp=2, trim_step=2), embeddings()
     ratios = [layer.attention.span.span_ratio for layer in stack.layers]
     _, caches = stack(x, [])
-    assert {cache.size(1) for cache in caches} == {5}
+    assert {cache.size(1) for cache in caches} == {2 + 64}
     for ratio in ratios:
         ratio.data.fill_(1.0)
     grown, after = stack(x, caches)
-    padded = [torch.nn.functional.pad(cache, (0, 0, 4, 0)) for cache in caches]
+    padded = [torch.nn.functional.pad(cache, (0, 0, 14, 0)) for cache in caches]
     assert torch.equal(grown, stack(x, padded)[0])
-    assert {cache.size(1) for cache in after} == {9}
+    assert {cache.size(1) for cache in after} == {80}
 
 
 def test_caches_are_raw_inputs_without_history():

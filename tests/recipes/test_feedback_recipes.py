@@ -50,6 +50,7 @@ def test_dry_run_names_the_line_of_a_misspelt_flag(flag, line, recipe, tmp_path)
     (["--raw", "--smoke"], "--raw needs a value"),
     (["--raw", "/nowhere"], "--raw /nowhere does not exist"),
     (["--gpus", "all"], "--gpus all is no number"),
+    (["--commands", "/nowhere/commands"], "--commands /nowhere/commands cannot be written"),
 ])  # fmt: skip
 def test_wrong_options_end_in_one_sentence(options, sentence, recipe):
     done = recipe(TABLE_2, *options)

@@ -5,7 +5,8 @@ architecture's values in it, the file declares
 
 - of a training every option that this suite gives to model, task, criterion, optimiser or schedule, whatever its value;
   of fairseq's own options those that are not as by default, and whatever they are task, model, criterion, sizes of
-  layers, every dropout, optimiser, schedule, ends of the training, and what all processes take for an update;
+  layers, every dropout, optimiser, schedule, ends of the training, and what all processes take for an update (that
+  nothing is dropped without a flag: tests/models/test_dropout_places.py);
 - of evaluation, search, preparation and other tools every option that is not as by default, streams, block, overrides,
   beam and length penalty whatever they are, and every number of the suite's own tools.
 
@@ -17,6 +18,7 @@ of no paper. The numbers of smoke runs are nobody's.
 import copy
 import json
 import re
+import shutil
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -135,6 +137,32 @@ def test_numbers_of_the_readme_are_in_the_file(paper):
 
 # What the comparison is for: each of these is one change somewhere, and none goes unnoticed.
 
+
+@pytest.mark.parametrize("paper, name, file, line, change", [
+    ("all_attention", "table1_enwik8", "all_attention/characters.sh", "number LEARNING_RATE 0.07", "number LEARNING_RATE 0.08"),
+    ("all_attention", "table1_enwik8", "all_attention/table1_enwik8.sh", "small 450000", "small 400000"),
+    ("all_attention", "table3_wikitext103", "all_attention/words.sh", "--clip-norm 1)", "--clip-norm 1 --weight-decay 0.01)"),
+    ("feedback", "table2_wmt14", "feedback/wmt14.sh", "number TIMES 128", "number TIMES 64"),
+    ("feedback", "table2_wmt14", "feedback/wmt14.sh", "--share-all-embeddings --dropout 0.3", "--dropout 0.3"),
+    ("feedback", "table2_wmt14", "feedback/wmt14.sh", "--beam 5 --batch-size", "--beam 4 --batch-size"),
+    ("feedback", "table6_ablation", "feedback/table6_ablation.sh", "--output-dropout 0.2", "--output-dropout 0.1"),
+    ("feedback", "char_ptb", "lib.sh", "--stream-offset random", "--stream-offset zero"),
+])  # fmt: skip
+def test_changed_recipe_is_a_difference(paper, name, file, line, change, run, venv, tmp_path):
+    """A copy of the repository's scripts with one line changed."""
+    shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
+    for folder in ("preprocess", "fairseq_plugins"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    text = (tmp_path / "recipes" / file).read_text()
+    assert line in text
+    (tmp_path / "recipes" / file).write_text(text.replace(line, change))
+    options = ("--commands", tmp_path / "commands", "--gpus", 8, "--out", OUT, "--data", DATA)
+    run("bash", tmp_path / f"recipes/{paper}/{name}.sh", *options, env={"VENV": str(venv)})
+    register()
+    commands = read_commands((tmp_path / "commands").read_text().splitlines())
+    assert Paper(text_of(paper)).differences(name, commands)
+
+
 TRAINED = (
     "torchrun --nproc_per_node 8 fairseq-train /data/bin --save-dir /out/small --task streaming_language_modeling"
     " --criterion streaming_lm --arch all_attention_lm_enwik8_small --batch-size 8 --batch-size-valid 1"
@@ -240,8 +268,12 @@ def test_a_file_that_says_nothing_clear_is_refused(text, sentence):
         Paper(text)
 
 
-def test_published_numbers_are_printed_as_written(run):
-    file = ROOT / "recipes/all_attention/paper.json"
-    done = run("python", "fairseq_plugins/tools/published.py", file)
-    assert "Table 1|small|test bpc\t1.01\n" in done.stdout
-    assert published('{"published": {"Table 1": {"large": {"bpc": 1.060}}}}') == {("Table 1", "large", "bpc"): "1.060"}
+def test_a_recipe_takes_published_numbers_from_the_file_beside_it(run, venv, tmp_path):
+    (tmp_path / "paper.json").write_text('{"published": {"Table 1": {"large": {"test bpc": 1.060}}}}')
+    (tmp_path / "recipe.sh").write_text(
+        f'source {ROOT / "recipes/lib.sh"}\nbegin_recipe "$@"\npublished "Table 1" large "test bpc"\n'
+        'published "Table 1" small "test bpc" "not given"\npublished "Table 1" small "test bpc"\n'
+    )
+    done = run("bash", tmp_path / "recipe.sh", "--gpus", 0, env={"VENV": str(venv)}, check=False)
+    assert done.stdout.split("\n") == ["1.060", "not given", ""]
+    assert done.returncode == 2 and "has no published number Table 1|small|test bpc." in done.stderr

@@ -49,6 +49,23 @@ def tool(name, *arguments):
     return subprocess.run(command, capture_output=True, text=True, cwd=root)
 
 
+def test_raw_references_keep_their_own_punctuation(tmp_path):
+    """Targets have been normalised, as preprocess/wmt14_ende.py does, the raw references have not."""
+    generated = write_log(tmp_path / "generated", REFERENCES, REFERENCES)
+    raw = [line.replace("&quot; Alt-Mitte &quot;", "„Alt-Mitte“").replace(" .", ".") for line in REFERENCES]
+    (tmp_path / "raw").write_text("\n".join(raw) + "\n", encoding="utf-8")
+    flags = ("--references", tmp_path / "raw", "--lang", "de", "--compound-split", "--json", tmp_path / "scores.json")
+    done = tool("score_translations", generated, *flags, "--tokenise-references")
+    assert done.returncode == 0, done.stderr
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    expected = [line.replace("&quot; Alt-Mitte &quot;", "„ Alt-Mitte “") for line in REFERENCES]
+    split = [split_compounds(line) for line in REFERENCES], [split_compounds(line) for line in expected]
+    assert scores["bleu"] == pytest.approx(100) and scores["bleu_raw_references"] == tokenised_bleu(*split) < 95
+    assert f"the same against raw references = {scores['bleu_raw_references']:.2f}" in done.stdout
+    without = tool("score_translations", generated, "--tokenise-references")
+    assert without.returncode == 2 and "--tokenise-references needs --references" in without.stderr
+
+
 def test_tokenised_bleu_equals_fairseq_score(tmp_path):
     for name, text in (("sys", HYPOTHESES), ("ref", REFERENCES)):
         (tmp_path / name).write_text("\n".join(text) + "\n")
