@@ -32,7 +32,7 @@ from fairseq_plugins.tools.published import published
 from fairseq_plugins.tools.register import register
 
 ROOT = Path(__file__).resolve().parents[2]
-PAPERS = ["feedback", "all_attention", "skip_cross_head", "active_memory"]
+PAPERS = sorted(path.name for path in (ROOT / "recipes").iterdir() if path.is_dir() and path.name != "setup")
 NO_NUMBER = {"figure", "picture", "not given", "not said", "-"}
 
 
