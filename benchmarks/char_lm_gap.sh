@@ -2,21 +2,21 @@
 # The table "Why all-attention is behind" of char_lm.md: where feed-forward weights stand in a small character model.
 #
 #   benchmarks/char_lm_gap.sh DATA OUT      DATA/bin is what preprocess/char_ptb.py --out DATA has written
+#   DEPTHS=2 SEEDS=1 ROWS="all-attention ff-attn" benchmarks/char_lm_gap.sh DATA OUT    some of its runs
 #
-# A log and a row of OUT/results.jsonl for each run; a run that has a row is skipped. DEPTHS, SEEDS and ROWS choose.
+# A log and a row of OUT/results.jsonl for each run; a run that has a row is skipped. The virtual environment is active.
 set -euo pipefail
-DATA=$1 OUT=$2
+DATA=$(realpath "$1") OUT=$(realpath -m "$2")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mkdir -p "$OUT"
 
 flags() {
     case $1 in
         attention) echo --arch all_attention_lm --persistent-vectors 0 ;;
-        wide-attention) echo --arch all_attention_lm --persistent-vectors 0 --decoder-head-dim 384 ;;
         all-attention) echo --arch all_attention_lm --persistent-vectors 1024 ;;
         ff-attn) echo --arch all_attention_lm --persistent-vectors 2048 --persistent-integration ff-attn ;;
         feed-forward) echo --arch span_transformer_lm --decoder-ffn-embed-dim 2048 ;;
-        *) echo "ROWS: $1 is none of attention, wide-attention, all-attention, ff-attn, feed-forward." >&2 && exit 2 ;;
+        *) echo "ROWS: $1 is none of attention, all-attention, ff-attn, feed-forward." >&2 && exit 2 ;;
     esac
 }
 
@@ -25,7 +25,7 @@ last() { grep -oP "$1\K[\d,.]+" "$2" | tr -d , | tail -n 1; }
 
 for depth in ${DEPTHS:-2 4}; do
     for seed in ${SEEDS:-1 2}; do
-        for row in ${ROWS:-attention wide-attention all-attention ff-attn feed-forward}; do
+        for row in ${ROWS:-attention all-attention ff-attn feed-forward}; do
             name=$row-layers$depth-seed$seed
             if grep -qs "\"$name\"" "$OUT/results.jsonl"; then continue; fi
             fairseq-train "$DATA/bin" --user-dir fairseq_plugins --task streaming_language_modeling --criterion streaming_lm \

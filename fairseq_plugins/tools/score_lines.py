@@ -52,8 +52,8 @@ def main():
     found = figures(score(args), args)
     print(
         "every line: {lines} lines, {tokens} tokens, {nats:.4f} nats per token, perplexity {perplexity:.2f}\n"
-        "as in Table 1: {padded:.4f} nats per position, padding included, the first token of a line not; {left_out}"
-        " longer lines left out".format(**found)
+        "as in Table 1, without first tokens: {padded:.4f} nats per position, padding included; {left_out} longer lines"
+        " left out".format(**found)
     )
     if args.json:
         write_json(args.json, found)

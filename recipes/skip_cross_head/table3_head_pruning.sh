@@ -50,7 +50,7 @@ row() {
 prune plain plain
 prune cross-head cross-head-0.1
 for ((layer = 1; layer <= LAYERS; layer++)); do
-    row "$layer" plain
+    row "$layer" plain ratio=- "paper, change in %"=-
     row "$layer" cross-head ratio="$(ratio "$(column cross-head "$layer")" "$(column plain "$layer")")" \
         "paper, change in %"="$(published "Table 3" "layer $layer, cross-head" change)"
 done

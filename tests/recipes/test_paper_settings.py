@@ -25,7 +25,7 @@ from pathlib import Path
 
 import pytest
 from fairseq.models import ARCH_CONFIG_REGISTRY
-from paper_settings import DATA, OUT, Paper, read_command, read_commands, read_rows
+from paper_settings import DATA, OUT, Command, Paper, read_command, read_commands, read_rows
 
 from fairseq_plugins.models.all_attention_lm import AllAttentionConfig, AllAttentionLanguageModel
 from fairseq_plugins.tools.published import published
@@ -238,6 +238,23 @@ def test_every_changed_number_of_the_file_is_a_difference(group):
         assert differences(content=other), option
         del other["settings"][group][source][option]
         assert differences(content=other), option
+
+
+def test_each_of_several_values_is_that_of_a_command():
+    """Commands of one name, which the picture of skipped layers has three of."""
+
+    def file():
+        sizes = {"paper: 2": {"layers": {"one of": [8, 12]}}}
+        held = {"fig": {"skip_schedule": ["sizes"]}}
+        return Paper(json.dumps({"settings": {"sizes": sizes}, "recipes": held, "published": {}}))
+
+    def commands(*layers):
+        return [Command("skip_schedule", {"layers": number}, {"layers"}) for number in layers]
+
+    whole, part, other = file(), file(), file()
+    assert whole.differences("fig", commands(8, 12)) == [] and whole.unused() == []
+    assert part.differences("fig", commands(8)) == [] and part.unused() == ["sizes / paper: 2 / layers / 12"]
+    assert len(other.differences("fig", commands(8, 15))) == 1
 
 
 @pytest.mark.parametrize("text, sentence", [

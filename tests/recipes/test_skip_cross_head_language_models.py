@@ -11,7 +11,7 @@ ROWS = {  # of a smoke run
     "small.sh": ["plain-seed1", "phase-1-seed1", "both-seed1"],
     "table1_enwik8.sh": ["skip-cross-head-1600", "skip-cross-head-3800", "transformer-xl-3800"],
     "table2_wikitext103.sh": ["skip-cross-head-640", "skip-cross-head-2000", "transformer-xl-640"],
-    "table3_head_pruning.sh": ["layer 1", "layer 2", "layer 3"],
+    "table3_head_pruning.sh": [f"layer {layer}, {model}" for layer in (1, 2, 3) for model in ("plain", "cross-head")],
     "table5_summary.sh": ["transformer-xl", "cross-head", "phase 1", "phases 1 and 2", "skip-cross-head"],
     "table6_cross_head_p.sh": ["transformer-xl", "cross-head-0.1", "cross-head-0.5"],
     "table7_8_9_skip_schedules.sh": [
@@ -33,6 +33,7 @@ def test_dry_run_parses_every_command_and_runs_none(name, recipe, tmp_path):
 @pytest.mark.parametrize("name, env, sentence", [
     ("table1_enwik8.sh", {"MODELS": "tiny"}, "MODELS: tiny is neither skip-cross-head nor transformer-xl"),
     ("table2_wikitext103.sh", {"MODELS": "tiny"}, "MODELS: tiny is neither skip-cross-head nor transformer-xl"),
+    ("table3_head_pruning.sh", {"PRUNED": "train"}, "PRUNED: train is neither test nor valid"),
     ("small.sh", {"MODELS": "tiny"}, "MODELS: tiny is none of plain, cross-head, phase-1, phases, both"),
 ])  # fmt: skip
 def test_what_cannot_be_is_named(name, env, sentence, recipe, tmp_path):
