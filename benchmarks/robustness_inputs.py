@@ -20,6 +20,7 @@ from fairseq_plugins.tools.register import register  # noqa: E402
 
 register()
 
+import forks  # noqa: E402
 import inputs  # noqa: E402
 from bases import Bases, is_tried  # noqa: E402
 from warm import Warm  # noqa: E402
@@ -30,8 +31,9 @@ def main():
     parser.add_argument("parts", nargs="*", metavar="PART")
     args = parser.parse_args()
     verdicts = Counter()
-    with Warm() as warm, tempfile.TemporaryDirectory() as folder:
-        bases = Bases(warm, Path(folder), ROOT / "fairseq_plugins")
+    with tempfile.TemporaryDirectory() as folder, forks.environment(Path(folder) / "venv", Path(sys.prefix)) as venv:
+        (data := Path(folder) / "data").mkdir()
+        bases = Bases(Warm(venv / "bin"), data, ROOT / "fairseq_plugins")
         for part, options in inputs.numeric_options().items():
             if is_tried(part) and (part.name in args.parts or not args.parts):
                 verdicts += try_part(bases, part, options)

@@ -1,11 +1,13 @@
 """What the tests share: the real commands, a generated corpus, a small trained model."""
 
+import contextlib
 import os
 import random
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import forks
@@ -17,7 +19,6 @@ os.environ["OMP_NUM_THREADS"] = (
 )
 
 ROOT = Path(__file__).resolve().parent.parent
-BIN = Path(sys.executable).parent
 sys.path.insert(0, str(ROOT))
 
 ARCH = "feedback_transformer_tiny"
@@ -28,17 +29,27 @@ def pytest_addoption(parser):
     parser.addoption("--cold", action="store_true", help="start every command anew, and not as a fork (see forks.py)")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def commands_start_at_once(request):
-    """The environment of ``run`` and of recipes."""
-    global BIN
-    if request.config.getoption("--cold") or not hasattr(os, "pidfd_open"):
-        yield
-        return
-    with tempfile.TemporaryDirectory() as folder, forks.environment(Path(folder) / "venv", BIN.parent) as environment:
-        real, BIN = BIN, environment / "bin"
-        yield
-        BIN = real
+OPENED = contextlib.ExitStack()
+COLD = False
+
+
+def pytest_configure(config):
+    global COLD
+    COLD = config.getoption("--cold") or not hasattr(os, "pidfd_open")
+
+
+def pytest_unconfigure(config):
+    OPENED.close()
+
+
+@lru_cache
+def commands() -> Path:
+    """The folder of this environment's commands, which start at once, as of the first that is needed (forks.py)."""
+    real = Path(sys.executable).parent
+    if COLD:
+        return real
+    folder = Path(OPENED.enter_context(tempfile.TemporaryDirectory()))
+    return OPENED.enter_context(forks.environment(folder / "venv", real.parent)) / "bin"
 
 
 def run_command(*command, check=True, env=None, cwd=ROOT, input=None) -> subprocess.CompletedProcess:
@@ -47,8 +58,8 @@ def run_command(*command, check=True, env=None, cwd=ROOT, input=None) -> subproc
     ``env`` is added to the environment. Unless ``check`` is False, a failing command fails the test with its output.
     """
     command = [str(word) for word in command]
-    if (BIN / command[0]).exists():
-        command[0] = str(BIN / command[0])
+    if (commands() / command[0]).exists():
+        command[0] = str(commands() / command[0])
     env = {**os.environ, "PYTHONWARNINGS": "ignore", "CUDA_VISIBLE_DEVICES": "", **(env or {})}
     done = subprocess.run(command, env=env, cwd=cwd, input=input, capture_output=True, text=True, timeout=900)
     if check and done.returncode:
@@ -63,9 +74,8 @@ def run():
 
 @pytest.fixture(scope="session")
 def warm():
-    """Run a command in a process that has imported everything: warm("fairseq-train", ..., log=file) -> Done."""
-    with Warm() as warm:
-        yield warm
+    """Run a command and judge what came of it: warm("fairseq-train", ..., log=file) -> Done."""
+    return Warm(commands())
 
 
 @pytest.fixture(scope="session")
@@ -145,9 +155,9 @@ def trained(reverse_corpus, tiny_flags, user_dir, tmp_path_factory) -> Trained:
 @pytest.fixture(scope="session")
 def venv() -> Path:
     """The virtual environment that the tests run in, if it is one that the recipes know as set up."""
-    if not (BIN.parent / ".fairseq_plugins_setup").exists():
+    if not (commands().parent / ".fairseq_plugins_setup").exists():
         pytest.skip("the recipes would set up an environment of their own: run tests/run.sh")
-    return BIN.parent
+    return commands().parent
 
 
 @pytest.fixture
