@@ -183,6 +183,12 @@ COMMANDS = [
         lambda cutoff: isinstance(cutoff, list) and cutoff != sorted(set(cutoff)),
         "--adaptive-softmax-cutoff {adaptive_softmax_cutoff} does not rise; give the ends of the clusters in order.",
     ),
+    # checkpoints
+    Combination(
+        "write_checkpoints_asynchronously",
+        lambda asynchronously: asynchronously,
+        "--write-checkpoints-asynchronously would save what nobody has verified; leave it out.",
+    ),
     # what needs other packages
     Combination(
         "ddp_backend",

@@ -23,6 +23,8 @@ def apply():
     distributed.data_parallel_on_cpu()
     distributed.leave_the_process_group()
     settings.settings_are_data()
+    settings.names_are_no_commands()
+    settings.outputs_are_the_users()
     settings.archives_stay_in_their_folder()
     checkpoints.load_safely()
     checkpoints.verify_when_loading()

@@ -3,7 +3,6 @@
 import argparse
 import collections
 import contextlib
-import io
 import logging
 import os
 import pickle
@@ -26,6 +25,7 @@ from fairseq_plugins.compat.distributed import said_by_first
 from fairseq_plugins.compat.patch import replace
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import sealed
+from fairseq_plugins.tools.files import NotWritten
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def verify_when_loading():
         if isinstance(f, str | os.PathLike):
             with open(f, "rb") as file:
                 refuse_damaged(file)
-        elif isinstance(f, io.BufferedReader):
+        elif hasattr(f, "readinto") and f.seekable() and not f.tell():  # an archive that is a file of its own
             refuse_damaged(f)
         return original(f, *args, **kwargs)
 
@@ -111,7 +111,7 @@ def verify_when_loading():
 def refuse_damaged(file: BinaryIO) -> None:
     """Raises UserError for an open file whose checksum is wrong."""
     if why := sealed.damage(file):
-        raise UserError(unreadable(file.name, why))
+        raise UserError(unreadable(getattr(file, "name", "what was loaded"), why))
 
 
 def unreadable(path, why: str = "") -> str:
@@ -153,7 +153,7 @@ def save_whole_checkpoints():
 
     @replace(checkpoint_utils, "torch_persistent_save")
     def torch_persistent_save(original, obj, filename, async_write=False):
-        if async_write or is_remote(filename):
+        if is_remote(filename):
             return original(obj, filename, async_write)
         sealed.save(obj, Path(filename))
 
@@ -168,10 +168,13 @@ def save_whole_checkpoints():
     def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
         try:
             return original(cfg, trainer, epoch_itr, val_loss)
-        except sealed.NotWritten as error:
+        except NotWritten as error:
             last = last_good(Path(cfg.save_dir))
             whole = f"the last good checkpoint is {last}" if last else "there is no good checkpoint yet"
-            raise UserError(f"{error} Training has ended: {whole}; call the same command again to go on.") from error
+            go_on = "the same command again goes on"
+            if last and not last.name.startswith("checkpoint_last"):
+                go_on += f", with --restore-file {last} from there"
+            raise UserError(f"{error} Training has ended: {whole}; {go_on}.") from error
 
 
 def is_remote(path) -> bool:

@@ -1,11 +1,15 @@
-"""Settings that are strings are read as numbers, lists and dictionaries, never run as code."""
+"""What a checkpoint says of itself is data: no code, no command for a shell, no file to write."""
 
+import argparse
 import ast
 import operator
+import shlex
 import sys
 import tarfile
 
-from fairseq import file_utils
+import omegaconf
+from fairseq import checkpoint_utils, file_utils
+from fairseq.data.fasta_dataset import FastaDataset
 
 from fairseq_plugins.compat.patch import replace
 from fairseq_plugins.errors import UserError
@@ -19,7 +23,10 @@ OPERATORS = {
     ast.UAdd: operator.pos,
     ast.USub: operator.neg,
 }
-LONGEST = 100_000  # characters of a setting, and entries of a list that it makes
+LONGEST, MOST = 10_000, 1_000  # characters of a setting, entries of a product in it
+
+# Settings of fairseq's criterions and tasks that name what is written or run: what a command writes is its user's choice.
+OUTPUTS = ("save_predictions", "tensorboard_logdir", "post_save_script")
 
 
 def settings_are_data():
@@ -29,6 +36,40 @@ def settings_are_data():
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in ("fairseq", "fairseq_cli"):
             module.eval = evaluate
+
+
+def names_are_no_commands():
+    """fairseq reads a FASTA file with commands of a shell, into which it writes the file's name; the languages in it may
+    come from a checkpoint."""
+
+    @replace(FastaDataset, "_build_index")
+    def build_index(original, self, path):
+        return original(self, shlex.quote(path))
+
+
+def outputs_are_the_users():
+    """fairseq-validate builds the task and criterion that a checkpoint names, and some empty or write a file that their
+    settings name."""
+
+    @replace(checkpoint_utils, "load_checkpoint_to_cpu")
+    def load_checkpoint_to_cpu(original, *args, **kwargs):
+        state = original(*args, **kwargs)
+        if isinstance(state, dict):
+            forget_outputs(state.get("cfg"))
+        return state
+
+
+def forget_outputs(cfg) -> None:
+    """Unset what a configuration, or a part of it, says of files to write."""
+    if isinstance(cfg, argparse.Namespace):
+        vars(cfg).update(dict.fromkeys(set(OUTPUTS) & set(vars(cfg))))
+    elif isinstance(cfg, omegaconf.DictConfig):
+        with omegaconf.open_dict(cfg):
+            for name in cfg:
+                if name in OUTPUTS:
+                    cfg[name] = None
+                elif name in cfg:  # it may be missing
+                    forget_outputs(cfg[name])
 
 
 def archives_stay_in_their_folder():
@@ -102,5 +143,5 @@ def value_of(node: ast.expr):
 def check_product(left, right) -> None:
     """Refuse lists and strings that are repeated until they fill the memory."""
     for sequence, times in ((left, right), (right, left)):
-        if isinstance(sequence, list | tuple | str) and isinstance(times, int) and len(sequence) * times > LONGEST:
+        if isinstance(sequence, list | tuple | str) and isinstance(times, int) and len(sequence) * times > MOST:
             raise ValueError("too long")

@@ -38,16 +38,17 @@ def load(path: Path) -> dict:
     Raises:
         UserError: the file is not what was written
     """
-    content = path.read_bytes()
-    if re.fullmatch(rb"[0-9a-f]{64}\n", content[:65]):
-        whole = hashlib.sha256(memoryview(content)[65:]).hexdigest().encode() == content[:64]
-        file = io.BytesIO(content[65:])
-    else:
-        file = io.BytesIO(content)
-        whole = content.startswith(b"PK") and sealed.damage(file) is None
+    with open(path, "rb") as file:
+        start = file.read(65)
+        of_earlier_version = re.fullmatch(rb"[0-9a-f]{64}\n", start)
+        content = file.read() if of_earlier_version else b""
+        if of_earlier_version:
+            whole = hashlib.sha256(content).hexdigest().encode() == start[:64]
+        else:
+            whole = start.startswith(b"PK") and sealed.damage(file) is None
     if not whole:
         raise UserError(f"{path} is damaged (its checksum is wrong): delete it and {AWAY}.")
-    return torch.load(file, map_location="cpu")
+    return torch.load(io.BytesIO(content) if of_earlier_version else path, map_location="cpu")
 
 
 def share(file: Path, others: list[Path]) -> None:

@@ -3,9 +3,14 @@
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
+
+
+class NotWritten(UserError):
+    """The system cannot write a file; what had its name before is as it was."""
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
@@ -14,7 +19,7 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     Whatever fails, a file that has that name already stays as it is, and nothing else is left behind.
 
     Raises:
-        UserError: the system cannot write the file, with its name and why
+        NotWritten: with the file and why
     """
     temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
@@ -22,13 +27,12 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
         write(temporary)
         flush(temporary)
         os.replace(temporary, path)
-        flush(path.parent)
     except OSError as error:
-        raise UserError(
-            f"{path} could not be written ({error.strerror or error}); what was there before is as it was."
-        ) from error
+        raise NotWritten(f"{path} could not be written ({error.strerror or error}).") from error
     finally:
         temporary.unlink(missing_ok=True)
+    with suppress(OSError):  # not every file system can flush a folder
+        flush(path.parent)
 
 
 def flush(path: Path) -> None:

@@ -15,15 +15,11 @@ from typing import BinaryIO
 import torch
 
 from fairseq_plugins.errors import UserError, causes
-from fairseq_plugins.tools.files import flush, write_whole
+from fairseq_plugins.tools.files import NotWritten, flush, write_whole
 
 MARK = b"sha256:"
 COMMENT = len(MARK) + 64  # bytes, with the hexadecimal digest
 TRIES, PAUSE = 3, 2.5  # as often as fairseq tries to save, and seconds between
-
-
-class NotWritten(UserError):
-    """A file could not be written, also when it was tried again from the start."""
 
 
 def save(state, path: Path) -> None:

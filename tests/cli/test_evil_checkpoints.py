@@ -78,6 +78,18 @@ def test_no_command_runs_it(name, evil, run, reverse_corpus, tiny_flags, user_di
         assert done.returncode == status, done.stderr
 
 
+def test_it_names_no_file_to_empty(trained, run, reverse_corpus, user_dir, tmp_path):
+    """fairseq-validate builds the criterion of the checkpoint, and this one opens a file."""
+    state = torch.load(trained.checkpoint)
+    (tmp_path / "mine.txt").write_text("mine")
+    criterion = {"_name": "sentence_ranking", "ranking_head_name": "x", "num_classes": 2}
+    state["cfg"]["criterion"] = {**criterion, "save_predictions": str(tmp_path / "mine.txt")}
+    torch.save(state, tmp_path / "evil.pt")
+    command = ["fairseq-validate", reverse_corpus.bin, "--path", tmp_path / "evil.pt", "--task", "translation"]
+    run(*command, "--max-tokens", 600, "--user-dir", user_dir, "--cpu", check=False)
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
 @pytest.mark.parametrize("change", [convolutions, characters])
 def test_it_may_choose_another_architecture(change, evil, run, reverse_corpus, user_dir, tmp_path):
     command = ["fairseq-generate", reverse_corpus.bin, "--path", evil(change), "--user-dir", user_dir, "--cpu"]
