@@ -119,6 +119,7 @@ def become(request: dict) -> None:
     os.environ.clear()
     os.environ.update(request["variables"])
     name, arguments = request["name"], request["arguments"]
+    sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     if name in ("fairseq-train", "fairseq-validate", "fairseq-hydra-train"):
         logging.root.handlers.clear()  # these set up the log before fairseq is imported, the others after
     if name.startswith("fairseq-"):
