@@ -113,12 +113,13 @@ def attend(client: socket.socket) -> dict | None:
     os._exit(0)
 
 
-def become(request: dict) -> None:
+def become(request: dict, place: str) -> None:
     """Be the command, from its arguments on."""
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["variables"])
     name, arguments = request["name"], request["arguments"]
+    sys.executable = os.path.join(os.path.dirname(place), "bin/python")  # what it starts is a fork too
     sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     if name in ("fairseq-train", "fairseq-validate", "fairseq-hydra-train"):
         logging.root.handlers.clear()  # these set up the log before fairseq is imported, the others after
@@ -135,4 +136,5 @@ def become(request: dict) -> None:
 
 
 if __name__ == "__main__":
-    become(serve(sys.argv[1]))
+    here = sys.argv[1]
+    become(serve(here), here)

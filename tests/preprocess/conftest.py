@@ -1,4 +1,3 @@
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,14 +8,13 @@ sys.path.insert(0, str(PREPROCESS))  # the scripts import each other as plain mo
 
 
 @pytest.fixture(scope="session")
-def script():
+def script(run):
     """Run a script of preprocess/ as a user would: ``script("multi30k", "--raw", raw, "--out", out)``."""
 
-    def run(name, *arguments):
-        command = [sys.executable, str(PREPROCESS / f"{name}.py"), *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True)
+    def script(name, *arguments):
+        return run("python", PREPROCESS / f"{name}.py", *arguments, check=False)
 
-    return run
+    return script
 
 
 @pytest.fixture(scope="session")
