@@ -58,8 +58,9 @@ def run_command(*command, check=True, env=None, cwd=ROOT, input=None) -> subproc
     ``env`` is added to the environment. Unless ``check`` is False, a failing command fails the test with its output.
     """
     command = [str(word) for word in command]
-    if (commands() / command[0]).exists():
-        command[0] = str(commands() / command[0])
+    folder = Path(sys.executable).parent if "PYTHONPATH" in (env or {}) else commands()  # which imports before a fork
+    if (folder / command[0]).exists():
+        command[0] = str(folder / command[0])
     env = {**os.environ, "PYTHONWARNINGS": "ignore", "CUDA_VISIBLE_DEVICES": "", **(env or {})}
     done = subprocess.run(command, env=env, cwd=cwd, input=input, capture_output=True, text=True, timeout=900)
     if check and done.returncode:

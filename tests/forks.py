@@ -120,7 +120,6 @@ def become(request: dict, place: str) -> None:
     os.environ.update(request["variables"])
     name, arguments = request["name"], request["arguments"]
     sys.executable = os.path.join(os.path.dirname(place), "bin/python")  # what it starts is a fork too
-    sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     if name in ("fairseq-train", "fairseq-validate", "fairseq-hydra-train"):
         logging.root.handlers.clear()  # these set up the log before fairseq is imported, the others after
     if name.startswith("fairseq-"):
