@@ -2,7 +2,10 @@
 
 import argparse
 import math
+import re
 from collections.abc import Mapping
+from contextlib import contextmanager
+from numbers import Integral
 
 import omegaconf
 import torch
@@ -11,9 +14,13 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.trainer import Trainer
 
 from fairseq_plugins.compat.patch import replace
-from fairseq_plugins.errors import UserError
+from fairseq_plugins.errors import UserError, causes, sentence
 
 ANOTHER = "take another checkpoint"
+
+# Errors that a checkpoint is not to blame for, by their type or text.
+NOT_OF_CONTENT = (OSError, MemoryError, ImportError, torch.OutOfMemoryError, torch.distributed.DistError)
+NO_RESOURCE = r"out of memory|allocate memory|gloo|NCCL|Connection (closed|reset)"
 
 # What optimisers keep for each parameter in its own shape.
 OF_THE_SAME_SHAPE = {
@@ -24,39 +31,79 @@ OF_THE_SAME_SHAPE = {
 def checkpoints_hold_what_they_should():
     """fairseq takes what it finds in a checkpoint. Weights that are not numbers, settings that are none, and an
     architecture that nobody knows end in tracebacks or in misleading words, an optimiser's state of other shapes in the
-    first update; without a state the training goes on with a new optimiser, and nothing is said."""
+    first update; without a state the training goes on with a new optimiser, and without a place in the data it begins
+    anew, and nothing is said."""
 
-    # what the checkpoint at hand is loaded for
-    use = argparse.Namespace(builds_model=False, resumes=False)
+    # what is read at the moment: files to build models from, whether to go on with a training, the file being read
+    use = argparse.Namespace(models=set(), resumes=False, path=None)
 
     @replace(checkpoint_utils, "load_model_ensemble_and_task")
-    def load_model_ensemble_and_task(original, *args, **kwargs):
-        use.builds_model = True
+    def load_model_ensemble_and_task(original, filenames, *args, **kwargs):
+        # A model may load others while it is built, as parts of itself: these need no settings.
+        outer, use.models = use.models, set(map(str, filenames))
         try:
-            return original(*args, **kwargs)
+            with understood(" and ".join(map(str, filenames)), f"{ANOTHER}, or other --model-overrides"):
+                models, cfg, task = original(filenames, *args, **kwargs)
         finally:
-            use.builds_model = False
+            use.models = outer
+        for path, model in zip(filenames, models):
+            check_parameters(path, model)
+        return models, cfg, task
+
+    @replace(checkpoint_utils, "_upgrade_state_dict")
+    def upgrade_state_dict(original, state):  # to today's form, which makes up what is missing
+        check_weights(use.path, state)
+        check_kinds(use.path, state)
+        return original(state)
 
     @replace(checkpoint_utils, "load_checkpoint_to_cpu")
     def load_checkpoint_to_cpu(original, path, *args, **kwargs):
+        use.path = path
         state = original(path, *args, **kwargs)
-        check_weights(path, state)
-        if use.builds_model:
+        if str(path) in use.models:
             check_settings(path, state)
         if use.resumes:
             check_optimizer(path, state)
+            check_place(path, state["extra_state"])
         return state
 
     @replace(Trainer, "load_checkpoint")
     def load_checkpoint(original, self, filename, reset_optimizer=False, *args, **kwargs):
-        use.resumes = not reset_optimizer
+        outer, use.resumes = use.resumes, not reset_optimizer
         try:
-            extra_state = original(self, filename, reset_optimizer, *args, **kwargs)
+            with understood(filename, f"{ANOTHER}, or give the flags it was trained with"):
+                extra_state = original(self, filename, reset_optimizer, *args, **kwargs)
         finally:
-            use.resumes = False
-        if not reset_optimizer:
-            check_shapes(filename, self.optimizer)
+            use.resumes = outer
+        if extra_state is not None:  # else there was no checkpoint
+            check_parameters(filename, self.get_model())
+            if not reset_optimizer:
+                check_shapes(filename, self.optimizer)
         return extra_state
+
+
+@contextmanager
+def understood(path, instead: str):
+    """What goes wrong inside comes from the content of a checkpoint, unless there are words for it already, or it is
+    for want of memory, of a file, of a package or of another worker.
+
+    Args:
+        instead: the way out
+
+    Raises:
+        UserError: something went wrong
+    """
+    try:
+        yield
+    except Exception as error:
+        chain = list(causes(error))
+        foreign = any(isinstance(cause, NOT_OF_CONTENT) or re.search(NO_RESOURCE, str(cause)) for cause in chain)
+        if foreign or sentence(error) is not None:
+            raise
+        kind, (text, *_) = type(chain[-1]).__name__, str(chain[-1]).splitlines() or [""]
+        raise UserError(
+            f"the checkpoint {path} holds something else than fairseq saves ({kind}: {text[:200]}); {instead}."
+        ) from error
 
 
 def check_weights(path, state) -> None:
@@ -64,11 +111,56 @@ def check_weights(path, state) -> None:
     if not isinstance(state, Mapping) or not isinstance(state.get("model"), Mapping):
         raise UserError(f"the checkpoint {path} holds no model; {ANOTHER}.")
     for name, weights in state["model"].items():
-        if isinstance(weights, torch.Tensor) and weights.is_floating_point() and weights.isnan().any():
+        if not isinstance(name, str) or not (isinstance(weights, torch.Tensor) or name.endswith("_extra_state")):
             raise UserError(
-                f"the checkpoint {path} holds weights that are not numbers (nan in {name}): its training had diverged;"
-                " take an earlier one."
+                f"the checkpoint {path} holds something else than weights ({name} is of the type"
+                f" {type(weights).__name__}); {ANOTHER}."
             )
+        if name.endswith("_float_tensor"):  # the adaptive softmax never fills it: it holds anything
+            continue
+        if isinstance(weights, torch.Tensor) and weights.is_floating_point() and weights.isnan().any():
+            raise UserError(diverged(path, f"nan in {name}"))
+
+
+def check_parameters(path, model: torch.nn.Module) -> None:
+    """Raises UserError where a model that was loaded has an infinite parameter. A buffer, as of a mask, may have."""
+    for name, parameter in model.named_parameters():
+        if not parameter.isfinite().all():
+            raise UserError(diverged(path, f"inf in {name}"))
+
+
+def diverged(path, where: str) -> str:
+    return (
+        f"the checkpoint {path} holds weights that are not numbers ({where}): its training had diverged; take an"
+        " earlier one."
+    )
+
+
+def check_kinds(path, state: Mapping) -> None:
+    """Raises UserError where a part that fairseq saves beside the weights is of another kind. A part may be missing."""
+    history, extra = state.get("optimizer_history", [{}]), state.get("extra_state", {})
+    kinds = {
+        "optimizer_history": isinstance(history, list) and history and all(isinstance(h, Mapping) for h in history),
+        "extra_state": isinstance(extra, Mapping),
+        "task_state": isinstance(state.get("task_state", {}), Mapping),
+    }
+    for part in ("train_iterator", "metrics"):
+        kinds[part] = not isinstance(extra, Mapping) or isinstance(extra.get(part), Mapping | None)
+    for part, right in kinds.items():
+        if not right:
+            raise UserError(f"the checkpoint {path} holds something else than fairseq saves as {part}; {ANOTHER}.")
+
+
+def check_place(path, extra_state: Mapping) -> None:
+    """Raises UserError where a checkpoint does not say where in the data a training goes on."""
+    place = extra_state["train_iterator"] or {}
+    epoch, batch = place.get("epoch"), place.get("iterations_in_epoch", 0)
+    # fairseq makes up epoch 0 where there is none
+    if not (isinstance(epoch, Integral) and isinstance(batch, Integral) and epoch >= 1 and batch >= 0):
+        raise UserError(
+            f"the checkpoint {path} does not say where in the data its training stood (epoch {epoch!r}, batch"
+            f" {batch!r}); {ANOTHER}, or begin from its weights alone with --finetune-from-model."
+        )
 
 
 def check_settings(path, state: Mapping) -> None:

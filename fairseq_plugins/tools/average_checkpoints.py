@@ -79,6 +79,7 @@ def average(paths: list[Path]) -> dict:
             means.setdefault((storages[name], tensor.shape), tensor)
     state["model"] = {name: means[storages[name], tensor.shape] for name, tensor in model.items()}
     state.pop("last_optimizer_state", None)
+    state["extra_state"].pop("identity", None)  # the memories of the last checkpoint are not the average's
     if OmegaConf.is_config(state.get("cfg")):
         state["cfg"] = OmegaConf.to_container(
             state["cfg"], resolve=True, enum_to_str=True

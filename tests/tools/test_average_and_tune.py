@@ -24,9 +24,10 @@ def python(*arguments):
     )
 
 
-def save(path, **parameters):
+def save(path, extra_state={}, **parameters):
     """A checkpoint with what fairseq's loader asks for."""
-    torch.save({"model": parameters, "args": None, "optimizer_history": [{"best_loss": 0.0}], "extra_state": {}}, path)
+    state = {"model": parameters, "args": None, "optimizer_history": [{"best_loss": 0.0}], "extra_state": extra_state}
+    torch.save(state, path)
     return path
 
 
@@ -139,6 +140,12 @@ def test_sums_are_kept_in_double_precision(tmp_path):
     paths = [save(tmp_path / f"{n}.pt", a=value[None]) for n, value in enumerate(values)]
     mean = average(paths)["model"]["a"]
     assert mean.dtype == torch.float16 and mean.item() == values.double().mean().half().item() != (values[0] / 8).item()
+
+
+def test_no_memory_belongs_to_an_average(tmp_path):
+    path = save(tmp_path / "a.pt", a=torch.ones(2), extra_state={"identity": "3f", "val_loss": 2.0})
+    extra_state = average([path, path])["extra_state"]
+    assert "identity" not in extra_state and extra_state["val_loss"] == 2.0
 
 
 def test_checkpoints_are_taken_by_update_or_epoch(training):
