@@ -65,20 +65,6 @@ def load_safely():
     def load(original, *args, weights_only=None, **kwargs):
         return original(*args, weights_only=not unsafe if weights_only is None else weights_only, **kwargs)
 
-
-def verify_when_loading():
-    """torch looks at no checksum when it loads a file: a flipped bit of a weight makes a worse model, and nothing is
-    said."""
-
-    @replace(torch, "load")
-    def load(original, f, *args, **kwargs):
-        if isinstance(f, str | os.PathLike):
-            with open(f, "rb") as file:
-                refuse_damaged(file)
-        elif hasattr(f, "readinto") and f.seekable() and not f.tell():  # an archive that is a file of its own
-            refuse_damaged(f)
-        return original(f, *args, **kwargs)
-
     @replace(checkpoint_utils, "load_checkpoint_to_cpu")
     def load_checkpoint_to_cpu(original, path, *args, **kwargs):
         try:
@@ -106,6 +92,20 @@ def verify_when_loading():
                     f" {UNSAFE_SWITCH}=1."
                 ) from error
             raise UserError(unreadable(path)) from error
+
+
+def verify_when_loading():
+    """torch looks at no checksum when it loads a file: a flipped bit of a weight makes a worse model, and nothing is
+    said."""
+
+    @replace(torch, "load")
+    def load(original, f, *args, **kwargs):
+        if isinstance(f, str | os.PathLike):
+            with open(f, "rb") as file:
+                refuse_damaged(file)
+        elif hasattr(f, "readinto") and f.seekable() and not f.tell():  # an archive that is a file of its own
+            refuse_damaged(f)
+        return original(f, *args, **kwargs)
 
 
 def refuse_damaged(file: BinaryIO) -> None:
