@@ -48,7 +48,7 @@ SEARCH = [
     Combination(
         "max_len_a max_len_b min_len",
         lambda a, b, least: a == 0 and b < least,
-        "--max-len-b {max_len_b} is below --min-len {min_len}: no output would do; raise the one or lower the other.",
+        "--max-len-b {max_len_b} is below --min-len {min_len}: no output can be that long and that short; raise the one or lower the other.",
     ),
     Combination(
         "diverse_beam_groups beam",
@@ -187,7 +187,7 @@ COMMANDS = [
     Combination(
         "write_checkpoints_asynchronously",
         lambda asynchronously: asynchronously,
-        "--write-checkpoints-asynchronously would save what nobody has verified; leave it out.",
+        "--write-checkpoints-asynchronously writes checkpoints that are not verified; leave it out.",
     ),
     # what needs other packages
     Combination(

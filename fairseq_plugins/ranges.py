@@ -7,6 +7,7 @@ nothing. The command lines are held against this table by ``compat/options.py``.
 import math
 from argparse import ArgumentTypeError
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from fairseq_plugins.compat.settings import evaluate
@@ -211,7 +212,7 @@ RANGES = {
     for name in names.split()
 }
 
-# These are numbers, but fairseq's parser takes them as text.
+# These are numbers that fairseq's parser takes as text, so that they are checked as they are written.
 AS_TEXT = {
     "max_tokens_valid", "batch_size_valid", "adam_betas", "adamax_betas", "lamb_betas", "adafactor_eps",
     "total_num_update", "decoder_output_dim",
@@ -242,7 +243,7 @@ def read(name: str, kind, text: str):
         raise ArgumentTypeError(f"is missing; give {range_of(name)}.")
     try:
         value = kind(text) if kind else text
-        as_written = name in AS_TEXT or isinstance(value, list)  # a list of whole numbers would be rounded
+        as_written = name in AS_TEXT or isinstance(value, list)  # the parser would have rounded 1.5 already
         fits = range_of(name).allows(evaluate(text) if as_written else value)
     except (ValueError, TypeError, ArithmeticError):
         fits = False
@@ -251,15 +252,20 @@ def read(name: str, kind, text: str):
     return value
 
 
+def makes_of(kind, text: str):
+    """What the type of an option makes of a text; None where it refuses it."""
+    with suppress(Exception):
+        return kind(text)
+
+
 def is_numeric(name: str, kind) -> bool:
     """Is an option of a parser one for numbers? The kind is what the parser makes of its text."""
     if name in AS_TEXT:
         return name in RANGES
     if kind in (None, str):
         return False
-    try:
-        value = kind("1")
-    except Exception:
+    if makes_of(kind, "{}") == {}:  # which is a dictionary for --langtoks and its like
         return False
+    value = makes_of(kind, "1")
     values = value if isinstance(value, list) else [value]
     return all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from numeric import whole
 
-
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}  # which no file name comes with
 
 

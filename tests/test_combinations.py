@@ -35,6 +35,7 @@ def said(command):
 
 
 WRONG = [
+    ("train --write-checkpoints-asynchronously", "writes checkpoints that are not verified"),
     ("generate --sampling", "--sampling gives as many outputs as it draws: make --nbest 1 and --beam 5 equal"),
     ("interactive --sampling --nbest 2", "make --nbest 2 and --beam 5 equal"),
     ("generate --nbest 6", "--nbest 6 is more than --beam 5 finds"),
@@ -94,6 +95,7 @@ WRONG = [
 ]
 
 RIGHT = [
+    "train --task translation_multi_simple_epoch --langtoks {'main':('src','tgt')} --sampling-weights {'main:en-de':1.0}",
     "generate --sampling --nbest 5 --sampling-topk 10",
     "generate --nbest 5 --lenpen -2 --unkpen -1 --min-len 0",
     "generate --max-len-a 2 --max-len-b -3",

@@ -47,8 +47,8 @@ def numbers_fit():
 
 
 def check_numbers(parser: argparse.ArgumentParser) -> None:
-    """From now on a number that its option cannot take is an error of the parser, and an error of the parser one
-    sentence without the list of all options."""
+    """From now on a number that its option cannot take is an error of the parser, and every error of the parser is one
+    sentence, without the list of all options."""
 
     def error(message):
         message = re.sub(r" \(choose from .{200,}\)", "; --help lists the choices", message, flags=re.DOTALL)

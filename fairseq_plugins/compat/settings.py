@@ -114,8 +114,8 @@ def evaluate(text):
     except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError) as error:
         shown = text if len(text) < 100 else f"{text[:100]}..."
         raise UserError(
-            f"the setting {shown!r} is no number, list, tuple or dictionary, nor a sum or product of such: it could be"
-            " code and was not evaluated. Correct the flag, or take another checkpoint."
+            f"the setting {shown!r} could be code and was not evaluated: a setting is a number, a list, a tuple or a"
+            " dictionary, or a sum or product of such. Correct the flag, or take another checkpoint."
         ) from error
 
 

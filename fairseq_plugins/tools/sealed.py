@@ -71,8 +71,8 @@ def _reason(error: BaseException) -> str:
 
 
 def seal(path: Path) -> None:
-    """Add the checksum to a file of ``torch.save``, whose parts are held against their own checksums first: those were
-    computed before anything was written.
+    """Add the checksum to a file of ``torch.save``. First each part is checked against the CRC that torch computed before
+    it wrote anything.
 
     Raises:
         UserError: it is not what was written
