@@ -38,6 +38,23 @@ def pytest_configure(config):
     COLD = config.getoption("--cold") or not hasattr(os, "pidfd_open")
 
 
+QUICK = {
+    "test_paper_settings.py",
+    "test_setup.py",
+    "test_checkpoint_content.py",
+    "test_evil_checkpoints.py",
+    "test_shards.py",
+}
+
+
+def pytest_collection_modifyitems(items):
+    """Tests of whole commands are slow, but for a few: together they take four fifths of the time."""
+    for item in items:
+        whole_commands = item.path.parent.name in ("cli", "recipes") and item.path.name not in QUICK
+        if whole_commands or item.path.name == "test_average_and_tune.py":
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_unconfigure(config):
     OPENED.close()
 
