@@ -1,6 +1,7 @@
 """What comes of every number that an option of fairseq's commands can be given, right and wrong.
 
     OMP_NUM_THREADS=1 python benchmarks/robustness_inputs.py [PART ...]
+    python benchmarks/robustness_inputs.py --count
 
 Each value is given to a real command by itself: those that do not fit (of the wrong type, nan, inf, just below and just
 above), and the least and the largest that do. A PART is the name of a command, a task, a model or an optimizer, such
@@ -29,7 +30,10 @@ from warm import Warm  # noqa: E402
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART")
+    parser.add_argument("--count", action="store_true", help="count the values that the tests try, and run nothing")
     args = parser.parse_args()
+    if args.count:
+        return count()
     verdicts = Counter()
     with tempfile.TemporaryDirectory() as folder, forks.environment(Path(folder) / "venv", Path(sys.prefix)) as venv:
         (data := Path(folder) / "data").mkdir()
@@ -40,6 +44,15 @@ def main():
     counts = {"refused with a sentence": verdicts.pop("refused", 0), "honoured": verdicts.pop("honoured", 0)}
     counts |= {"traceback": 0, "signal": 0} | dict(verdicts)
     print(f"tried {sum(counts.values())}, {', '.join(f'{verdict} {number}' for verdict, number in counts.items())}")
+
+
+def count() -> None:
+    """How many options and values there are."""
+    options = [(part, action.dest) for part, of_part in inputs.numeric_options().items() for action in of_part.values()]
+    wrong = sum(len(inputs.wrong_values(name)) for _, name in options)
+    right = sum(len(inputs.right_values(name)) for _, name in options)
+    tried = sum(len(inputs.right_values(name)) for part, name in options if is_tried(part))
+    print(f"{len(options)} options: {wrong} values that do not fit; {right} that just fit, {tried} in real commands")
 
 
 def try_part(bases: Bases, part: inputs.Part, options: dict) -> Counter:
