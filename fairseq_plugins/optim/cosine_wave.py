@@ -14,8 +14,8 @@ class CosineWaveConfig(CosineLRScheduleConfig):
     wave_in_warmup: bool = field(
         default=False,
         metadata={
-            "help": "count the wave's updates from the first, though the warm-up hides it at first: after a warm-up of"
-            " one period the rate is --min-lr and rises. Without it, the wave begins after the warm-up, at --lr"
+            "help": "the wave starts at update 1, under the warm-up: if that lasts one period, the rate then jumps to"
+            " --min-lr and rises. Without it, the wave begins after the warm-up, at --lr"
         },
     )
 
@@ -27,8 +27,8 @@ class CosineWave(CosineLRSchedule):
     fairseq's own jumps from --min-lr to --lr at the end of a period. --t-mult and --lr-shrink have no meaning here.
 
     The paper says how long a period is (appendix B), not when the first begins. Its code counts the updates of the
-    warm-up too, which is as long as a period: --wave-in-warmup. There the last dozens of updates of the warm-up fall
-    steeply, as torch computes each rate from the one before; here the warm-up is linear to its end.
+    warm-up too, which is as long as a period: --wave-in-warmup. In the code the rate falls steeply in the last few dozen
+    updates of the warm-up, as torch computes each rate from the one before; here the warm-up is linear to its end.
     """
 
     def __init__(self, cfg: CosineWaveConfig, optimizer):

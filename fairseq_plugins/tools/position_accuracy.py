@@ -1,6 +1,8 @@
 """Draw the accuracy of labels by their position in an episode, from what tools/label_accuracy wrote.
 
-python -m fairseq_plugins.tools.position_accuracy feedback=a/test.json lstm=b/test.json --out positions.png
+    python -m fairseq_plugins.tools.position_accuracy feedback=a/test.json lstm=b/test.json --out positions.png
+
+Each NAME=FILE is a line of the picture.
 """
 
 import argparse

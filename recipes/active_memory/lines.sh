@@ -1,6 +1,6 @@
 # What the recipes for the paper's language models share; sourced, not run.
 #
-# From the paper (section 4.1.1): sizes and dropout (in the architecture), WikiText-103 lower-cased with marks apart and
+# From the paper (section 4.1.1): sizes (in the architecture), dropout, WikiText-103 lower-cased with marks apart and
 # 32,000 byte pair symbols, Adam with the rate of Vaswani et al. (2017). From its code: a line is a sequence, lines above
 # 300 tokens are left out of training, batches of 64 lines, 10,000 updates of warm-up, 100,000 updates, the last
 # checkpoint is taken, initial weights, dropout at the paper's rate also of attention weights and after feed-forward
@@ -11,8 +11,8 @@
 # gelu_accurate are the code's activations instead of ReLU, and --attention-scaling sqrt-times-width its scores, which are
 # divided by the width of a head once more.
 #
-# The paper's loss is a mean over all positions, padding included and the first token of a line not; ours for every line
-# and per token stands before it.
+# The paper's loss is a mean over all positions, padding included and the first token of a line not. The table first
+# shows our loss per token over all lines, then the paper's figure.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 ALL_MIXERS="cgru convolution persistent-convolution highway-convolution self-attention self-attention+convolution

@@ -3,10 +3,10 @@
 # operator and task, mean of three runs, beside the paper's. Ours beside them: how many runs a mean is of, and the best
 # one. Run by us in part, with what came of it, in benchmarks/active_memory_table4.md.
 #
-# From the paper (section 4.2): sizes, kernel and dropout (in the architecture), vocabularies, 100 epochs of 100 batches,
+# From the paper (section 4.2): sizes and kernel (in the architecture), vocabularies, 100 epochs of 100 batches,
 # sequences of 5 that grow by 1 (addition and multiply by 2). From its code: Adam with 0.01, constant, batches of 32;
-# dropout of attention weights and after feed-forward activations too; scores that are divided by the root of a head's
-# width, as the paper prints, and then by the width, which it does not; the positions' wavelengths. In FLAGS,
+# dropout 0.1, of attention weights and after feed-forward activations too; scores that are divided by the root of a
+# head's width, as the paper prints, and then by the width, which it does not; the positions' wavelengths. In FLAGS,
 # --attention-scaling sqrt is the paper's, --convolution-activation gelu_accurate the code's activation instead of ReLU.
 #
 # Runs that are there are skipped, and all that are there count in the table, also those of other SEEDS; JOBS run at a

@@ -19,5 +19,5 @@ for name in $INTEGRATIONS; do
     train_characters "$name" 200000 20000 --arch "$arch" --persistent-integration "$name"
 done
 first_node_only
-for name in $INTEGRATIONS; do cell_characters "$name" "Figure 2" figure; done
+for name in $INTEGRATIONS; do cell_characters "$name" "Table 2" figure; done
 show_table

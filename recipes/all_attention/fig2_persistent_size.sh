@@ -20,5 +20,5 @@ for size in $SIZES; do
     train_characters "N-$size" 200000 20000 --arch all_attention_lm_text8_large --persistent-vectors "$size"
 done
 first_node_only
-for size in $SIZES; do cell_characters "N-$size" "Figure 2" figure; done
+for size in $SIZES; do cell_characters "N-$size" "Table 2" figure; done
 show_table

@@ -2,12 +2,11 @@
 #
 # From the paper (section 5.1): sizes, span, span loss, dropout and adaptive input and softmax (in the architectures),
 # Adam with learning rate 0.00025, 8,000 updates of linear warm-up, the gradient clipped at norm 1, 64 streams in blocks
-# of 256. From its code: 800,000 updates and 50,000 at a tenth of the rate; four clusters of words, which end at 20,000,
-# 40,000, 200,000 and the last word, where the text has three, of 20k, 40k and 200k words (which end at 20,000 and
-# 60,000); positions on keys alone, where equation 4 has them on values too (--value-positions). Line ends are read and
-# predicted; figures are given with and without them, as the paper's Table 3 leaves them out. Ours: the checkpoint of
-# the least validation loss is taken, every token of dev and test is scored once by one stream (--batch-size 1), fp16 on
-# GPUs.
+# of 256. From its code: 800,000 updates and 50,000 at a tenth of the rate; four clusters, with ends at 20,000, 40,000,
+# 200,000 and the vocabulary's. (The text has three, of 20k, 40k and 200k words.) Also from its code: positions on keys
+# alone, where equation 4 has them on values too (--value-positions). Line ends are read and predicted; figures are given
+# with and without them, as the paper's Table 3 leaves them out. Ours: the checkpoint of the least validation loss is
+# taken, every token of dev and test is scored once by one stream (--batch-size 1), fp16 on GPUs.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 begin_words() {

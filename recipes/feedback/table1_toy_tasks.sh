@@ -5,12 +5,13 @@
 #
 # From the paper (section 7.1, Table 9): sizes, span 100 and dropout of walk and programs (in the architectures), Adam with
 # 0.0001, 1,000 updates of linear warm-up, the gradient clipped at norm 0.1, 512 streams in blocks of 64, 10,000 training
-# episodes. From its code: 50,000 updates, 1,000 test programs, conditions by < and > (programs-3-equal and
-# programs-5-equal in TASKS have the paper's ==). Its script for the Transformer of 33.7 and 37.5 has 8 layers; the paper
-# has other numbers for 8, so ours of 4 stands beside these. Ours: 1,000 test episodes of all tasks, and 1,000 of
-# validation, by whose loss the checkpoint is taken; the LSTM's size, 4 layers of 256; streams of the test begin with an
-# episode; fp16 on GPUs. For copy, reverse and counting the paper gives neither hyper-parameters nor the form: ours are
-# the same, with spans that hold question and answer; the accuracy of counting is that of whole answers.
+# episodes. From its code, which is of programs: 50,000 updates, 1,000 test programs, conditions by < and >
+# (programs-3-equal and programs-5-equal in TASKS have the paper's ==). Its script for the Transformer of 33.7 and 37.5
+# has 8 layers; the paper has other numbers for 8, so ours of 4 stands beside these. Ours: 50,000 updates and 1,000 test
+# episodes of the other tasks too, and 1,000 episodes of validation, by whose loss the checkpoint is taken; the LSTM's
+# size, 4 layers of 256, and its training, that of the other models; streams of the test begin with an episode; fp16 on
+# GPUs. For copy, reverse and counting the paper gives neither hyper-parameters nor the form: ours are the same, with
+# spans that hold question and answer; the accuracy of counting is that of whole answers.
 #
 #   recipes/feedback/table1_toy_tasks.sh            the paper's runs
 #   recipes/feedback/table1_toy_tasks.sh --smoke    the same code path with small numbers, CPU, a minute or two

@@ -3,15 +3,17 @@
 # From the paper (appendix B): sizes, memory and dropout (in the architectures), Adam with learning rate 0.00025, cosine
 # annealing; evaluation over 10 streams in blocks of 128 with the contexts named in the tables. Phase 1 ends when the
 # validation perplexity has changed by less than 0.2 over 64,000 updates (appendix B.1), or, with PHASE_1=N, after N
-# updates; phase 2 begins with phase 1's best checkpoint, its optimiser, learning rate and streams. From its code:
-# linear warm-up as long as the paper's max iterations of the cosine, 16,000 updates on WikiText-103, 4,000 on enwik8; the
-# cosine counts the updates of the warm-up too, so the rate is 0 at 16,000, full at 32,000, 0 at 48,000 and so on; the
-# gradient clipped at norm 0.25; a validation every 4,000 updates, over 10 streams in blocks of 128 with training's memory
-# of 512; streams that begin at the start of the text in each epoch; 1,200,000 updates at most; in evaluation distances up
-# to 800 and every token seeing as many as the memory holds. Ours: phase 2, and trainings of one phase, end as phase 1
-# does; on enwik8 0.01 stands for the 0.2, as the perplexity of bytes is about 2; figures are means over tokens, the code's
-# over blocks; fp16 on GPUs. Ends of lines are scored. In the code a skipped layer moves on by Adam's momentum; here it
-# rests, as the paper says.
+# updates; phase 2 begins with phase 1's best checkpoint, its optimiser, learning rate and streams.
+#
+# From its code: linear warm-up as long as the paper's max iterations of the cosine, 16,000 updates on WikiText-103, 4,000
+# on enwik8; the cosine counts the updates of the warm-up too, so the rate is 0 at 16,000, full at 32,000, 0 at 48,000 and
+# so on; the gradient clipped at norm 0.25; a validation every 4,000 updates, over 10 streams in blocks of 128 with
+# training's memory of 512; streams that begin at the start of the text in each epoch; 1,200,000 updates at most; in
+# evaluation distances up to 800 and every token seeing as many as the memory holds.
+#
+# Ours: phase 2, and trainings of one phase, end as phase 1 does; on enwik8 0.01 stands for the 0.2, as the perplexity of
+# bytes is about 2; figures are means over tokens, the code's over blocks; fp16 on GPUs. Ends of lines are scored. In the
+# code a skipped layer moves on by Adam's momentum; here it rests, as the paper says.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 # begin_words STREAMS OPTIONS...

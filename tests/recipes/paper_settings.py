@@ -220,7 +220,6 @@ class Paper:
         self.content = json.loads(text, object_pairs_hook=once_each)
         self.gpus = self.content.get("gpus", 8)
         self.settings, self.recipes = self.content["settings"], self.content["recipes"]
-        self.published = self.content["published"]
         for group, sources in self.settings.items():
             for source in sources:
                 if not SOURCE.fullmatch(source):
