@@ -207,14 +207,15 @@ def processes(folder: Path, number: int) -> bool:
     train = streams(folder)
     torchrun = ["torchrun", "--standalone", "--nproc_per_node", 2, BIN / train[0], *train[1:], "--max-update", 2]
     backends = ("pytorch_ddp", "legacy_ddp")
+    row("trainings of two processes", "ended with status 0")
     good = 0
     for run in range(number):
         done = command(*torchrun, "--no-save", "--ddp-backend", backends[run % 2], "--save-dir", folder / "save")
         good += done.returncode == 0
         if done.returncode:
             print(done.stderr[-3000:], file=sys.stderr)
-    row("trainings of two processes", "ended with status 0")
-    row(number, good)
+        if (run + 1) % 25 == 0 or run + 1 == number:
+            row(run + 1, good)
     return good == number
 
 
