@@ -81,8 +81,8 @@ def one_training_per_launch():
 
 def leave_the_process_group():
     """fairseq never leaves the process group. gloo's threads drop the tensors of the last exchange some time after it,
-    for which they need the interpreter; where that has begun to shut down by then, the process dies of SIGABRT after all its
-    work is done ("terminate called without an active exception"). Leaving the group waits for these threads."""
+    for which they need the interpreter; where that has begun to shut down by then, the process dies of SIGABRT after all
+    its work is done ("terminate called without an active exception"). Leaving the group waits for these threads."""
 
     @replace(distributed_utils, "distributed_main")
     def distributed_main(original, *args):

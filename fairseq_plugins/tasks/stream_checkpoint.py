@@ -1,8 +1,10 @@
 """The file that each worker writes beside a checkpoint: memory, position and random state.
 
-checkpoint_last.pt.memory-0-of-2      of the first of two workers
-newest.memory-0-of-2                  the same file: it is written before the checkpoints are, so that a training
-                                      killed between a checkpoint and its memories still finds them
+    checkpoint_last.pt.memory-0-of-2      of the first of two workers
+    newest.memory-0-of-2                  the same file: it is written before the checkpoints are, so that a training
+                                          killed between a checkpoint and its memories still finds them
+
+What a file is read from: ``load``; which file belongs to a checkpoint: ``find``.
 """
 
 import hashlib
