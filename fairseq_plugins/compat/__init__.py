@@ -5,7 +5,16 @@ shows: a fairseq without it behaves as before. A mend wraps fairseq's own functi
 ``__wrapped__``; no code of fairseq is repeated.
 """
 
-from fairseq_plugins.compat import checkpoint_content, checkpoints, data, distributed, generation, options, settings
+from fairseq_plugins.compat import (
+    checkpoint_content,
+    checkpoints,
+    data,
+    distributed,
+    ending,
+    generation,
+    options,
+    settings,
+)
 
 
 def apply():
@@ -31,6 +40,8 @@ def apply():
     checkpoints.never_restart_from_zero()
     checkpoints.workers_save_their_state()
     checkpoints.save_whole_checkpoints()
+    ending.patience_is_remembered()
+    ending.ended_trainings_stay_ended()
     checkpoint_content.checkpoints_hold_what_they_should()
     checkpoint_content.diverged_models_are_not_saved()
     generation.sample_forced_tokens()

@@ -18,6 +18,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from omegaconf import II
 
+from fairseq_plugins.compat.ending import train_no_more
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.modules.stream_memory import StreamMemory
 from fairseq_plugins.optim.half_precision import master_copies
@@ -334,7 +335,7 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         limits, updates = trainer.cfg.optimization, trainer.get_num_updates()
         if updates > self.convergence.ended:
             logger.info(f"{self.convergence}; there is nothing left to train")
-            limits.max_epoch = -1
+            train_no_more(trainer)
         elif not 0 < limits.max_update <= updates:
             logger.info(f"{self.convergence}; the next update is the last")
             limits.max_update = updates

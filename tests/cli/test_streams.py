@@ -133,6 +133,24 @@ def test_killed(run, command, whole, tmp_path):
     assert_same(tmp_path, whole[0])
 
 
+def test_a_training_that_has_ended_is_left_as_it_is(run, command, whole, copied):
+    """The command that killed trainings are gone on with may be given once more than needed."""
+    done = run(*command, "--max-update", UPDATES, "--save-dir", copied)
+    assert not losses(done) and f"update {UPDATES} of --max-update {UPDATES}: this training has ended" in done.stdout
+    for file in whole[0].iterdir():
+        assert (copied / file.name).read_bytes() == file.read_bytes()
+
+
+def test_patience_is_remembered(run, command, tmp_path):
+    """A training that learns nothing ends after three validations without a better one, resumed or not."""
+    train = [*command, "--lr", 0, "--save-interval-updates", 3, "--patience", 3, "--save-dir", tmp_path]
+    run(*train, "--max-update", 6)
+    assert max(losses(run(*train))) == 12
+    done = run(*train)
+    assert not losses(done) and "no better validation within --patience 3: this training has ended" in done.stdout
+    assert max(losses(run(*train, "--patience", 5))) == 18
+
+
 def test_replayed(run, command, whole, copied, tmp_path):
     (checkpoint,) = copied.glob("checkpoint_*_35.pt")
     for file in copied.glob("*memory*"):
