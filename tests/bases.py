@@ -1,9 +1,9 @@
 """Small real commands in which each part of fairseq runs: what boundaries of options are tried in."""
 
-import random
 from pathlib import Path
 
 from inputs import Part
+from reversals import write_reversals
 from warm import Done, Warm
 
 TRANSLATION = "--arch feedback_transformer_tiny --criterion label_smoothed_cross_entropy --max-tokens 400"
@@ -96,12 +96,3 @@ class Bases:
             for file in [*(self.folder / name).glob("*.pt"), *(self.folder / name).glob("*.*")]:
                 file.unlink(missing_ok=True)
         return self.warm(*self.command(part), *options, log=self.folder / "log")
-
-
-def write_reversals(folder: Path, splits: dict[str, int]) -> None:
-    """Strings of letters, and the same backwards."""
-    draw = random.Random(1)
-    for split, number in splits.items():
-        words = [draw.choices("abcdefgh", k=draw.randint(2, 7)) for _ in range(number)]
-        (folder / f"{split}.src").write_text("".join(" ".join(word) + "\n" for word in words))
-        (folder / f"{split}.tgt").write_text("".join(" ".join(reversed(word)) + "\n" for word in words))

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import random
 import subprocess
 import sys
 import tempfile
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import forks
 import pytest
+from reversals import write_reversals
 from warm import Warm
 
 os.environ["OMP_NUM_THREADS"] = (
@@ -120,16 +120,6 @@ def reverse_corpus(tmp_path_factory) -> Corpus:
     folder = tmp_path_factory.mktemp("reverse")
     raw = write_reversals(folder / "raw", {"train": 2000, "valid": 100, "test": 60, "test1": 5})
     return binarise(raw, folder / "bin", "--testpref", f"{raw / 'test'},{raw / 'test1'}")
-
-
-def write_reversals(raw: Path, splits: dict[str, int], letters="abcdefgh", seed=1) -> Path:
-    raw.mkdir(parents=True)
-    draw = random.Random(seed)
-    for split, number in splits.items():
-        words = [draw.choices(letters, k=draw.randint(2, 7)) for _ in range(number)]
-        (raw / f"{split}.src").write_text("".join(" ".join(word) + "\n" for word in words))
-        (raw / f"{split}.tgt").write_text("".join(" ".join(reversed(word)) + "\n" for word in words))
-    return raw
 
 
 def binarise(raw: Path, folder: Path, *options) -> Corpus:

@@ -16,7 +16,7 @@ from fairseq.data import data_utils, indexed_dataset, iterators
 from fairseq.tasks import FairseqTask
 
 from fairseq_plugins import combinations
-from fairseq_plugins.compat.patch import replace
+from fairseq_plugins.compat.patch import replace, settings_of
 from fairseq_plugins.errors import UserError
 
 
@@ -119,7 +119,7 @@ def shards_share_the_work():
     @replace(options, "parse_args_and_arch")
     def parse_args_and_arch(original, *args, **kwargs):
         parsed = original(*args, **kwargs)
-        settings = parsed[0] if isinstance(parsed, tuple) else parsed
+        settings = settings_of(parsed)
         if combinations.command_of(settings) == "generate":
             asked.shards = settings.num_shards
             if asked.shards > 1:

@@ -8,7 +8,7 @@ import omegaconf
 from fairseq import checkpoint_utils, options
 
 from fairseq_plugins import combinations, ranges
-from fairseq_plugins.compat.patch import replace
+from fairseq_plugins.compat.patch import replace, settings_of
 from fairseq_plugins.errors import UserError
 
 
@@ -18,7 +18,7 @@ def bf16_is_not_tpu():
     @replace(options, "parse_args_and_arch")
     def parse_args_and_arch(original, parser, input_args=None, *args, **kwargs):
         parsed = original(parser, input_args, *args, **kwargs)
-        settings = parsed[0] if isinstance(parsed, tuple) else parsed
+        settings = settings_of(parsed)
         if getattr(settings, "bf16", False) and getattr(settings, "tpu", False):
             settings.tpu = getattr(parser.parse_known_args(input_args)[0], "tpu", False)
         return parsed
@@ -37,7 +37,7 @@ def numbers_fit():
             check_numbers(parser)
 
         parsed = original(parser, *args, modify_parser=modify, **kwargs)
-        combinations.check(parsed[0] if isinstance(parsed, tuple) else parsed)
+        combinations.check(settings_of(parsed))
         return parsed
 
     @replace(options, "add_preprocess_args")
@@ -70,7 +70,7 @@ def overrides_are_options():
     @replace(options, "parse_args_and_arch")
     def parse_args_and_arch(original, *args, **kwargs):
         parsed = original(*args, **kwargs)
-        settings = parsed[0] if isinstance(parsed, tuple) else parsed
+        settings = settings_of(parsed)
         named.update(combinations.dictionary("model_overrides", getattr(settings, "model_overrides", "{}")))
         return parsed
 

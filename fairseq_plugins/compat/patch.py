@@ -1,4 +1,4 @@
-"""How a mend takes the place of fairseq's own function."""
+"""What the mends share: how they take the place of fairseq's own functions."""
 
 import functools
 import inspect
@@ -18,3 +18,8 @@ def replace(owner, name: str):
         setattr(owner, name, staticmethod(replacement) if static else replacement)
 
     return install
+
+
+def settings_of(parsed):
+    """What fairseq's parser returns, without the arguments that it did not know, which stand beside it on request."""
+    return parsed[0] if isinstance(parsed, tuple) else parsed

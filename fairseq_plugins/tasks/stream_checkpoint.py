@@ -44,13 +44,15 @@ def load(path: Path) -> dict:
         start = file.read(65)
         of_earlier_version = re.fullmatch(rb"[0-9a-f]{64}\n", start)
         content = file.read() if of_earlier_version else b""
-        if of_earlier_version:
-            whole = hashlib.sha256(content).hexdigest().encode() == start[:64]
-        else:
-            whole = start.startswith(b"PK") and sealed.damage(file) is None
-    if not whole:
-        raise UserError(f"{path} is damaged (its checksum is wrong): delete it and {AWAY}.")
-    return torch.load(io.BytesIO(content) if of_earlier_version else path, map_location="cpu")
+    damaged = UserError(f"{path} is damaged (its checksum is wrong): delete it and {AWAY}.")
+    if of_earlier_version and hashlib.sha256(content).hexdigest().encode() != start[:64]:
+        raise damaged
+    if not of_earlier_version and not start.startswith(b"PK"):
+        raise damaged
+    try:
+        return torch.load(io.BytesIO(content) if of_earlier_version else path, map_location="cpu")
+    except UserError as error:  # of compat.checkpoints.verify_when_loading
+        raise damaged from error
 
 
 def share(file: Path, others: list[Path]) -> None:
