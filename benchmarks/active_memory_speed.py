@@ -35,7 +35,7 @@ from fairseq_plugins.models.active_memory_lm import (  # noqa: E402
     ActiveMemoryLanguageModel,
     ActiveMemoryLanguageModelConfig,
 )
-from fairseq_plugins.modules.active_memory import ATTENTION, MIXERS  # noqa: E402
+from fairseq_plugins.modules.active_memory.mixers import ATTENTION, MIXERS  # noqa: E402
 
 STEPS = 16  # of decoding, in a measured run
 

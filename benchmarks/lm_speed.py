@@ -43,7 +43,7 @@ from fairseq_plugins.models.span_transformer_lm import (  # noqa: E402
     SpanTransformerConfig,
     SpanTransformerLanguageModel,
 )
-from fairseq_plugins.modules.stream_memory import StreamMemory  # noqa: E402
+from fairseq_plugins.modules.common.stream_memory import StreamMemory  # noqa: E402
 
 MODELS = {
     "transformer": (SpanTransformerLanguageModel, SpanTransformerConfig),

@@ -71,7 +71,7 @@ def damage(folder: Path, number: int) -> bool:
 
     import fairseq_plugins  # noqa: F401
     from fairseq_plugins.errors import UserError
-    from fairseq_plugins.tasks import stream_checkpoint
+    from fairseq_plugins.streams import checkpoint as stream_checkpoint
 
     train = streams(folder)
     assert command(*train, "--max-update", 4, "--save-dir", folder / "save").returncode == 0
@@ -224,7 +224,7 @@ def verification(folder: Path, number: int) -> bool:
     import torch
 
     import fairseq_plugins  # noqa: F401
-    from fairseq_plugins.tools import sealed
+    from fairseq_plugins.files import sealed
 
     state = {"model": {f"weight{layer}": torch.randn(25_000_000) for layer in range(10)}}
     own, plain = folder / "own.pt", folder / "plain.pt"

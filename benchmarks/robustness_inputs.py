@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from fairseq_plugins.tools.register import register  # noqa: E402
+from fairseq_plugins.tools.lib.register import register  # noqa: E402
 
 register()
 

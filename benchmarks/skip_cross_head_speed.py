@@ -31,7 +31,7 @@ from fairseq_plugins.models.transformer_xl_lm import (  # noqa: E402
     TransformerXLConfig,
     TransformerXLLanguageModel,
 )
-from fairseq_plugins.modules.stream_memory import StreamMemory  # noqa: E402
+from fairseq_plugins.modules.common.stream_memory import StreamMemory  # noqa: E402
 
 CROSS_HEAD, PHASE_1 = {"cross_head_p": 0.1}, {"skip_schedule": "linear"}
 CONFIGURATIONS = {  # name -> options, time of a batch beside the plain one's: what we aim at, the paper's (Table 5)

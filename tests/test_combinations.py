@@ -8,7 +8,7 @@ from fairseq import options
 
 from fairseq_plugins import combinations
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools.register import register
+from fairseq_plugins.tools.lib.register import register
 
 register()
 

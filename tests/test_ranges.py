@@ -10,7 +10,7 @@ import pytest
 from fairseq_plugins.compat.options import check_numbers
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.ranges import RANGES, RATE, SEED, above, check, number, whole
-from fairseq_plugins.tools.register import register
+from fairseq_plugins.tools.lib.register import register
 
 register()
 

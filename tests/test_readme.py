@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fairseq.models import ARCH_MODEL_REGISTRY
 
-from fairseq_plugins.tools.register import register
+from fairseq_plugins.tools.lib.register import register
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "README.md").read_text()

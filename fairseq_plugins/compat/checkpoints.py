@@ -24,8 +24,8 @@ from omegaconf.nodes import AnyNode
 from fairseq_plugins.compat.distributed import said_by_first
 from fairseq_plugins.compat.patch import replace
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools import sealed
-from fairseq_plugins.tools.files import NotWritten
+from fairseq_plugins.files import sealed
+from fairseq_plugins.files.whole import NotWritten
 
 logger = logging.getLogger(__name__)
 

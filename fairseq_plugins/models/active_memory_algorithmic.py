@@ -12,10 +12,10 @@ from torch import Tensor
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.active_memory_lm import WEIGHT_INITS, ActiveMemoryConfig, Scores, build_stack
-from fairseq_plugins.models.streaming_lm import with_defaults
-from fairseq_plugins.models.transformer_xl_lm import ScaledEmbedding
-from fairseq_plugins.modules.active_memory_stack import ActiveMemoryStack
-from fairseq_plugins.modules.adaptive_io import log_softmax
+from fairseq_plugins.models.common.architectures import with_defaults
+from fairseq_plugins.models.common.embeddings import ScaledEmbedding
+from fairseq_plugins.modules.active_memory.stack import ActiveMemoryStack
+from fairseq_plugins.modules.common.adaptive_io import log_softmax
 
 
 @dataclass

@@ -13,15 +13,15 @@ from omegaconf import II
 from torch import Tensor, nn
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.models.options import check_heads, check_rates, check_sizes
-from fairseq_plugins.models.stepwise import StepwiseDecoder
-from fairseq_plugins.models.streaming_lm import UNBOUNDED, register_architecture, with_defaults
-from fairseq_plugins.models.transformer_xl_lm import ScaledEmbedding
-from fairseq_plugins.modules.activations import ACTIVATIONS
-from fairseq_plugins.modules.active_memory import MIXERS, MixerConfig
-from fairseq_plugins.modules.active_memory_stack import ActiveMemoryStack
-from fairseq_plugins.modules.self_attention import SCALINGS, SelfAttention
-from fairseq_plugins.modules.sinusoidal_position import WAVELENGTHS
+from fairseq_plugins.models.common.architectures import register_architecture, with_defaults
+from fairseq_plugins.models.common.decoder import UNBOUNDED, StepwiseDecoder
+from fairseq_plugins.models.common.embeddings import ScaledEmbedding
+from fairseq_plugins.models.common.options import check_heads, check_rates, check_sizes
+from fairseq_plugins.modules.active_memory.mixers import MIXERS, MixerConfig
+from fairseq_plugins.modules.active_memory.self_attention import SCALINGS, SelfAttention
+from fairseq_plugins.modules.active_memory.stack import ActiveMemoryStack
+from fairseq_plugins.modules.common.activations import ACTIVATIONS
+from fairseq_plugins.modules.common.sinusoids import WAVELENGTHS
 
 
 class Scores(nn.Linear):

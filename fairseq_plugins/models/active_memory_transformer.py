@@ -11,8 +11,8 @@ from torch import nn
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.active_memory_lm import MixerFlags, initialise_glorot
-from fairseq_plugins.models.translation import TranslationModel, both_sides, set_defaults
-from fairseq_plugins.modules.active_memory import MixerConfig, build_mixers
+from fairseq_plugins.models.common.translation import TranslationModel, both_sides, set_defaults
+from fairseq_plugins.modules.active_memory.mixers import MixerConfig, build_mixers
 
 # fairseq's decoder options that a mixer has no meaning or no code for
 UNSUPPORTED = {

@@ -9,14 +9,11 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.models.common.architectures import register_architecture
+from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS
+from fairseq_plugins.models.common.span import SpanLanguageModel, SpanLanguageModelConfig
 from fairseq_plugins.models.span_transformer_lm import dropout, span, span_config
-from fairseq_plugins.models.streaming_lm import (
-    WIKITEXT103_WORDS,
-    SpanLanguageModel,
-    SpanLanguageModelConfig,
-    register_architecture,
-)
-from fairseq_plugins.modules.span_stack import INTEGRATIONS, SpanStack, integration
+from fairseq_plugins.modules.span.stack import INTEGRATIONS, SpanStack, integration
 
 
 @dataclass

@@ -5,18 +5,15 @@ from dataclasses import dataclass, field
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 
+from fairseq_plugins.models.common.architectures import register_architecture
+from fairseq_plugins.models.common.span import SpanLanguageModel, SpanLanguageModelConfig
 from fairseq_plugins.models.feedback_transformer import FeedbackConfig
 from fairseq_plugins.models.span_transformer_lm import ARCHITECTURES, PRE_NORM
-from fairseq_plugins.models.streaming_lm import (
-    SpanLanguageModel,
-    SpanLanguageModelConfig,
-    register_architecture,
-)
-from fairseq_plugins.modules.feedback_layer import FeedbackLayerConfig
-from fairseq_plugins.modules.feedback_memory import WeightedMemory
-from fairseq_plugins.modules.feedback_stack import KEYS_AND_VALUES
-from fairseq_plugins.modules.feedback_stream import FeedbackStream
-from fairseq_plugins.modules.feedback_window import MemoryWindow
+from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
+from fairseq_plugins.modules.feedback.memory import WeightedMemory
+from fairseq_plugins.modules.feedback.stack import KEYS_AND_VALUES
+from fairseq_plugins.modules.feedback.stream import FeedbackStream
+from fairseq_plugins.modules.feedback.window import MemoryWindow
 
 
 @dataclass

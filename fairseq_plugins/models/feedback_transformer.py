@@ -14,9 +14,9 @@ from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from torch import nn
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.models.translation import TranslationModel, both_sides, set_defaults
-from fairseq_plugins.modules.feedback_layer import FeedbackLayerConfig
-from fairseq_plugins.modules.feedback_stack import ENGINES, KEYS_AND_VALUES, FeedbackStack
+from fairseq_plugins.models.common.translation import TranslationModel, both_sides, set_defaults
+from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
+from fairseq_plugins.modules.feedback.stack import ENGINES, KEYS_AND_VALUES, FeedbackStack
 
 
 @dataclass

@@ -6,13 +6,10 @@ fairseq's lstm_lm starts every block from zeros; this one goes on from the block
 from fairseq.models import register_model
 
 from fairseq_plugins.errors import UserError, flag
-from fairseq_plugins.models.streaming_lm import (
-    StreamingDecoder,
-    StreamingLanguageModel,
-    StreamingLanguageModelConfig,
-    register_architecture,
-)
-from fairseq_plugins.modules.lstm_stack import LSTMStack
+from fairseq_plugins.models.common.architectures import register_architecture
+from fairseq_plugins.models.common.base import StreamingLanguageModel, StreamingLanguageModelConfig
+from fairseq_plugins.models.common.decoder import StreamingDecoder
+from fairseq_plugins.modules.lstm import LSTMStack
 
 
 @register_model("lstm_stream_lm", dataclass=StreamingLanguageModelConfig)

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.models.options import check_rates
-from fairseq_plugins.modules.cross_head import CrossHead
+from fairseq_plugins.models.common.options import check_rates
+from fairseq_plugins.modules.common.cross_head import CrossHead
 
 PRE_TRAINING = (MaskedLMTask, MultiLingualMaskedLMTask)
 

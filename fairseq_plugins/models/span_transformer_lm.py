@@ -4,14 +4,11 @@ from dataclasses import dataclass, field
 
 from fairseq.models import register_model
 
-from fairseq_plugins.models.streaming_lm import (
-    WIKITEXT103_WORDS,
-    SpanLanguageModel,
-    SpanLanguageModelConfig,
-    register_architecture,
-)
-from fairseq_plugins.modules.span_attention import SpanConfig
-from fairseq_plugins.modules.span_stack import SpanStack
+from fairseq_plugins.models.common.architectures import register_architecture
+from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS
+from fairseq_plugins.models.common.span import SpanLanguageModel, SpanLanguageModelConfig
+from fairseq_plugins.modules.span.attention import SpanConfig
+from fairseq_plugins.modules.span.stack import SpanStack
 
 
 @dataclass

@@ -2,7 +2,6 @@
 Memory-based Transformers"), which is the same network trained otherwise.
 """
 
-import math
 from dataclasses import dataclass, field
 from typing import Optional
 
@@ -12,27 +11,16 @@ from omegaconf import II
 from torch import nn
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.models.options import check_rates
-from fairseq_plugins.models.streaming_lm import (
-    WIKITEXT103_WORDS,
-    StreamingDecoder,
-    StreamingLanguageModel,
-    StreamingLanguageModelConfig,
-    build_embeddings,
-    register_architecture,
-)
-from fairseq_plugins.modules.adaptive_io import AdaptiveInput, AdaptiveSoftmax
-from fairseq_plugins.modules.sinusoidal_position import POSITION_SCHEMES
-from fairseq_plugins.modules.skip_retain import SCHEDULES, SkipRetain
-from fairseq_plugins.modules.xl_attention import Biases, XLConfig
-from fairseq_plugins.modules.xl_stack import INITIAL_MEMORY, XLStack
-
-
-class ScaledEmbedding(nn.Embedding):
-    """Embeddings times the root of their width."""
-
-    def forward(self, tokens):
-        return super().forward(tokens) * math.sqrt(self.embedding_dim)
+from fairseq_plugins.models.common.architectures import register_architecture
+from fairseq_plugins.models.common.base import StreamingLanguageModel, StreamingLanguageModelConfig
+from fairseq_plugins.models.common.decoder import StreamingDecoder
+from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS, ScaledEmbedding, build_embeddings
+from fairseq_plugins.models.common.options import check_rates
+from fairseq_plugins.modules.common.adaptive_io import AdaptiveInput, AdaptiveSoftmax
+from fairseq_plugins.modules.transformer_xl.attention import Biases, XLConfig
+from fairseq_plugins.modules.transformer_xl.position import POSITION_SCHEMES
+from fairseq_plugins.modules.transformer_xl.skip_retain import SCHEDULES, SkipRetain
+from fairseq_plugins.modules.transformer_xl.stack import INITIAL_MEMORY, XLStack
 
 
 def initialise_transformer_xl(module: nn.Module) -> None:

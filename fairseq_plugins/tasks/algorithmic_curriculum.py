@@ -11,9 +11,9 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.models.common.architectures import model_class
 from fairseq_plugins.synthetic.algorithms import ALGORITHMS, BinaryOperation
-from fairseq_plugins.tasks.architectures import model_class
-from fairseq_plugins.tasks.curriculum import TEST, TRAINING, Curriculum, CurriculumIterator, Draw, DrawnDataset
+from fairseq_plugins.synthetic.curriculum import TEST, TRAINING, Curriculum, CurriculumIterator, Draw, DrawnDataset
 
 
 @dataclass

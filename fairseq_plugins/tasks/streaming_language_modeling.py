@@ -20,17 +20,17 @@ from omegaconf import II
 
 from fairseq_plugins.compat.ending import train_no_more
 from fairseq_plugins.errors import UserError, flag
-from fairseq_plugins.modules.stream_memory import StreamMemory
+from fairseq_plugins.files import sealed
+from fairseq_plugins.models.common.architectures import keeps_memory
+from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.optim.half_precision import master_copies
 from fairseq_plugins.optim.left_out import left_out
-from fairseq_plugins.tasks import stream_checkpoint
-from fairseq_plugins.tasks.architectures import keeps_memory
-from fairseq_plugins.tasks.convergence import Convergence
-from fairseq_plugins.tasks.loss_guard import LossGuard, diverged
-from fairseq_plugins.tasks.stream_dataset import BlockSchedule, StreamDataset, flat_tokens
-from fairseq_plugins.tasks.stream_figures import Evaluation, Figures
-from fairseq_plugins.tasks.stream_iterator import Cut, StreamIterator
-from fairseq_plugins.tools import sealed
+from fairseq_plugins.streams import checkpoint as stream_checkpoint
+from fairseq_plugins.streams.convergence import Convergence
+from fairseq_plugins.streams.dataset import BlockSchedule, StreamDataset, flat_tokens
+from fairseq_plugins.streams.evaluation import Evaluation, Figures
+from fairseq_plugins.streams.iterator import Cut, StreamIterator
+from fairseq_plugins.streams.loss_guard import LossGuard, diverged
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 
 from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.streams.dataset import StreamDataset
 from fairseq_plugins.synthetic.streams import KINDS, draw_split
-from fairseq_plugins.tasks.stream_dataset import StreamDataset
 from fairseq_plugins.tasks.streaming_language_modeling import (
     StreamingLanguageModelingConfig,
     StreamingLanguageModelingTask,

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.modules.band import band
-from fairseq_plugins.modules.span_attention import Context, SpanAttention
-from fairseq_plugins.modules.stream_memory import StreamMemory
-from fairseq_plugins.tools.load import load
+from fairseq_plugins.modules.common.stream_memory import StreamMemory
+from fairseq_plugins.modules.span.attention import Context, SpanAttention
+from fairseq_plugins.modules.span.band import band
+from fairseq_plugins.tools.lib.load import load
 
 BLOCK = 512
 

@@ -14,8 +14,8 @@ from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files import sealed
 from fairseq_plugins.ranges import whole
-from fairseq_plugins.tools import sealed
 
 PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 

@@ -12,7 +12,7 @@ import statistics
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools.generation_log import read_generation, read_references
+from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
 from fairseq_plugins.tools.score_translations import compare, sacrebleu_scores, tokenised_scores
 
 

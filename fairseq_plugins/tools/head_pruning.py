@@ -23,9 +23,9 @@ from tqdm import tqdm
 from fairseq_plugins import ranges
 from fairseq_plugins.combinations import dictionary
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.modules.span_attention import SpanAttention
-from fairseq_plugins.modules.xl_attention import XLAttention
-from fairseq_plugins.tools.load import beside, load
+from fairseq_plugins.modules.span.attention import SpanAttention
+from fairseq_plugins.modules.transformer_xl.attention import XLAttention
+from fairseq_plugins.tools.lib.load import beside, load
 
 METRICS = {"ppl": math.exp, "bpc": lambda nats: nats / math.log(2)}  # of the mean negative log-probability
 

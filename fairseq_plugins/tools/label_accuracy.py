@@ -16,10 +16,10 @@ import numpy as np
 import torch
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.ranges import whole
 from fairseq_plugins.tasks.synthetic_stream import EpisodeDataset, SyntheticStreamTask
-from fairseq_plugins.tools.files import write_whole
-from fairseq_plugins.tools.load import beside, load
+from fairseq_plugins.tools.lib.load import beside, load
 
 
 def main():

@@ -26,7 +26,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 from torch.distributed.run import get_args_parser as torchrun_parser
 
-from fairseq_plugins.tools.register import register
+from fairseq_plugins.tools.lib.register import register
 
 
 class Parsed(BaseException):

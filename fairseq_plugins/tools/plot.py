@@ -25,10 +25,11 @@ import torch
 from fairseq import checkpoint_utils
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.ranges import whole
-from fairseq_plugins.tools import skip_schedule, training_log
+from fairseq_plugins.tools import skip_schedule
 from fairseq_plugins.tools.attention_maps import attention_maps, choose
-from fairseq_plugins.tools.files import write_whole
+from fairseq_plugins.tools.lib import training_log
 
 FORMATS = (".png", ".pdf", ".svg")
 

@@ -12,8 +12,8 @@ after the other.
 import argparse
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.modules.active_memory import ATTENTION, MEMORIES, MIXERS
-from fairseq_plugins.modules.time_convolution import reach
+from fairseq_plugins.modules.active_memory.convolution import reach
+from fairseq_plugins.modules.active_memory.mixers import ATTENTION, MEMORIES, MIXERS
 from fairseq_plugins.ranges import whole
 
 

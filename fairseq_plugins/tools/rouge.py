@@ -13,8 +13,8 @@ from pathlib import Path
 
 from rouge_score.rouge_scorer import RougeScorer
 
-from fairseq_plugins.tools.files import write_json
-from fairseq_plugins.tools.generation_log import moses_detokeniser, read_generation, read_references
+from fairseq_plugins.files.whole import write_json
+from fairseq_plugins.tools.lib.generation_log import moses_detokeniser, read_generation, read_references
 
 SENTENCE_END = "<q>"
 NAMES = {

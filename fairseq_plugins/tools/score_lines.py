@@ -21,9 +21,9 @@ import torch
 
 from fairseq_plugins.criterions.streaming_lm import token_nll
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.ranges import SEED, whole
-from fairseq_plugins.tools.files import write_json
-from fairseq_plugins.tools.load import beside, load
+from fairseq_plugins.tools.lib.load import beside, load
 
 
 class Lines(NamedTuple):

@@ -18,9 +18,9 @@ import torch
 from fairseq import checkpoint_utils, utils
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.ranges import whole
-from fairseq_plugins.tools.files import write_json
-from fairseq_plugins.tools.register import register
+from fairseq_plugins.tools.lib.register import register
 
 BINARY = {"0", "1"}
 

@@ -21,10 +21,15 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
+from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.ranges import whole
-from fairseq_plugins.tools.bleu import split_compounds, tokenised_bleu
-from fairseq_plugins.tools.files import write_json
-from fairseq_plugins.tools.generation_log import moses_detokeniser, moses_tokeniser, read_generation, read_references
+from fairseq_plugins.tools.lib.bleu import split_compounds, tokenised_bleu
+from fairseq_plugins.tools.lib.generation_log import (
+    moses_detokeniser,
+    moses_tokeniser,
+    read_generation,
+    read_references,
+)
 
 
 def main():

@@ -12,7 +12,7 @@ the text that we have, and the factor is inferred as twice the sum of all p.
 import argparse
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.modules.skip_retain import SCHEDULES, SkipRetain
+from fairseq_plugins.modules.transformer_xl.skip_retain import SCHEDULES, SkipRetain
 from fairseq_plugins.ranges import RANGES, SEED, whole
 
 

@@ -20,11 +20,11 @@ from pathlib import Path
 from tqdm import tqdm
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.whole import write_json, write_whole
 from fairseq_plugins.ranges import RANGES
-from fairseq_plugins.tools.bleu import split_compounds, tokenised_bleu
-from fairseq_plugins.tools.files import write_json, write_whole
-from fairseq_plugins.tools.generation_log import read_generation, read_references
-from fairseq_plugins.tools.register import PACKAGE
+from fairseq_plugins.tools.lib.bleu import split_compounds, tokenised_bleu
+from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
+from fairseq_plugins.tools.lib.register import PACKAGE
 from fairseq_plugins.tools.rouge import rouge
 
 GRID = ("lenpen", "min-len", "max-len-b")

@@ -17,7 +17,7 @@ from fairseq.data import Dictionary
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.ranges import RANGES, SEED, above, whole
-from fairseq_plugins.tools.load import beside, load
+from fairseq_plugins.tools.lib.load import beside, load
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ end in a traceback or kill the process. Several options are given at a time, and
 
 import pytest
 
-from fairseq_plugins.tools.register import register
+from fairseq_plugins.tools.lib.register import register
 
 register()
 

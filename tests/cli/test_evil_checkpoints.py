@@ -11,7 +11,7 @@ CODE = "__import__('os').mkdir('RAN') or [2]"
 FROM_PRETRAINED = """
 import sys, fairseq_plugins
 from fairseq import hub_utils
-from fairseq_plugins.tools.register import register
+from fairseq_plugins.tools.lib.register import register
 register()
 hub_utils.from_pretrained(sys.argv[1], "evil.pt", sys.argv[2])
 """

@@ -23,7 +23,7 @@ from fairseq.dataclass.configs import CheckpointConfig
 
 from fairseq_plugins.compat import checkpoints
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools import sealed
+from fairseq_plugins.files import sealed
 
 
 class RunsCode:

@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 
 from fairseq_plugins.compat.settings import LONGEST, MOST, evaluate, forget_outputs
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools.register import register
+from fairseq_plugins.tools.lib.register import register
 
 # What strings of settings say in fairseq's own architectures, recipes and documentation.
 MEANT = [

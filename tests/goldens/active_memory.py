@@ -3,8 +3,8 @@
 import torch
 from fixture import config_of, tensors
 
-from fairseq_plugins.modules import active_memory
-from fairseq_plugins.modules.active_memory import MixerConfig
+from fairseq_plugins.modules.active_memory import mixers
+from fairseq_plugins.modules.active_memory.mixers import MixerConfig
 
 ACTIVATIONS = {"linear": "linear", "relu": "relu", "gelu_tanh": "gelu_accurate"}  # theirs -> ours
 # what the file calls an operator -> ours, and of each of its convolutions what the file calls the outputs
@@ -21,7 +21,7 @@ def check(case, assert_close) -> None:
         x, cotangent = tensors(case, "x", "cotangent")
         x.requires_grad_()
         if name == "hard_sigmoid_of_x4":
-            y, named = active_memory.hard_sigmoid(4 * x), {}
+            y, named = mixers.hard_sigmoid(4 * x), {}
         else:
             operator, named = build(case, name)
             y = operator(x)
@@ -42,7 +42,7 @@ def build(case, name: str):
         sizes["channels"], sizes["kernel"], heads=1, causal=sizes["unidirectional"],
         activation=ACTIVATIONS.get(activation, "relu"),
     )  # fmt: skip
-    (operator,) = active_memory.build_mixers(ours, config, layers=1)
+    (operator,) = mixers.build_mixers(ours, config, layers=1)
     operator.double()
     named = {}
     for part, theirs in convolutions.items():

@@ -2,7 +2,7 @@
 
 from fixture import check_gradients, config_of, load, tensors
 
-from fairseq_plugins.modules.adaptive_io import AdaptiveInput, AdaptiveSoftmax
+from fairseq_plugins.modules.common.adaptive_io import AdaptiveInput, AdaptiveSoftmax
 
 
 def build(vocabulary: int, cutoffs: list[int], dim: int, factor: float, tied: bool):

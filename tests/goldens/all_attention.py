@@ -4,9 +4,9 @@ import adaptive_io
 from fixture import by_their_names, check_gradients, check_spans, config_of, forget_gradients, load, tensors
 from torch import nn
 
-from fairseq_plugins.modules.adaptive_io import log_softmax
-from fairseq_plugins.modules.span_attention import SpanConfig
-from fairseq_plugins.modules.span_stack import TRANSFORMER, SpanStack, integration
+from fairseq_plugins.modules.common.adaptive_io import log_softmax
+from fairseq_plugins.modules.span.attention import SpanConfig
+from fairseq_plugins.modules.span.stack import TRANSFORMER, SpanStack, integration
 
 NAMES = {
     "stack.position.weight": "pos_key",

@@ -8,9 +8,9 @@ from fixture import by_their_names, check_gradients, check_spans, config_of, for
 from torch import nn
 from torch.nn import functional as F
 
-from fairseq_plugins.modules.feedback_layer import FeedbackLayerConfig
-from fairseq_plugins.modules.feedback_stream import FeedbackStream
-from fairseq_plugins.modules.feedback_window import MemoryWindow
+from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
+from fairseq_plugins.modules.feedback.stream import FeedbackStream
+from fairseq_plugins.modules.feedback.window import MemoryWindow
 
 NAMES = {
     "stream.norm": "final_norm",

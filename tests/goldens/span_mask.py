@@ -3,8 +3,8 @@
 import torch
 from fixture import config_of
 
-from fairseq_plugins.modules.adaptive_span import AdaptiveSpan
-from fairseq_plugins.modules.span_attention import SpanAttention, SpanConfig
+from fairseq_plugins.modules.common.adaptive_span import AdaptiveSpan
+from fairseq_plugins.modules.span.attention import SpanAttention, SpanConfig
 
 
 def check(case, assert_close) -> None:

@@ -7,12 +7,12 @@ import torch
 from fixture import by_their_names, check_gradients, config_of, forget_gradients, load, tensors
 from torch import nn
 
-from fairseq_plugins.modules import ages
-from fairseq_plugins.modules.adaptive_io import AdaptiveInput, AdaptiveSoftmax, log_softmax
-from fairseq_plugins.modules.sinusoidal_position import SinusoidalPosition
-from fairseq_plugins.modules.skip_retain import SCHEDULES
-from fairseq_plugins.modules.xl_attention import Biases, XLAttention, XLConfig
-from fairseq_plugins.modules.xl_stack import Memory, XLLayer, XLStack
+from fairseq_plugins.modules.common.adaptive_io import AdaptiveInput, AdaptiveSoftmax, log_softmax
+from fairseq_plugins.modules.transformer_xl import ages
+from fairseq_plugins.modules.transformer_xl.attention import Biases, XLAttention, XLConfig
+from fairseq_plugins.modules.transformer_xl.position import SinusoidalPosition
+from fairseq_plugins.modules.transformer_xl.skip_retain import SCHEDULES
+from fairseq_plugins.modules.transformer_xl.stack import Memory, XLLayer, XLStack
 
 NAMES = {  # a part of our names -> of theirs
     "layers.": "layer",

@@ -11,7 +11,7 @@ from language_models import build as build_any
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models import active_memory_algorithmic, active_memory_lm  # noqa: F401  (registered)
-from fairseq_plugins.modules.active_memory import MIXERS
+from fairseq_plugins.modules.active_memory.mixers import MIXERS
 
 LM, ALGORITHMIC = "active_memory_lm_tiny", "active_memory_algorithmic"
 PAD = Vocabulary(VOCABULARY).pad()

@@ -13,7 +13,7 @@ from language_models import VOCABULARY, Vocabulary
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.active_memory_transformer import ActiveMemoryTransformer
-from fairseq_plugins.modules.active_memory import MIXERS
+from fairseq_plugins.modules.active_memory.mixers import MIXERS
 
 DICTIONARY = Vocabulary(VOCABULARY)
 SENTENCES = [[5, 6, 7, 8, 9, 10, 11, 12], [10, 11], [12, 13, 14]]

@@ -7,7 +7,8 @@ import pytest
 import torch
 from language_models import build
 
-from fairseq_plugins.modules import dropout, joint_attention
+from fairseq_plugins.modules.common import dropout
+from fairseq_plugins.modules.span import joint_attention
 
 WIDTH, FFN, HEADS = 16, 24, 2
 SIZES = {

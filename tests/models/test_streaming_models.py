@@ -8,7 +8,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from language_models import ADAPTIVE_IO, ADAPTIVE_SPAN, FAMILIES, MODELS, VOCABULARY, Vocabulary, build, make
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.modules.stream_memory import StreamMemory
+from fairseq_plugins.modules.common.stream_memory import StreamMemory
 
 
 def tokens(batch=3, length=20):

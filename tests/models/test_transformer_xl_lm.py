@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.transformer_xl_lm import TransformerXLLanguageModel
-from fairseq_plugins.modules.stream_memory import StreamMemory
+from fairseq_plugins.modules.common.stream_memory import StreamMemory
 
 TINY = "transformer_xl_lm_tiny"
 SKIP = {"skip_schedule": "uniform", "skip_p": 0.5, "seed": 1, "decoder_layers": 4}

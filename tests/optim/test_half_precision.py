@@ -6,7 +6,7 @@ import torch
 from fairseq.optim.fp16_optimizer import FP16Optimizer
 from torch import nn
 
-from fairseq_plugins.modules.adaptive_span import AdaptiveSpan
+from fairseq_plugins.modules.common.adaptive_span import AdaptiveSpan
 from fairseq_plugins.optim.half_precision import master_copies
 
 

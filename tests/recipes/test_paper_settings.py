@@ -28,8 +28,8 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 from paper_settings import DATA, OUT, Command, Paper, read_command, read_commands, read_rows
 
 from fairseq_plugins.models.all_attention_lm import AllAttentionConfig, AllAttentionLanguageModel
+from fairseq_plugins.tools.lib.register import register
 from fairseq_plugins.tools.published import published
-from fairseq_plugins.tools.register import register
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = sorted(path.name for path in (ROOT / "recipes").iterdir() if path.is_dir() and path.name != "setup")

@@ -8,7 +8,7 @@ from pytest import fixture
 from torch import nn
 from torch.nn import functional as F
 
-from fairseq_plugins.tasks.stream_dataset import StreamDataset
+from fairseq_plugins.streams.dataset import StreamDataset
 from fairseq_plugins.tasks.streaming_language_modeling import (
     StreamingLanguageModelingConfig,
     StreamingLanguageModelingTask,

@@ -14,11 +14,11 @@ from omegaconf import OmegaConf
 
 from fairseq_plugins.criterions import streaming_lm  # noqa: F401  (registered)
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files import sealed
 from fairseq_plugins.models import active_memory_lm, all_attention_lm, feedback_transformer  # noqa: F401  (registered)
-from fairseq_plugins.modules.stream_memory import StreamMemory
-from fairseq_plugins.tasks import stream_checkpoint
+from fairseq_plugins.modules.common.stream_memory import StreamMemory
+from fairseq_plugins.streams import checkpoint as stream_checkpoint
 from fairseq_plugins.tasks import streaming_language_modeling as tasks
-from fairseq_plugins.tools import sealed
 
 SMALL = {"decoder_layers": 1, "decoder_embed_dim": 8, "decoder_attention_heads": 2, "persistent_vectors": 2}
 

@@ -12,7 +12,7 @@ import fairseq_plugins
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import tune_length_penalty
 from fairseq_plugins.tools.average_checkpoints import average, last_checkpoints
-from fairseq_plugins.tools.generation_log import read_generation
+from fairseq_plugins.tools.lib.generation_log import read_generation
 
 USER_DIR = str(Path(fairseq_plugins.__file__).parent)
 TIED = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "decoder.output_projection.weight")

@@ -1,5 +1,5 @@
 from fairseq_plugins.tools.compare_seeds import table
-from fairseq_plugins.tools.generation_log import Example
+from fairseq_plugins.tools.lib.generation_log import Example
 
 REFERENCES = [
     f"the {animal} sees the {thing} in the {place} ."

@@ -9,7 +9,7 @@ import torch
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import head_pruning
-from fairseq_plugins.tools.load import load
+from fairseq_plugins.tools.lib.load import load
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools import attention_maps, training_log
+from fairseq_plugins.tools import attention_maps
+from fairseq_plugins.tools.lib import training_log
 
 
 def entry(kind, **values):
@@ -136,8 +137,8 @@ def test_attention_maps_of_a_trained_model(run, user_dir, streams, plot, tmp_pat
 
 def test_attention_is_that_of_the_forward_pass():
     """What a recorder computes anew gives the layer's own output again."""
-    from fairseq_plugins.modules.relative_position import RelativePosition
-    from fairseq_plugins.modules.span_attention import AllAttention, SpanConfig
+    from fairseq_plugins.modules.common.relative_position import RelativePosition
+    from fairseq_plugins.modules.span.attention import AllAttention, SpanConfig
 
     torch.manual_seed(1)
     config = SpanConfig(embed_dim=8, heads=2, span=5, persistent=3, ramp=2, initial_span=0.4)

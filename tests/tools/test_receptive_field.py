@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.modules.active_memory import MEMORIES, MIXERS, MixerConfig
-from fairseq_plugins.modules.active_memory_stack import ActiveMemoryStack
+from fairseq_plugins.modules.active_memory.mixers import MEMORIES, MIXERS, MixerConfig
+from fairseq_plugins.modules.active_memory.stack import ActiveMemoryStack
 from fairseq_plugins.tools.receptive_field import receptive_field, report
 
 

@@ -11,8 +11,8 @@ import sacrebleu
 
 import fairseq_plugins
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools.bleu import split_compounds, tokenised_bleu
-from fairseq_plugins.tools.generation_log import read_generation, read_references
+from fairseq_plugins.tools.lib.bleu import split_compounds, tokenised_bleu
+from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
 from fairseq_plugins.tools.rouge import rouge
 from fairseq_plugins.tools.score_translations import compare, sacrebleu_scores
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.modules.skip_retain import SkipRetain
-from fairseq_plugins.modules.xl_attention import XLConfig
-from fairseq_plugins.modules.xl_stack import XLStack
+from fairseq_plugins.modules.transformer_xl.attention import XLConfig
+from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain
+from fairseq_plugins.modules.transformer_xl.stack import XLStack
 from fairseq_plugins.tools import skip_schedule
 
 

@@ -1,0 +1,115 @@
+"""Decoders: of a whole block at once, and token by token, as fairseq's search asks for it.
+
+B streams or rows of a batch, M block length, C width, V vocabulary.
+"""
+
+import torch
+from fairseq.models import FairseqIncrementalDecoder
+from torch import Tensor, nn
+
+from fairseq_plugins.modules.common.adaptive_io import AdaptiveSoftmax
+from fairseq_plugins.modules.common.dropout import Dropout
+from fairseq_plugins.modules.common.stream_memory import StreamMemory
+
+UNBOUNDED = 2**31 - 1
+
+STATE = "stepwise"  # key in fairseq's incremental state
+
+
+class StepwiseDecoder(FairseqIncrementalDecoder):
+    """A decoder whose subclass says how to take in one token of each row of the batch, B rows.
+
+    The state is whatever `start` makes, with a method reorder(order [B]): continue row order[i] as row i.
+    """
+
+    def embedding(self, token: Tensor) -> Tensor:
+        """[B] -> [B, C]"""
+        raise NotImplementedError
+
+    def start(self, x: Tensor):
+        """The state before a first token like x [B, C]."""
+        raise NotImplementedError
+
+    def step(self, state, x: Tensor) -> Tensor:
+        """A token [B, C] -> the output after it [B, C]."""
+        raise NotImplementedError
+
+    def decode(self, tokens: Tensor, incremental_state: dict) -> Tensor:
+        """Take in the tokens [B, n] that have not been seen, one at least; the output after the last [B, C]."""
+        state, seen, _ = incremental_state.get(STATE, (None, 0, None))
+        for token in tokens[:, seen:].unbind(1):
+            x = self.embedding(token)
+            if state is None:
+                state = self.start(x)
+            y = self.step(state, x)
+        incremental_state[STATE] = state, tokens.size(1), len(tokens)
+        return y
+
+    def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
+        if STATE not in incremental_state:
+            return
+        state, seen, rows = incremental_state[STATE]
+        if len(new_order) == rows and torch.equal(new_order, torch.arange(rows, device=new_order.device)):
+            return  # as in every step with a single beam; states can be large
+        state.reorder(new_order)
+        incremental_state[STATE] = state, seen, len(new_order)
+
+
+class StreamingDecoder(StepwiseDecoder):
+    """Embeddings, a body that does the rest, and an output layer.
+
+    Args:
+        embed: tokens [B, M] -> [B, M, C]
+        body: forward(x [B, M, C], caches) -> (y [B, M, C], caches); start(caches, like [B, C]) -> state with a method
+            `reorder`; step(state, x [B, C]) -> y [B, C]. caches are tensors [B, n, C]; [] at the start of the streams
+        output: [..., C] -> [..., V], or an AdaptiveSoftmax
+    """
+
+    def __init__(self, dictionary, embed: nn.Module, body: nn.Module, output: nn.Module, embed_dropout, output_dropout):
+        super().__init__(dictionary)
+        self.embed, self.body, self.output = embed, body, output
+        self.embed_dropout, self.output_dropout = Dropout(embed_dropout), Dropout(output_dropout)
+
+    def forward(self, tokens: Tensor, encoder_out=None, incremental_state=None, memory: StreamMemory | None = None):
+        """tokens [B, M] -> (logits [B, M, V], or features [B, M, C] with an adaptive softmax; what fairseq looks for).
+
+        With an incremental state: the logits after the last token [B, 1, V]; earlier tokens have been seen before, or
+        are now, one by one.
+        """
+        if incremental_state is not None:
+            return self.logits(self.decode(tokens, incremental_state)).unsqueeze(1), {"attn": None}
+        features, extra = self.extract_features(tokens, memory=memory)
+        if isinstance(self.output, AdaptiveSoftmax):
+            return features, {**extra, "features": True}
+        return self.output(features), extra
+
+    def extract_features(self, tokens, encoder_out=None, memory: StreamMemory | None = None):
+        """tokens [B, M] -> [B, M, C]. The memory is advanced; without one the streams start here."""
+        caches = []
+        if memory is not None:
+            memory.claim(self)
+            caches = memory.caches
+        y, caches = self.body(self.embed_dropout(self.embed(tokens)), caches)
+        if memory is not None:
+            memory.advance(caches, tokens.size(1))
+        return self.output_dropout(y), {"attn": None}
+
+    def output_layer(self, features: Tensor) -> Tensor:
+        return self.logits(features)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """[..., C] -> scores of all words [..., V], whose softmax are the probabilities."""
+        adaptive = isinstance(self.output, AdaptiveSoftmax)
+        return self.output.log_probs(features) if adaptive else self.output(features)
+
+    def embedding(self, token):
+        return self.embed_dropout(self.embed(token))
+
+    def start(self, x):
+        return self.body.start([], x)
+
+    def step(self, state, x):
+        return self.output_dropout(self.body.step(state, x))
+
+    def max_positions(self) -> int:
+        return UNBOUNDED

@@ -1,0 +1,95 @@
+"""Input and output layers of language models, and the options that choose them."""
+
+import math
+
+from torch import nn
+
+from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.modules.common.adaptive_io import AdaptiveInput, AdaptiveSoftmax
+
+
+class ScaledEmbedding(nn.Embedding):
+    """Embeddings times the root of their width."""
+
+    def forward(self, tokens):
+        return super().forward(tokens) * math.sqrt(self.embedding_dim)
+
+
+# WikiText-103: four clusters, each four times narrower than the one before, shared by input and output, as in the code
+# of the all-attention paper. Its text has three, of 20k, 40k and 200k words; the Feedback paper gives no numbers.
+WIKITEXT103_WORDS = {
+    "adaptive_input": True,
+    "adaptive_input_cutoff": "20000,40000,200000",
+    "adaptive_softmax_cutoff": "20000,40000,200000",
+    "tie_adaptive_weights": True,
+    "tie_adaptive_proj": True,
+}
+
+
+def build_embeddings(
+    args, vocabulary: int, embed_dim: int | None = None, tie_head: bool = True
+) -> tuple[nn.Module, nn.Module]:
+    """Input and output layer. Tables are from N(0, 1), not scaled, except one that the output layer shares.
+
+    Embeddings of another width than the model's, embed_dim, are projected. Without tie_head, projections that both
+    layers share are so but for the first cluster's.
+    """
+    width = args.decoder_embed_dim
+    shared = args.share_decoder_input_output_embed
+    if args.adaptive_input or embed_dim:
+        clusters = cutoffs(args.adaptive_input_cutoff), width, args.adaptive_input_factor
+        embed = AdaptiveInput(vocabulary, *clusters, embed_dim)
+    else:
+        embed = nn.Embedding(vocabulary, width)
+    if args.adaptive_softmax_cutoff or (embed_dim and shared):
+        output = AdaptiveSoftmax(
+            vocabulary,
+            cutoffs(args.adaptive_softmax_cutoff),
+            width,
+            args.adaptive_softmax_factor,
+            embed if args.tie_adaptive_weights or shared else None,
+            args.tie_adaptive_proj or shared,
+            tie_head,
+            embed_dim,
+        )
+    else:
+        output = nn.Linear(width, vocabulary)
+        if shared:
+            nn.init.normal_(embed.weight, std=width**-0.5)
+            output.weight = embed.weight
+    return embed, output
+
+
+def cutoffs(text: str | None) -> list[int]:
+    """ "20000,40000" -> [20000, 40000]"""
+    if not text:
+        return []
+    try:
+        return [int(number) for number in str(text).strip("[]() ").split(",")]
+    except ValueError as error:
+        raise ValueError(f"{text!r} are no cut-offs; give numbers with commas, such as 20000,40000,200000") from error
+
+
+def check_adaptive_embeddings(args) -> None:
+    """Raises UserError for flags of adaptive input and softmax that cannot be, or do not go together."""
+    for name in ("adaptive_input_factor", "adaptive_softmax_factor"):
+        if getattr(args, name) < 1:
+            raise UserError(f"{flag(name)} {getattr(args, name)} would make rarer words wider; choose 1 or more.")
+    if args.adaptive_input != bool(args.adaptive_input_cutoff):
+        raise UserError("--adaptive-input and --adaptive-input-cutoff go together; give both or neither.")
+    if args.share_decoder_input_output_embed and (args.adaptive_input or args.adaptive_softmax_cutoff):
+        raise UserError(
+            "--share-decoder-input-output-embed is for plain tables; with --adaptive-input and"
+            " --adaptive-softmax-cutoff take --tie-adaptive-weights."
+        )
+    if args.tie_adaptive_weights and (
+        args.adaptive_input_cutoff != args.adaptive_softmax_cutoff
+        or args.adaptive_input_factor != args.adaptive_softmax_factor
+        or not args.adaptive_input
+    ):
+        raise UserError(
+            "--tie-adaptive-weights needs --adaptive-input and the same cut-offs and factor for both: make"
+            " --adaptive-input-cutoff and --adaptive-softmax-cutoff, and both factors, equal."
+        )
+    if args.tie_adaptive_proj and not args.tie_adaptive_weights:
+        raise UserError("--tie-adaptive-proj needs --tie-adaptive-weights; give both or leave it out.")

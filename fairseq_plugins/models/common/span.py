@@ -1,0 +1,80 @@
+"""Language models whose layers look a fixed number of tokens back, or as far as each head has learned to.
+
+B streams, M block length, C width.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.models.common.base import StreamingLanguageModel, StreamingLanguageModelConfig
+from fairseq_plugins.models.common.decoder import StreamingDecoder
+from fairseq_plugins.modules.common.adaptive_span import AdaptiveSpan
+
+
+@dataclass
+class SpanLanguageModelConfig(StreamingLanguageModelConfig):
+    attention_span: int = field(default=512, metadata={"help": "how many tokens back a layer sees, at most"})
+    adaptive_span: bool = field(
+        default=False, metadata={"help": "every head learns its own span, up to --attention-span"}
+    )
+    span_loss: float = field(default=0.0, metadata={"help": "coefficient of the adaptive spans' loss"})
+    span_ramp: int = field(default=32, metadata={"help": "width of the soft edge of adaptive spans, in tokens"})
+    span_init: float = field(
+        default=0.0, metadata={"help": "adaptive spans at the start, as a part of --attention-span"}
+    )
+    log_learned: bool = field(
+        default=False,
+        metadata={"help": "log the span of every head, not just mean and maximum, and the layers' weights in a memory"},
+    )
+
+
+class SpanLanguageModel(StreamingLanguageModel):
+    """A language model whose layers look --attention-span tokens back, with adaptive spans if it has any."""
+
+    SIZES = (*StreamingLanguageModel.SIZES, "attention_span", "span_ramp")
+    RATES = (*StreamingLanguageModel.RATES, "span_init")
+
+    def __init__(self, decoder: StreamingDecoder, config: SpanLanguageModelConfig):
+        super().__init__(decoder)
+        self.memory_length = config.attention_span
+        self.span_coefficient, self.log_learned = config.span_loss, config.log_learned
+
+    @classmethod
+    def check_options(cls, config):
+        super().check_options(config)
+        if config.span_loss < 0:
+            raise UserError(f"--span-loss {config.span_loss} would reward long spans; choose 0 or more.")
+        for name in ("span_loss", "span_init", "span_ramp"):
+            if not config.adaptive_span and getattr(config, name) != getattr(SpanLanguageModelConfig, name):
+                raise UserError(f"{flag(name)} is for adaptive spans; add --adaptive-span or leave it out.")
+
+    def adaptive_spans(self) -> list[AdaptiveSpan]:
+        return [module for module in self.modules() if isinstance(module, AdaptiveSpan)]
+
+    def span_loss(self) -> Tensor | None:
+        """--span-loss times the heads' mean span, summed over the layers; None without adaptive spans."""
+        spans = self.adaptive_spans()
+        return sum(span.loss(self.span_coefficient) for span in spans) if spans else None
+
+    def after_update(self, masters: Mapping[nn.Parameter, Tensor]) -> None:
+        """Clamp the spans, which an optimiser's step may have carried out of range; where the optimiser updates a copy
+        of a parameter in float32, that copy too."""
+        for span in self.adaptive_spans():
+            span.clamp_(masters.get(span.span_ratio))
+
+    def learned(self) -> dict[str, float]:
+        """What is worth a look in the log: learned spans in tokens, without the ramp, their mean and maximum, and each
+        head's with --log-learned."""
+        layers = [span.current().float() for span in self.adaptive_spans()]
+        if not layers:
+            return {}
+        every = torch.cat(layers).tolist()
+        figures = {"span_mean": sum(every) / len(every), "span_max": max(every)}
+        if self.log_learned:
+            names = [f"span_{layer}_{head}" for layer, heads in enumerate(layers) for head in range(len(heads))]
+            figures.update(zip(names, every, strict=True))
+        return figures

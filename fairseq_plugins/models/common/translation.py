@@ -1,0 +1,65 @@
+"""What the suite's translation models share: fairseq's Transformer with a decoder of our own."""
+
+from argparse import Namespace
+from dataclasses import fields
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models.transformer import TransformerModel
+from fairseq.models.transformer import base_architecture as transformer_base
+from omegaconf import DictConfig, OmegaConf
+
+from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.models.common.options import check_heads, check_rates, check_sizes
+
+
+class TranslationModel(TransformerModel):
+    """fairseq's encoder, and a decoder that a subclass gives in `build_decoder`."""
+
+    FLAGS: type[FairseqDataclass]  # what the decoder has beyond fairseq's
+    UNSUPPORTED: dict[str, str]  # fairseq's options that it cannot honour, and why
+
+    @classmethod
+    def hub_models(cls):
+        return {}
+
+    @classmethod
+    def add_args(cls, parser):
+        super().add_args(parser)
+        gen_parser_from_dataclass(parser, cls.FLAGS(), delete_default=True)
+
+    @classmethod
+    def complete(cls, args: Namespace) -> None:
+        """Set the defaults of all flags that neither the user nor the architecture has set."""
+        set_defaults(args, **{each.name: each.default for each in fields(cls.FLAGS) if each.name != "_name"})
+        transformer_base(args)
+
+    @classmethod
+    def build_model(cls, args, task):
+        if isinstance(args, DictConfig):  # fairseq-hydra-train
+            args = Namespace(**OmegaConf.to_container(args))
+        cls.complete(args)
+        cls.check_options(args)
+        return super().build_model(args, task)
+
+    @classmethod
+    def check_options(cls, args: Namespace) -> None:
+        """Raises UserError for an option that this model cannot honour."""
+        for name, reason in cls.UNSUPPORTED.items():
+            if getattr(args, name, None):
+                raise UserError(f"{flag(name)} does not work with this decoder: {reason}.")
+        check_rates(args, ("dropout", "attention_dropout", "activation_dropout"))
+        for side in ("encoder", "decoder"):
+            check_sizes(
+                args, (f"{side}_layers", f"{side}_attention_heads", f"{side}_embed_dim", f"{side}_ffn_embed_dim")
+            )
+            check_heads(args, side)
+
+
+def set_defaults(args: Namespace, **defaults) -> None:
+    for name, value in defaults.items():
+        setattr(args, name, getattr(args, name, value))
+
+
+def both_sides(**sizes) -> dict:
+    return {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sizes.items()}

@@ -1,0 +1,198 @@
+"""What mixes the tokens of a sequence: active memory, self-attention, or the sum of both (Dowdell and Zhang, "Is
+Attention All What You Need?", sections 3.1 and 3.2).
+
+B batch, T length, C width, K kernel size, * convolution over time. A mixer has
+
+    forward(x [B, T, C], padding [B, T] or None) -> [B, T, C]
+    start(like [B, C]) -> state, with a method reorder(order)
+    step(state, x [B, C]) -> [B, C]
+
+the last two if it is causal. Padding stands at the end of a sequence.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_plugins.modules.active_memory.convolution import TimeConvolution, reach
+from fairseq_plugins.modules.active_memory.self_attention import SCALINGS, SelfAttention
+from fairseq_plugins.modules.active_memory.sequence_ends import PersistentEnds, ZeroEnds
+from fairseq_plugins.modules.common.activations import ACTIVATIONS
+from fairseq_plugins.modules.common.decoding import LayerStates
+from fairseq_plugins.modules.common.head_width import head_width
+
+
+@dataclass
+class MixerConfig:
+    """Sizes that all layers of a model share.
+
+    Attributes:
+        embed_dim: C
+        kernel_size: K
+        heads, head_dim: of self-attention; head_dim None for C / heads
+        causal: tokens see those before them and themselves, else those on both sides
+        activation: what follows a plain or persistent convolution, a name in ACTIVATIONS. The paper has ReLU, its code
+            GELU in tanh form (gelu_accurate)
+        attention_dropout: of attention weights
+        attention_scaling: of self-attention's scores, a name in SCALINGS
+    """
+
+    embed_dim: int
+    kernel_size: int = 20
+    heads: int = 8
+    head_dim: int | None = None
+    causal: bool = True
+    activation: str = "relu"
+    attention_dropout: float = 0.0
+    attention_scaling: str = "sqrt"
+
+    def __post_init__(self):
+        if self.kernel_size < 1:
+            raise ValueError(f"kernel size {self.kernel_size} is too small; choose at least 1")
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(f"activation {self.activation!r} is not one of {', '.join(ACTIVATIONS)}")
+        if self.attention_scaling not in SCALINGS:
+            raise ValueError(f"attention scaling {self.attention_scaling!r} is not one of {', '.join(SCALINGS)}")
+        self.head_dim = head_width(self.embed_dim, self.heads, self.head_dim)
+
+
+def hard_sigmoid(x: Tensor) -> Tensor:
+    """max(0, min(1, 1.2 sigmoid(x) - 0.1)), section 3.1.3"""
+    return (1.2 * x.sigmoid() - 0.1).clamp(0, 1)
+
+
+class Convolution(nn.Module):
+    """y = activation(U * x + B), section 3.1.1.
+
+    Attributes:
+        ENDS: what stands before and behind a sequence
+        DEPTH: how many convolutions a value goes through
+    """
+
+    ENDS = ZeroEnds
+    DEPTH = 1
+
+    def __init__(self, config: MixerConfig, ends: ZeroEnds):
+        super().__init__()
+        self.convolution = TimeConvolution(config.embed_dim, config.kernel_size, ends)
+        self.activation = ACTIVATIONS[config.activation].forward
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        (y,) = self.convolution(x, padding)
+        return self.activation(y)
+
+    def start(self, like: Tensor):
+        return self.convolution.start(like)
+
+    def step(self, state, x: Tensor) -> Tensor:
+        (y,) = self.convolution.step(state, x)
+        return self.activation(y)
+
+
+class PersistentConvolution(Convolution):
+    """The same with learned vectors in place of the zeros at the ends, section 3.1.2."""
+
+    ENDS = PersistentEnds
+
+
+class HighwayConvolution(nn.Module):
+    """y = a b + x (1 - b) with a = U0 * x + B0, b = hard_sigmoid(U1 * x + B1), section 3.1.3."""
+
+    ENDS = ZeroEnds
+    DEPTH = 1
+
+    def __init__(self, config: MixerConfig, ends: ZeroEnds):
+        super().__init__()
+        self.value_and_gate = TimeConvolution(config.embed_dim, config.kernel_size, ends, outputs=2)
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        return self.mix(x, *self.value_and_gate(x, padding))
+
+    def start(self, like: Tensor):
+        return self.value_and_gate.start(like)
+
+    def step(self, state, x: Tensor) -> Tensor:
+        return self.mix(x, *self.value_and_gate.step(state, x))
+
+    @staticmethod
+    def mix(x: Tensor, value: Tensor, gate: Tensor) -> Tensor:
+        return torch.lerp(x, value, hard_sigmoid(gate))
+
+
+class CGRU(nn.Module):
+    """The Neural GPU's unit (Kaiser and Sutskever, 2015), section 2.
+
+    u = hard_sigmoid(U1 * x + B1), r = hard_sigmoid(U2 * x + B2), y = u x + (1 - u) tanh(U0 * (r x) + B0). The gates are
+    hard as in the authors' code and in section 3.1.3. One convolution follows another, which doubles the reach.
+    """
+
+    ENDS = ZeroEnds
+    DEPTH = 2
+
+    def __init__(self, config: MixerConfig, ends: ZeroEnds):
+        super().__init__()
+        self.gates = TimeConvolution(config.embed_dim, config.kernel_size, ends, outputs=2)
+        self.candidate = TimeConvolution(config.embed_dim, config.kernel_size, ends)
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        update, reset = map(hard_sigmoid, self.gates(x, padding))
+        (candidate,) = self.candidate(reset * x, padding)
+        return torch.lerp(candidate.tanh(), x, update)
+
+    def start(self, like: Tensor) -> LayerStates:
+        return LayerStates([self.gates.start(like), self.candidate.start(like)])
+
+    def step(self, state: LayerStates, x: Tensor) -> Tensor:
+        seen_by_gates, seen_by_candidate = state
+        update, reset = map(hard_sigmoid, self.gates.step(seen_by_gates, x))
+        (candidate,) = self.candidate.step(seen_by_candidate, reset * x)
+        return torch.lerp(candidate.tanh(), x, update)
+
+
+class Sum(nn.ModuleList):
+    """The sum of what several mixers make of the same input (section 3.2)."""
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        return sum(mixer(x, padding) for mixer in self)
+
+    def start(self, like: Tensor) -> LayerStates:
+        return LayerStates(mixer.start(like) for mixer in self)
+
+    def step(self, state: LayerStates, x: Tensor) -> Tensor:
+        return sum(mixer.step(past, x) for mixer, past in zip(self, state, strict=True))
+
+
+ATTENTION = "self-attention"
+MEMORIES = {
+    "convolution": Convolution,
+    "persistent-convolution": PersistentConvolution,
+    "highway-convolution": HighwayConvolution,
+    "cgru": CGRU,
+}
+# name of --mixer -> the names of what it is the sum of
+MIXERS = {name: (name,) for name in (ATTENTION, *MEMORIES)} | {
+    f"{ATTENTION}+{name}": (ATTENTION, name) for name in MEMORIES
+}
+
+
+def build_mixers(name: str, config: MixerConfig, layers: int) -> list[nn.Module]:
+    """One of MIXERS for each layer of a model. Persistent vectors are one set for all of them."""
+    if name not in MIXERS:
+        raise ValueError(f"mixer {name!r} is not one of {', '.join(MIXERS)}")
+    sides = reach(config.kernel_size, config.causal)
+    ends = {kind: kind(*sides, config.embed_dim) for kind in {MEMORIES[part].ENDS for part in memories_in(name)}}
+
+    def build(part: str) -> nn.Module:
+        if part == ATTENTION:
+            sizes = config.embed_dim, config.heads, config.head_dim
+            return SelfAttention(*sizes, config.causal, config.attention_dropout, config.attention_scaling)
+        return MEMORIES[part](config, ends[MEMORIES[part].ENDS])
+
+    mixers = [[build(part) for part in MIXERS[name]] for _ in range(layers)]
+    return [parts[0] if len(parts) == 1 else Sum(parts) for parts in mixers]
+
+
+def memories_in(name: str) -> list[str]:
+    """The active memories among the parts of a mixer."""
+    return [part for part in MIXERS[name] if part in MEMORIES]

@@ -1,0 +1,122 @@
+"""A Transformer whose layers mix tokens by active memory, self-attention or both (the active-memory paper).
+
+B batch, T length, C width, L layers.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_plugins.modules.active_memory.mixers import MixerConfig, build_mixers
+from fairseq_plugins.modules.common.activations import ACTIVATIONS
+from fairseq_plugins.modules.common.decoding import LayerStates
+from fairseq_plugins.modules.common.dropout import Dropout
+from fairseq_plugins.modules.common.sinusoids import WAVELENGTHS, sinusoids
+
+NORM_EPSILON = 1e-6
+
+
+class Layer(nn.Module):
+    """x + f(LayerNorm(x)), with the mixer, then with a feed-forward layer, for f.
+
+    Args:
+        dim: C
+        ffn_dim: width of the feed-forward layer
+        mixer: as in `active_memory`
+        activation: of the feed-forward layer, a name in ACTIVATIONS
+        dropout: of what mixer and feed-forward layer give. The paper does not say of what; this is Vaswani et al.'s
+        activation_dropout: of what the feed-forward layer's activation gives; the authors' code has it too
+    """
+
+    def __init__(
+        self, dim: int, ffn_dim: int, mixer: nn.Module, activation: str, dropout: float, activation_dropout: float
+    ):
+        super().__init__()
+        self.mixer, self.mixer_norm = mixer, nn.LayerNorm(dim, NORM_EPSILON)
+        self.fc1, self.fc2 = nn.Linear(dim, ffn_dim), nn.Linear(ffn_dim, dim)
+        self.ffn_norm = nn.LayerNorm(dim, NORM_EPSILON)
+        self.activation = ACTIVATIONS[activation].forward
+        self.dropout, self.activation_dropout = Dropout(dropout), Dropout(activation_dropout)
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """x [B, T, C], padding at the end [B, T] -> [B, T, C]"""
+        return self.add(x, self.mixer(self.mixer_norm(x), padding))
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """What follows the mixer's result y, both [..., C]."""
+        x = x + self.dropout(y)
+        inner = self.activation_dropout(self.activation(self.fc1(self.ffn_norm(x))))
+        return x + self.dropout(self.fc2(inner))
+
+    def step(self, state, x: Tensor) -> Tensor:
+        """One token [B, C] -> [B, C]"""
+        return self.add(x, self.mixer.step(state, self.mixer_norm(x)))
+
+
+class Steps(LayerStates):
+    """The decoding state: one of each layer's mixer, and how many tokens there were."""
+
+    position = 0
+
+
+class ActiveMemoryStack(nn.Module):
+    """L layers and a LayerNorm. Sinusoids of positions are added at the input and again before every layer, as the
+    authors' code does.
+
+    Args:
+        config: of the mixers
+        num_layers: L
+        mixer: a name in MIXERS
+        ffn_dim, activation, dropout, activation_dropout: as of Layer; dropout is also of embeddings
+        wavelengths: of the sinusoids, a name in WAVELENGTHS
+    """
+
+    def __init__(
+        self,
+        config: MixerConfig,
+        num_layers: int,
+        mixer: str,
+        ffn_dim: int,
+        activation: str = "relu",
+        dropout: float = 0.0,
+        activation_dropout: float = 0.0,
+        wavelengths: str = "vaswani",
+    ):
+        super().__init__()
+        if config.embed_dim % 2:
+            raise ValueError(f"width {config.embed_dim} is odd, but half of a position's embedding are sines")
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"activation {activation!r} is not one of {', '.join(ACTIVATIONS)}")
+        if wavelengths not in WAVELENGTHS:
+            raise ValueError(f"wavelengths {wavelengths!r} are not one of {', '.join(WAVELENGTHS)}")
+        self.wavelengths = wavelengths
+        self.layers = nn.ModuleList(
+            Layer(config.embed_dim, ffn_dim, own, activation, dropout, activation_dropout)
+            for own in build_mixers(mixer, config, num_layers)
+        )
+        self.dropout = Dropout(dropout)
+        self.norm = nn.LayerNorm(config.embed_dim, NORM_EPSILON)
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """x: embeddings [B, T, C], padding at the end [B, T] -> [B, T, C]"""
+        position = self.positions(torch.arange(x.size(1), device=x.device), x)
+        x = self.dropout(x + position)
+        for layer in self.layers:
+            x = layer(x + position, padding)
+        return self.norm(x)
+
+    def positions(self, places: Tensor, like: Tensor) -> Tensor:
+        """Embeddings [P, C] of places [P], for embeddings like [..., C]."""
+        return sinusoids(places, like.size(-1), like.dtype, self.wavelengths)
+
+    def start(self, like: Tensor) -> Steps:
+        """State before the first step of decoding, for embeddings like [B, C]."""
+        return Steps(layer.mixer.start(like) for layer in self.layers)
+
+    def step(self, state: Steps, x: Tensor) -> Tensor:
+        """The embedding of one token [B, C] -> [B, C]"""
+        position = self.positions(torch.tensor([state.position], device=x.device), x)
+        x = self.dropout(x + position)
+        for layer, past in zip(self.layers, state, strict=True):
+            x = layer.step(past, x + position)
+        state.position += 1
+        return self.norm(x)

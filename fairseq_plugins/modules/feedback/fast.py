@@ -1,0 +1,394 @@
+"""The feedback recurrence, fast: buffers written in place, and a backward pass that leaves to the end of the block all
+that no earlier step needs (see `deferred`). Equal to `feedback_reference`.
+
+T steps, B batch, C width, H heads, D width of a head, R = B * H, S source positions, L layers, G memories.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from fairseq_plugins.modules.common.activations import ACTIVATIONS
+from fairseq_plugins.modules.feedback.layer import FeedbackLayer
+from fairseq_plugins.modules.feedback.manual_backward import (
+    Attention,
+    Chain,
+    FixedSource,
+    Gradients,
+    GrowingSource,
+    LayerNorm,
+    Linear,
+    Part,
+    Pointwise,
+    Residual,
+    Source,
+    dropout,
+)
+from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource, WindowAttention
+from fairseq_plugins.modules.feedback.window import Limits
+
+INITIAL_CAPACITY = 32  # positions, doubled whenever they are used up
+STREAM_CAPACITY = 64  # positions, then the window moves back to the front; rows of wider buffers read more slowly
+
+
+def score_mask(padding: Tensor, heads: int, like: Tensor) -> Tensor:
+    """What is added to scores [R, 1, S] so that nothing attends to padding [B, S]."""
+    mask = like.new_zeros(padding.shape).masked_fill_(padding, float("-inf"))
+    return mask.repeat_interleave(heads, dim=0).unsqueeze(1)
+
+
+class FastRecurrence:
+    """State of a Feedback Transformer between two steps: keys and values of the memories so far and of the encoder.
+
+    Args:
+        layers: the stack, lowest first.
+        mixing: coefficients of the memories [G, L + 1].
+        context: encoder output [B, S, context_dim], or None.
+        context_padding: [B, S], True where the encoder's input is padding, or None.
+        beam: how many neighbouring rows of the batch each row of the context serves: hypotheses for one sentence share
+            its keys and values (step-by-step decoding only).
+        limits: of a stream, how far back each layer looks, or None: at everything since the start.
+        memories: of a stream, those of earlier blocks, G tensors [B, S, C] where S is at least every layer's width.
+    """
+
+    def __init__(
+        self,
+        layers: nn.ModuleList,
+        mixing: Tensor,
+        context: Tensor | None = None,
+        context_padding: Tensor | None = None,
+        beam: int = 1,
+        limits: list[Limits] | None = None,
+        memories: list[Tensor] | None = None,
+    ):
+        self.layers, self.mixing, self.beam = layers, mixing, beam
+        self.heads = layers[0].config.heads
+        self.limits = limits
+        self.memories = memories
+        self.context = [] if context is None else [self.project_context(layer, context) for layer in layers]
+        self.context_mask = None
+        if context_padding is not None:
+            self.context_mask = score_mask(context_padding, self.heads, context)
+        self.block: Block | None = None
+
+    def project_context(self, layer: FeedbackLayer, context: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys, scaled, and values of the encoder's output, each [R, S, D]."""
+
+        def split_heads(x):
+            return x.unflatten(-1, (self.heads, -1)).transpose(1, 2).flatten(0, 1)
+
+        projections, scale = layer.encoder_attn, layer.config.head_dim**-0.5
+        return split_heads(projections.k_proj(context) * scale), split_heads(projections.v_proj(context))
+
+    def sources(self) -> list[tuple[int, int]]:
+        """What each layer attends to: the number of its memory and the identity of its key matrix. Layers that agree in
+        both share their keys and values."""
+        last = len(self.mixing) - 1
+        return [(min(i, last), id(layer.self_attn.k_proj)) for i, layer in enumerate(self.layers)]
+
+    def new_source(self, key: tuple[int, int], like: Tensor, capacity: int, mask: Tensor | None):
+        """An empty source for steps of the shape of `like` [B, C]."""
+        head_dim = self.layers[0].config.head_dim
+        if self.limits is None:
+            return GrowingSource(len(like), self.heads, head_dim, capacity, like, mask)
+        widths = [limits.width for source, limits in zip(self.sources(), self.limits) if source == key]
+        return SlidingSource(len(like), self.heads, head_dim, max(widths), capacity, len(widths), like)
+
+    def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """Embeddings [T, B, C] of T steps, padding [B, T] or None -> outputs of the top layer [T, B, C]."""
+        block = self.block = Block(self, x[0], len(x), padding, record=torch.is_grad_enabled())
+        if not block.record:
+            return block.forward(x)
+        pairs = [tensor for pair in self.context for tensor in pair]
+        limits = [tensor for limit in self.limits or [] for tensor in limit.tensors()]
+        return RecordedBlock.apply(block, x, self.mixing, *pairs, *limits, *self.layers.parameters())
+
+    def past_and(self, width: int) -> list[Tensor]:
+        """The last `width` memories of a stream after `run`, G tensors [B, width, C], without their history."""
+        latest = [torch.stack(steps, dim=1) for steps in zip(*self.block.memories)]
+        return [torch.cat([past, new], dim=1)[:, -width:].detach().clone() for past, new in zip(self.memories, latest)]
+
+    @torch.no_grad()
+    def step(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """One embedding [B, C] -> top output [B, C] and its attention to the encoder [B, H, S]. No gradients."""
+        if self.block is None:
+            self.block = Block(self, x, INITIAL_CAPACITY if self.limits is None else STREAM_CAPACITY)
+        return self.block.step(x), self.block.context_weights()
+
+    def reorder(self, order: Tensor) -> None:
+        """Continue row order[i] of the batch as row i."""
+        self.block.reorder(order)
+
+
+class Block:
+    """The parts of all layers, put together for one block of steps (recorded) or for step-by-step decoding (not)."""
+
+    def __init__(
+        self, state: FastRecurrence, like: Tensor, capacity: int, padding: Tensor | None = None, record: bool = False
+    ):
+        self.record, self.heads, self.beam = record, state.heads, state.beam
+        few_rows, many_steps = len(like) <= 2, state.limits is not None and capacity >= STREAM_CAPACITY
+        self.turns_weights = few_rows and many_steps and not record
+        layers = state.layers
+        self.mixture = Mixture(state.mixing, record)
+        mask = None
+        if padding is not None:
+            mask = score_mask(F.pad(padding, (1, 0)), self.heads, like)  # m_0 is never padding
+
+        writers = {}
+        self.layers, self.context_attentions = [], []
+        self.contexts = [FixedSource(keys, values, state.context_mask) for keys, values in state.context]
+        for i, (layer, key) in enumerate(zip(layers, state.sources())):
+            if key not in writers:
+                writers[key] = MemoryWriter(layer, key[0], state.new_source(key, like, capacity, mask), record)
+                if state.limits is not None:
+                    writers[key].remember(state.memories[key[0]])
+            context = self.contexts[i] if self.contexts else None
+            limits = state.limits[i] if state.limits else None
+            self.layers.append(self.assemble(layer, writers[key].source, context, limits))
+        self.writers = list(writers.values())
+        self.memories = []  # of every step, G tensors [B, C]
+        self.starts_with_zero = state.limits is None
+        if self.starts_with_zero:
+            self.write([torch.zeros_like(like)] * len(state.mixing))  # m_0: zeros that are attended
+
+    def assemble(
+        self, layer: FeedbackLayer, memory: Source, context: FixedSource | None, limits: Limits | None
+    ) -> Chain:
+        config, record, training = layer.config, self.record, layer.training
+
+        def sublayer(norm, *body):
+            body = Chain(*body, dropout(config.dropout, training, record))
+            return Residual(LayerNorm(norm, record), body, config.pre_norm)
+
+        def attention(projections, source, kind=Attention, *options):
+            weight_dropout = dropout(config.attention_dropout, training, record)
+            return kind(Linear(projections.q_proj, record), source, weight_dropout, config.heads, record, *options)
+
+        if limits is None:
+            attend = attention(layer.self_attn, memory)
+        else:
+            attend = attention(layer.self_attn, memory, WindowAttention, *limits)
+        sublayers = [sublayer(layer.self_attn_layer_norm, attend, Linear(layer.self_attn.out_proj, record))]
+        if context is not None:
+            attend = attention(layer.encoder_attn, context, Attention, self.beam)
+            self.context_attentions.append(attend)
+            sublayers.append(
+                sublayer(layer.encoder_attn_layer_norm, attend, Linear(layer.encoder_attn.out_proj, record))
+            )
+        widen = Linear(layer.fc1, record)
+        if self.turns_weights:
+            widen.turn()
+        sublayers.append(
+            sublayer(
+                layer.final_layer_norm,
+                widen,
+                Pointwise(ACTIVATIONS[config.activation], record),
+                dropout(config.activation_dropout, training, record),
+                Linear(layer.fc2, record),
+            )
+        )
+        return Chain(*sublayers)
+
+    def context_weights(self) -> Tensor | None:
+        """The top layer's attention to the encoder at the latest step [B, H, S]."""
+        if not self.context_attentions:
+            return None
+        top = self.context_attentions[-1]
+        return top.merge_heads(top.weights)
+
+    def write(self, memories: list[Tensor]) -> None:
+        for writer in self.writers:
+            writer.forward(memories[writer.memory])
+
+    def step(self, x: Tensor) -> Tensor:
+        """One embedding [B, C] -> output of the top layer [B, C]."""
+        states = self.run_layers(x)
+        self.write(self.mixture.forward(states))
+        return states[-1]
+
+    def run_layers(self, x: Tensor) -> list[Tensor]:
+        """One embedding [B, C] -> x^0 .. x^L, each [B, C]."""
+        states = [x]
+        for layer in self.layers:
+            states.append(layer.forward(states[-1]))
+        return states
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Embeddings [T, B, C] -> outputs of the top layer [T, B, C]; a stream's memories are left in `memories`."""
+        outputs = []
+        for x_t in x[:-1]:
+            states = self.run_layers(x_t)
+            outputs.append(states[-1])
+            memories = self.mixture.forward(states)
+            self.memories.append(memories)
+            self.write(memories)
+        states = self.run_layers(x[-1])  # nothing in the block attends to the last step's memory
+        self.memories.append(self.mixture.mix(states))
+        return torch.stack([*outputs, states[-1]])
+
+    def backward(self, d_top: Tensor) -> tuple[Tensor, dict]:
+        """Gradient of the outputs [T, B, C] -> gradient of the embeddings, and of every other tensor by its id."""
+        d_top = d_top.contiguous()
+        dx = torch.empty_like(d_top)
+        for t in range(len(d_top) - 1, -1, -1):
+            d_memories = self.read_gradients() if t < len(d_top) - 1 else []
+            dx[t] = self.step_backward(d_top[t], d_memories)
+        if self.starts_with_zero:
+            self.read_gradients()  # m_0 is a constant, but its key and value carry the gradient of their biases
+        gradients = {}
+        for part in (*self.layers, *self.contexts, *self.writers, self.mixture):
+            for tensor, gradient in part.gradients():
+                known = gradients.get(id(tensor))
+                gradients[id(tensor)] = gradient if known is None else known + gradient
+        return dx, gradients
+
+    def read_gradients(self) -> list[Tensor]:
+        """Gradients of the latest memories that nobody has read yet, [B, C] each."""
+        d_memories = [None] * self.mixture.count
+        for writer in self.writers:
+            dm, known = writer.backward(), d_memories[writer.memory]
+            d_memories[writer.memory] = dm if known is None else known + dm
+        return d_memories
+
+    def step_backward(self, dx: Tensor, d_memories: list[Tensor]) -> Tensor:
+        """Gradients of the top output and of the step's memories -> gradient of the embedding [B, C]."""
+        self.mixture.keep(d_memories)
+        dx = self.mixture.add_backward(dx, d_memories, len(self.layers))
+        for level in range(len(self.layers) - 1, -1, -1):
+            dx = self.mixture.add_backward(self.layers[level].backward(dx), d_memories, level)
+        return dx
+
+    def reorder(self, order: Tensor) -> None:
+        for writer in self.writers:
+            writer.source.reorder(order)
+        if not self.contexts:
+            return
+        sentences = order // self.beam
+        groups = sentences.view(-1, self.beam) if len(order) % self.beam == 0 else sentences[:, None]
+        if groups.size(1) != self.beam or (groups != groups[:, :1]).any():
+            # rows have left their group, which beam search never does: each gets keys and values of its own
+            groups = sentences[:, None]
+            self.beam = 1
+            for attention in self.context_attentions:
+                attention.beam = 1
+        rows = groups[:, 0]
+        if len(rows) * self.heads != len(self.contexts[0].keys) or (rows != torch.arange(len(rows)).to(rows)).any():
+            for context in self.contexts:
+                context.reorder(rows, self.heads)
+
+
+class MemoryWriter:
+    """Turns a memory into one more key and value of a source."""
+
+    def __init__(self, layer: FeedbackLayer, memory: int, source: GrowingSource, record: bool):
+        self.memory, self.source = memory, source
+        self.norm = LayerNorm(layer.self_attn_layer_norm, record) if layer.config.pre_norm else Part()
+        self.key, self.value = Linear(layer.self_attn.k_proj, record), Linear(layer.self_attn.v_proj, record)
+        self.scale = layer.config.head_dim**-0.5
+
+    @torch.no_grad()
+    def remember(self, memories: Tensor) -> None:
+        """The memories of earlier blocks of a stream [B, n, C], of which the source takes the last."""
+        self.source.fill(*self.project(memories[:, -self.source.span :].flatten(0, 1)))
+
+    def forward(self, memory: Tensor) -> None:
+        self.source.append(*self.project(memory))
+
+    def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """[n, C] -> its key, scaled, and its value, both [n, H * D]"""
+        memory = self.norm.forward(memory)
+        return self.key.forward(memory) * self.scale, self.value.forward(memory)
+
+    def backward(self) -> Tensor:
+        return self.norm.backward(self.project_backward(*self.source.pop()))
+
+    def project_backward(self, d_key: Tensor, d_value: Tensor) -> Tensor:
+        return self.key.backward(d_key * self.scale) + self.value.backward(d_value)
+
+    def keep(self, d_key: Tensor, d_value: Tensor) -> None:
+        """Gradients of what the source was filled with: made from constants, with parameters."""
+        if isinstance(self.norm, LayerNorm):
+            self.norm.keep(self.project_backward(d_key, d_value))
+        else:
+            self.key.keep(d_key * self.scale)
+            self.value.keep(d_value)
+
+    def gradients(self) -> Gradients:
+        if isinstance(self.source, SlidingSource):
+            self.keep(*self.source.filled())
+        for part in (self.norm, self.key, self.value):
+            yield from part.gradients()
+
+
+class Mixture:
+    """m_t = sum over l of mixing_l x_t^l (equation 1), for G memories."""
+
+    def __init__(self, mixing: Tensor, record: bool):
+        self.mixing, self.record = mixing, record
+        self.rows = mixing.tolist()
+        self.count = len(self.rows)
+        self.states, self.output_grads = [], []
+
+    def forward(self, states: list[Tensor]) -> list[Tensor]:
+        if self.record:
+            self.states.append(states)
+        return self.mix(states)
+
+    def mix(self, states: list[Tensor]) -> list[Tensor]:
+        """x^0 .. x^L -> G memories, all [B, C]."""
+        memories = []
+        for row in self.rows:
+            (first, x), *others = ((weight, x) for weight, x in zip(row, states) if weight)
+            memory = x * first
+            for weight, x in others:
+                memory.add_(x, alpha=weight)
+            memories.append(memory)
+        return memories
+
+    def keep(self, d_memories: list[Tensor]) -> None:
+        if d_memories:
+            self.output_grads.append(d_memories)
+
+    def add_backward(self, dx: Tensor, d_memories: list[Tensor], level: int) -> Tensor:
+        """dx plus what reaches x^level through the memories."""
+        for row, dm in zip(self.rows, d_memories):
+            if row[level]:
+                dx = dx.add(dm, alpha=row[level])
+        return dx
+
+    def gradients(self) -> Gradients:
+        if not self.mixing.requires_grad:
+            return
+        if not self.output_grads:  # a single step; data-parallel training wants a gradient all the same
+            yield self.mixing, torch.zeros_like(self.mixing)
+            return
+        states = [torch.cat(column) for column in zip(*self.states)]
+        memories = [torch.cat(column) for column in zip(*self.output_grads[::-1])]
+        yield (
+            self.mixing,
+            torch.stack([torch.stack([(dm * x).sum(dtype=torch.float64) for x in states]) for dm in memories]).to(
+                self.mixing
+            ),
+        )
+
+
+class RecordedBlock(torch.autograd.Function):
+    """A block as one node of autograd's graph."""
+
+    @staticmethod
+    def forward(ctx, block, x, mixing, *tensors):
+        ctx.block, ctx.tensors = block, (mixing, *tensors)
+        return block.forward(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, d_top):
+        block, ctx.block = ctx.block, None  # frees what the block kept
+        if block is None:
+            raise RuntimeError("the feedback recurrence was differentiated a second time; its activations are gone")
+        dx, gradients = block.backward(d_top)
+        if not gradients.keys() <= {id(tensor) for tensor in ctx.tensors}:
+            raise RuntimeError("the layers' parameters are not those of the module: --ddp-backend fully_sharded?")
+        return None, dx, *(gradients.get(id(tensor)) for tensor in ctx.tensors)

@@ -1,0 +1,148 @@
+"""The feedback recurrence as the paper writes it: a plain loop over time steps, differentiated by autograd.
+
+Slow and obvious. It is the oracle that `feedback_fast` is held against.
+
+B batch, C width, H heads, D width of a head, S memories or source positions, L layers, G memories a step.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_plugins.modules.common.activations import ACTIVATIONS
+from fairseq_plugins.modules.common.adaptive_span import divisor
+from fairseq_plugins.modules.feedback.layer import FeedbackLayer
+from fairseq_plugins.modules.feedback.window import Limits
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """[B, S, C] -> [B, H, S, D]"""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+class ReferenceRecurrence:
+    """State of a Feedback Transformer between two time steps: the memories so far, and the encoder's output.
+
+    Args:
+        layers: the stack, lowest first.
+        mixing: coefficients of the memories [G, L + 1].
+        context: encoder output [B, S, context_dim], or None.
+        context_padding: [B, S], True where the encoder's input is padding, or None.
+        beam: how many neighbouring rows of the batch each row of the context serves.
+        limits: of a stream, how far back each layer looks, or None: at everything since the start.
+        memories: of a stream, those of earlier blocks, G tensors [B, S, C].
+    """
+
+    def __init__(
+        self,
+        layers: nn.ModuleList,
+        mixing: Tensor,
+        context: Tensor | None = None,
+        context_padding: Tensor | None = None,
+        beam: int = 1,
+        limits: list[Limits] | None = None,
+        memories: list[Tensor] | None = None,
+    ):
+        self.layers, self.mixing, self.limits = layers, mixing, limits
+        self.context, self.context_padding = (
+            None if x is None else x.repeat_interleave(beam, dim=0) for x in (context, context_padding)
+        )
+        self.memories: list[Tensor] = []  # one [G, B, C] a time step
+        self.padding: list[Tensor] = []  # one [B] a time step, True where the memory is of a padding token
+        if limits is not None:
+            self.memories += torch.stack(memories).unbind(2)
+            self.padding += memories[0].new_zeros(memories[0].shape[:2], dtype=torch.bool).unbind(1)
+
+    def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """Embeddings [T, B, C] of T steps, padding [B, T] or None -> outputs of the top layer [T, B, C]."""
+        padded = x.new_zeros(x.shape[:2], dtype=torch.bool) if padding is None else padding.t()
+        return torch.stack([self.step(x_t, padded_t)[0] for x_t, padded_t in zip(x, padded)])
+
+    def step(self, x: Tensor, padded: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """One embedding [B, C] -> top layer's output [B, C] and its attention to the encoder [B, H, S]."""
+        never = x.new_zeros(len(x), dtype=torch.bool)
+        if not self.memories:  # m_0: zeros that are attended
+            self.memories.append(x.new_zeros(len(self.mixing), *x.shape))
+            self.padding.append(never)
+        memories, padding = torch.stack(self.memories, dim=2), torch.stack(self.padding, dim=1)
+        states, attention = [x], None
+        for i, layer in enumerate(self.layers):
+            limits = self.limits[i] if self.limits else None
+            seen = slice(None) if limits is None else slice(-limits.width, None)
+            memory = memories[min(i, len(memories) - 1)]
+            x, attention = self.layer_step(layer, x, memory[:, seen], padding[:, seen], limits)
+            states.append(x)
+        self.memories.append(torch.einsum("gl,lbc->gbc", self.mixing.to(x), torch.stack(states)))
+        self.padding.append(never if padded is None else padded)
+        return x, attention
+
+    def past_and(self, width: int) -> list[Tensor]:
+        """The last `width` memories of a stream, G tensors [B, width, C], without their history."""
+        return list(torch.stack(self.memories[-width:], dim=2).detach())
+
+    def layer_step(self, layer: FeedbackLayer, x: Tensor, memory: Tensor, padding: Tensor, limits: Limits | None):
+        """x [B, C], the memories that it sees [B, S, C] -> the layer's output and its attention to the encoder."""
+        config, attention = layer.config, None
+        norm, keys = layer.self_attn_layer_norm, memory
+        if config.pre_norm:
+            keys = norm(memory)
+        x, _ = self.sublayer(layer, norm, x, lambda h: attend(layer.self_attn, h, keys, padding, layer, limits))
+        if layer.encoder_attn is not None:
+            x, attention = self.sublayer(
+                layer,
+                layer.encoder_attn_layer_norm,
+                x,
+                lambda h: attend(layer.encoder_attn, h, self.context, self.context_padding, layer),
+            )
+        x, _ = self.sublayer(layer, layer.final_layer_norm, x, lambda h: (feed_forward(layer, h), None))
+        return x, attention
+
+    @staticmethod
+    def sublayer(layer: FeedbackLayer, norm: nn.LayerNorm, x: Tensor, body):
+        pre_norm = layer.config.pre_norm
+        y, attention = body(norm(x) if pre_norm else x)
+        y = x + dropout(y, layer.config.dropout, layer.training)
+        return (y if pre_norm else norm(y)), attention
+
+    def reorder(self, order: Tensor) -> None:
+        """Continue row order[i] of the batch as row i."""
+        self.memories = [m.index_select(1, order) for m in self.memories]
+        self.padding = [p.index_select(0, order) for p in self.padding]
+        if self.context is not None:
+            self.context = self.context.index_select(0, order)
+        if self.context_padding is not None:
+            self.context_padding = self.context_padding.index_select(0, order)
+
+
+def dropout(x: Tensor, p: float, training: bool) -> Tensor:
+    # native_dropout draws its mask as the fast engine does, so equal seeds give equal masks
+    return torch.native_dropout(x, p, True)[0] if training and p > 0 else x
+
+
+def attend(
+    projections: nn.Module,
+    x: Tensor,
+    source: Tensor,
+    padding: Tensor | None,
+    layer: FeedbackLayer,
+    limits: Limits | None = None,
+):
+    """Multi-head attention of one query [B, C] to source [B, S, C] -> [B, C] and the weights [B, H, S]."""
+    heads = layer.config.heads
+    query = split_heads(projections.q_proj(x).unsqueeze(1), heads)
+    key, value = (split_heads(p(source), heads) for p in (projections.k_proj, projections.v_proj))
+    scores = query @ key.transpose(2, 3) * key.size(-1) ** -0.5
+    if padding is not None:
+        scores = scores.masked_fill(padding[:, None, None, :], float("-inf"))
+    if limits is not None:
+        scores = scores + query @ limits.position
+    weights = scores.softmax(-1)
+    if limits is not None and limits.mask is not None:
+        masked = weights * limits.mask.unsqueeze(1)
+        weights = masked / divisor(masked.sum(-1, keepdim=True))
+    y = dropout(weights, layer.config.attention_dropout, layer.training) @ value
+    return projections.out_proj(y.flatten(1)), weights.squeeze(2)
+
+
+def feed_forward(layer: FeedbackLayer, x: Tensor) -> Tensor:
+    hidden = ACTIVATIONS[layer.config.activation].forward(layer.fc1(x))
+    return layer.fc2(dropout(hidden, layer.config.activation_dropout, layer.training))

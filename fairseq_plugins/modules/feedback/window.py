@@ -1,0 +1,77 @@
+"""How far back the layers of a Feedback Transformer look in a stream (Fan et al., 2020, section 7.6).
+
+H heads, D width of a head, S the most that any layer sees, L layers.
+"""
+
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from fairseq_plugins.modules.common.adaptive_span import ROOM, AdaptiveSpan
+from fairseq_plugins.modules.common.relative_position import RelativePosition
+
+
+class Limits(NamedTuple):
+    """What one layer sees: relative positions on the keys [D, width], scaled as the keys are, the last column that of
+    the memory before; and the soft limit of every head [H, width], or None."""
+
+    position: Tensor
+    mask: Tensor | None
+
+    @property
+    def width(self) -> int:
+        return self.position.size(1)
+
+    def tensors(self) -> list[Tensor]:
+        return [tensor for tensor in self if tensor is not None]
+
+
+class MemoryWindow(nn.Module):
+    """The last `span` memories, with learned relative positions that all layers and heads share.
+
+    With adaptive spans (Sukhbaatar et al., 2019) every head of every layer learns its own limit, and a layer sees no
+    more than its widest head does.
+
+    Args:
+        span: memories that a step sees, at most.
+        ramp: width of the soft edge of adaptive spans, or None for a fixed span.
+        initial: adaptive spans at the start, as a part of `span`.
+        trim_step: layers are narrowed in steps of that many memories.
+    """
+
+    def __init__(
+        self,
+        span: int,
+        num_layers: int,
+        heads: int,
+        head_dim: int,
+        ramp: int | None = None,
+        initial: float = 0.0,
+        trim_step: int = 64,
+    ):
+        super().__init__()
+        if span < 1:
+            raise ValueError(f"a span of {span} is too small; choose at least 1")
+        self.span, self.scale = span, head_dim**-0.5
+        self.position = RelativePosition(head_dim, span)
+        self.spans = nn.ModuleList()
+        if ramp is not None:
+            self.spans.extend(AdaptiveSpan(heads, span, ramp, initial, trim_step) for _ in range(num_layers))
+        self.num_layers = num_layers
+
+    def widths(self) -> list[int]:
+        """How many memories each layer sees, lowest first."""
+        if not self.spans:
+            return [self.span] * self.num_layers
+        return [self.span - adaptive.trim_length() for adaptive in self.spans]
+
+    def limits(self) -> list[Limits]:
+        """What each layer sees, lowest first. Every table is a view of its own: gradients are told apart by object."""
+        table, widths = self.position.weight * self.scale, self.widths()
+        if not self.spans:
+            return [Limits(table[:, -w:], None) for w in widths]
+        return [Limits(table[:, -w:], adaptive.mask()[:, -w:]) for w, adaptive in zip(widths, self.spans)]
+
+    def kept(self) -> int:
+        """How many memories are kept for the next block: what is seen, and room for spans to grow."""
+        return min(self.span, max(self.widths()) + ROOM)

@@ -1,0 +1,345 @@
+"""Multi-head attention to the W tokens before each token (section 4.3 of the all-attention paper), and the ways to
+bring persistent vectors into it (section 5.3).
+
+H heads, B batch, M block length, S maximum span, W span after trimming, N persistent vectors of a head, D width of a
+head, C model width. Tensors of heads are heads first: [H, B, M, D].
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fairseq_plugins.modules.common.adaptive_span import ROOM, AdaptiveSpan, divisor
+from fairseq_plugins.modules.common.cross_head import CrossHead
+from fairseq_plugins.modules.common.dropout import Dropout
+from fairseq_plugins.modules.common.head_width import head_width
+from fairseq_plugins.modules.common.relative_position import RelativePosition
+from fairseq_plugins.modules.span.band import band, into_band
+from fairseq_plugins.modules.span.joint_attention import JointAttention
+from fairseq_plugins.modules.span.persistent_memory import PersistentMemory
+
+
+@dataclass
+class SpanConfig:
+    """Sizes and rates that all layers of a stack share.
+
+    Attributes:
+        head_dim: D, None for C / H
+        ffn_dim: width of the feed-forward sublayer, where there is one
+        persistent: N
+        span: S
+        ramp: width of the soft edge of adaptive spans, None for a fixed span
+        initial_span: adaptive spans at the start, as a part of S
+        trim_step: what no head of a layer looks at is cut off in steps of that many tokens
+        value_positions: positions are added to the values too (equations 4 and 13; the papers' code has them on keys
+            only)
+        dropout: of attention weights and of what the feed-forward activation gives
+        cross_head_p: of looking at other heads' keys in training
+    """
+
+    embed_dim: int
+    heads: int
+    span: int
+    head_dim: int | None = None
+    ffn_dim: int = 0
+    persistent: int = 0
+    ramp: int | None = None
+    initial_span: float = 0.0
+    trim_step: int = 64
+    pre_norm: bool = False
+    value_positions: bool = False
+    dropout: float = 0.0
+    cross_head_p: float = 0.0
+
+    def __post_init__(self):
+        if self.span < 1:
+            raise ValueError(f"a span of {self.span} is too small; choose at least 1")
+        if self.persistent < 0:
+            raise ValueError(f"{self.persistent} persistent vectors are too few; choose 0 or more")
+        if self.ramp is not None and self.ramp < 1:
+            raise ValueError(f"a ramp of {self.ramp} is too small; choose at least 1")
+        self.head_dim = head_width(self.embed_dim, self.heads, self.head_dim)
+
+
+class Context:
+    """Keys and values of the tokens before a block and in it, seen by each token as the W before it.
+
+    Args:
+        keys, values: [H, B, W + M - 1, D]: those of W tokens before the block, then those of all tokens but the last
+        position: learned relative positions
+        mask: how much of its past each head sees [H, W], or None for all
+        value_positions: positions are added to values too
+    """
+
+    def __init__(
+        self, keys: Tensor, values: Tensor, width: int, position: RelativePosition, mask: Tensor | None, value_positions
+    ):
+        self.keys, self.values, self.width, self.position = keys, values, width, position
+        self.mask, self.value_positions = mask, value_positions
+
+    def scores(self, query: Tensor) -> Tensor:
+        """query [H, B, M, D] -> scores [H, B, M, W + M - 1], -inf for what a token does not see."""
+        query = query * query.size(-1) ** -0.5
+        start = into_band(self.position.scores(query, self.width), float("-inf"))
+        scores = torch.baddbmm(start.flatten(0, 1), query.flatten(0, 1), self.keys.flatten(0, 1).transpose(1, 2))
+        return scores.view_as(start)
+
+    def attend(self, query: Tensor, memory: PersistentMemory | None, dropout: Dropout) -> Tensor:
+        """One softmax over positions and persistent vectors, if there are any: query [H, B, M, D] -> [H, B, M, D]"""
+        own, *general = self.weights(query, memory)
+        y = self.mix(dropout(own))
+        return y + memory.mix(dropout(*general)) if memory else y
+
+    def weights(self, query: Tensor, memory: PersistentMemory | None) -> list[Tensor]:
+        """Those of positions [H, B, M, W + M - 1] and, if there are any, of persistent vectors [H, B, M, N]."""
+        scores = [self.scores(query)] + ([memory.scores(query)] if memory else [])
+        own, *general = torch.cat(scores, dim=-1).softmax(-1).split([part.size(-1) for part in scores], dim=-1)
+        if self.mask is None:
+            return [own, *general]
+        parts = [self.seen(own), *general]
+        total = divisor(sum(part.sum(-1, keepdim=True) for part in parts))
+        return [part / total for part in parts]
+
+    def seen(self, weights: Tensor) -> Tensor:
+        """weights [H, B, M, W + M - 1] -> the same, less what lies beyond a head's span."""
+        tokens = weights.size(2)
+        mask = into_band(self.mask.unsqueeze(1).expand(-1, tokens, -1), 0.0)
+        return weights * mask.unsqueeze(1)
+
+    def mix(self, weights: Tensor) -> Tensor:
+        """weights [H, B, M, W + M - 1] -> the values' sum [H, B, M, D]"""
+        y = torch.bmm(weights.flatten(0, 1), self.values.flatten(0, 1)).view(*weights.shape[:-1], -1)
+        if self.value_positions:
+            y = y + band(weights.contiguous()) @ self.position.weight[:, -self.width :].t()
+        return y
+
+
+class JoinedContext(Context):
+    """A context that keeps less for the backward pass, for positions on keys only."""
+
+    def attend(self, query, memory, dropout):
+        start = self.position.scores(query * query.size(-1) ** -0.5, self.width)
+        general = (None, None)
+        if memory:
+            general = memory.key.to(query.dtype), (memory.value * memory.size**0.5).to(query.dtype)
+        return JointAttention.apply(start, query, self.keys, self.values, self.mask, *general, dropout.rate)
+
+
+class Window(Context):
+    """A context for decoding: one token is seen by the next W steps, then its place is taken by a new one.
+
+    Keys and values [H, B, W, D] stay where they are; what turns is the place of each distance.
+    """
+
+    steps = 0
+
+    def turned(self, x: Tensor) -> Tensor:
+        """[..., W], the last column that of distance 1 -> the same with each distance where its key lies now."""
+        return x.roll(self.steps % self.width, -1)
+
+    def scores(self, query):
+        query = query * query.size(-1) ** -0.5
+        position = self.turned(self.position.scores(query, self.width)).flatten(0, 1)
+        scores = torch.baddbmm(position, query.flatten(0, 1), self.keys.flatten(0, 1).transpose(1, 2))
+        return scores.view(*query.shape[:-1], -1)
+
+    def seen(self, weights):
+        return weights * self.turned(self.mask)[:, None, None]
+
+    def mix(self, weights):
+        y = torch.bmm(weights.flatten(0, 1), self.values.flatten(0, 1)).view(*weights.shape[:-1], -1)
+        if self.value_positions:
+            y = y + weights @ self.turned(self.position.weight[:, -self.width :]).t()
+        return y
+
+    def append(self, key: Tensor, value: Tensor) -> None:
+        """key and value [H, B, 1, D] take the place of the oldest."""
+        place = self.steps % self.width
+        self.keys[:, :, place] = key.squeeze(2)
+        self.values[:, :, place] = value.squeeze(2)
+        self.steps += 1
+
+    def reorder(self, order: Tensor) -> None:
+        """Continue row order[i] of the batch as row i."""
+        self.keys, self.values = (x.index_select(1, order) for x in (self.keys, self.values))
+
+
+SHORTEST_PIECE = 32
+
+
+class SpanAttention(nn.Module):
+    """Attention to the context alone.
+
+    A block much longer than the span is cut into pieces about as long as the span, which are computed side by side:
+    scores of tokens that are further apart than the span would be thrown away.
+    """
+
+    def __init__(self, config: SpanConfig):
+        super().__init__()
+        self.config = config
+        self.context_heads = self.heads_for_context(config)
+        width, inner = config.embed_dim, self.context_heads * config.head_dim
+        self.q_proj = nn.Linear(width, config.heads * config.head_dim, bias=False)
+        self.k_proj = nn.Linear(width, inner, bias=False)
+        self.v_proj = nn.Linear(width, inner, bias=False)
+        self.out_proj = nn.Linear(config.heads * config.head_dim, width, bias=False)
+        self.dropout = Dropout(config.dropout)
+        self.cross_head = CrossHead(config.heads, config.cross_head_p)
+        self.span = None
+        if config.ramp is not None:
+            self.span = AdaptiveSpan(
+                self.context_heads, config.span, config.ramp, config.initial_span, config.trim_step
+            )
+
+    def heads_for_context(self, config: SpanConfig) -> int:
+        return config.heads
+
+    def width(self) -> int:
+        """W, how many tokens back the widest head sees."""
+        return self.config.span - (self.span.trim_length() if self.span else 0)
+
+    def kept(self, width: int) -> int:
+        """How many tokens are kept for the next block: what is seen, and room for the span to grow."""
+        return min(self.config.span, width + ROOM) if self.span else self.config.span
+
+    def heads(self, x: Tensor) -> Tensor:
+        """[B, M, H * D] -> a view [H, B, M, D]"""
+        head_dim = self.config.head_dim
+        return x.view(*x.shape[:-1], x.size(-1) // head_dim, head_dim).permute(2, 0, 1, 3)
+
+    def forward(self, x: Tensor, memory: Tensor, position: RelativePosition) -> Tensor:
+        """
+        Args:
+            x: the block [B, M, C]
+            memory: what came before it [B, W, C]
+            position: learned relative positions, shared by all heads and layers
+
+        Returns:
+            [B, M, C]
+        """
+        tokens, width = x.size(1), memory.size(1)
+        query = self.heads(self.q_proj(x)).contiguous()
+        # apart: nothing asks for the gradient of a memory that has no history
+        keys, values = (
+            torch.cat([self.heads(project(memory)), self.heads(project(x[:, :-1]))], dim=2)
+            for project in (self.k_proj, self.v_proj)
+        )
+        piece = max(width, SHORTEST_PIECE)
+        if tokens < 2 * piece:
+            return self.merge_heads(self.crossed(query, self.context(keys, values, width, position)))
+        query = overlapping(query, piece, piece)
+        keys, values = (overlapping(tensor, width + piece - 1, piece) for tensor in (keys, values))
+        y = self.crossed(query, self.context(keys, values, width, position))
+        return self.merge_heads(y.view(len(y), len(x), -1, y.size(-1))[:, :, :tokens])
+
+    def joint_memory(self) -> PersistentMemory | None:
+        """Persistent vectors under the softmax of the context."""
+        return None
+
+    def context(self, keys, values, width, position, kind=None) -> Context:
+        kind = kind or (Context if self.config.value_positions else JoinedContext)
+        mask = self.span.mask()[:, -width:] if self.span else None
+        return kind(keys, values, width, position, mask, self.config.value_positions)
+
+    def merge_heads(self, y: Tensor) -> Tensor:
+        """[H, B, M, D] -> [B, M, C]"""
+        return self.out_proj(y.permute(1, 2, 0, 3).flatten(2))
+
+    def attend(self, query: Tensor, context: Context) -> Tensor:
+        """query [H, B, M, D] -> [H, B, M, D]"""
+        return context.attend(query, self.joint_memory(), self.dropout)
+
+    def crossed(self, query: Tensor, context: Context) -> Tensor:
+        """The same, but that a head's queries may visit another head: its keys and values, persistent ones too, and its
+        span."""
+        return self.cross_head(lambda visitors: self.attend(visitors, context), query)
+
+    def start(self, memory: Tensor, position: RelativePosition) -> Window:
+        """What decoding begins with, after W tokens [B, W, C]."""
+        keys, values = (self.heads(project(memory)).contiguous() for project in (self.k_proj, self.v_proj))
+        return self.context(keys, values, memory.size(1), position, Window)
+
+    def step(self, window: Window, x: Tensor) -> Tensor:
+        """One token of each row of the batch [B, C] -> [B, C]; it is seen by the steps that follow."""
+        x = x.unsqueeze(1)
+        y = self.merge_heads(self.attend(self.heads(self.q_proj(x)).contiguous(), window))
+        window.append(self.heads(self.k_proj(x)), self.heads(self.v_proj(x)))
+        return y.squeeze(1)
+
+
+class AllAttention(SpanAttention):
+    """all-attn: one softmax over the context and the persistent vectors of each head (equation 13)."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.persistent = PersistentMemory(config.heads, config.persistent, config.head_dim)
+
+    def joint_memory(self):
+        return self.persistent
+
+
+class AttnSplit(SpanAttention):
+    """attn-split: a softmax over the context and another over the persistent vectors; both results are added."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.persistent = PersistentMemory(config.heads, config.persistent, config.head_dim)
+
+    def attend(self, query, context):
+        return super().attend(query, context) + look_up(self.persistent, query, self.dropout)
+
+
+class HeadSplit(SpanAttention):
+    """head-split: the first half of the heads attends to the context, the other to persistent vectors.
+
+    The latter have no key and value matrices, the former no persistent vectors. Of these two the paper names the second
+    alone, with which the large model would have 76.1M parameters; it has 66.7M here.
+    """
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.persistent = PersistentMemory(config.heads - self.context_heads, config.persistent, config.head_dim)
+
+    def heads_for_context(self, config):
+        if config.heads % 2:
+            raise ValueError(f"head-split needs an even number of heads, not {config.heads}")
+        return config.heads // 2
+
+    def attend(self, query, context):
+        looking_back, looking_up = query.split([self.context_heads, len(query) - self.context_heads])
+        return torch.cat([super().attend(looking_back, context), look_up(self.persistent, looking_up, self.dropout)])
+
+
+class SingleHead(SpanAttention):
+    """single-head: attn-split, but the persistent vectors are as wide as all heads together, and attended to by one."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.persistent = PersistentMemory(1, config.persistent, config.heads * config.head_dim)
+
+    def attend(self, query, context):
+        return super().attend(query, context) + self.general(query)
+
+    def crossed(self, query, context):
+        attend = super().attend
+        return self.cross_head(lambda visitors: attend(visitors, context), query) + self.general(query)
+
+    def general(self, query: Tensor) -> Tensor:
+        """Attention to the persistent vectors [H, B, M, D] -> [H, B, M, D]; they are of all heads together."""
+        heads, batch, tokens, head_dim = query.shape
+        whole = query.permute(1, 2, 0, 3).reshape(1, batch, tokens, heads * head_dim)
+        return look_up(self.persistent, whole, self.dropout).view(batch, tokens, heads, head_dim).permute(2, 0, 1, 3)
+
+
+def overlapping(x: Tensor, length: int, step: int) -> Tensor:
+    """Pieces of x [H, B, T, D], one beginning every `step` tokens, zeros after the end -> [H, B * pieces, length, D]"""
+    pieces = -(-(x.size(2) - (length - step)) // step)
+    x = F.pad(x, (0, 0, 0, (pieces - 1) * step + length - x.size(2)))
+    return x.unfold(2, length, step).transpose(3, 4).flatten(1, 2)
+
+
+def look_up(memory: PersistentMemory, query: Tensor, dropout: Dropout) -> Tensor:
+    """Attention to persistent vectors alone: query [H, B, M, D] -> [H, B, M, D]."""
+    return memory.mix(dropout(memory.scores(query).softmax(-1)))

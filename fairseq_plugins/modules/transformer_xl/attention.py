@@ -1,0 +1,201 @@
+"""Attention with relative positions to a block and a memory of the blocks before it (Dai et al., 2019, section 3.3).
+
+H heads, B batch, M block length, T tokens in memory, n = T + M, C model width, D width of a head, P distances. Tensors
+of heads are heads first: [H, B, M, D].
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fairseq_plugins.modules.common.cross_head import CrossHead
+from fairseq_plugins.modules.common.dropout import Dropout
+from fairseq_plugins.modules.common.head_width import head_width
+from fairseq_plugins.modules.transformer_xl.position import Layout, SinusoidalPosition
+
+
+@dataclass
+class XLConfig:
+    """Sizes and rates that all layers of a stack share.
+
+    Attributes:
+        mem_len: the most tokens that a layer remembers
+        head_dim: D, None for C / H
+        clamp_len: distances above it count as it; 0 or less: none do
+        same_length: every token sees mem_len tokens, itself included; else all of the memory, the later ones more
+        position_scheme: one of POSITION_SCHEMES
+        initial_memory: one of INITIAL_MEMORY in `xl_stack`
+        untie_biases: each layer has biases u and v of its own
+        dropout: of what activations give, and of what attention and feed-forward layers give
+        position_dropout: of positions' embeddings
+        attention_dropout: of attention weights
+        cross_head_p: of looking at other heads' keys in training
+    """
+
+    embed_dim: int
+    heads: int
+    ffn_dim: int
+    mem_len: int
+    head_dim: int | None = None
+    clamp_len: int = -1
+    same_length: bool = False
+    position_scheme: str = "pairwise"
+    initial_memory: str = "empty"
+    pre_norm: bool = False
+    untie_biases: bool = False
+    dropout: float = 0.0
+    position_dropout: float = 0.0
+    attention_dropout: float = 0.0
+    cross_head_p: float = 0.0
+
+    def __post_init__(self):
+        if self.mem_len < self.same_length:
+            raise ValueError(f"a memory of {self.mem_len} tokens is too small; choose at least {int(self.same_length)}")
+        self.head_dim = head_width(self.embed_dim, self.heads, self.head_dim)
+
+    @property
+    def limit(self) -> int | None:
+        """How many tokens a token sees, itself included; None for all that there are."""
+        return self.mem_len if self.same_length else None
+
+
+class Biases(nn.Module):
+    """What is added to all queries: u where they meet keys, v where they meet positions, both [H, D]."""
+
+    def __init__(self, config: XLConfig):
+        super().__init__()
+        self.content = nn.Parameter(torch.zeros(config.heads, config.head_dim))
+        self.position = nn.Parameter(torch.zeros(config.heads, config.head_dim))
+
+
+class Window:
+    """For decoding: keys and values of the last tokens, `reach` at most, and the positions of as many.
+
+    Args:
+        keys, values: [H, B, T, D]
+        positions: projected embeddings of distances, 0 the last [H, reach, D]
+    """
+
+    ROOM = 64
+
+    def __init__(self, keys: Tensor, values: Tensor, positions: Tensor):
+        self.buffers, self.positions, self.end = (keys, values), positions, keys.size(2)
+
+    @property
+    def reach(self) -> int:
+        return self.positions.size(1)
+
+    def append(self, *pair: Tensor) -> None:
+        """The key and value [H, B, 1, D] of the next token."""
+        if self.end == self.buffers[0].size(2):
+            begin = max(self.end + 1 - self.reach, 0)
+            kept = self.end - begin
+            self.buffers = tuple(F.pad(x[:, :, begin:], (0, 0, 0, max(kept, self.ROOM))) for x in self.buffers)
+            self.end = kept
+        for buffer, new in zip(self.buffers, pair):
+            buffer[:, :, self.end] = new.squeeze(2)
+        self.end += 1
+
+    def seen(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Keys and values [H, B, n, D], and positions [H, n, D]."""
+        keys, values = (x[:, :, max(self.end - self.reach, 0) : self.end] for x in self.buffers)
+        return keys, values, self.positions[:, self.reach - keys.size(2) :]
+
+    def reorder(self, order: Tensor) -> None:
+        """Continue row order[i] of the batch as row i."""
+        self.buffers = tuple(x.index_select(1, order) for x in self.buffers)
+
+
+class XLAttention(nn.Module):
+    """score(i, j) = ((q_i + u) k_j + (q_i + v) W_r R_ij) / sqrt(D), with R_ij of their distance.
+
+    A token sees itself, unlike in `span_attention`.
+    """
+
+    def __init__(self, config: XLConfig):
+        super().__init__()
+        self.head_dim = config.head_dim
+        inner = config.heads * config.head_dim
+        self.q_proj, self.k_proj, self.v_proj, self.position_proj = (
+            nn.Linear(config.embed_dim, inner, bias=False) for _ in range(4)
+        )
+        self.out_proj = nn.Linear(inner, config.embed_dim, bias=False)
+        self.dropout = Dropout(config.attention_dropout)
+        self.cross_head = CrossHead(config.heads, config.cross_head_p)
+
+    def heads(self, x: Tensor) -> Tensor:
+        """[..., M, H * D] -> a view [H, ..., M, D]"""
+        return x.unflatten(-1, (-1, self.head_dim)).movedim(-2, 0)
+
+    def merge_heads(self, y: Tensor) -> Tensor:
+        """[H, B, M, D] -> [B, M, C]"""
+        return self.out_proj(y.movedim(0, -2).flatten(2))
+
+    def queries(self, x: Tensor, biases: Biases) -> tuple[Tensor, Tensor]:
+        """q + u and q + v, both [H, B, M, D]"""
+        query = self.heads(self.q_proj(x)).contiguous()
+        return query + biases.content[:, None, None], query + biases.position[:, None, None]
+
+    def forward(self, x: Tensor, memory: Tensor, layout: Layout, position: SinusoidalPosition, biases: Biases):
+        """
+        Args:
+            x: the block [B, M, C]
+            memory: [B, T, C]
+            layout: where memory and block lie, as `position` has made it
+
+        Returns:
+            [B, M, C]
+        """
+        # apart: nothing asks for the gradient of a memory that has no history
+        keys, values = (
+            torch.cat([self.heads(project(memory)), self.heads(project(x))], dim=2)
+            for project in (self.k_proj, self.v_proj)
+        )
+        distances = self.heads(self.position_proj(layout.embeddings))
+
+        def attend(content, query):
+            placed = position.scheme.place(products(query, distances), layout.seen)
+            return self.attend(content, placed, keys, values, layout.hidden)
+
+        return self.merge_heads(self.cross_head(attend, *self.queries(x, biases)))
+
+    def attend(self, query: Tensor, placed: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None) -> Tensor:
+        """
+        Args:
+            query: q + u [H, B, M, D]
+            placed: products of q + v with positions [H, B, M, n]
+            keys, values: [H, B, n, D]
+            hidden: [M, n]
+
+        Returns:
+            [H, B, M, D]
+        """
+        scale = self.head_dim**-0.5
+        scores = torch.baddbmm(
+            placed.flatten(0, 1), query.flatten(0, 1), keys.flatten(0, 1).transpose(1, 2), beta=scale, alpha=scale
+        )
+        if hidden is not None:
+            scores = scores.masked_fill_(hidden, float("-inf"))
+        weights = self.dropout(scores.softmax(-1))
+        return torch.bmm(weights, values.flatten(0, 1)).view_as(query)
+
+    def start(self, memory: Tensor, positions: Tensor) -> Window:
+        """What decoding begins with, after T tokens [B, T, C]; embeddings of distances [reach, C], 0 the last."""
+        keys, values = (self.heads(project(memory)) for project in (self.k_proj, self.v_proj))
+        return Window(keys, values, self.heads(self.position_proj(positions)))
+
+    def step(self, window: Window, x: Tensor, biases: Biases) -> Tensor:
+        """One token of each row of the batch [B, C] -> [B, C]; it and the steps that follow see it."""
+        x = x.unsqueeze(1)
+        window.append(self.heads(self.k_proj(x)), self.heads(self.v_proj(x)))
+        keys, values, positions = window.seen()
+        content, query = self.queries(x, biases)
+        y = self.attend(content, products(query, positions), keys, values, None)
+        return self.merge_heads(y).squeeze(1)
+
+
+def products(query: Tensor, positions: Tensor) -> Tensor:
+    """query [H, B, M, D] with positions [H, P, D] -> [H, B, M, P]"""
+    return torch.bmm(query.flatten(1, 2), positions.transpose(1, 2)).view(*query.shape[:-1], -1)

@@ -1,0 +1,34 @@
+"""The model of a checkpoint, for tools that run it in their own process."""
+
+from pathlib import Path
+
+import torch
+from fairseq import checkpoint_utils, utils
+
+from fairseq_plugins.compat.options import check_options
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools.lib.register import register
+
+
+def load(path: Path, overrides: dict, cpu: bool = False):
+    """The model, set to evaluation and on a GPU if there is one and `cpu` is not set; its configuration; its task.
+
+    Args:
+        overrides: options that are other than in training
+
+    Raises:
+        UserError: there is no such file, or no such option
+    """
+    if not path.is_file():
+        raise UserError(f"the checkpoint {path} does not exist; give one that fairseq-train wrote.")
+    register()
+    (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides=overrides)
+    check_options(cfg, overrides)
+    if torch.cuda.is_available() and not cpu:
+        model.cuda()
+    return model.eval(), cfg, task
+
+
+def beside(model, sample):
+    """The sample, on the model's device."""
+    return utils.move_to_cuda(sample) if next(model.parameters()).is_cuda else sample

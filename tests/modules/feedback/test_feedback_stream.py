@@ -1,0 +1,131 @@
+"""The Feedback Transformer over streams: the fast engine against the plain loop, and what must not change anything."""
+
+import itertools
+
+import pytest
+import torch
+from engine_comparison import assert_engines_agree, use_engine
+
+from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
+from fairseq_plugins.modules.feedback.stack import ENGINES
+from fairseq_plugins.modules.feedback.stream import FeedbackStream
+from fairseq_plugins.modules.feedback.window import MemoryWindow
+
+B, C, HEADS, HEAD_DIM, LAYERS = 3, 10, 2, 4, 3  # heads times their width is not the model's width
+SPANS = {"fixed": {}, "adaptive": {"ramp": 3, "trim_step": 2}}
+
+
+def build(span=6, kind="fixed", memory="weighted", kv="shared", **options):
+    torch.manual_seed(0)
+    config = FeedbackLayerConfig(
+        embed_dim=C, ffn_dim=14, heads=HEADS, head_dim=HEAD_DIM, attention_bias=False, **options
+    )
+    window = MemoryWindow(span, LAYERS, HEADS, HEAD_DIM, **SPANS[kind])
+    stream = FeedbackStream(config, LAYERS, window, memory, kv).double()
+    for parameter in stream.parameters():  # away from the symmetries of the initial values
+        torch.nn.init.normal_(parameter, std=0.5)
+    for layer, adaptive in enumerate(window.spans):  # layers and heads of different spans, the widest less than all
+        adaptive.span_ratio.data.copy_(torch.tensor([0.07, 0.11 + 0.1 * layer]))
+    return stream
+
+
+def embeddings(steps, batch=B):
+    return torch.randn(batch, steps, C, generator=torch.Generator().manual_seed(1), dtype=torch.double)
+
+
+def assert_engines_agree_over_blocks(stream, x, blocks):
+    def run(x):
+        caches, outputs = [], []
+        for block in x.split(blocks, dim=1):
+            y, caches = stream(block, caches)
+            outputs.append(y)
+        return {"output": torch.cat(outputs, dim=1), **{f"cache{i}": cache for i, cache in enumerate(caches)}}
+
+    assert_engines_agree(stream, run, {"x": x})
+
+
+@pytest.mark.parametrize(
+    "kind, memory, kv, pre_norm",
+    list(itertools.product(SPANS, ["weighted", "top", "layer-0", "recurrent"], ["shared", "per-layer"], [False, True])),
+)
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_engines_agree(kind, memory, kv, pre_norm, rate):
+    stream = build(kind=kind, memory=memory, kv=kv, pre_norm=pre_norm, attention_dropout=rate, activation_dropout=rate)
+    assert_engines_agree_over_blocks(stream, embeddings(10), blocks=5)
+
+
+@pytest.mark.parametrize("kind", SPANS)
+@pytest.mark.parametrize("span, blocks", [(6, 1), (6, 2), (3, 7), (1, 4), (12, 3), (120, 5)])  # of 120 some are cut off
+def test_engines_agree_whatever_the_block_and_the_span(kind, span, blocks):
+    assert_engines_agree_over_blocks(build(span, kind, pre_norm=True), embeddings(2 * blocks + 1), blocks)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", SPANS)
+@pytest.mark.parametrize("memory, kv", [("weighted", "shared"), ("recurrent", "per-layer"), ("top", "per-layer")])
+def test_blocks_and_steps_give_the_same(engine, kind, memory, kv):
+    """Also far beyond the span, and from a cache in the middle of the stream."""
+    stream, x = build(kind=kind, memory=memory, kv=kv, pre_norm=True).eval(), embeddings(40)
+    use_engine(stream, engine)
+    with torch.no_grad():
+        expected, _ = stream(x, [])
+        blocks, caches = [], []
+        for block in x.split(7, dim=1):
+            y, caches = stream(block, caches)
+            blocks.append(y)
+        assert torch.allclose(torch.cat(blocks, dim=1), expected, atol=1e-12)
+
+        _, caches = stream(x[:, :5], [])
+        state = stream.start(caches, x[:, 0])
+        for x_t, y_t in zip(x[:, 5:].unbind(1), expected[:, 5:].unbind(1)):
+            assert torch.allclose(stream.step(state, x_t), y_t, atol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_reordered_beams_go_on_as_their_own(engine):
+    stream, x = build(pre_norm=True).eval(), embeddings(12)
+    use_engine(stream, engine)
+    order = torch.tensor([2, 0, 0, 1])
+    with torch.no_grad():
+        state = stream.start([], x[:, 0])
+        for x_t in x[:, :5].unbind(1):
+            stream.step(state, x_t)
+        state.reorder(order)
+        expected, _ = stream(torch.cat([x[order, :5], x[order, 5:]], dim=1), [])
+        for x_t, y_t in zip(x[order, 5:].unbind(1), expected[:, 5:].unbind(1)):
+            assert torch.allclose(stream.step(state, x_t), y_t, atol=1e-12)
+
+
+def test_the_future_changes_nothing():
+    stream, x = build(pre_norm=True).eval(), embeddings(9)
+    changed = x.clone()
+    changed[:, 5:] *= -1
+    with torch.no_grad():
+        (before, _), (after, _) = stream(x, []), stream(changed, [])
+    assert torch.equal(before[:, :5], after[:, :5])
+    assert (before[:, 5:] - after[:, 5:]).abs().amin() > 0
+
+
+def test_a_batch_equals_its_members_one_by_one():
+    stream, x = build(pre_norm=True).eval(), embeddings(9)
+    with torch.no_grad():
+        together, _ = stream(x, [])
+        for row, expected in zip(x, together):
+            assert torch.allclose(stream(row.unsqueeze(0), [])[0][0], expected, atol=1e-12)
+
+
+def test_a_grown_span_sees_zeros_where_nothing_was_kept():
+    stream, x = build(span=120, kind="adaptive").eval(), embeddings(9)
+    with torch.no_grad():
+        _, (cache,) = stream(x, [])
+        for adaptive in stream.stack.window.spans:
+            adaptive.span_ratio.fill_(1.0)
+        y, (grown,) = stream(x, [cache])
+        padded = torch.nn.functional.pad(cache, (0, 0, 120 - cache.size(1), 0))
+        assert cache.size(1) < grown.size(1) == 120
+        assert torch.equal(y, stream(x, [padded])[0])
+
+
+def test_wrong_spans_are_refused():
+    with pytest.raises(ValueError, match="span of 0"):
+        MemoryWindow(0, LAYERS, HEADS, HEAD_DIM)

@@ -1,0 +1,207 @@
+"""Layers over streams: what they see, what they keep, and decoding one token at a time."""
+
+import pytest
+import torch
+
+from fairseq_plugins.modules.span.attention import SpanConfig
+from fairseq_plugins.modules.span.stack import INTEGRATIONS, TRANSFORMER, SoftmaxFeedForward, SpanStack, integration
+
+B, T, C, S, L = 3, 23, 8, 5, 3
+DESIGNS = {"transformer": TRANSFORMER, **INTEGRATIONS}
+OPTIONS = [
+    {},
+    {"pre_norm": True, "value_positions": True},
+    {"ramp": 2, "initial_span": 0.25, "trim_step": 1},
+    {"ramp": 2, "initial_span": 0.25, "trim_step": 1, "pre_norm": True, "head_dim": 3},
+]
+
+
+def make(name="all-attn", **options):
+    torch.manual_seed(1)
+    sizes = {"embed_dim": C, "heads": 4, "span": S, "ffn_dim": 16, "persistent": 6}
+    stack = SpanStack(SpanConfig(**{**sizes, **options}), L, DESIGNS[name]).double()
+    for parameter in stack.parameters():  # LayerNorms too: a zero in a cache is not zero after them
+        parameter.data += 0.1 * torch.randn_like(parameter) if parameter.dim() == 1 and not options.get("ramp") else 0
+    return stack
+
+
+def embeddings(seed=2):
+    torch.manual_seed(seed)
+    return torch.randn(B, T, C, dtype=torch.float64)
+
+
+def in_blocks(stack, x, lengths):
+    outputs, caches = [], []
+    for block in x.split(lengths, dim=1):
+        y, caches = stack(block, caches)
+        outputs.append(y)
+    return torch.cat(outputs, dim=1)
+
+
+def every(test):
+    return pytest.mark.parametrize("name", DESIGNS)(pytest.mark.parametrize("options", OPTIONS)(test))
+
+
+@every
+def test_block_length_changes_nothing(name, options):
+    stack, x = make(name, **options), embeddings()
+    whole, _ = stack(x, [])
+    for lengths in ([1] * T, [2, 7, 10, 4], [22, 1]):
+        assert torch.allclose(in_blocks(stack, x, lengths), whole, atol=1e-12)
+
+
+@every
+def test_step_by_step_equals_block_beyond_the_span(name, options):
+    stack, x = make(name, **options), embeddings()
+    whole, _ = stack(x, [])
+    with torch.no_grad():
+        state = stack.start([], x[:, 0])
+        steps = torch.stack([stack.step(state, token) for token in x.unbind(1)], dim=1)
+    assert torch.allclose(steps, whole, atol=1e-12)
+
+
+@every
+def test_a_token_changes_nothing_before_it_and_what_it_changes_is_within_reach(name, options):
+    stack, x = make(name, **options), embeddings()
+    before, _ = stack(x, [])
+    t = 4
+    x[:, t] += 1
+    after, _ = stack(x, [])
+    assert torch.equal(after[:, :t], before[:, :t])
+    changed = (after != before).any(-1).any(0)
+    assert changed[t]  # by the residual connection
+    assert changed[t + 1]
+    assert not changed[t + L * S + 1 :].any()
+
+
+@every
+def test_a_batch_equals_its_members_one_by_one(name, options):
+    stack, x = make(name, **options), embeddings()
+    together, _ = stack(x, [])
+    alone = torch.cat([stack(stream, [])[0] for stream in x.split(1)])
+    assert torch.allclose(together, alone, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_decoding_goes_on_from_the_caches_of_a_block(options):
+    stack, x = make(**options), embeddings()
+    whole, _ = stack(x, [])
+    _, caches = stack(x[:, :9], [])
+    with torch.no_grad():
+        state = stack.start(caches, x[:, 0])
+        steps = torch.stack([stack.step(state, token) for token in x[:, 9:].unbind(1)], dim=1)
+    assert torch.allclose(steps, whole[:, 9:], atol=1e-12)
+
+
+def test_reordered_rows_continue_as_their_own():
+    stack, x = make(), embeddings()
+    whole, _ = stack(x, [])
+    order = torch.tensor([2, 0])
+    with torch.no_grad():
+        state = stack.start([], x[:, 0])
+        for token in x[:, :9].unbind(1):
+            stack.step(state, token)
+        state.reorder(order)
+        assert torch.allclose(stack.step(state, x[order, 9]), whole[order, 9], atol=1e-12)
+
+
+def test_a_token_does_not_see_itself():
+    """Of the first token only the residual connection and the query reach its output: with a constant query, none."""
+    stack, x = make("transformer"), embeddings()
+    attention = stack.layers[0].attention
+    attention.q_proj.weight.data.zero_()
+    seen = []
+    attention.register_forward_hook(lambda module, inputs, output: seen.append(output))
+    stack(x, [])
+    stack(torch.cat([x[:, :-1], x[:, -1:] + 5], dim=1), [])
+    assert torch.equal(*seen)
+
+
+def test_zeros_before_the_stream_are_attended_to():
+    stack, x = make("transformer", span=4), embeddings()
+    attention = stack.layers[0].attention
+    seen = []
+    attention.register_forward_hook(lambda module, inputs, output: seen.append(output))
+    stack.position.weight.data.zero_()
+    attention.q_proj.weight.data.zero_()
+    stack(x, [])
+    # equal scores: the second token's output is a quarter of its only predecessor's value, the rest are zeros
+    assert torch.allclose(seen[0][:, 1], attention.out_proj(attention.v_proj(x[:, 0])) / 4, atol=1e-12)
+
+
+@pytest.mark.parametrize("trim_step, kept", [(1, 8 + 64), (16, 8 + 64), (64, 8 + 64), (128, 72 + 64)])
+def test_the_room_of_a_cache_does_not_depend_on_the_trim_step(trim_step, kept):
+    _, caches = make(span=200, ramp=8, trim_step=trim_step)(embeddings(), [])
+    assert {cache.size(1) for cache in caches} == {kept}
+
+
+def test_the_cache_holds_the_span_and_room_to_grow():
+    stack, x = make(span=200, ramp=8), embeddings()
+    for layer, ratio in zip(stack.layers, (0.0, 0.3, 0.9)):
+        layer.attention.span.span_ratio.data.fill_(ratio)
+    _, caches = stack(x, [])
+    assert [cache.size(1) for cache in caches] == [8 + 64, 72 + 64, 200]  # 200 less trims of 192, 128, 0
+    assert torch.equal(caches[0][:, -T:], x)
+    assert not caches[0][:, :-T].any()
+
+
+def test_spans_that_grow_find_zeros_where_nothing_was_kept():
+    stack, x = make(span=80, ramp=2, trim_step=2), embeddings()
+    ratios = [layer.attention.span.span_ratio for layer in stack.layers]
+    _, caches = stack(x, [])
+    assert {cache.size(1) for cache in caches} == {2 + 64}
+    for ratio in ratios:
+        ratio.data.fill_(1.0)
+    grown, after = stack(x, caches)
+    padded = [torch.nn.functional.pad(cache, (0, 0, 14, 0)) for cache in caches]
+    assert torch.equal(grown, stack(x, padded)[0])
+    assert {cache.size(1) for cache in after} == {80}
+
+
+def test_caches_are_raw_inputs_without_history():
+    stack, x = make(pre_norm=True), embeddings().requires_grad_()
+    _, caches = stack(x, [])
+    assert torch.equal(caches[0], x[:, -S:].detach())
+    assert not any(cache.requires_grad for cache in caches)
+
+
+@pytest.mark.parametrize("name", INTEGRATIONS)
+def test_without_persistent_vectors_every_integration_is_attention_alone(name):
+    config = SpanConfig(embed_dim=C, heads=4, span=S)
+    torch.manual_seed(0)
+    stack = SpanStack(config, L, integration(name, 0))
+    assert all(layer.sublayer is None and not hasattr(layer.attention, "persistent") for layer in stack.layers)
+    assert torch.isfinite(stack(embeddings().float(), [])[0]).all()
+
+
+def test_unknown_integrations_are_refused_with_the_names_there_are():
+    with pytest.raises(ValueError, match="'sum' is not one of all-attn, attn-split"):
+        integration("sum", 6)
+
+
+def test_ff_attn_is_equation_9():
+    """U Softmax(V x), with the feed-forward sublayer's matrices and no biases."""
+    torch.manual_seed(0)
+    sublayer = SoftmaxFeedForward(SpanConfig(embed_dim=C, heads=4, span=S, persistent=6)).double()
+    x = torch.randn(B, T, C, dtype=torch.float64)
+    V, U = sublayer.persistent.key[0], 6**0.5 * sublayer.persistent.value[0].t()
+    assert (V.shape, U.shape) == ((6, C), (C, 6))
+    expected = torch.stack([U @ (V @ token).softmax(0) for token in x.flatten(0, 1)]).view_as(x)
+    assert torch.allclose(sublayer(x), expected, atol=1e-12)
+
+
+def test_ff_attn_follows_attention_with_a_layer_norm_of_its_own():
+    layer = make("ff-attn").layers[0]
+    x, y = torch.randn(2, B, C, dtype=torch.float64)
+    z = layer.attention_norm(x + y)
+    assert torch.equal(layer.add(x, y), layer.sublayer_norm(z + layer.sublayer(z)))
+
+
+def test_pre_norm_starts_with_small_residual_branches():
+    ends = {}
+    for pre_norm in (False, True):
+        torch.manual_seed(0)
+        layer = SpanStack(SpanConfig(embed_dim=C, heads=4, span=S, ffn_dim=16, pre_norm=pre_norm), 8).layers[3]
+        ends[pre_norm] = layer.attention.out_proj.weight, layer.sublayer.fc2.weight, layer.sublayer.fc2.bias
+    for plain, scaled in zip(ends[False], ends[True]):
+        assert torch.allclose(scaled, plain / 4)  # sqrt(2 * 8)

@@ -1,0 +1,78 @@
+"""Transformer-XL's positions: which distance each query sees where, and what it does not see."""
+
+import math
+
+import pytest
+import torch
+
+from fairseq_plugins.modules.common.sinusoids import sinusoids
+from fairseq_plugins.modules.transformer_xl import ages
+from fairseq_plugins.modules.transformer_xl.ages import Run
+from fairseq_plugins.modules.transformer_xl.position import POSITION_SCHEMES, SinusoidalPosition
+
+M = 3
+SEEN = {
+    "block alone": ages.of_block(M),
+    "memory": ages.followed_by(ages.just_before(4), ages.of_block(M)),
+    "retained memory": ages.followed_by(ages.after(ages.just_before(4), 5), ages.of_block(M)),
+    "memory with a gap": (Run(2, 9), Run(3, 2), Run(M, 1 - M)),
+}
+
+
+def placed_distances(scheme, seen):
+    """Products whose values are the distances, put in their places [M, n]."""
+    distances = POSITION_SCHEMES[scheme].distances(seen, M).expand(2, 1, M, -1).contiguous()
+    return POSITION_SCHEMES[scheme].place(distances, seen)[0, 0]
+
+
+@pytest.mark.parametrize("seen", SEEN.values(), ids=SEEN)
+def test_pairwise_distances_are_those_of_query_and_key(seen):
+    expected = torch.arange(M).unsqueeze(1) + ages.tensor(seen)
+    placed = placed_distances("pairwise", seen)
+    assert placed.shape == expected.shape
+    assert torch.equal(placed[expected >= 0], expected[expected >= 0])  # no query sees what comes after it
+
+
+@pytest.mark.parametrize("seen", SEEN.values(), ids=SEEN)
+def test_distances_to_the_last_token_are_the_same_for_all_queries(seen):
+    expected = ages.tensor(seen) + M - 1
+    assert torch.equal(placed_distances("last-token", seen), expected.expand(M, -1))
+    assert expected[-1] == 0
+
+
+def test_sines_first_then_cosines():
+    one, far = sinusoids(torch.tensor([1, 100]), 4, torch.float64)
+    assert one.tolist() == pytest.approx([math.sin(1), math.sin(0.01), math.cos(1), math.cos(0.01)])
+    assert far.tolist() == pytest.approx([math.sin(100), math.sin(1), math.cos(100), math.cos(1)])
+
+
+def test_the_last_wavelength_of_tensor2tensor_is_ten_thousand_times_the_first():
+    (one,) = sinusoids(torch.tensor([1]), 6, torch.float64, "tensor2tensor")
+    assert one[:3].tolist() == pytest.approx([math.sin(1), math.sin(0.01), math.sin(0.0001)])
+    assert sinusoids(torch.tensor([3]), 2, torch.float64, "tensor2tensor")[0, 0] == pytest.approx(math.sin(3))
+
+
+def test_distances_above_the_clamp_count_as_it():
+    position = SinusoidalPosition(4, "pairwise", clamp=2, limit=None, dropout=0.0)
+    embeddings = position.embed(torch.tensor([5, 3, 2, 1]), torch.zeros(1))
+    assert torch.equal(embeddings, sinusoids(torch.tensor([2, 2, 2, 1]), 4, torch.float32))
+
+
+@pytest.mark.parametrize("limit, hidden", [(None, [[0, 0, 0, 1], [0, 0, 0, 0]]), (2, [[1, 0, 0, 1], [1, 1, 0, 0]])])
+def test_what_comes_later_is_hidden_and_what_lies_beyond_the_limit(limit, hidden):
+    position = SinusoidalPosition(4, "pairwise", clamp=-1, limit=limit, dropout=0.0)
+    layout = position(ages.followed_by(ages.just_before(2), ages.of_block(2)), torch.zeros(1, 2, 4))
+    assert layout.hidden.int().tolist() == hidden
+
+
+def test_a_limit_counts_tokens_however_old_they_are():
+    position = SinusoidalPosition(4, "pairwise", clamp=-1, limit=M, dropout=0.0)
+    for seen in ("memory", "retained memory", "memory with a gap"):
+        layout = position(SEEN[seen], torch.zeros(1, M, 4))
+        assert layout.hidden.logical_not().sum(1).tolist() == [M] * M
+
+
+@pytest.mark.parametrize("dim, scheme, words", [(5, "pairwise", "width 5 is odd"), (4, "best", "'best' is not one of")])
+def test_what_cannot_be_is_refused(dim, scheme, words):
+    with pytest.raises(ValueError, match=words):
+        SinusoidalPosition(dim, scheme, clamp=-1, limit=None, dropout=0.0)

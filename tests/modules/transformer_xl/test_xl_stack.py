@@ -1,0 +1,222 @@
+"""Transformer-XL's layers over a stream: memories from block to block, decoding, skipped layers."""
+
+import pytest
+import torch
+
+from fairseq_plugins.modules.transformer_xl import ages
+from fairseq_plugins.modules.transformer_xl.ages import Run
+from fairseq_plugins.modules.transformer_xl.attention import XLConfig
+from fairseq_plugins.modules.transformer_xl.stack import XLStack
+
+B, C, L = 2, 8, 3
+MEMORY = 6
+
+
+def make(**options):
+    torch.manual_seed(1)
+    config = XLConfig(**{"embed_dim": C, "heads": 2, "ffn_dim": 12, "mem_len": MEMORY, **options})
+    stack = XLStack(config, L).double()
+    for biases in stack.biases:
+        for parameter in biases.parameters():
+            parameter.data.normal_()
+    return stack
+
+
+def stream(tokens=19):
+    torch.manual_seed(2)
+    return torch.randn(B, tokens, C, dtype=torch.float64)
+
+
+def in_blocks(stack, x, *sizes):
+    """Outputs of all blocks, and what each left."""
+    caches, outputs, left = [], [], []
+    for block in x.split(list(sizes), dim=1):
+        y, caches = stack(block, caches)
+        outputs.append(y)
+        left.append(caches)
+    return torch.cat(outputs, dim=1), left
+
+
+def in_steps(stack, x):
+    state = stack.start([], x[:, 0])
+    return torch.stack([stack.step(state, token) for token in x.unbind(1)], dim=1)
+
+
+OPTIONS = [
+    {},
+    {"pre_norm": True, "untie_biases": True},
+    {"clamp_len": 3, "initial_memory": "zeros"},
+    {"pre_norm": True, "initial_memory": "zeros"},
+]
+every_stack = pytest.mark.parametrize("options", OPTIONS)
+
+
+@every_stack
+@torch.no_grad()
+def test_with_same_length_blocks_of_any_length_and_steps_give_the_same(options):
+    stack, x = make(same_length=True, **options), stream()
+    whole, _ = stack(x, [])
+    assert torch.allclose(in_blocks(stack, x, 2, 7, 9, 1)[0], whole, atol=1e-12)
+    assert torch.allclose(in_steps(stack, x), whole, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", OPTIONS[:2])  # zeros are forgotten sooner in two segments
+@torch.no_grad()
+def test_one_long_segment_equals_two_as_long_as_the_memory_holds_the_first(options):
+    stack, x = make(**options), stream(tokens=11)
+    whole, _ = stack(x, [])
+    assert torch.allclose(in_blocks(stack, x, MEMORY, 5)[0], whole, atol=1e-12)
+    assert torch.allclose(in_steps(stack, x[:, : MEMORY + 1]), whole[:, : MEMORY + 1], atol=1e-12)
+
+
+@torch.no_grad()
+def test_without_same_length_a_step_sees_the_memory_and_itself():
+    stack, x = make(), stream()
+    assert torch.allclose(in_steps(stack, x), in_blocks(stack, x, *[1] * 19)[0], atol=1e-12)
+
+
+@torch.no_grad()
+def test_decoding_goes_on_after_a_block():
+    stack, x = make(), stream()
+    _, caches = stack(x[:, :9], [])
+    state = stack.start(caches, x[:, 9])
+    assert torch.allclose(stack.step(state, x[:, 9]), stack(x[:, 9:10], caches)[0][:, 0], atol=1e-12)
+
+
+@torch.no_grad()
+def test_rows_of_decoding_are_reordered():
+    stack, x = make(), stream()
+    state = stack.start([], x[:, 0])
+    stack.step(state, x[:, 0])
+    state.reorder(torch.tensor([1, 1]))
+    y = stack.step(state, x[:, 1])
+    second, _ = stack(torch.stack([x[1, 0], x[1, 1]]).unsqueeze(0), [])
+    assert torch.allclose(y[1], second[0, 1], atol=1e-12)
+
+
+@every_stack
+@torch.no_grad()
+def test_later_tokens_change_nothing_and_a_batch_equals_its_members(options):
+    stack, x = make(**options), stream()
+    whole, _ = stack(x, [])
+    assert torch.equal(stack(torch.cat([x[:, :9], x[:, 9:] + 1], dim=1), [])[0][:, :9], whole[:, :9])
+    for row in range(B):
+        assert torch.allclose(stack(x[row : row + 1], [])[0], whole[row : row + 1], atol=1e-12)
+
+
+@torch.no_grad()
+def test_layers_remember_their_inputs_up_to_mem_len():
+    stack, x = make(), stream()
+    _, left = in_blocks(stack, x, 4, 4, 11)
+    assert [[cache.size(1) for cache in caches] for caches in left] == [[4] * L, [MEMORY] * L, [MEMORY] * L]
+    assert torch.equal(left[0][0], x[:, :4])
+    assert torch.equal(left[1][0], x[:, 2:8])
+    assert torch.equal(left[2][0], x[:, -MEMORY:])
+
+
+@torch.no_grad()
+def test_a_memory_of_nothing():
+    stack, x = make(mem_len=0), stream()
+    alone = torch.cat([stack(block, [])[0] for block in x.split(5, dim=1)], dim=1)
+    blocks, left = in_blocks(stack, x, 5, 5, 5, 4)
+    assert torch.equal(blocks, alone) and left[0][0].size(1) == 0
+
+
+@torch.no_grad()
+def test_a_memory_may_be_longer_or_shorter_than_that_of_the_block_before():
+    long, short, x = make(), make(mem_len=3), stream()
+    _, caches = long(x[:, :9], [])
+    assert torch.allclose(
+        short(x[:, 9:], caches)[0], short(x[:, 9:], [cache[:, -3:] for cache in caches])[0], atol=1e-12
+    )
+
+
+def test_a_memory_gets_no_gradient():
+    stack, x = make(), stream().requires_grad_()
+    _, caches = stack(x[:, :6], [])
+    stack(x[:, 6:], caches)[0].sum().backward()
+    assert not x.grad[:, :6].any() and x.grad[:, 6:].any()
+
+
+# Skip-Retain
+
+
+def make_skipping(*updates, **options):
+    """A stack that skips these layers, one update after the other."""
+    stack = make(**options)
+    stack.skip.skipped = lambda: [layer in updates[stack.skip.update] for layer in range(L)]
+    return stack
+
+
+def run_updates(stack, x, block):
+    """What is left of every block of an update each, and the last output."""
+    caches, left = [], []
+    for update, part in enumerate(x.split(block, dim=1)):
+        stack.skip.set_num_updates(update)
+        y, caches = stack(part, caches)
+        left.append(caches)
+    return y, left
+
+
+def test_a_skipped_layer_passes_its_input_on_keeps_its_memory_and_gets_no_gradient():
+    stack, x = make_skipping((), (1,), untie_biases=True), stream(8)
+    y, (before, after) = run_updates(stack, x, 4)
+    shorter = make(untie_biases=True)
+    del shorter.layers[1], shorter.biases[1], shorter.skip.probabilities[1]
+    assert torch.allclose(y, shorter(x[:, 4:], [before[0], before[2]])[0], atol=1e-12)
+    assert torch.equal(after[1], before[1])
+    assert torch.equal(after[0], x[:, 2:])
+    y.sum().backward()
+    resting = {*stack.layers[1].parameters(), *stack.biases[1].parameters()}
+    assert set(stack.resting_parameters()) == resting
+    assert {parameter for parameter in stack.parameters() if parameter.grad is None} == resting
+
+
+@torch.no_grad()
+def test_a_retained_memory_is_as_old_as_it_is():
+    stack, x = make_skipping((), (1,), (1,), ()), stream(16)
+    _, left = run_updates(stack, x, 4)
+    seen = [[memory.ages for memory in stack.unpack(caches, x)] for caches in left]
+    assert [memories[0] for memories in seen] == [ages.just_before(tokens) for tokens in (4, 6, 6, 6)]
+    assert [memories[1] for memories in seen] == [
+        (Run(4, 1),),
+        (Run(4, 5),),
+        (Run(4, 9),),
+        (Run(2, 13), Run(4, 1)),
+    ]
+    assert [len(caches) for caches in left] == [L, L + 1, L + 1, L + 1]
+
+
+@torch.no_grad()
+def test_a_retained_memory_is_attended_to_at_its_true_distance():
+    stack, x = make_skipping((), (0,), ()), stream(12)
+    inputs = []
+    stack.layers[0].register_forward_pre_hook(lambda _, given: inputs.append(given))
+    run_updates(stack, x, 4)
+    block, memory, layout, *_ = inputs[-1]
+    assert torch.equal(memory, x[:, :4]) and torch.equal(block, x[:, 8:])
+    assert ages.tensor(layout.seen).tolist() == [8, 7, 6, 5, 0, -1, -2, -3]
+
+
+def test_all_layers_may_be_skipped():
+    stack, x = make_skipping((0, 1, 2)), stream(4).requires_grad_()
+    y, _ = run_updates(stack, x, 4)
+    y.sum().backward()
+    assert torch.equal(y, x) and torch.equal(x.grad, torch.ones_like(x))
+    reached = set()
+    for node in nodes(y.grad_fn):
+        reached.add(getattr(node, "variable", None))
+    assert reached.issuperset(stack.parameters())  # as data-parallel training wants it
+
+
+def nodes(node):
+    """An output's history."""
+    if node is not None:
+        yield node
+        for parent, _ in node.next_functions:
+            yield from nodes(parent)
+
+
+def test_an_unknown_initial_memory_is_refused():
+    with pytest.raises(ValueError, match="initial memory 'ones' is not one of empty, zeros"):
+        make(initial_memory="ones")
