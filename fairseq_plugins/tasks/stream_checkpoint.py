@@ -20,7 +20,6 @@ import numpy as np
 import torch
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools import sealed
 from fairseq_plugins.tools.files import write_whole
 
 AWAY = "go on with --memory-in-checkpoint replay, which is not exact, or with --reset-dataloader"
