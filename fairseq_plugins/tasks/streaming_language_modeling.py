@@ -338,7 +338,7 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
             train_no_more(trainer)
         elif not 0 < limits.max_update <= updates:
             logger.info(f"{self.convergence}; the next update is the last")
-            limits.max_update = updates
+            limits.max_update = updates + 1
 
     def after_checkpoints(self, checkpoints: list[Path], trainer) -> None:
         """Name this worker's file after the checkpoints just written."""
