@@ -4,7 +4,7 @@ methods; it does not inherit from it.
 B streams or rows of a batch, M block length, T steps, S positions, H heads, C width, G feedback memories a step.
 """
 
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Protocol, Self, TypeVar, runtime_checkable
 
 from torch import Tensor
 
@@ -18,7 +18,7 @@ class DecodingState(Protocol):
 
 
 @runtime_checkable
-class StreamState(Protocol):
+class BodyMemory(Protocol):
     """The memory that a stream body hands from block to block. Nothing changes it in place.
 
     Its tensors carry no history for autograd. A list of tensors is what is saved to a file, so `from_tensors` reads all
@@ -37,7 +37,7 @@ class StreamState(Protocol):
         """
 
 
-MemoryT = TypeVar("MemoryT", bound=StreamState)
+MemoryT = TypeVar("MemoryT", bound=BodyMemory)
 StateT = TypeVar("StateT", bound=DecodingState)
 
 
@@ -106,7 +106,3 @@ class Mixer(Protocol[StateT]):
 
     def step(self, state: StateT, x: Tensor) -> Tensor:
         """One token of each sequence [B, C] -> [B, C]"""
-
-
-AnyStreamBody = StreamBody[Any, Any]
-AnyMixer = Mixer[Any]

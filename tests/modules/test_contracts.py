@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fairseq_plugins.modules.active_memory.mixers import MIXERS, MixerConfig, build_mixers
-from fairseq_plugins.modules.contracts import DecodingState, Mixer, Recurrence, StreamBody, StreamState
+from fairseq_plugins.modules.contracts import BodyMemory, DecodingState, Mixer, Recurrence, StreamBody
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.stack import ENGINES, FeedbackStack
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
@@ -76,7 +76,7 @@ def test_memory_of_a_stream_body(make):
     """It has no history, is not changed in place, and is the same after a detour over a list of tensors."""
     body, x = build(make), inputs()
     _, memory = body(x[:, :5].requires_grad_())
-    assert isinstance(memory, StreamState)
+    assert isinstance(memory, BodyMemory)
     tensors = memory.tensors()
     assert not any(tensor.requires_grad for tensor in tensors)
     before = [tensor.clone() for tensor in tensors]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from fairseq_plugins.modules.contracts import MemoryT, StreamState
+from fairseq_plugins.modules.contracts import BodyMemory, MemoryT
 
 
 class LoadedTensors(NamedTuple):
@@ -40,9 +40,9 @@ class StreamMemory:
 
     def reset(self) -> None:
         """Go to the start of the streams. From now on another model may use the memory."""
-        self.content: StreamState | None = None
+        self.content: BodyMemory | None = None
         self.position = 0
-        self._owner = None
+        self._owner: weakref.ref[nn.Module] | None = None
 
     def claim(self, model: nn.Module) -> None:
         """Note which model uses the memory. To be called before `read`.
@@ -59,13 +59,15 @@ class StreamMemory:
         """The content, which is of this type; None at the start of the streams.
 
         Raises:
-            ValueError: the content was loaded from a file, and is not of this type
+            ValueError: the content is of another type, or was loaded from a file and no memory of this type is like it
         """
         if isinstance(self.content, LoadedTensors):
             self.content = memory_type.from_tensors(self.content.parts)
+        if self.content is not None and not isinstance(self.content, memory_type):
+            raise ValueError(f"this memory is a {type(self.content).__name__}, the model needs a {memory_type.__name__}.")
         return self.content
 
-    def advance(self, content: StreamState, tokens: int) -> None:
+    def advance(self, content: BodyMemory, tokens: int) -> None:
         """Replace the content after a block of `tokens` tokens."""
         self.content = content
         self.position += tokens

@@ -133,7 +133,7 @@ class Block:
 
     Args:
         state: what the block belongs to.
-        like: embeddings are like it [B, C].
+        like: the embeddings of a step are like it [B, C].
         capacity: room for so many steps.
         padding: [B, T], True where the input is padding, or None.
         record: save what the backward pass needs.
@@ -264,7 +264,7 @@ class Block:
         return dx, gradients
 
     def read_gradients(self) -> list[Tensor]:
-        """Gradients of the last step's memories that were not read yet, G tensors [B, C]."""
+        """Gradients of the memories of the last step that the backward pass has not reached yet, G tensors [B, C]."""
         d_memories = [None] * self.mixture.count
         for writer in self.writers:
             dm, known = writer.backward(), d_memories[writer.memory]
@@ -329,8 +329,7 @@ class MemoryWriter:
         return self.key.backward(d_key * self.scale) + self.value.backward(d_value)
 
     def record_fill_grads(self, d_key: Tensor, d_value: Tensor) -> None:
-        """Take the gradients of what `fill` wrote. The memories were constants, but parameters made keys and values of
-        them."""
+        """Take the gradients of what `fill` wrote. The memories were constants, but the projections have gradients."""
         if isinstance(self.norm, LayerNorm):
             self.norm.record_grad(self.project_backward(d_key, d_value))
         else:
@@ -360,7 +359,7 @@ class Mixture:
         return mix(self.rows, states)
 
     def record_grads(self, d_memories: list[Tensor]) -> None:
-        """Take the gradients of a step's memories. [] is for a step whose memories nothing has read."""
+        """Take the gradients of a step's memories; [] if no step attends to them."""
         if d_memories:
             self.output_grads.append(d_memories)
 

@@ -38,11 +38,11 @@ def mix(mixing: Iterable[Sequence[float] | Tensor], outputs: Sequence[Tensor]) -
 
 
 def mix_backward_output(dx: Tensor, d_memories: Sequence[Tensor], mixing: list[list[float]], level: int) -> Tensor:
-    """Equation (1), differentiated by x^l: dx^l + sum over g of mixing^g_l dm^g.
+    """The gradient of x^l, with the part that comes through equation (1): dx + sum over g of mixing^g_l dm^g.
 
     Args:
-        dx: what reaches x^l on other ways [B, C]
-        d_memories: gradients of the G memories [B, C]; [] if nothing has read them
+        dx: the part that comes from the layer above [B, C]
+        d_memories: gradients of the G memories [B, C]; [] if no step attends to them
         mixing: the coefficients [G, L + 1] as numbers
         level: l
 
@@ -56,7 +56,8 @@ def mix_backward_output(dx: Tensor, d_memories: Sequence[Tensor], mixing: list[l
 
 
 def mix_backward_mixing(d_memories: Sequence[Tensor], outputs: Sequence[Tensor]) -> Tensor:
-    """Equation (1), differentiated by the coefficients: the sum of dm^g x^l over all elements of all steps.
+    """The gradient of the coefficients of equation (1): for each g and l the sum of dm^g x^l over all elements and
+    steps.
 
     Args:
         d_memories: gradients of the G memories of all steps [T * B, C]

@@ -44,7 +44,7 @@ class SlidingSource(Source):
         self.values = like.new_empty(rows, head_dim, places)  # [R, D, S + capacity]
         self.steps = 0
         self.laid_out_for_backward = False
-        self.uses = 0  # in the backward pass: those that it has not reached yet
+        self.uses = 0  # in the forward pass: so far; in the backward pass: those that it has not reached yet
         self.weights: Tensor | None = None  # [R, U, S + capacity]
         self.saved: list[Tensor] | None = None  # queries, gradients of scores and of outputs, each [R, U, ...]
 

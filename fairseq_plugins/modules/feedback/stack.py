@@ -15,7 +15,7 @@ from fairseq_plugins.modules.feedback.memory import FeedbackMemory, build_compos
 from fairseq_plugins.modules.feedback.reference import ReferenceRecurrence
 from fairseq_plugins.modules.feedback.window import MemoryWindow
 
-ENGINES = {"fast": FastRecurrence, "reference": ReferenceRecurrence}
+ENGINES: dict[str, Callable[..., Recurrence]] = {"fast": FastRecurrence, "reference": ReferenceRecurrence}
 KEYS_AND_VALUES = {"shared": share_keys_and_values, "per-layer": lambda layers: None}
 
 
@@ -50,7 +50,7 @@ class FeedbackStack(nn.Module):
         self.layers = nn.ModuleList(FeedbackLayer(config) for _ in range(num_layers))
         self.memory = build_composition(memory, num_layers)
         KEYS_AND_VALUES[kv](self.layers)
-        self.engine: Callable[..., Recurrence] = ENGINES[engine]
+        self.engine = ENGINES[engine]
         self.window = window
 
     def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors):

@@ -44,7 +44,7 @@ class MemoryWindow(nn.Module):
         head_dim: D.
         ramp: width of the soft edge of adaptive spans; None for a fixed span.
         initial: adaptive spans at the start, as a fraction of `span`.
-        trim_step: the width of a layer is a multiple of this below `span`.
+        trim_step: `span` minus the width of a layer is a multiple of it.
 
     Raises:
         ValueError: the span is less than 1

@@ -29,6 +29,13 @@ def test_it_starts_empty_and_advances():
     assert memory.read(SpanMemory) is None and memory.position == 0
 
 
+def test_a_memory_of_another_family_is_refused():
+    memory = StreamMemory()
+    memory.advance(SpanMemory([]), tokens=4)
+    with pytest.raises(ValueError, match="is a SpanMemory, the model needs a LSTMMemory"):
+        memory.read(LSTMMemory)
+
+
 def test_a_second_model_is_refused_until_it_is_reset():
     memory, one, other = StreamMemory(), nn.Linear(1, 1), nn.Linear(1, 1)
     memory.claim(one)
