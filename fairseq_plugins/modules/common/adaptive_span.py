@@ -40,7 +40,7 @@ class AdaptiveSpan(nn.Module):
     def mask(self) -> Tensor:
         """The mask m_z [H, S]. The last column is that of the nearest token."""
         ratio = self.span_ratio
-        wide = torch.promote_types(ratio.dtype, torch.float32)  # half precision cannot count to 8192
+        wide = torch.promote_types(ratio.dtype, torch.float32)  # half precision does not hold all integers up to 8192
         x = torch.arange(self.max_span - 1, -1, -1, device=ratio.device, dtype=wide)
         return ((ratio.to(wide).unsqueeze(1) * self.max_span - x) / self.ramp + 1).clamp(0, 1).to(ratio.dtype)
 

@@ -34,7 +34,7 @@ class CrossHead(nn.Module):
         self.heads, self.p = heads, p
 
     def draw(self) -> Tensor | None:
-        """The permutation [H]: whose results each head gets. None for no exchange."""
+        """For each head, the head whose keys it looks at [H]. None if each head looks at its own."""
         if not self.training or not self.p or torch.rand(()) >= self.p:
             return None
         return torch.randperm(self.heads)

@@ -1,6 +1,6 @@
 """The memory of parallel streams, which goes from block to block. It is an object of its own, outside of the model.
 
-B streams, n remembered positions, C width; times in tokens.
+B streams, times in tokens.
 """
 
 import weakref
@@ -64,7 +64,8 @@ class StreamMemory:
         if isinstance(self.content, LoadedTensors):
             self.content = memory_type.from_tensors(self.content.parts)
         if self.content is not None and not isinstance(self.content, memory_type):
-            raise ValueError(f"this memory is a {type(self.content).__name__}, the model needs a {memory_type.__name__}.")
+            ours, wanted = type(self.content).__name__, memory_type.__name__
+            raise ValueError(f"this memory is a {ours}, the model needs a {wanted}; give each model one of its own.")
         return self.content
 
     def advance(self, content: BodyMemory, tokens: int) -> None:
@@ -83,7 +84,8 @@ class StreamMemory:
         return copy
 
     def state_dict(self) -> dict:
-        """What a file holds; the key "caches" is that of the first version of this suite."""
+        """What a file holds: the tensors, under the name that the first version of this suite gave them, and the
+        position."""
         return {"caches": [tensor.cpu() for tensor in self.tensors()], "position": self.position}
 
     def load_state_dict(self, state: dict, device=None) -> None:

@@ -303,7 +303,7 @@ class Block:
 class MemoryWriter:
     """Makes one more key and value of a source from each memory."""
 
-    def __init__(self, layer: FeedbackLayer, memory: int, source: GrowingSource, record: bool):
+    def __init__(self, layer: FeedbackLayer, memory: int, source: GrowingSource | SlidingSource, record: bool):
         self.memory, self.source = memory, source
         self.norm = LayerNorm(layer.self_attn_layer_norm, record) if layer.config.pre_norm else Part()
         self.key, self.value = Linear(layer.self_attn.k_proj, record), Linear(layer.self_attn.v_proj, record)

@@ -87,7 +87,7 @@ class KVCache:
 
     Attributes:
         reach: how many tokens a step sees at most
-        ROOM: for how many more tokens a buffer has room at least, when it is made
+        ROOM: a new buffer has room for at least so many more tokens
     """
 
     ROOM = 64
