@@ -191,7 +191,7 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
 
     def resting_parameters(self) -> list[nn.Parameter]:
         """Those that the present update leaves as they are."""
-        return self.decoder.body.resting_parameters()
+        return self.decoder.body.frozen_parameters()
 
 
 def sizes(layers: int, width: int, heads: int, ffn: int, memory: int) -> dict:

@@ -224,9 +224,9 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         if sample.get("block", 0) <= self._newest_block:  # fed again, as fairseq does where gradients are not finite
             if not retries:
                 raise self._fed_again(update_num + 1, sample["block"])
-            memory.caches, memory.position = self._before_update
+            memory.content, memory.position = self._before_update
         elif retries and self._update_begins:
-            self._before_update = memory.caches, memory.position
+            self._before_update = memory.content, memory.position
         sample = self._remember(sample, memory)
         self._newest_block, self._update_begins = sample["block"], False
         loss, sample_size, logged = super().train_step(
@@ -379,17 +379,14 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
 
     def _try_memory(self, model) -> None:
         """Let the model read one token with a copy of the memory, which fails where this is of another model."""
-        caches = self.training_memory.caches
-        if not all(cache.isfinite().all() for cache in caches):
+        tensors = self.training_memory.tensors()
+        if not all(tensor.isfinite().all() for tensor in tensors):
             raise ValueError("not finite")
-        copy = StreamMemory()
-        copy.load_state_dict(self.training_memory.state_dict(), caches[0].device if caches else None)
-        streams = self.args.batch_size or len(caches[0])
+        streams = self.args.batch_size or len(tensors[0])
         model.eval()
         with torch.no_grad():
-            model(torch.full((streams, 1), self.dictionary.eos(), device=model_device(model)), memory=copy)
-        if len(copy.caches) != len(caches):
-            raise ValueError("not as many layers")
+            tokens = torch.full((streams, 1), self.dictionary.eos(), device=model_device(model))
+            model(tokens, memory=self.training_memory.copy())
 
     def _replay(self, trainer, epoch_itr, blocks: int) -> None:
         """Compute the memory before block ``blocks`` from the tokens before it, twice as many as it can hold."""

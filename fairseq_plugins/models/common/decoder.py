@@ -60,8 +60,7 @@ class StreamingDecoder(StepwiseDecoder):
 
     Args:
         embed: tokens [B, M] -> [B, M, C]
-        body: forward(x [B, M, C], caches) -> (y [B, M, C], caches); start(caches, like [B, C]) -> state with a method
-            `reorder`; step(state, x [B, C]) -> y [B, C]. caches are tensors [B, n, C]; [] at the start of the streams
+        body: a `contracts.StreamBody`
         output: [..., C] -> [..., V], or an AdaptiveSoftmax
     """
 
@@ -85,13 +84,13 @@ class StreamingDecoder(StepwiseDecoder):
 
     def extract_features(self, tokens, encoder_out=None, memory: StreamMemory | None = None):
         """tokens [B, M] -> [B, M, C]. The memory is advanced; without one the streams start here."""
-        caches = []
+        before = None
         if memory is not None:
             memory.claim(self)
-            caches = memory.caches
-        y, caches = self.body(self.embed_dropout(self.embed(tokens)), caches)
+            before = memory.read(self.body.memory_type)
+        y, after = self.body(self.embed_dropout(self.embed(tokens)), before)
         if memory is not None:
-            memory.advance(caches, tokens.size(1))
+            memory.advance(after, tokens.size(1))
         return self.output_dropout(y), {"attn": None}
 
     def output_layer(self, features: Tensor) -> Tensor:
@@ -106,7 +105,7 @@ class StreamingDecoder(StepwiseDecoder):
         return self.embed_dropout(self.embed(token))
 
     def start(self, x):
-        return self.body.start([], x)
+        return self.body.start(None, x)
 
     def step(self, state, x):
         return self.output_dropout(self.body.step(state, x))
