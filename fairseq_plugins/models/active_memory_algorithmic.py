@@ -63,5 +63,8 @@ class ActiveMemoryAlgorithmic(BaseFairseqModel):
         lprobs = log_softmax(net_output[0])
         return lprobs if log_probs else lprobs.exp()
 
+    def span_loss(self) -> None:
+        """There is none: --criterion label_cross_entropy asks every model."""
+
     def max_positions(self) -> None:
-        """Any length."""
+        """None: the length is not limited."""

@@ -11,8 +11,13 @@ from fairseq.models import register_model
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import register_architecture
 from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS
-from fairseq_plugins.models.common.span import SpanLanguageModel, SpanLanguageModelConfig
-from fairseq_plugins.models.span_transformer_lm import dropout, span, span_config
+from fairseq_plugins.models.common.span import (
+    SpanLanguageModel,
+    SpanLanguageModelConfig,
+    dropout,
+    span,
+    span_config,
+)
 from fairseq_plugins.modules.span.stack import INTEGRATIONS, SpanStack, integration
 
 

@@ -5,39 +5,16 @@ The memory before the first step, m_0, is zeros, and every step attends to it: a
 not say what the first step attends to.
 """
 
-from dataclasses import dataclass, field
-
 import torch
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase, TransformerEncoderBase
 from torch import nn
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.models.common.feedback import FeedbackConfig
 from fairseq_plugins.models.common.translation import TranslationModel, both_sides, set_defaults
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
-from fairseq_plugins.modules.feedback.stack import ENGINES, KEYS_AND_VALUES, FeedbackStack
-
-
-@dataclass
-class FeedbackConfig(FairseqDataclass):
-    """What the Feedback Transformer has beyond fairseq's Transformer."""
-
-    feedback_memory: str = field(
-        default="weighted",
-        metadata={
-            "help": "what a time step leaves in memory: weighted (sum of all layers, learned), top, average, layer-I "
-            "(one layer, layer-0 is the embedding), recurrent (each layer sees itself and those below)"
-        },
-    )
-    feedback_kv: ChoiceEnum(list(KEYS_AND_VALUES)) = field(
-        default="shared", metadata={"help": "one key and one value matrix for all decoder layers, or one per layer"}
-    )
-    feedback_engine: ChoiceEnum(list(ENGINES)) = field(
-        default="fast",
-        metadata={"help": "how the recurrence is computed; reference is a plain loop with the same result"},
-    )
-
+from fairseq_plugins.modules.feedback.stack import FeedbackStack
 
 STATE = "feedback_recurrence"  # key in fairseq's incremental state
 ROWS = "rows"  # key in the encoder's output

@@ -189,9 +189,9 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
             f" {self.position_scheme}{'' if exact else '; the figures depend on the block'}"
         )
 
-    def resting_parameters(self) -> list[nn.Parameter]:
+    def frozen_parameters(self) -> list[nn.Parameter]:
         """Those that the present update leaves as they are."""
-        return self.decoder.body.resting_parameters()
+        return self.decoder.body.frozen_parameters()
 
 
 def sizes(layers: int, width: int, heads: int, ffn: int, memory: int) -> dict:
@@ -227,8 +227,9 @@ UNTIED_WORDS = {**WIKITEXT103_WORDS, "tie_adaptive_weights": False, "tie_adaptiv
 
 
 def dropout(rate: float) -> dict:
-    """As the authors' code: of what attention and feed-forward layers give and within the latter; neither of positions,
-    nor of what the top layer gives, of which its embedding dropout is, 0 in the paper (appendix B.1) and its scripts."""
+    """As in the authors' code: dropout of the outputs of attention and feed-forward layers, and within the latter. There
+    is none of positions. The code applies its embedding dropout to the top layer's output, too; it is 0 in the paper
+    (appendix B.1) and in the authors' scripts."""
     return {"dropout": rate, "position_dropout": 0.0}
 
 

@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from fairseq_plugins.criterions.streaming_lm import token_nll
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.ranges import SEED, whole
@@ -74,7 +73,8 @@ def score(args) -> Lines:
         lines, sample = sample["id"].numpy(), beside(model, sample)
         real = sample["target"].ne(task.dictionary.pad())
         tokens[lines] = real.sum(1).cpu().numpy()
-        nll = token_nll(model, model(**sample["net_input"]), sample["target"]).masked_fill(~real, 0)
+        log_probs = model.get_normalized_probs(model(**sample["net_input"]), log_probs=True)
+        nll = -log_probs.gather(-1, sample["target"].unsqueeze(-1)).squeeze(-1).masked_fill(~real, 0)
         nats[lines] = nll.sum(1, dtype=torch.float64).cpu().numpy()
         first[lines] = nll[:, 0].cpu().numpy()
     return Lines(nats, first, tokens)

@@ -192,11 +192,11 @@ def test_a_model_is_told_the_update_and_skips_accordingly():
         model.set_num_updates(update)
         model.zero_grad()
         model(tokens())[0].sum().backward()
-        resting = set(model.resting_parameters())
+        resting = set(model.frozen_parameters())
         assert {parameter for parameter in model.parameters() if parameter.grad is None} == resting
         skipped.append(len(resting))
     assert len(set(skipped)) > 2
-    assert not model.eval().resting_parameters()
+    assert not model.eval().frozen_parameters()
 
 
 def test_phase_2_may_have_phase_1s_flags():

@@ -13,6 +13,7 @@ from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.models.common.base import StreamingLanguageModel, StreamingLanguageModelConfig
 from fairseq_plugins.models.common.decoder import StreamingDecoder
 from fairseq_plugins.modules.common.adaptive_span import AdaptiveSpan
+from fairseq_plugins.modules.span.attention import SpanConfig
 
 
 @dataclass
@@ -42,6 +43,7 @@ class SpanLanguageModel(StreamingLanguageModel):
         super().__init__(decoder)
         self.memory_length = config.attention_span
         self.span_coefficient, self.log_learned = config.span_loss, config.log_learned
+        self.trains_spans = config.span_loss > 0 and bool(self.adaptive_spans())
 
     @classmethod
     def check_options(cls, config):
@@ -78,3 +80,47 @@ class SpanLanguageModel(StreamingLanguageModel):
             names = [f"span_{layer}_{head}" for layer, heads in enumerate(layers) for head in range(len(heads))]
             figures.update(zip(names, every, strict=True))
         return figures
+
+
+def span_config(args, **sizes) -> SpanConfig:
+    """The configuration of layers with span attention, from the options of a model that has --value-positions and
+    --cross-head-p; ``sizes`` are those of what follows the attention."""
+    return SpanConfig(
+        embed_dim=args.decoder_embed_dim,
+        heads=args.decoder_attention_heads,
+        span=args.attention_span,
+        head_dim=args.decoder_head_dim,
+        ramp=args.span_ramp if args.adaptive_span else None,
+        initial_span=args.span_init,
+        pre_norm=args.decoder_normalize_before,
+        value_positions=args.value_positions,
+        dropout=args.dropout,
+        cross_head_p=args.cross_head_p,
+        **sizes,
+    )
+
+
+# Parts of published configurations
+
+PRE_NORM = {"decoder_normalize_before": True}
+
+
+def sizes(layers: int, width: int, ffn: int, heads: int = 8, head_dim: int | None = None) -> dict:
+    return {
+        "decoder_layers": layers,
+        "decoder_embed_dim": width,
+        "decoder_ffn_embed_dim": ffn,
+        "decoder_attention_heads": heads,
+        "decoder_head_dim": head_dim,
+    }
+
+
+def span(length: int, loss: float | None = None) -> dict:
+    """A fixed span; with a loss, an adaptive one."""
+    fixed = {"attention_span": length}
+    return fixed if loss is None else {**fixed, "adaptive_span": True, "span_loss": loss}
+
+
+def dropout(rate: float, embeddings: float = 0.0) -> dict:
+    """The second rate is for embeddings and for the top layer's output."""
+    return {"dropout": rate, "embed_dropout": embeddings, "output_dropout": embeddings}

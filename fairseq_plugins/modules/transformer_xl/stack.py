@@ -122,10 +122,10 @@ class XLStack(nn.Module):
                 layouts[seen] = self.position(seen, x)
             x = layer(x, memory.inputs, layouts[seen], self.position, biases)
         if any(skipped):
-            x = touch(x, self.resting_parameters())
+            x = touch(x, self.frozen_parameters())
         return x, self.pack(after)
 
-    def resting_parameters(self) -> list[nn.Parameter]:
+    def frozen_parameters(self) -> list[nn.Parameter]:
         """Those that the present update has no use for: they get no gradient, and are not to be updated."""
         skipped = self.skip.skipped()
         modules = [layer for layer, skip in zip(self.layers, skipped) if skip]

@@ -168,7 +168,7 @@ def test_a_skipped_layer_passes_its_input_on_keeps_its_memory_and_gets_no_gradie
     assert torch.equal(after[0], x[:, 2:])
     y.sum().backward()
     resting = {*stack.layers[1].parameters(), *stack.biases[1].parameters()}
-    assert set(stack.resting_parameters()) == resting
+    assert set(stack.frozen_parameters()) == resting
     assert {parameter for parameter in stack.parameters() if parameter.grad is None} == resting
 
 
