@@ -5,4 +5,4 @@ from fairseq_plugins import compat, errors
 errors.install()
 compat.apply()
 
-from fairseq_plugins import criterions, optim  # noqa: E402, F401  (after the mends)
+from fairseq_plugins import criterions, optim  # noqa: E402, F401  (after the patches)

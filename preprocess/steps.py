@@ -116,7 +116,7 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
 
 
 def command_line(main) -> None:
-    """Run a script's ``main``; what the user can mend is said in one sentence on stderr, with exit status 1."""
+    """Run a script's ``main``; an error of the user's is one sentence on stderr, with exit status 1."""
     try:
         main()
     except InputError as error:

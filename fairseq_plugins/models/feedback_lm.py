@@ -54,7 +54,7 @@ class FeedbackLanguageModel(SpanLanguageModel):
         )
 
     def learned(self):
-        """The spans; with --log-learned also the layers' weights in the memory, softmax(w) of equation 1 (section 3.3)."""
+        """The spans; with --log-learned also the memory's weights of the layers, softmax(w) of equation 1."""
         learned = super().learned()
         memory = self.decoder.body.stack.memory
         if self.log_learned and isinstance(memory, WeightedMemory):

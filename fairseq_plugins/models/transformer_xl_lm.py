@@ -227,9 +227,9 @@ UNTIED_WORDS = {**WIKITEXT103_WORDS, "tie_adaptive_weights": False, "tie_adaptiv
 
 
 def dropout(rate: float) -> dict:
-    """As in the authors' code: dropout of the outputs of attention and feed-forward layers, and within the latter. There
-    is none of positions. The code applies its embedding dropout to the top layer's output, too; it is 0 in the paper
-    (appendix B.1) and in the authors' scripts."""
+    """As in the authors' code: dropout of the outputs of attention and feed-forward layers, and within the latter.
+    There is none of positions. The code applies its embedding dropout to the top layer's output, too; it is 0 in the
+    paper (appendix B.1) and in the authors' scripts."""
     return {"dropout": rate, "position_dropout": 0.0}
 
 

@@ -97,8 +97,8 @@ class AdagradClipped(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict:
-        """The settings of a new training. A resumed training takes them from its checkpoint, except for the learning rate,
-        which the scheduler sets; --optimizer-overrides changes them."""
+        """The settings of a new training. A resumed training takes them from its checkpoint, except for the learning
+        rate, which the scheduler sets; --optimizer-overrides changes them."""
         cfg = self.cfg
         return {
             "lr": cfg.lr[0] if isinstance(cfg.lr, Collection) else cfg.lr,

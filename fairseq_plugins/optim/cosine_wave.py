@@ -37,8 +37,8 @@ class CosineWave(CosineLRSchedule):
         period = cfg.lr_period_updates if cfg.lr_period_updates > 0 else cfg.max_update - cfg.warmup_updates
         if period < 1:
             raise UserError(
-                f"--lr-scheduler cosine_wave would have a period of {period:g} updates: give --lr-period-updates 1 or more, or"
-                " more --max-update than --warmup-updates."
+                f"--lr-scheduler cosine_wave would have a period of {period:g} updates: give --lr-period-updates of at"
+                " least 1, or a --max-update above --warmup-updates."
             )
         super().__init__(cfg, optimizer)
 

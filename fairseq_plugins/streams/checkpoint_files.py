@@ -3,8 +3,8 @@
     checkpoint_last.pt.memory-0-of-2      of rank 0, where the world size is 2
     newest.memory-0-of-2                  the same file
 
-The second is written before the checkpoints are. So if a training is killed between a checkpoint and the file beside it,
-the checkpoint's file still exists.
+The second is written before the checkpoints are. So if a training is killed after it wrote a checkpoint, but before it
+wrote the file beside it, that file still exists under its other name.
 """
 
 import hashlib

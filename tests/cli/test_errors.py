@@ -226,22 +226,22 @@ CASES = {
     "settings that are text": (
         lambda s: change(s, lambda state: state.update(cfg="text", args=None)),
         lambda s: s.generate(),
-        "model.pt does not say of which model it is",
+        "model.pt does not hold the settings of its model",
     ),
     "settings without a model": (
         lambda s: change(s, lambda state: state["cfg"].pop("model")),
         lambda s: s.generate(),
-        "model.pt does not say of which model it is",
+        "model.pt does not hold the settings of its model",
     ),
     "settings of no model": (
         lambda s: change(s, lambda state: state["cfg"].update(model=None)),
         lambda s: s.generate(),
-        "model.pt is .*no checkpoint of fairseq",
+        "model.pt is .*not a checkpoint of fairseq",
     ),
     "an architecture of somebody else's": (
         lambda s: change(s, lambda state: setattr(state["cfg"]["model"], "_name", "theirs")),
         lambda s: s.generate(),
-        "model.pt is of the architecture theirs, .* --user-dir",
+        "model.pt has the architecture theirs, .* --user-dir",
     ),
     "no model": (
         lambda s: change(s, lambda state: state.update(model=None)),
@@ -251,7 +251,7 @@ CASES = {
     "no optimiser state": (
         lambda s: change(s, lambda state: state.pop("last_optimizer_state")),
         lambda s: s.train("--restore-file", s.checkpoint),
-        "model.pt holds no state of the optimiser: with --reset-optimizer",
+        "model.pt holds no state of the optimiser: start .*--reset-optimizer",
     ),
     "optimiser state of other parameters": (
         lambda s: change(s, spoil_optimizer),

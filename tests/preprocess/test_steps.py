@@ -56,8 +56,8 @@ def test_a_killed_run_goes_on_and_ends_like_one_that_was_not_killed(script, gene
     assert third.stdout.count("(done before)") == len(third.stdout.splitlines()) - 1
     cut = tmp_path / "killed" / "bpe" / "train.en"
     cut.write_bytes(cut.read_bytes()[:1000])
-    mended = script(*command, "--out", tmp_path / "killed")
-    fresh = [line.split(":")[0] for line in mended.stdout.splitlines() if "(done before)" not in line]
+    resumed = script(*command, "--out", tmp_path / "killed")
+    fresh = [line.split(":")[0] for line in resumed.stdout.splitlines() if "(done before)" not in line]
     assert fresh == ["encode-train.en", "binarise", "ready"]
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
 
