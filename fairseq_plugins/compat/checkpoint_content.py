@@ -113,7 +113,8 @@ def check_weights(path, state) -> None:
     for name, weights in state["model"].items():
         if not isinstance(name, str) or not (isinstance(weights, torch.Tensor) or name.endswith("_extra_state")):
             raise UserError(
-                f"the checkpoint {path} does not hold weights alone ({name} is of type {type(weights).__name__}); {ANOTHER}."
+                f"the checkpoint {path} does not hold weights alone ({name} is of type"
+                f" {type(weights).__name__}); {ANOTHER}."
             )
         if name.endswith("_float_tensor"):  # the adaptive softmax never initialises it
             continue

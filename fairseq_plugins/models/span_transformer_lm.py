@@ -24,16 +24,17 @@ class SpanTransformerConfig(SpanLanguageModelConfig):
     decoder_ffn_embed_dim: int = field(default=2048, metadata={"help": "width of feed-forward layers"})
     value_positions: bool = field(
         default=False,
-        metadata={"help": "add positions to values too (all-attention paper, equations 4 and 13; its code does not)"},
+        metadata={"help": "add positions to values, too (all-attention paper, equations 4 and 13; its code does not)"},
     )
     cross_head_p: float = field(
-        default=0.0, metadata={"help": "probability that a layer's heads look at one another's keys in training"}
+        default=0.0,
+        metadata={"help": "probability, in training, that the heads of a layer attend to one another's keys"},
     )
 
 
 @register_model("span_transformer_lm", dataclass=SpanTransformerConfig)
 class SpanTransformerLanguageModel(SpanLanguageModel):
-    """Self-attention to a span of tokens before each, then a feed-forward layer."""
+    """Each layer is self-attention to a span of earlier tokens, then a feed-forward layer."""
 
     SIZES = (*SpanLanguageModel.SIZES, "decoder_ffn_embed_dim")
     RATES = (*SpanLanguageModel.RATES, "cross_head_p")

@@ -178,7 +178,7 @@ def test_convolutions_see_nine_tokens_to_the_left_in_each_layer():
 
 def test_it_is_no_language_model():
     args, task = SimpleNamespace(_name=ALGORITHMIC), LanguageModelingTask(SimpleNamespace(), dictionary=None)
-    with pytest.raises(UserError, match="sees what it would predict; use --task algorithmic_curriculum"):
+    with pytest.raises(UserError, match="is bidirectional.* Use --task algorithmic_curriculum"):
         active_memory_algorithmic.ActiveMemoryAlgorithmic.build_model(args, task)
 
 

@@ -29,34 +29,41 @@ class StreamingLanguageModelConfig(FairseqDataclass):
     decoder_attention_heads: int = field(default=8, metadata={"help": "number of attention heads"})
     # Optional: fairseq does not understand `int | None`
     decoder_head_dim: Optional[int] = field(
-        default=None, metadata={"help": "width of a head, by default --decoder-embed-dim over the number of heads"}
+        default=None, metadata={"help": "width of a head (default: --decoder-embed-dim divided by the number of heads)"}
     )
     decoder_normalize_before: bool = field(
-        default=False, metadata={"help": "LayerNorm before each sublayer, and one before the output layer"}
+        default=False, metadata={"help": "LayerNorm before each sublayer and before the output layer"}
     )
     dropout: float = field(
-        default=0.0, metadata={"help": "dropout of attention weights and of what feed-forward activations give"}
+        default=0.0, metadata={"help": "dropout of attention weights and of feed-forward activations"}
     )
     embed_dropout: float = field(default=0.0, metadata={"help": "dropout of embeddings"})
     output_dropout: float = field(default=0.0, metadata={"help": "dropout of the top layer's output"})
 
     share_decoder_input_output_embed: bool = field(
-        default=False, metadata={"help": "one table for embeddings and output layer"}
+        default=False, metadata={"help": "embeddings and output layer share one table"}
     )
-    adaptive_input: bool = field(default=False, metadata={"help": "narrower embeddings for rarer words"})
+    adaptive_input: bool = field(
+        default=False, metadata={"help": "adaptive input: rarer words have narrower embeddings"}
+    )
     adaptive_input_cutoff: Optional[str] = field(
-        default=None, metadata={"help": "where clusters of words end, cumulative: 20000,40000,200000 makes four"}
+        default=None,
+        metadata={"help": "the ends of all clusters of words but the last: 20000,40000,200000 makes four clusters"},
     )
-    adaptive_input_factor: float = field(default=4, metadata={"help": "each cluster is as many times narrower"})
+    adaptive_input_factor: float = field(
+        default=4, metadata={"help": "each cluster is this many times narrower than the one before"}
+    )
     adaptive_softmax_cutoff: Optional[str] = field(
-        default=None, metadata={"help": "adaptive softmax, with clusters as of --adaptive-input-cutoff"}
+        default=None, metadata={"help": "adaptive softmax, with cluster ends as in --adaptive-input-cutoff"}
     )
-    adaptive_softmax_factor: float = field(default=4, metadata={"help": "as --adaptive-input-factor"})
+    adaptive_softmax_factor: float = field(
+        default=4, metadata={"help": "as --adaptive-input-factor, for the adaptive softmax"}
+    )
     tie_adaptive_weights: bool = field(
-        default=False, metadata={"help": "one table a cluster for adaptive input and softmax"}
+        default=False, metadata={"help": "adaptive input and softmax share the table of each cluster"}
     )
     tie_adaptive_proj: bool = field(
-        default=False, metadata={"help": "one projection a cluster too, that of the first included"}
+        default=False, metadata={"help": "adaptive input and softmax share the projection of each cluster"}
     )
 
 
@@ -92,7 +99,7 @@ class StreamingLanguageModel(FairseqLanguageModel):
 
     @classmethod
     def check_options(cls, config) -> None:
-        """Raises UserError for options that no model can honour."""
+        """Raises UserError for options that no model of this class can have."""
         check_sizes(config, cls.SIZES)
         check_rates(config, cls.RATES)
         if "decoder_attention_heads" in cls.SIZES:

@@ -11,13 +11,13 @@ from fairseq_plugins.modules.feedback.stack import ENGINES, KEYS_AND_VALUES
 
 @dataclass
 class FeedbackConfig(FairseqDataclass):
-    """What the Feedback Transformer has beyond fairseq's Transformer."""
+    """The flags of the Feedback Transformer beside those of fairseq's Transformer."""
 
     feedback_memory: str = field(
         default="weighted",
         metadata={
-            "help": "what a time step leaves in memory: weighted (sum of all layers, learned), top, average, layer-I "
-            "(one layer, layer-0 is the embedding), recurrent (each layer sees itself and those below)"
+            "help": "what is stored in memory for a time step: weighted (a learned sum of all layers), top, average,"
+            " layer-I (one layer; layer-0 is the embedding), recurrent (each layer attends to itself and those below)"
         },
     )
     feedback_kv: ChoiceEnum(list(KEYS_AND_VALUES)) = field(
