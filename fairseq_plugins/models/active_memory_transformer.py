@@ -11,7 +11,7 @@ from torch import nn
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.active_memory_lm import MixerFlags, initialise_glorot
-from fairseq_plugins.models.common.translation import TranslationModel, both_sides, set_defaults
+from fairseq_plugins.models.common.translation import TranslationModel, encoder_and_decoder, set_defaults
 from fairseq_plugins.modules.active_memory.mixers import MixerConfig, build_mixers
 
 # fairseq's decoder options that a mixer does not support
@@ -86,7 +86,7 @@ class ActiveMemoryTransformer(TranslationModel):
     @classmethod
     def complete(cls, args):
         """fairseq's sizes, and pre-norm layers as in the paper."""
-        set_defaults(args, **both_sides(normalize_before=True))
+        set_defaults(args, **encoder_and_decoder(normalize_before=True))
         super().complete(args)
 
     @classmethod
@@ -106,6 +106,6 @@ def tiny(args):
         args,
         kernel_size=5,
         share_decoder_input_output_embed=True,
-        **both_sides(embed_dim=64, ffn_embed_dim=128, attention_heads=2, layers=2),
+        **encoder_and_decoder(embed_dim=64, ffn_embed_dim=128, attention_heads=2, layers=2),
     )
     base_architecture(args)

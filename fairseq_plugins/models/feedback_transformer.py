@@ -11,7 +11,7 @@ from torch import nn
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.feedback import FeedbackConfig
-from fairseq_plugins.models.common.translation import TranslationModel, both_sides, set_defaults
+from fairseq_plugins.models.common.translation import TranslationModel, encoder_and_decoder, set_defaults
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.stack import FeedbackStack
 
@@ -173,7 +173,7 @@ def wmt(args):
         args,
         dropout=0.3,
         share_all_embeddings=True,
-        **both_sides(embed_dim=1024, ffn_embed_dim=4096, attention_heads=16, layers=6),
+        **encoder_and_decoder(embed_dim=1024, ffn_embed_dim=4096, attention_heads=16, layers=6),
     )
     base_architecture(args)
 
@@ -192,7 +192,7 @@ def iwslt(args):
         args,
         dropout=0.3,
         share_decoder_input_output_embed=True,
-        **both_sides(embed_dim=512, ffn_embed_dim=1024, attention_heads=4, layers=6),
+        **encoder_and_decoder(embed_dim=512, ffn_embed_dim=1024, attention_heads=4, layers=6),
     )
     base_architecture(args)
 
@@ -204,7 +204,7 @@ def cnndm(args):
         args,
         dropout=0.3,
         share_all_embeddings=True,
-        **both_sides(embed_dim=512, ffn_embed_dim=2048, attention_heads=8, layers=6),
+        **encoder_and_decoder(embed_dim=512, ffn_embed_dim=2048, attention_heads=8, layers=6),
     )
     base_architecture(args)
 
@@ -215,6 +215,6 @@ def tiny(args):
     set_defaults(
         args,
         share_decoder_input_output_embed=True,
-        **both_sides(embed_dim=64, ffn_embed_dim=128, attention_heads=2, layers=2),
+        **encoder_and_decoder(embed_dim=64, ffn_embed_dim=128, attention_heads=2, layers=2),
     )
     base_architecture(args)

@@ -156,7 +156,7 @@ def test_what_cannot_be_is_refused(options, words):
 
 @every_mixer
 @torch.no_grad()
-def test_every_position_sees_both_sides(mixer):
+def test_it_is_bidirectional(mixer):
     model, x = make(ALGORITHMIC, mixer=mixer, kernel_size=4), lines()[:1]
     before, extra = model(src_tokens=x, src_lengths=None)
     assert before.shape == (1, 12, VOCABULARY) and extra is None

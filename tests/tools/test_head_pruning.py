@@ -66,7 +66,7 @@ def test_a_grid_of_layers_and_heads(run, user_dir, checkpoint, data, monkeypatch
 def test_each_head_is_put_back(checkpoint):
     attention = head_pruning.attentions(load(checkpoint, {})[0])[0]
     before = attention.out_proj.weight.clone()
-    left_out = [attention.out_proj.weight.clone() for _ in head_pruning.each_head_left_out(attention)]
+    left_out = [attention.out_proj.weight.clone() for _ in head_pruning.each_head_pruned(attention)]
     assert torch.equal(attention.out_proj.weight, before) and len(left_out) == 2
     half = before.size(1) // 2
     assert not left_out[0][:, :half].any() and torch.equal(left_out[0][:, half:], before[:, half:])

@@ -61,5 +61,6 @@ def set_defaults(args: Namespace, **defaults) -> None:
         setattr(args, name, getattr(args, name, value))
 
 
-def both_sides(**sizes) -> dict:
+def encoder_and_decoder(**sizes) -> dict:
+    """The same options for encoder and decoder: layers=6 -> encoder_layers=6, decoder_layers=6."""
     return {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sizes.items()}
