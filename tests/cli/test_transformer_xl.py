@@ -85,7 +85,7 @@ def test_with_same_length_the_figure_does_not_depend_on_the_block(run, evaluate)
     [
         ("{'mem_len': 'long'}", "--mem-len 'long' does not fit; give a whole number"),
         ("{'memlen': 40}", "the checkpoint has no option memlen"),
-        ("{'mem_len': 40", "{'mem_len': 40 is no dictionary"),
+        ("{'mem_len': 40", "{'mem_len': 40 is not a dictionary"),
     ],
 )
 def test_overrides_that_do_not_fit_are_refused(run, evaluate, overrides, words):
