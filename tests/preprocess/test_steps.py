@@ -1,4 +1,4 @@
-"""An interrupted preparation goes on where it stopped and takes no half of a file for a whole one."""
+"""An interrupted preparation is resumed, and never uses a truncated file."""
 
 import errno
 import os
@@ -77,7 +77,7 @@ def test_a_second_preparation_of_the_same_folder_waits_for_the_first(tmp_path):
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert second.stdout.readline() == f"--out {held.out} is being prepared by another process: waiting for its end\n"
+    assert second.stdout.readline() == f"--out {held.out} is being prepared by another process: waiting until it ends\n"
     assert second.poll() is None
     held.lock.close()
     assert second.communicate()[0] == "mine\n"
