@@ -11,4 +11,4 @@ if find_spec("fairseq"):
     errors.install()
     compat.apply()
 
-    from fairseq_plugins import criterions, optim  # noqa: F401  (after compat)
+    from fairseq_plugins import criterions, optim  # noqa: F401  (after the patches)

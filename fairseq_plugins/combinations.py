@@ -1,4 +1,4 @@
-"""Options that cannot stand together, and those that need what is not installed: one table."""
+"""Options that do not go together, and options that need a package that is not installed: one table."""
 
 import ast
 import json
@@ -15,12 +15,12 @@ from fairseq_plugins.errors import UserError, flag
 
 @dataclass(frozen=True)
 class Combination:
-    """Options that are wrong together.
+    """Options whose values do not go together.
 
     Attributes:
-        names: of options; where a command lacks one of them, there is nothing to check
-        wrong: their values -> are they wrong?
-        words: what to say, with the values in it
+        names: of the options; a command that lacks one of them is not checked
+        wrong: a function of their values: are they wrong?
+        words: the error message, with the options' names in braces for their values
     """
 
     names: str
@@ -40,7 +40,7 @@ MISSING = object()
 def installed(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except ModuleNotFoundError:  # of the package that it would be in
+    except ModuleNotFoundError:  # the package that would contain it is missing
         return False
 
 
@@ -48,7 +48,7 @@ SEARCH = [
     Combination(
         "max_len_a max_len_b min_len",
         lambda a, b, least: a == 0 and b < least,
-        "--max-len-b {max_len_b} is below --min-len {min_len}: no output can be that long and that short; raise the one or lower the other.",
+        "--max-len-b {max_len_b} is below --min-len {min_len}: raise --max-len-b or lower --min-len.",
     ),
     Combination(
         "diverse_beam_groups beam",
@@ -77,7 +77,7 @@ COMMANDS = [
     Combination(
         "sampling nbest beam",
         lambda sampling, nbest, beam: sampling and nbest != beam,
-        "--sampling gives as many outputs as it draws: make --nbest {nbest} and --beam {beam} equal.",
+        "--sampling draws --beam {beam} outputs, and prints all of them: set --nbest {nbest} to {beam}.",
     ),
     Combination(
         "nbest beam",
@@ -87,30 +87,30 @@ COMMANDS = [
     Combination(
         "command constraints",
         lambda command, constraints: command == "generate" and constraints,
-        "--constraints come with the sentences that fairseq-interactive reads; leave it out of fairseq-generate.",
+        "--constraints is for fairseq-interactive, which reads constraints with its sentences; leave it out.",
     ),
-    # parts of a data set
+    # shards and ranks
     Combination(
         "shard_id num_shards",
         lambda shard, shards: shard >= shards,
-        "--shard-id {shard_id} is none of --num-shards {num_shards}, which count from 0; choose a smaller one.",
+        "--shard-id {shard_id} is too large for --num-shards {num_shards}, since shards are counted from 0; lower it.",
     ),
     Combination(
         "command distributed_rank distributed_world_size",
         lambda command, rank, processes: command in ("generate", "eval_lm") and rank >= processes,
-        "--distributed-rank {distributed_rank} is none of --distributed-world-size {distributed_world_size}, which"
-        " count from 0; choose a smaller one.",
+        "--distributed-rank {distributed_rank} is too large for --distributed-world-size {distributed_world_size}, "
+        " since ranks are counted from 0; lower it.",
     ),
     Combination(
         "command num_shards",
         lambda command, shards: command in ("train", "validate", "interactive") and shards > 1,
-        "--num-shards divides the work of fairseq-generate and fairseq-eval-lm alone; leave it out.",
+        "--num-shards is for fairseq-generate and fairseq-eval-lm only; leave it out.",
     ),
     Combination(
         "command context_window tokens_per_sample",
         lambda command, window, block: command == "eval_lm" and window >= block,
-        "--context-window {context_window} leaves nothing of --tokens-per-sample {tokens_per_sample} to predict; lower"
-        " it.",
+        "--context-window {context_window} is not below --tokens-per-sample {tokens_per_sample}, so no token would be"
+        " predicted; lower it.",
     ),
     # learning rates
     Combination(
@@ -150,7 +150,8 @@ COMMANDS = [
         lambda scheduler, phases, updates: (
             scheduler == "tri_stage" and phases and not (updates and sum(phases) == 1 and int(updates * phases[2]))
         ),
-        "--phase-ratio needs --max-update, and three parts whose sum is 1, the last of which is an update or more.",
+        "--phase-ratio needs --max-update, and three fractions with the sum 1, the last of which covers at least one"
+        " update.",
     ),
     Combination(
         "lr_scheduler lr_shrink",
@@ -174,14 +175,14 @@ COMMANDS = [
         "--decoder-embed-dim {decoder_embed_dim} is too small for sinusoidal positions; choose at least 4.",
     ),
     Combination(
-        "adaptive_softmax_cutoff criterion",  # a list in fairseq's encoder-decoders
+        "adaptive_softmax_cutoff criterion",  # it is a list in fairseq's encoder-decoders only
         lambda cutoff, criterion: isinstance(cutoff, list) and criterion != "adaptive_loss",
         "--adaptive-softmax-cutoff needs --criterion adaptive_loss, not {criterion}.",
     ),
     Combination(
         "adaptive_softmax_cutoff",
         lambda cutoff: isinstance(cutoff, list) and cutoff != sorted(set(cutoff)),
-        "--adaptive-softmax-cutoff {adaptive_softmax_cutoff} does not rise; give the ends of the clusters in order.",
+        "--adaptive-softmax-cutoff {adaptive_softmax_cutoff} is not in ascending order; give the cut-offs in order.",
     ),
     # checkpoints
     Combination(
@@ -189,7 +190,7 @@ COMMANDS = [
         lambda asynchronously: asynchronously,
         "--write-checkpoints-asynchronously writes checkpoints that are not verified; leave it out.",
     ),
-    # what needs other packages
+    # options that need other packages
     Combination(
         "ddp_backend",
         lambda backend: backend == "fully_sharded" and not installed("fairscale"),
@@ -230,7 +231,7 @@ COMMANDS = [
     Combination(
         "command optimizer",
         lambda command, optimizer: command == "train" and optimizer == "composite",
-        "--optimizer composite takes its groups from a configuration of fairseq-hydra-train; choose another.",
+        "--optimizer composite needs parameter groups in a configuration of fairseq-hydra-train; choose another.",
     ),
 ]
 
@@ -241,7 +242,7 @@ DICTIONARIES = ("model_overrides", "optimizer_overrides")
 def check(settings: Namespace) -> None:
     """
     Raises:
-        UserError: with the flags and the way out
+        UserError: options do not go together
     """
     settings = Namespace(**vars(settings), command=command_of(settings))
     for combination in SEARCH + COMMANDS:
@@ -256,24 +257,24 @@ def check(settings: Namespace) -> None:
 
 
 def command_of(settings: Namespace) -> str:
-    """Of which command are these all options?"""
+    """The command that has all these options."""
     marks = {"interactive": "buffer_size", "generate": "beam", "eval_lm": "softmax_batch", "train": "max_update"}
     return next((command for command, mark in marks.items() if hasattr(settings, mark)), "validate")
 
 
 def dictionary(name: str, text: str) -> dict:
-    """ "{'mem_len': 64}" -> {"mem_len": 64}; raises UserError for text that is none."""
+    """ "{'mem_len': 64}" -> {"mem_len": 64}; raises UserError for other text."""
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
         value = None
     if not isinstance(value, dict):
-        raise UserError(f"{flag(name)} {text} is no dictionary; write it as \"{{'dropout': 0.1}}\".")
+        raise UserError(f"{flag(name)} {text} is not a dictionary; write it as \"{{'dropout': 0.1}}\".")
     return value
 
 
 def check_manual_rates(settings: Namespace) -> None:
-    """Raises UserError for what --lr-scheduler manual cannot read: it takes rates by epochs and by updates."""
+    """Raises UserError for wrong options of --lr-scheduler manual, which are dictionaries of learning rates."""
     for name in ("epoch2lr", "update2lr"):
         rates = dictionary(name, getattr(settings, name))
         if not all(isinstance(key, str) and ranges.RANGES["lr"].allows(rate) for key, rate in rates.items()):
@@ -281,7 +282,7 @@ def check_manual_rates(settings: Namespace) -> None:
 
 
 def check_parts(name: str, options: dict) -> None:
-    """Raises UserError for a number in a dictionary that its option cannot take."""
+    """Raises UserError for a number in a dictionary that is out of its option's range."""
     for part, value in options.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
             try:
@@ -291,13 +292,13 @@ def check_parts(name: str, options: dict) -> None:
 
 
 def check_search(name: str, text: str) -> None:
-    """Raises UserError for options of a search, in JSON, that are wrong."""
+    """Raises UserError for wrong options of a search in JSON."""
     try:
         options = json.loads(text)
     except json.JSONDecodeError:
         options = None
     if not isinstance(options, dict):
-        raise UserError(f"{flag(name)} {text} is no dictionary in JSON; write it as '{{\"beam\": 4}}'.")
+        raise UserError(f"{flag(name)} {text} is not a dictionary in JSON; write it as '{{\"beam\": 4}}'.")
     check_parts(name, options)
     settings = Namespace(**{field.name: field.default for field in fields(GenerationConfig)} | options)
     try:

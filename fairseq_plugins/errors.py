@@ -1,7 +1,7 @@
-"""Wrong input ends in one sentence, not in a traceback.
+"""An error of the user's ends in one sentence, not in a traceback.
 
-``UserError`` is the suite's own; what fairseq and torch raise for common mistakes is put into words by the table below.
-Everything else keeps its traceback: it is a fault of the program, and the traceback is what helps to find it.
+The suite raises ``UserError`` for such errors. For common errors that fairseq and torch raise, the table below has a
+sentence. All other errors are faults of the program and keep their tracebacks.
 """
 
 import logging
@@ -9,23 +9,24 @@ import os
 import re
 import sys
 
-handle_error = logging.Handler.handleError  # Python's
+handle_error = logging.Handler.handleError  # before ``install`` replaces it
 
 TRACEBACK = "FAIRSEQ_PLUGINS_TRACEBACK"
 
 
 class UserError(ValueError):
-    """What is wrong, with the flag or file, and the way out. The text is all that the user sees."""
+    """An error of the user's. The text is all that the user sees: it names the flag or file, and says what to do."""
 
 
 def flag(name: str) -> str:
-    """An option as the user writes it: dropout_rate -> --dropout-rate"""
+    """The flag of an option: dropout_rate -> --dropout-rate"""
     return "--" + name.replace("_", "-")
 
 
-# What an error and its causes say, outermost first, each as "Type: text" -> what the user reads.
-KNOWN = [
-    # raised in a process that fairseq-train started, one for each GPU
+# Patterns and the sentences for them. A pattern is searched in the lines "Type: text" of an error and its causes, the
+# outermost first.
+ERROR_MESSAGES = [
+    # raised in one of the processes that fairseq-train starts, one for each GPU
     (
         r"errors\.UserError: ([^\n]*)",
         "{0}",
@@ -33,13 +34,13 @@ KNOWN = [
     # data and dictionaries
     (
         r"Dataset not found: (\S+) \(([^)]*)\)",
-        "{1} has no split {0}, or not both its .bin and its .idx file; choose another with --train-subset, "
+        "{1} has no split {0}, or lacks its .bin or .idx file; choose another split with --train-subset, "
         "--valid-subset or --gen-subset, or make it again with fairseq-preprocess.",
     ),
     (
         r"No such file or directory: '(\S*dict\.\S*txt)'",
-        "the dictionary {0} is missing; the data folder must be one that fairseq-preprocess made for this task "
-        "and these languages.",
+        "the dictionary {0} is missing; give a data folder that fairseq-preprocess made for this task and these "
+        "languages.",
     ),
     (
         r"Could not infer language pair",
@@ -48,16 +49,16 @@ KNOWN = [
     ),
     (
         r"Incorrect dictionary format, expected '([^']*)': \"([^\n]*)",
-        "a dictionary (dict.*.txt in the data folder) has the line '{1}' instead of {0}; copy it again from where "
-        "the data was made.",
+        "a dictionary (dict.*.txt in the data folder) has the line '{1}' instead of {0}; copy it again from the "
+        "original data folder.",
     ),
     (
         r"Duplicate word found when loading Dictionary: ('[^\n]*?')\.",
-        "a dictionary (dict.*.txt in the data folder) has {0} twice; copy it again from where the data was made.",
+        "a dictionary (dict.*.txt in the data folder) has {0} twice; copy it again from the original data folder.",
     ),
     (
         r"Incorrect encoding detected in (\S+),",
-        "{0} is not UTF-8; copy it again from where the data was made.",
+        "{0} is not UTF-8; copy it again from the original data folder.",
     ),
     (
         r"Source and target must contain the same number of examples",
@@ -66,8 +67,8 @@ KNOWN = [
     ),
     (
         r"The dataset is empty",
-        "no sentence fits: raise --max-tokens, --max-source-positions or --max-target-positions, or check the files "
-        "given to fairseq-preprocess.",
+        "no sentence is short enough: raise --max-tokens, --max-source-positions or --max-target-positions, or check "
+        "the files given to fairseq-preprocess.",
     ),
     (
         r"Sentences lengths should not exceed max_tokens=(\d+)",
@@ -75,7 +76,7 @@ KNOWN = [
     ),
     (
         r"Size of sample #(\d+) is invalid .*? since max_positions=([^\n]*?), skip",
-        "sentence {0} (counted from 0) is longer than the {1} tokens the model takes; raise "
+        "sentence {0} (counted from 0) is longer than the {1} tokens that the model takes; raise "
         "--max-source-positions, --max-target-positions or --tokens-per-sample, or leave such sentences out with "
         "--skip-invalid-size-inputs-valid-test.",
     ),
@@ -96,57 +97,57 @@ KNOWN = [
     (
         r"size mismatch for (\S*embed_tokens\.weight): copying a param with shape torch\.Size\(\[(\d+), (\d+)\]\)"
         r" from checkpoint, the shape in current model is torch\.Size\(\[(?!\2)(\d+), \3\]\)",
-        "the checkpoint is for a dictionary of {1} entries, the data has one of {3}; use the data folder it was "
-        "trained with, or binarise with its dictionary (fairseq-preprocess --srcdict and --tgtdict).",
+        "the checkpoint is for a dictionary of {1} entries, but that of the data has {3}; use the data folder of its "
+        "training, or binarise with its dictionary (fairseq-preprocess --srcdict and --tgtdict).",
     ),
     (
         r"Cannot load model parameters from checkpoint ([^\n]*?); .*state_dict for (\w+):\s*([^\n]*)",
-        "the checkpoint {0} is of another architecture ({2}); give --arch and the model flags it was trained "
-        "with, or another --save-dir.",
+        "the checkpoint {0} has another architecture ({2}); give --arch and the model flags of its training, or "
+        "another --save-dir.",
     ),
     (
         r"Error\(s\) in loading state_dict for (\w+):\s*([^\n]*)",
-        "the checkpoint does not fit the {0} it says it holds ({1}); leave out --model-overrides, and use the "
-        "fairseq_plugins it was trained with.",
+        "the checkpoint does not fit its architecture, {0} ({1}); leave out --model-overrides, and use the version of "
+        "fairseq_plugins that it was trained with.",
     ),
     (
         r"(Criterion|Optimizer) does not match.* (\S+) vs (\S+)",
-        "the checkpoint was trained with the {0} {1}, not {2}; go on with that one, or pass --reset-optimizer.",
+        "the checkpoint was trained with the {0} {1}, not {2}; use the same one, or pass --reset-optimizer.",
     ),
     (
         r"loaded state dict (?:contains a parameter group that doesn't match|has a different number of parameter)",
-        "the checkpoint's optimiser state is of another model; give the flags it was trained with, or pass "
+        "the optimiser state of the checkpoint is for another model; give the flags of its training, or pass "
         "--reset-optimizer.",
     ),
     # flags
     (
         r"Cannot use a fixed learning rate schedule with (\S+?)[. ]",
-        "--lr-scheduler {0} takes one --lr and not one for each epoch, which is for --lr-scheduler fixed.",
+        "--lr-scheduler {0} takes one --lr; several, one for each epoch, are for --lr-scheduler fixed.",
     ),
     (
         r"max_lr \(=([^)]*)\) must be more than min_lr \(=([^)]*)\)",
-        "--lr {0} is not above --min-lr {1}; raise the one or lower the other.",
+        "--lr {0} is not above --min-lr {1}; raise --lr or lower --min-lr.",
     ),
     (
         r"max_lr must be more than lr",
-        "--max-lr is not above --lr, where --lr-scheduler triangular begins; raise the one or lower the other.",
+        "--max-lr is not above --lr, at which --lr-scheduler triangular starts; raise --max-lr or lower --lr.",
     ),
     (
         r"Pass-through schedule can only be used",
-        "--lr-scheduler pass_through is for optimizers with schedules of their own; choose another.",
+        "--lr-scheduler pass_through is for optimizers with their own schedules; choose another scheduler.",
     ),
     (
         r"AttributeError: 'list' object has no attribute 'split'",
-        "--encoder-layers-to-keep and --decoder-layers-to-keep do not work as flags in this fairseq; prune a trained "
-        "model with --model-overrides \"{{'encoder_layers_to_keep': '0,1'}}\".",
+        "--encoder-layers-to-keep and --decoder-layers-to-keep do not work as flags in this version of fairseq; prune "
+        "a trained model with --model-overrides \"{{'encoder_layers_to_keep': '0,1'}}\".",
     ),
     (
         r"cannot specify cutoff larger than vocab size",
-        "--adaptive-softmax-cutoff has an end above the size of the dictionary; leave out that one.",
+        "--adaptive-softmax-cutoff has a cut-off above the size of the dictionary; leave out that one.",
     ),
     (
         r"min_len cannot be larger than max_len",
-        "--min-len is above the longest output that --max-len-a, --max-len-b and the model allow for a sentence; lower "
+        "--min-len is above the maximum length that --max-len-a, --max-len-b and the model allow for a sentence; lower "
         "it, or raise --max-len-b.",
     ),
     (
@@ -185,15 +186,15 @@ KNOWN = [
     ),
     (
         r"Torch not compiled with CUDA enabled|Found no NVIDIA driver",
-        "an option needs a GPU, and there is none: leave it out (--quant-noise-scalar is one).",
+        "an option needs a GPU, but there is none: leave it out (--quant-noise-scalar is one such option).",
     ),
     (
         r"does not support flat params",
-        "this --optimizer treats every tensor by itself; with --fp16 or --bf16 add --fp16-no-flatten-grads.",
+        "this --optimizer needs each tensor on its own; with --fp16 or --bf16 add --fp16-no-flatten-grads.",
     ),
     (
         r"gradients are inconsistent between workers",
-        "the workers' gradients differ, which they never should; try --ddp-backend legacy_ddp.",
+        "the gradients of the ranks differ, though they should be equal; try --ddp-backend legacy_ddp.",
     ),
     (
         r"FloatingPointError: gradients are Nan/Inf",
@@ -215,11 +216,11 @@ KNOWN = [
     ),
     (
         r"ValidationError: ([^\n]*)\s*full_key: (\S+)",
-        "{1} cannot be given so ({0}); check --model-overrides.",
+        "{1} has a wrong value ({0}); check --model-overrides.",
     ),
     (
         r"InterpolationKeyError: Interpolation key 'task\.(\w+)' not found",
-        "this --arch takes {0} from its --task, which has none; choose another --arch or --task.",
+        "this --arch takes {0} from its --task, which does not have it; choose another --arch or --task.",
     ),
     (
         r"Missing mandatory value: (\w+)",
@@ -227,7 +228,7 @@ KNOWN = [
     ),
     (
         r"No such file or directory: '@@ '",
-        "--replace-unk does not work in this fairseq, which keeps no alignments for it; leave it out.",
+        "--replace-unk does not work in this version of fairseq, which does not store alignments; leave it out.",
     ),
     # any other file
     (
@@ -254,15 +255,16 @@ KNOWN = [
 
 
 def install():
-    """Report uncaught errors as sentences from now on."""
+    """Report uncaught errors by ``report`` from now on."""
     sys.excepthook = report
-    # Hydra prints tracebacks itself and never reaches the hook, unless told to let errors through.
+    # Unless this is set, Hydra prints tracebacks itself, and the hook is not called.
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
     logging.Handler.handleError = log_lost
 
 
 def log_lost(handler: logging.Handler, record: logging.LogRecord) -> None:
-    """Say once of a log that it cannot be written, as on a full disk. Python prints a traceback for every line."""
+    """Report once that a log cannot be written, for example on a full disk. Python prints a traceback for every
+    line."""
     error = sys.exception()
     if not isinstance(error, OSError):
         return handle_error(handler, record)
@@ -273,7 +275,7 @@ def log_lost(handler: logging.Handler, record: logging.LogRecord) -> None:
 
 
 def report(kind, error, traceback):
-    """``sys.excepthook``: one sentence on stderr for wrong input, Python's own report for everything else."""
+    """For ``sys.excepthook``: print one sentence on stderr for an error of the user's, else Python's own report."""
     text = sentence(error)
     if text is None or os.environ.get(TRACEBACK, "0") != "0":
         sys.__excepthook__(kind, error, traceback)
@@ -283,20 +285,20 @@ def report(kind, error, traceback):
 
 
 def sentence(error: BaseException) -> str | None:
-    """The sentence for an error, from its causes if need be; None where there is none."""
+    """The sentence for an error or one of its causes; None if there is none."""
     chain = list(causes(error))
     for cause in chain:
         if isinstance(cause, UserError):
             return str(cause)
     said = "\n".join(f"{type(cause).__name__}: {cause}" for cause in chain)
-    for pattern, words in KNOWN:
+    for pattern, words in ERROR_MESSAGES:
         if match := re.search(pattern, said, re.DOTALL):
             return words.format(*match.groups(""))
     return None
 
 
 def causes(error: BaseException | None):
-    """An error, then what it was raised from or while handling, outermost first."""
+    """An error and its causes, from the outermost to the innermost."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

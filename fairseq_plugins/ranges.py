@@ -1,7 +1,7 @@
-"""What numbers each option takes: one table for fairseq's options and ours, by the names of their dataclasses' fields.
+"""The range of every numeric option: one table for the options of fairseq and of this suite, by their field names.
 
-fairseq checks hardly any number itself: a wrong one ends in a traceback, kills the process, or trains nothing and says
-nothing. The command lines are held against this table by ``compat/options.py``.
+fairseq checks hardly any number: a wrong one ends in a traceback, kills the process, or silently trains nothing.
+``compat/options.py`` checks command lines by this table.
 """
 
 import math
@@ -16,15 +16,16 @@ from fairseq_plugins.errors import UserError, flag
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers from ``low`` to ``high``, both included, and those of ``also``; never nan. It is an argparse type.
+    """The numbers from ``low`` to ``high``, both included, and the numbers in ``also``; never nan. A range is a type
+    for argparse.
 
     Attributes:
-        above: is ``low`` itself left out?
-        below: is ``high`` itself left out?
+        above: is ``low`` itself excluded?
+        below: is ``high`` itself excluded?
         whole: whole numbers only?
-        infinite: is inf a number here, too?
-        also: what else is allowed, such as the -1 that means "none"
-        several: how many numbers the option takes: 1, 2..., or None for one or more of them
+        infinite: is inf allowed?
+        also: further numbers that are allowed, such as a -1 that means "none"
+        several: the number of values that the option takes: 1, 2..., or None for one or more
     """
 
     low: float = -math.inf
@@ -52,7 +53,7 @@ class Range:
         )
 
     def __str__(self) -> str:
-        """What to give: a whole number of at least 1, or -1"""
+        """In words: "a whole number of at least 1, or -1"."""
         limits = []
         if math.isfinite(self.low):
             limits.append(f"above {written(self.low)}" if self.above else f"of at least {written(self.low)}")
@@ -66,7 +67,7 @@ class Range:
         return words if self.several == 1 else f"{words}, with commas between them"
 
     def __call__(self, text: str):
-        """Parse an argument of a tool: argparse names the option before what is said here."""
+        """Parse an argument of a tool. argparse puts the name of the option before the error message."""
         try:
             value = int(text) if self.whole else float(text)
         except ValueError:
@@ -97,12 +98,12 @@ def above(low: float, **options) -> Range:
 
 
 RATE = number(0, 1)
-SEED = whole(0, 4_000_000_000)  # numpy takes 2**32 - 1, and fairseq adds epochs and updates
+SEED = whole(0, 4_000_000_000)  # numpy's limit is 2**32 - 1; fairseq adds epochs and updates
 
 RANGES = {
     name: range
     for range, names in [
-        # what is run, and how often
+        # length of a training, and how often something is done
         (whole(0), "max_epoch max_update curriculum validate_interval_updates validate_after_updates"),
         (whole(0), "save_interval_updates max_valid_steps ema_start_update empty_cache_freq amp_batch_retries"),
         (whole(1), "log_interval validate_interval save_interval ema_update_freq localsgd_frequency"),
@@ -169,7 +170,7 @@ RANGES = {
         (whole(1), "beam nbest iter_decode_with_beam"),
         (whole(0), "min_len prefix_size no_repeat_ngram_size iter_decode_max_iter beam_mt"),
         (number(0), "max_len_a max_len_a_mt"),
-        (whole(), "max_len_b max_len_b_mt"),  # below 0 it has a meaning beside --max-len-a
+        (whole(), "max_len_b max_len_b_mt"),  # with --max-len-a, values below 0 have a meaning
         (number(), "lenpen lenpen_mt lm_weight iter_decode_eos_penalty diverse_beam_strength"),
         (number(infinite=True), "unkpen"),
         (whole(-1), "sampling_topk diverse_beam_groups"),
@@ -212,7 +213,7 @@ RANGES = {
     for name in names.split()
 }
 
-# These are numbers that fairseq's parser takes as text, so that they are checked as they are written.
+# Numbers that fairseq's parser reads as text; this text is checked.
 AS_TEXT = {
     "max_tokens_valid", "batch_size_valid", "adam_betas", "adamax_betas", "lamb_betas", "adafactor_eps",
     "total_num_update", "decoder_output_dim",
@@ -220,30 +221,30 @@ AS_TEXT = {
 
 
 def range_of(name: str) -> Range:
-    """Options that are not in the table may be any number but nan."""
+    """The range of an option. An option that is not in the table may be any number but nan."""
     return RANGES.get(name, Range(infinite=True, several=None))
 
 
 def check(name: str, value) -> None:
-    """Raises UserError for a number that the option cannot take."""
+    """Raises UserError for a number that is out of the option's range."""
     if not range_of(name).allows(value):
         raise UserError(f"{flag(name)} {value} does not fit; give {range_of(name)}.")
 
 
 def read(name: str, kind, text: str):
-    """What an argument says.
+    """The value of an argument.
 
     Args:
-        kind: the type that fairseq's parser has for it, which makes a value of the text
+        kind: the type of the option in fairseq's parser, which converts the text
 
     Raises:
-        ArgumentTypeError: it says no number that the option takes
+        ArgumentTypeError: the text is not a number in the option's range
     """
-    if text == "???":  # a default that says so
+    if text == "???":  # the default of a mandatory option
         raise ArgumentTypeError(f"is missing; give {range_of(name)}.")
     try:
         value = kind(text) if kind else text
-        as_written = name in AS_TEXT or isinstance(value, list)  # the parser would have rounded 1.5 already
+        as_written = name in AS_TEXT or isinstance(value, list)  # here the parser would have rounded 1.5
         fits = range_of(name).allows(evaluate(text) if as_written else value)
     except (ValueError, TypeError, ArithmeticError):
         fits = False
@@ -252,20 +253,20 @@ def read(name: str, kind, text: str):
     return value
 
 
-def makes_of(kind, text: str):
-    """What the type of an option makes of a text; None where it refuses it."""
+def converted(kind, text: str):
+    """The text converted by the type of an option; None if the type refuses it."""
     with suppress(Exception):
         return kind(text)
 
 
 def is_numeric(name: str, kind) -> bool:
-    """Is an option of a parser one for numbers? The kind is what the parser makes of its text."""
+    """Does an option of a parser take numbers? ``kind`` is the type of the option in the parser."""
     if name in AS_TEXT:
         return name in RANGES
     if kind in (None, str):
         return False
-    if makes_of(kind, "{}") == {}:  # which is a dictionary for --langtoks and its like
+    if converted(kind, "{}") == {}:  # such as --langtoks, which takes a dictionary
         return False
-    value = makes_of(kind, "1")
+    value = converted(kind, "1")
     values = value if isinstance(value, list) else [value]
     return all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)

@@ -3,8 +3,8 @@
     python preprocess/char_ptb.py --out data/char_ptb               # downloads 34 MB
     python preprocess/char_ptb.py --out data/char_ptb --raw DIR     # ptb.char.{train,valid,test}.txt in DIR
 
-5,017,482 training, 393,042 valid and 442,423 test tokens: characters, _ for the space, and one end of line a line. The
-archive is Mikolov's; the second host and the checksum, an MD5, are those of PaddlePaddle's data set Imikolov.
+5,017,482 training, 393,042 valid and 442,423 test tokens: characters, _ for the space, and one end-of-line token per
+line. The archive is Mikolov's. The second host and the checksum, an MD5, come from PaddlePaddle's data set Imikolov.
 """
 
 import language_model
@@ -33,7 +33,7 @@ def main():
 def characters(line: str) -> list[str]:
     """
     Raises:
-        ValueError: a symbol is longer than a character.
+        ValueError: a symbol is longer than one character
     """
     symbols = line.split()
     if wrong := next((symbol for symbol in symbols if len(symbol) > 1), None):

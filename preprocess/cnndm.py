@@ -3,11 +3,10 @@
     python preprocess/cnndm.py --out data/cnndm                       # downloads 590 MB
     python preprocess/cnndm.py --out data/cnndm --raw DIR             # train, valid, test .jsonl (or .jsonl.gz) in DIR
 
-A record is one JSON object a line with the text fields id, article and highlights (sentences separated by newlines).
---train, --valid and --test name other files, each with an optional range of lines: valid-1000.jsonl:1-800. Words are
-Moses tokens, cased. Highlight sentences are separated by <q>, in the training targets and in the reference file, so
-that ROUGE-L over sentences needs no guessing. Records without an article or highlights leave the training set.
-"""
+Each line is a JSON object with the text fields id, article and highlights, where newlines separate sentences. --train,
+--valid and --test name other files, each with an optional range of lines: valid-1000.jsonl:1-800. Words are Moses
+tokens, cased. In training targets and in the reference file <q> separates the sentences of highlights, as ROUGE-L over
+sentences needs them. Records without an article or without highlights are removed from the training set."""
 
 import hashlib
 import json
@@ -56,9 +55,9 @@ SIDES = ("article", "highlights")
 
 
 def main():
-    parser = pipeline.parser(__doc__, bpe=32000, max_words=1000)  # only against absurd highlights
+    parser = pipeline.parser(__doc__, bpe=32000, max_words=1000)  # removes extremely long highlights only
     parser.add_argument(
-        "--article-words", type=whole(1), default=400, metavar="N", help="words kept of an article (%(default)s)"
+        "--article-words", type=whole(1), default=400, metavar="N", help="words used of an article (%(default)s)"
     )
     for split in pipeline.SPLITS:
         parser.add_argument(
@@ -66,7 +65,7 @@ def main():
             nargs="+",
             default=[f"{split}.jsonl"],
             metavar="FILE[:FIRST-LAST]",
-            help="files in --raw, lines counted from 1 (%(default)s)",
+            help="files in --raw, with lines counted from 1 (%(default)s)",
         )
     args = parser.parse_args()
     args.max_words = max(args.max_words, args.article_words)
@@ -94,13 +93,13 @@ def main():
 
 
 def _part(raw: Path, split: str, part: str) -> tuple[Path, int, int | None]:
-    """File, first and last line (None: to the end) of ``NAME[:FIRST-LAST]``."""
+    """The file, the first line and the last line (None: the end) of ``NAME[:FIRST-LAST]``."""
     name, first, last = re.fullmatch(r"(.*?)(?::(\d+)-(\d+))?", part).groups()
     file = next((path for path in (raw / name, raw / f"{name}.gz") if path.is_file()), None)
     if not file:
         raise InputError(f"--raw {raw} has no {name}: put it there (plain or .gz), or name other files with --{split}.")
     if first and not 1 <= int(first) <= int(last):
-        raise InputError(f"--{split} {part} is no range of lines: expected FIRST-LAST, counted from 1.")
+        raise InputError(f"--{split} {part} is not a range of lines; write it as FIRST-LAST, counted from 1.")
     return file, int(first or 1), int(last) if last else None
 
 
@@ -115,7 +114,8 @@ def _write_sides(parts, article: Path, highlights: Path) -> str:
                 summaries.write(f" {text.SENTENCE_END} ".join(sentences) + "\n")
             if number == 0 or last and number != last - first + 1:
                 raise InputError(
-                    f"{file} has {number} records from line {first} on, but lines up to {last or first} were asked for."
+                    f"{file} has {number} records from line {first} on, but lines up to {last or first} were"
+                    " requested."
                 )
             counts.append((file.name, number))
     return (
@@ -143,11 +143,11 @@ def _write_records(raw: Path, addresses: Path, output: Path) -> str:
                 raise InputError(f"{raw} has no story for {address}: expected {places[0]} or {places[1]}.")
             yield json.dumps(dict(id=name, **story("\n".join(text.read_lines(file)))), ensure_ascii=False)
 
-    return f"{text.write_lines(output, records())} records out, one an address of {addresses.name}"
+    return f"{text.write_lines(output, records())} records out, one for each address of {addresses.name}"
 
 
 def story(content: str) -> dict[str, str]:
-    """Article and highlights of a story file: paragraphs, then each highlight below a line "@highlight"."""
+    """Article and highlights of a story file, in which each highlight follows a line "@highlight"."""
     article, *highlights = re.split(r"^@highlight\s*$", content, flags=re.MULTILINE)
     sentences = [text.squeeze(highlight) for highlight in highlights]
     return {

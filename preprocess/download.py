@@ -1,4 +1,5 @@
-"""Fetching a corpus: several mirrors, resumed, checked; a file has its name only when it is whole."""
+"""Download a corpus from one of several mirrors. Downloads are resumed and verified, and renamed when they are
+complete."""
 
 import hashlib
 import os
@@ -17,14 +18,14 @@ from steps import UNWRITABLE, InputError, Steps
 from tqdm import tqdm
 
 BLOCK = 1 << 20
-ATTEMPTS = 3  # a mirror, each going on where the last was cut
+ATTEMPTS = 3  # per mirror; each attempt resumes the one before
 
 
 @dataclass(frozen=True)
 class Remote:
-    """A file to fetch; a .tgz or .zip gets a folder of its own.
+    """A file to download. A .tgz or .zip is unpacked into a folder of its own.
 
-    ``checksum``, by ``algorithm`` of hashlib, is required of the file; where none is known, https alone vouches for it.
+    If ``checksum`` is given, by ``algorithm`` of hashlib, it is verified. Else only https protects the file.
     """
 
     name: str
@@ -34,7 +35,7 @@ class Remote:
 
 
 def fetch_all(remotes: list[Remote], steps: Steps) -> Path:
-    """Fetch and unpack below ``OUT/raw``; returns that folder, to be read like one given as --raw."""
+    """Download and unpack into ``OUT/raw``. Returns this folder, which is read like a folder given as --raw."""
     raw = steps.out / "raw"
     raw.mkdir(exist_ok=True)
     for remote in remotes:
@@ -47,22 +48,24 @@ def fetch_all(remotes: list[Remote], steps: Steps) -> Path:
 
 
 def fetch(remote: Remote, file: Path) -> None:
-    """Put ``remote`` at ``file``; an :class:`InputError` says what every mirror answered and what to put where."""
+    """Download ``remote`` to ``file``. An InputError tells what every mirror answered, and where to put the file by
+    hand."""
     if file.exists():
         return
     answers = []
     for url in remote.urls:
-        # one partial file a mirror: without a checksum nobody could tell that two halves belong together
+        # one partial file per mirror, since parts from two mirrors may not belong together
         partial = file.with_name(f"{file.name}.{zlib.crc32(url.encode()):08x}.partial")
         try:
             _fetch_whole(url, partial)
             if remote.checksum and _checksum(partial, remote.algorithm) != remote.checksum:
                 partial.unlink()
-                raise OSError("another checksum than the known one")
+                raise OSError("its checksum is wrong")
         except (OSError, HTTPException) as error:
             if getattr(error, "errno", None) in UNWRITABLE:
                 raise InputError(
-                    f"{partial} could not be written ({error.strerror}): make room; the same command goes on there."
+                    f"{partial} could not be written ({error.strerror}): make room, and give the same command"
+                    " again to resume."
                 ) from error
             answers.append(f"{url}: {error}")
             print(f"download: {url}: {error}", flush=True)
@@ -70,18 +73,18 @@ def fetch(remote: Remote, file: Path) -> None:
         os.replace(partial, file)
         print(
             f"download: {file.name}: {file.stat().st_size} bytes from {url}"
-            + (", checksum right" if remote.checksum else ", no checksum known"),
+            + (", checksum verified" if remote.checksum else ", no known checksum"),
             flush=True,
         )
         return
     raise InputError(
-        f"no mirror has {file.name} ({'; '.join(answers)}): fetch it by other means, put it at {file} and call "
+        f"no mirror has {file.name} ({'; '.join(answers)}): download it by other means to {file} and give "
         "this command again, or give a folder that holds the corpus with --raw."
     )
 
 
 def _fetch_whole(url: str, partial: Path) -> None:
-    """Raises what the last attempt met; a client error (HTTP 4xx) ends the attempts, for it would be met again."""
+    """Raises the error of the last attempt. A client error (HTTP 4xx) ends the attempts, since it would occur again."""
     for attempt in range(ATTEMPTS):
         time.sleep(attempt)
         try:
@@ -96,7 +99,7 @@ def _fetch_whole(url: str, partial: Path) -> None:
 
 
 def _fetch_on(url: str, partial: Path) -> bool:
-    """Append what is missing; whether the file is as long as the server says it is."""
+    """Append the missing part. Returns whether the file has the length that the server gives."""
     have = partial.stat().st_size if partial.exists() else 0
     request = Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     try:
@@ -106,7 +109,7 @@ def _fetch_on(url: str, partial: Path) -> bool:
             raise
         if error.headers.get("Content-Range") == f"bytes */{have}":
             return True
-        partial.unlink()  # longer than the file itself, so it is no part of it
+        partial.unlink()  # longer than the file, so it is not a part of it
         return _fetch_on(url, partial)
     with answer, open(partial, "ab" if answer.status == 206 else "wb") as file:
         left = answer.headers.get("Content-Length")
@@ -129,7 +132,7 @@ def _unpack(archive: Path, folder: Path) -> str:
         ARCHIVES[archive.suffix](archive, folder)
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error) as error:
         shutil.rmtree(folder, ignore_errors=True)
-        raise InputError(f"{archive} cannot be unpacked ({error}): remove it and call this command again.") from None
+        raise InputError(f"{archive} cannot be unpacked ({error}): remove it and give this command again.") from None
     return f"{sum(path.is_file() for path in folder.rglob('*'))} files"
 
 

@@ -6,8 +6,8 @@
 
 90,000,000 bytes to train on, then 5,000,000 valid and 5,000,000 test. A token is a byte, written as a decimal number;
 the newline, byte 10, is the end-of-line token, so a split has exactly as many tokens as bytes. With 204 other bytes
-that makes the 205 symbols of the all-attention paper. (Some published results leave newlines out, about 1 % of the
-tokens: --no-end-of-line does.)
+these are the 205 symbols of the all-attention paper. (Some published results leave out newlines, about 1 % of the
+tokens, as --no-end-of-line does.)
 """
 
 import re
@@ -27,7 +27,7 @@ REMOTES = [
         "547994d9980ebed1288380d652999f38a14fe291a6247c157c3d33d4932534bc",
     )
 ]
-SHA256 = "2b49720ec4d78c3c9fabaee6e4179a5e997302b3a70029f30f2d582218c024a8"  # of the file itself
+SHA256 = "2b49720ec4d78c3c9fabaee6e4179a5e997302b3a70029f30f2d582218c024a8"  # of the unpacked file
 SIZES = (90_000_000, 5_000_000, 5_000_000)
 NUMBERS = [str(byte) for byte in range(256)]
 
@@ -37,7 +37,7 @@ def main():
 
 
 def numbers(content: bytes):
-    """Lines of decimal numbers; the last has an end only if it has one in ``content``."""
+    """Lines of decimal numbers. The last line ends with a newline only if it does in ``content``."""
     for line in re.findall(rb"[^\n]*\n|[^\n]+", content):
         end = "\n" if line.endswith(b"\n") else ""
         yield " ".join(map(NUMBERS.__getitem__, line.removesuffix(b"\n"))) + end

@@ -8,11 +8,10 @@
     OUT/TASK/bpe     the sentences encoded
     OUT/TASK/bin     binarised: fairseq-train OUT/TASK/bin --task sentence_prediction
 
-The raw files are those of https://gluebenchmark.com/tasks, with the columns that their headers name; MNLI's valid set
-is the matched one. The test sets have no labels and are left out. The encoding is GPT-2's, which is downloaded from
-where fairseq's own scripts take it, unless it is given. A row that has not as many columns as the header, of which QQP
-has a few, is dropped and counted.
-"""
+The raw files are those of https://gluebenchmark.com/tasks; their headers name the columns. MNLI's valid set is the
+matched one. The test sets have no labels and are left out. The encoding is GPT-2's. Unless it is given, it is
+downloaded from the address that fairseq's scripts use. A row with another number of columns than the header is dropped
+and counted; QQP has a few."""
 
 import argparse
 import json
@@ -37,7 +36,7 @@ SPLITS = ("train", "valid")
 
 @dataclass(frozen=True)
 class Task:
-    """Columns of the sentences and of the label; ``header`` where the files have none."""
+    """The columns of the sentences and of the label. ``header`` is for files without a header."""
 
     sentences: tuple[str, ...]
     label: str
@@ -49,7 +48,7 @@ class Task:
         return "train.tsv" if split == "train" else self.dev
 
     def inputs(self) -> list[str]:
-        """fairseq's names of the sentences."""
+        """The names of the sentences in fairseq."""
         return [f"input{number}" for number in range(len(self.sentences))]
 
 
@@ -67,19 +66,20 @@ TASKS = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--raw", type=Path, metavar="DIR", help="folder with a folder of .tsv files for each task")
+    parser.add_argument("--raw", type=Path, metavar="DIR", help="folder with a subfolder of .tsv files for each task")
     parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="folder to fill")
-    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), metavar="TASK", help="(all)")
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), metavar="TASK", help="(default: all)")
     bpe = parser.add_mutually_exclusive_group()
     bpe.add_argument("--bpe-dir", type=Path, metavar="DIR", help=f"folder with {', '.join(BPE_FILES)}")
     bpe.add_argument(
-        "--learn-bpe", type=whole(1), metavar="N", help="merges to learn from the training sentences instead"
+        "--learn-bpe", type=whole(1), metavar="N", help="learn N merges from the training sentences instead"
     )
     add_workers(parser)
     args = parser.parse_args()
     if not args.raw:
         raise InputError(
-            "--raw is missing: get the tasks' .tsv files from https://gluebenchmark.com/tasks and name their folder."
+            "--raw is missing: get the .tsv files of the tasks from https://gluebenchmark.com/tasks and give their"
+            " folder."
         )
     steps = Steps(args.out)
     for name in args.tasks:
@@ -96,7 +96,7 @@ def main():
 
 
 def write_text(steps: Steps, raw: Path, name: str, split: str) -> None:
-    """``OUT/TASK/text/SPLIT.*`` from the task's file."""
+    """Write ``OUT/TASK/text/SPLIT.*`` from the raw file of a task."""
     task = TASKS[name]
     file = pipeline.locate(raw / name, task.file(split))
     if not file:
@@ -112,7 +112,7 @@ def _write_columns(task: Task, file: Path, *outputs: Path) -> str:
     dropped = Counter()
     rows = list(read_rows(task, file, dropped))
     if not rows:
-        raise InputError(f"{file} has no rows below its header: get the whole file.")
+        raise InputError(f"{file} has no rows below its header: get the complete file.")
     for path, column in zip(outputs, zip(*rows), strict=True):
         text.write_lines(path, column)
     shares = ", ".join(f"{label} {number}" for label, number in sorted(Counter(row[-1] for row in rows).items()))
@@ -120,7 +120,7 @@ def _write_columns(task: Task, file: Path, *outputs: Path) -> str:
 
 
 def read_rows(task: Task, file: Path, dropped: Counter):
-    """Sentences and label of each row of a .tsv file, in which quotes have no meaning."""
+    """The sentences and the label of each row of a .tsv file. Quotes have no special meaning."""
     lines = (line.removeprefix("\ufeff").split("\t") for line in text.read_lines(file))
     header = list(task.header or next(lines))
     columns = (*task.sentences, task.label)
@@ -132,7 +132,7 @@ def read_rows(task: Task, file: Path, dropped: Counter):
             continue
         *sentences, label = (row[header.index(column)] for column in columns)
         if label not in task.labels:
-            raise InputError(f"{file} line {number}: the label '{label}' is none of {', '.join(task.labels)}.")
+            raise InputError(f"{file} line {number}: the label '{label}' is not one of {', '.join(task.labels)}.")
         yield *map(str.strip, sentences), label
 
 
@@ -140,7 +140,7 @@ def read_rows(task: Task, file: Path, dropped: Counter):
 
 
 def encoding(args, steps: Steps) -> Path:
-    """The folder with the files of the encoding."""
+    """The folder with the files of the byte pair encoding; it is learned or downloaded if needed."""
     if args.learn_bpe:
         folder = steps.out / "bpe"
         sentences = [
@@ -156,8 +156,8 @@ def encoding(args, steps: Steps) -> Path:
 
 
 def learn_encoding(sentences: list[Path], merges: int, encoder_file: Path, merges_file: Path, dict_file: Path) -> str:
-    """A byte pair encoding in GPT-2's files, for little text: every merge looks at every word."""
-    from fairseq.data.encoders.gpt2_bpe_utils import Encoder  # here, since it takes seconds
+    """Learn a byte pair encoding and write it as GPT-2's files. For small texts: each merge counts all words again."""
+    from fairseq.data.encoders.gpt2_bpe_utils import Encoder  # imported here, since the import takes seconds
 
     bytes_only = Encoder(encoder={}, bpe_merges=[])
     symbols = list(bytes_only.byte_encoder.values())
@@ -178,7 +178,7 @@ def learn_encoding(sentences: list[Path], merges: int, encoder_file: Path, merge
     encoder_file.write_text(json.dumps({symbol: number for number, symbol in enumerate(symbols)}), encoding="utf-8")
     text.write_lines(merges_file, ["#version: 0.2", *map(" ".join, learned)])
     text.write_lines(dict_file, [f"{number} 1" for number in range(len(symbols))])
-    return f"{merges} merges asked for, {len(learned)} learned"
+    return f"{merges} merges requested, {len(learned)} learned"
 
 
 def merge(word: tuple[str, ...], pair: tuple[str, str]) -> tuple[str, ...]:
@@ -199,15 +199,15 @@ def _encoder(folder: str):
 
 
 def encode(sentence: str, folder: str) -> str:
-    """A sentence as numbers of symbols, separated by spaces."""
+    """The numbers of a sentence's symbols, separated by spaces."""
     return " ".join(map(str, _encoder(folder).encode(sentence)))
 
 
 def encode_text(steps: Steps, name: str, split: str, bpe_dir: Path, workers: int) -> None:
-    """``OUT/TASK/text/SPLIT.input*`` to ``OUT/TASK/bpe``."""
+    """Encode ``OUT/TASK/text/SPLIT.input*`` into ``OUT/TASK/bpe``."""
 
     def work(*outputs):
-        _encoder(str(bpe_dir))  # read once, before there are other processes
+        _encoder(str(bpe_dir))  # read it once, before other processes start
         lines = [text.map_lines(partial(encode, folder=str(bpe_dir)), *pair, workers) for pair in zip(sources, outputs)]
         return f"{lines[0]} lines in, {lines[-1]} out"
 
@@ -218,7 +218,7 @@ def encode_text(steps: Steps, name: str, split: str, bpe_dir: Path, workers: int
 
 
 def binarise(steps: Steps, name: str, bpe_dir: Path, workers: int) -> None:
-    """``OUT/TASK/bin`` with a folder for each sentence and one for the label."""
+    """Write ``OUT/TASK/bin``, with a folder for each sentence and one for the label."""
 
     def work(destination):
         reports = []

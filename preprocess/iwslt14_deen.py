@@ -3,9 +3,9 @@
     python preprocess/iwslt14_deen.py --out data/iwslt14              # downloads 19 MB
     python preprocess/iwslt14_deen.py --out data/iwslt14 --raw DIR    # the archive's files, or train and test
 
-Cleaning: 1 to 175 words, neither side over 1.5 times as long as the other. Where there is no valid set, every 23rd
-clean training pair is taken; the test set is dev2010, dev2012 and tst2010 to tst2012 (6,750 pairs). The dictionary is
-joined, which models with separate embeddings may ignore.
+Cleaning keeps pairs of 1 to 175 words whose lengths differ by a factor of at most 1.5. If there is no valid set, every
+23rd clean training pair is moved to it. The test set is dev2010, dev2012 and tst2010 to tst2012 (6,750 pairs). The
+dictionary is joined; models with separate embeddings can use it, too.
 """
 
 import pipeline
@@ -33,7 +33,7 @@ def main():
     parser = pipeline.parser(__doc__, bpe=10000, max_words=175, max_ratio=1.5)
     pipeline.parallel_options(parser)
     parser.add_argument(
-        "--carve-valid", action="store_true", help="take valid from train even where there is a valid file"
+        "--carve-valid", action="store_true", help="take valid from train even if there is a valid file"
     )
     args = parser.parse_args()
     steps = Steps(args.out)

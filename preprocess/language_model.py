@@ -1,15 +1,14 @@
-"""What the corpora of language models share: from text to streams of tokens in which every token is accounted for.
+"""Shared by the corpora of language models: from text to streams of tokens, with exact counts of tokens.
 
-    OUT/text    train, valid and test: a line of text a line, its tokens separated by single spaces
+    OUT/text    train, valid and test: lines of text, with single spaces between tokens
     OUT/bin     binarised: fairseq-train OUT/bin --task streaming_language_modeling
 
-A corpus may put more between the two.
+A corpus may have more steps between the two.
 
-fairseq-preprocess ends every line with an end-of-line token, which stands for the newline. Where the text has no
-newline, at the end of a split that was cut within a line, and everywhere in a corpus that is a single line, the token
-is taken out again. Numbers of lines and tokens are printed for every step, and those of the published corpus required
-unless it is said that the text is another.
-"""
+fairseq-preprocess ends every line with an end-of-line token, which stands for the newline. This token is removed again
+where the text has no newline: at the end of a split that ends within a line, and everywhere in a corpus that is a
+single line. Every step prints its numbers of lines and tokens. They must be those of the published corpus, unless an
+option says that the text is another."""
 
 import argparse
 import gzip
@@ -26,8 +25,8 @@ from download import Remote, fetch_all
 from steps import InputError, Steps, add_workers
 
 SPLITS = ("train", "valid", "test")
-CUT = 10_000  # tokens of a line, where lines mean nothing: fairseq-preprocess takes a line at a time
-NOT_COMPARABLE = "this is not the text that results are published for: numbers measured on it are not comparable"
+CUT = 10_000  # tokens of a line if lines have no meaning; fairseq-preprocess reads a line at a time
+NOT_COMPARABLE = "this is not the text of published results: results on it are not comparable"
 
 
 def parser(doc: str) -> argparse.ArgumentParser:
@@ -40,7 +39,7 @@ def parser(doc: str) -> argparse.ArgumentParser:
 
 
 def start(parser: argparse.ArgumentParser, remotes: list[Remote]) -> tuple[argparse.Namespace, Steps, Path]:
-    """The options, the steps to do, and where the raw text is: in --raw, or fetched."""
+    """The options, the steps, and the folder of the raw text: --raw, or that of the downloaded text."""
     args = parser.parse_args()
     steps = Steps(args.out)
     return args, steps, args.raw or fetch_all(remotes, steps)
@@ -49,8 +48,12 @@ def start(parser: argparse.ArgumentParser, remotes: list[Remote]) -> tuple[argpa
 def binarise(
     args, steps: Steps, line_ends: bool = True, folder: str = "text", task: str = "streaming_language_modeling"
 ) -> None:
-    """``OUT/text``, or another folder, to ``OUT/bin``. ``line_ends``: whether newlines are tokens; else no end-of-line
-    token is left. ``task``: what the text is for."""
+    """Binarise ``OUT/text``, or another folder, into ``OUT/bin``.
+
+    Args:
+        line_ends: are newlines tokens? If not, no end-of-line token is left
+        task: the task that is printed at the end
+    """
     texts = [steps.out / folder / split for split in SPLITS]
     work = partial(_binarise, texts, args.workers, line_ends)
     steps.run("binarise", texts, [steps.out / "bin"], {"line_ends": line_ends}, work)
@@ -58,8 +61,9 @@ def binarise(
 
 
 def _binarise(texts: list[Path], workers: int, line_ends: bool, destination: Path) -> str:
-    """Run fairseq-preprocess, take out the ends that it added to lines without one, and count what is there."""
-    from fairseq.data import Dictionary, indexed_dataset  # here, since it takes seconds
+    """Run fairseq-preprocess, remove the end-of-line tokens of lines without a newline, and check the number of
+    tokens."""
+    from fairseq.data import Dictionary, indexed_dataset  # imported here, since the import takes seconds
 
     prefixes = [word for path in texts for word in (f"--{path.name}pref", str(path))]
     types, reports = pipeline.fairseq_preprocess(
@@ -71,21 +75,21 @@ def _binarise(texts: list[Path], workers: int, line_ends: bool, destination: Pat
     for path, (_, _, _, unknown) in zip(texts, reports, strict=True):
         lines, tokens, whole = _count(path)
         if not (line_ends and whole):
-            _take_out_ends(indexed_dataset, destination / path.name, len(dictionary), only_last=line_ends)
+            _remove_ends(indexed_dataset, destination / path.name, len(dictionary), only_last=line_ends)
         ends = lines - (not whole) if line_ends else 0
-        data = indexed_dataset.make_dataset(str(destination / path.name), impl="mmap")  # its sizes live as long as it
+        data = indexed_dataset.make_dataset(str(destination / path.name), impl="mmap")  # (the sizes live as long)
         made = int(data.sizes.sum())
         if made != tokens + ends:
             raise InputError(
-                f"fairseq-preprocess made {made} tokens of the {tokens} tokens and {ends} line ends of {path}: call it "
-                "again with --workers 1."
+                f"fairseq-preprocess made {made} tokens of the {tokens} tokens and {ends} line ends of {path}: try"
+                " again with --workers 1."
             )
         sizes.append(f"{path.name} {ends} line ends and {tokens} other tokens, {made} in all, {unknown}% unknown")
     return f"dictionary {types} types; {'; '.join(sizes)}"
 
 
 def _count(path: Path) -> tuple[int, int, bool]:
-    """Lines, tokens between spaces, and whether the last line has an end."""
+    """The number of lines, the number of tokens, and whether the last line ends with a newline."""
     lines = tokens = 0
     with open(path, "rb") as file:
         for line in file:
@@ -94,8 +98,8 @@ def _count(path: Path) -> tuple[int, int, bool]:
     return lines, tokens, line.endswith(b"\n")
 
 
-def _take_out_ends(indexed_dataset, prefix: Path, types: int, only_last: bool) -> None:
-    """Write a binarised split anew without the end-of-line token of its last line, or of all its lines."""
+def _remove_ends(indexed_dataset, prefix: Path, types: int, only_last: bool) -> None:
+    """Rewrite a binarised split without the end-of-line token of its last line, or of all lines."""
     data = indexed_dataset.make_dataset(str(prefix), impl="mmap")
     partial_prefix = f"{prefix}.partial"
     builder = indexed_dataset.make_builder(f"{partial_prefix}.bin", impl="mmap", vocab_size=types)
@@ -107,11 +111,11 @@ def _take_out_ends(indexed_dataset, prefix: Path, types: int, only_last: bool) -
         os.replace(f"{partial_prefix}.{ending}", f"{prefix}.{ending}")
 
 
-# Corpora that are one file, to be cut into three
+# Corpora in one file, which is split into three
 
 
 def prepare_file(doc: str, remotes, name: str, sizes, tokens_of, sha256: str | None = None, line_ends=True) -> None:
-    """The whole preparation. Arguments as of cut_options, cut and binarise."""
+    """The whole preparation. The arguments are those of cut_options, cut and binarise."""
     options = parser(doc)
     cut_options(options, name, sizes)
     args, steps, raw = start(options, remotes)
@@ -120,14 +124,14 @@ def prepare_file(doc: str, remotes, name: str, sizes, tokens_of, sha256: str | N
 
 
 def cut_options(parser: argparse.ArgumentParser, name: str, sizes: tuple[int, int, int]) -> None:
-    """``sizes``: bytes of the published splits, which together are the whole file ``name``."""
-    parser.add_argument("--file", default=name, metavar="NAME", help="the file in --raw (%(default)s)")
+    """``sizes``: bytes of the published splits, which together make up the whole file ``name``."""
+    parser.add_argument("--file", default=name, metavar="NAME", help="name of the file in --raw (%(default)s)")
     parser.add_argument(
         "--split",
         type=_three_sizes,
         default=sizes,
         metavar="A,B,C",
-        help="bytes of train, valid and test, counted from the start, for an excerpt: results are then not comparable"
+        help="for an excerpt: bytes of train, valid and test, from the start; results are then not comparable"
         f" ({','.join(map(str, sizes))})",
     )
     parser.set_defaults(published=sizes)
@@ -136,14 +140,16 @@ def cut_options(parser: argparse.ArgumentParser, name: str, sizes: tuple[int, in
 def _three_sizes(value: str) -> tuple[int, ...]:
     sizes = value.split(",")
     if len(sizes) != 3 or not all(size.isdecimal() and int(size) for size in sizes):
-        raise argparse.ArgumentTypeError(f"{value} are not three numbers of bytes, such as 3600000,200000,200000")
+        raise argparse.ArgumentTypeError(f"{value} is not three numbers of bytes, such as 3600000,200000,200000")
     return tuple(map(int, sizes))
 
 
 def cut(args, steps: Steps, raw: Path, tokens_of: Callable[[bytes], Iterable[str]], sha256: str | None = None) -> None:
-    """Write ``OUT/text``: ``tokens_of(bytes of a split)`` yields pieces of its text, spaces and newlines included.
+    """Write ``OUT/text``.
 
-    ``sha256``, where known, is required of the published file.
+    Args:
+        tokens_of: a function from the bytes of a split to pieces of text, with spaces and newlines
+        sha256: checksum of the published file, if it is known
     """
     file = pipeline.locate(raw, args.file)
     if not file:
@@ -162,11 +168,11 @@ def _cut(file: Path, sizes, published: bool, sha256: str | None, tokens_of, *out
     content = read_bytes(file)
     if len(content) < sum(sizes) or published and len(content) > sum(sizes):
         raise InputError(
-            f"{file} has {len(content)} bytes, not {sum(sizes)}: put the whole file there, or for an excerpt give"
-            " bytes of train, valid and test with --split."
+            f"{file} has {len(content)} bytes, not {sum(sizes)}: put the complete file there; for an excerpt give"
+            " the bytes of train, valid and test with --split."
         )
     if published and sha256 and hashlib.sha256(content).hexdigest() != sha256:
-        raise InputError(f"{file} has the right size but not the published content: fetch it again.")
+        raise InputError(f"{file} has the right size but not the published content: download it again.")
     start, report = 0, []
     for path, size in zip(outputs, sizes):
         part = content[start : start + size]
@@ -183,14 +189,14 @@ def read_bytes(path: Path) -> bytes:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
             return file.read()
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path} is damaged ({error}): fetch it again.") from None
+        raise InputError(f"{path} is damaged ({error}): download it again.") from None
 
 
-# Corpora that are three files of lines
+# Corpora in three files of lines
 
 
 def prepare_files(doc: str, remotes, name: str, sizes, read_line=str.split) -> None:
-    """The whole preparation. Arguments as of lines."""
+    """The whole preparation. The arguments are those of lines."""
     args, steps, raw = start(files_parser(doc), remotes)
     lines(args, steps, raw, name, sizes, read_line)
     binarise(args, steps)
@@ -199,16 +205,18 @@ def prepare_files(doc: str, remotes, name: str, sizes, read_line=str.split) -> N
 def files_parser(doc: str) -> argparse.ArgumentParser:
     options = parser(doc)
     options.add_argument(
-        "--any-size", action="store_true", help="take text of any size: results are then not comparable"
+        "--any-size", action="store_true", help="accept text of any size; results are then not comparable"
     )
     return options
 
 
 def lines(args, steps: Steps, raw: Path, name: str, sizes: dict[str, tuple[int, int]], read_line=str.split) -> None:
-    """Write ``OUT/text`` from the files ``name`` (with {split} in it).
+    """Write ``OUT/text`` from three files.
 
-    ``sizes``: lines, and tokens with one end of line each, of the published splits. ``read_line(line)`` gives a line's
-    tokens; a ValueError says what is wrong with it.
+    Args:
+        name: of the files, with {split} in it
+        sizes: for each published split the number of lines, and of tokens with one end-of-line token per line
+        read_line: a function from a line to its tokens; it raises ValueError for a wrong line
     """
     if args.any_size:
         print(f"--any-size: {NOT_COMPARABLE}", flush=True)
@@ -231,13 +239,13 @@ def _write_lines(file: Path, read_line, expected: tuple[int, int] | None, output
             except ValueError as error:
                 raise InputError(f"{file} line {lines + 1}: {error}.") from None
             if not words and not end:
-                continue  # spaces behind the last newline
+                continue  # spaces after the last newline
             text_file.write(" ".join(words) + end)
             lines, ends, tokens = lines + 1, ends + bool(end), tokens + len(words)
     if expected and (ends, tokens + ends) != tuple(expected):
         raise InputError(
             f"{file} has {ends} line ends and {tokens + ends} tokens with them, not {expected[0]} and {expected[1]}:"
-            " put the published file there, or allow another text with --any-size."
+            " put the published file there, or give --any-size for another text."
         )
-    unended = "" if ends == lines else " (the last line has none, and gets none)"
+    unended = "" if ends == lines else " (the last line has no newline)"
     return f"{file.name} {lines} lines in, {tokens} tokens and {ends} line ends out{unended}"

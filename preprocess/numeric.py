@@ -1,4 +1,4 @@
-"""Numbers that options take, as types for argparse, which names the option before what is said here."""
+"""Types for numeric options of argparse, which puts the name of the option before the error message."""
 
 import math
 from argparse import ArgumentTypeError

@@ -1,4 +1,4 @@
-"""Your own parallel text: train, valid and test in two languages, one sentence a line.
+"""Your own parallel text: train, valid and test in two languages, one sentence per line.
 
     python preprocess/parallel.py --raw DIR --source en --target fr --out data/mine --bpe 8000
 
@@ -12,12 +12,12 @@ from steps import InputError, Steps, command_line
 def main():
     parser = pipeline.parser(__doc__, bpe=8000)
     pipeline.parallel_options(parser)
-    parser.add_argument("--source", required=True, metavar="LANGUAGE", help="ending of the source files")
-    parser.add_argument("--target", required=True, metavar="LANGUAGE", help="ending of the target files")
+    parser.add_argument("--source", required=True, metavar="LANGUAGE", help="suffix of the source files")
+    parser.add_argument("--target", required=True, metavar="LANGUAGE", help="suffix of the target files")
     parser.add_argument("--lower", action="store_true", help="lower-case all text")
     args = parser.parse_args()
     if not args.raw:
-        raise InputError("--raw is missing: name the folder that holds your text.")
+        raise InputError("--raw is missing: give the folder that holds your text.")
     if args.source == args.target:
         raise InputError(f"--source and --target are both {args.source}; name the two languages.")
     layouts = {split: [[split + ".{language}"]] for split in pipeline.SPLITS}

@@ -1,14 +1,15 @@
-"""From aligned raw text to what ``fairseq-train`` reads.
+"""From aligned raw text to binarised data for ``fairseq-train``.
 
-    OUT/text        one raw sentence a line: train.en, train.de, valid.en ...
+    OUT/text        one raw sentence per line: train.en, train.de, valid.en ...
     OUT/tok         tokenised
-    OUT/clean       the training pairs that are left after cleaning
+    OUT/clean       the training pairs after cleaning
     OUT/codes.bpe   joint byte pair encoding
     OUT/bpe         encoded
     OUT/bin         binarised: fairseq-train OUT/bin
-    OUT/test.SOURCE-TARGET.ref   raw references, for sacreBLEU and ROUGE; the valid set's too, where it has a raw text
+    OUT/test.SOURCE-TARGET.ref   raw references, for sacreBLEU and ROUGE
 
-Every step prints how many lines went in and came out.
+The valid set has raw references, too, unless it is taken from the training set. Every step prints its numbers of input
+and output lines.
 """
 
 import argparse
@@ -35,9 +36,9 @@ def parser(doc: str, **defaults) -> argparse.ArgumentParser:
     parser.add_argument("--raw", type=Path, metavar="DIR", help="folder with the raw text, plain or .gz")
     parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="folder to fill")
     parser.add_argument(
-        "--bpe", type=whole(1), metavar="N", help="merges of the joint byte pair encoding (%(default)s)"
+        "--bpe", type=whole(1), metavar="N", help="number of merges of the joint byte pair encoding (%(default)s)"
     )
-    parser.add_argument("--max-words", type=whole(1), metavar="N", help="longest training sentence (%(default)s)")
+    parser.add_argument("--max-words", type=whole(1), metavar="N", help="most words of a training line (%(default)s)")
     add_workers(parser)
     parser.set_defaults(**{"max_words": 250} | defaults)
     return parser
@@ -53,10 +54,10 @@ def parallel_options(parser: argparse.ArgumentParser) -> None:
         choices=SPLITS,
         default=[],
         metavar="SPLIT",
-        help="splits whose raw text is tokenised already, Moses escapes included",
+        help="splits whose raw text is already tokenised, with Moses escapes",
     )
     parser.add_argument(
-        "--max-ratio", type=number(1), metavar="R", help="longest training pair, long : short side (%(default)s)"
+        "--max-ratio", type=number(1), metavar="R", help="maximum ratio of lengths in a training pair (%(default)s)"
     )
 
 
@@ -73,13 +74,15 @@ def prepare_parallel(
 ) -> None:
     """Tokenise, clean, encode and binarise parallel text.
 
-    ``layouts`` lists, for every split, the ways its files may be named: each way is a list of names to be joined, with
-    {language} and {role} (src or ref) in them. ``carve`` takes every n-th clean training pair as the valid set
-    if there is no other.
+    Args:
+        layouts: for every split, the ways in which its files may be named. A way is a list of files to join, whose
+        names
+            may contain {language} and {role} (src or ref)
+        carve: if there is no valid set, take every n-th clean training pair for it; 0: never
     """
     if steps.out.resolve().is_relative_to(raw.resolve()) and raw != steps.out / "raw":
         raise InputError(
-            f"--out {steps.out} lies in --raw {raw}, where it could be taken for raw text: choose another folder."
+            f"--out {steps.out} lies in --raw {raw}, where it could be read as raw text: choose another folder."
         )
     raw_files, tokenisers = {}, {}
     for split in SPLITS:
@@ -99,7 +102,7 @@ def prepare_parallel(
     used = Counter(file for files in raw_files.values() for file in files[0])
     if twice := [file for file, times in used.items() if times > 1]:
         raise InputError(
-            f"{twice[0]} would be used for two of train, valid and test: name other files with --train-prefix, "
+            f"{twice[0]} would be used for two of train, valid and test: give other files with --train-prefix, "
             "--valid-prefix or --test-prefix."
         )
     for split, (sources, targets) in raw_files.items():
@@ -120,10 +123,11 @@ def prepare_text(
     carve: int = 0,
     glossaries: tuple[str, ...] = (),
 ) -> None:
-    """Go on from ``OUT/text/SPLIT.SIDE``.
+    """Continue from ``OUT/text/SPLIT.SIDE``.
 
-    ``tokenisers[split, side]`` turns a raw line into tokens; ``references[split]``, where given, a raw target
-    into plain text.
+    Args:
+        tokenisers: for each split and side, a function from a raw line to tokens
+        references: for a split with tokenised raw text, a function from a raw target to plain text
     """
     sides, out = (source, target), steps.out
     lines = {}
@@ -169,7 +173,7 @@ def _absent(raw: Path, layouts, language: str) -> bool:
 
 
 def locate(raw: Path, name: str) -> Path | None:
-    """A file of that name, plain or .gz, in ``raw`` or, as archives unpack, somewhere below it."""
+    """The file of that name, plain or .gz, in ``raw`` or in a folder below it; None if there is none."""
     places = [raw / name, raw / f"{name}.gz", *sorted(raw.rglob(name)), *sorted(raw.rglob(f"{name}.gz"))]
     return next((path for path in places if path.is_file()), None)
 
@@ -182,7 +186,7 @@ def _find(raw: Path, split: str, layouts, language: str, role: str) -> list[Path
             return files
     wanted = "; or ".join(" and ".join(names) for names in named)
     raise InputError(
-        f"--raw {raw} has no {split} text for '{language}': put {wanted} there (plain or .gz), or name the "
+        f"--raw {raw} has no {split} text for '{language}': put {wanted} there (plain or .gz), or give the "
         f"files with --{split}-prefix."
     )
 
@@ -235,7 +239,7 @@ def _clean(inputs: list[Path], *outputs: Path, max_words: int, max_ratio: float 
 
 
 def _binarise(out: Path, source: str, target: str, workers: int, destination: Path) -> str:
-    """Run fairseq-preprocess and hold its sentence counts against the files'."""
+    """Run fairseq-preprocess, and compare its numbers of sentences with the lines of the files."""
     languages = ["--source-lang", source, "--target-lang", target, "--joined-dictionary"]
     prefixes = [word for split in SPLITS for word in (f"--{split}pref", str(out / "bpe" / split))]
     options = [*languages, *prefixes, "--destdir", str(destination), "--workers", str(workers)]
@@ -243,7 +247,7 @@ def _binarise(out: Path, source: str, target: str, workers: int, destination: Pa
     for path, sentences, _, _ in reports:
         if int(sentences) != (number := sum(1 for _ in text.read_lines(Path(path)))):
             raise InputError(
-                f"fairseq-preprocess made {sentences} sentences of the {number} lines of {path}: call it again "
+                f"fairseq-preprocess made {sentences} sentences of the {number} lines of {path}: try again "
                 "with --workers 1."
             )
     sizes = "; ".join(
@@ -254,7 +258,8 @@ def _binarise(out: Path, source: str, target: str, workers: int, destination: Pa
 
 
 def fairseq_preprocess(options: list[str], files: int) -> tuple[str, list[tuple[str, str, str, str]]]:
-    """Size of the dictionary; path, sentences, tokens and percentage of unknown tokens of each of the ``files``."""
+    """Run fairseq-preprocess. Returns the size of the dictionary; and for each of the ``files`` its path, and its
+    numbers of sentences, tokens, and percent of unknown tokens."""
     command = [sys.executable, "-m", "fairseq_cli.preprocess", *options]
     result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     reports = re.findall(r"\[\S+\] (\S.*?): (\d+) sents, (\d+) tokens, (\S+)% replaced", result.stdout)

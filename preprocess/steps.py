@@ -1,8 +1,8 @@
-"""Steps of a preparation: each is done once and never half.
+"""Steps of a preparation. Each step is done once, and completely or not at all.
 
-A step writes under temporary names. Only when it is finished are these renamed and is a stamp written, which holds the
-step's options and the size and time of every file it read and wrote. The same command called again goes on behind the
-last stamp; another option, a changed input, or an output that is missing or cut makes its step run again.
+A step writes files with temporary names. When it is finished, the files are renamed, and a stamp is written that holds
+the options of the step, and the size and time of every input and output. If the same command is given again, it skips
+the steps with a valid stamp. A changed option or input, and a missing or truncated output, make a step run again.
 """
 
 import argparse
@@ -18,11 +18,12 @@ from pathlib import Path
 
 from numeric import whole
 
-UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}  # which no file name comes with
+# errors for which Python gives no file name
+UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 
 
 class InputError(ValueError):
-    """What is wrong with the user's files or options, in one sentence that names them and the way out."""
+    """A fault of the user's files or options, in one sentence that names them and says what to do."""
 
 
 class Steps:
@@ -32,19 +33,21 @@ class Steps:
         self.stamps.mkdir(parents=True, exist_ok=True)
         self.lock = open(self.stamps / "lock", "w")
         try:
-            # lockf, not flock: the system frees it with this process, whatever children outlive it
+            # lockf instead of flock, since it ends with this process even if child processes continue
             fcntl.lockf(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            # two recipes started side by side share their data: the second finds every step done
-            print(f"--out {out} is being prepared by another process: waiting for its end", flush=True)
+            # two recipes may share their data: the second one waits, and then finds every step done
+            print(f"--out {out} is being prepared by another process: waiting until it ends", flush=True)
             fcntl.lockf(self.lock, fcntl.LOCK_EX)
-        except OSError as error:  # some network file systems know no locks
-            print(f"--out {out} cannot be locked ({error.strerror}): start no second preparation into it", flush=True)
+        except OSError as error:  # some network file systems have no locks
+            print(f"--out {out} cannot be locked ({error.strerror}): start no second preparation in it", flush=True)
 
     def run(self, name, inputs, outputs, options, work) -> None:
-        """Do ``work(*temporary_outputs)``, which returns one line of report, unless it is done already.
+        """Call ``work(*temporary_outputs)``, unless the step was done before. It returns a report of one line.
 
-        ``outputs`` are files or folders below ``out``; ``options`` is what else ``work`` depends on.
+        Args:
+            outputs: files or folders below ``out``
+            options: everything beside the inputs that ``work`` depends on
         """
         stamp = self.stamps / f"{name}.json"
         options = json.loads(json.dumps(options))
@@ -79,10 +82,11 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def writing(*paths: Path):
-    """Name the files that are being written where the system says only what is wrong, and remove what there is of them.
+    """If a file cannot be written in this context, remove the temporary files, and name the files in the error, which
+    the system's error does not.
 
     Raises:
-        InputError: the system cannot write one of them
+        InputError: the system cannot write one of the files
     """
     try:
         yield
@@ -93,8 +97,8 @@ def writing(*paths: Path):
             _remove(path.with_name(path.name + ".partial"))
         names = " or ".join(map(str, paths))
         raise InputError(
-            f"{names} could not be written ({error.strerror}): make room, or choose another --out; the same command"
-            " then goes on where it stopped."
+            f"{names} could not be written ({error.strerror}): make room, or choose another --out, and give the same"
+            " command again to resume."
         ) from error
 
 
@@ -109,14 +113,14 @@ def _flush(path: Path) -> None:
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
-    """--workers, for scripts with steps that run in several processes."""
+    """Add --workers, for scripts whose steps run in several processes."""
     parser.add_argument(
         "--workers", type=whole(1), metavar="N", default=min(8, os.cpu_count()), help="processes (%(default)s)"
     )
 
 
 def command_line(main) -> None:
-    """Run a script's ``main``; what the user can mend is said in one sentence on stderr, with exit status 1."""
+    """Run a script's ``main``; an error of the user's is one sentence on stderr, with exit status 1."""
     try:
         main()
     except InputError as error:
@@ -124,7 +128,7 @@ def command_line(main) -> None:
     except OSError as error:
         sys.exit(f"{Path(sys.argv[0]).name}: error: {error.filename}: {error.strerror}")
     except KeyboardInterrupt:
-        sys.exit(f"{Path(sys.argv[0]).name}: interrupted; the same command goes on where it stopped")
+        sys.exit(f"{Path(sys.argv[0]).name}: interrupted; give the same command again to resume")
 
 
 def _state(inputs, outputs) -> dict:

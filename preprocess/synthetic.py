@@ -14,9 +14,9 @@ How Lomi differs from English:
 - verbs end in -e (present) or -ol (past), and -t after a plural subject; "not" is "ma" before the verb, without "do";
 - a subordinate clause comes first and its conjunction last in it.
 
-No sentence occurs twice, on either side, so none of the test set was seen in training. With --format the same text
-takes the raw layout of another corpus, so that its own script can be tried without its data; for a language model's
-corpus it is the English side alone.
+No sentence occurs twice on either side, so no sentence of the test set occurs in training. With --format the same text
+is written in the layout of another corpus, so that the script for that corpus can be tried without its data. For the
+corpus of a language model only the English side is written.
 """
 
 import argparse
@@ -145,7 +145,7 @@ class Clause:
         return " ".join(filter(None, [self.subject.lomi(""), place, object, "ma" if self.negated else "", verb]))
 
     def short(self) -> "Clause":
-        """Without adjectives and place: what a summary keeps."""
+        """The clause without adjectives and place, for a summary."""
         bare = {
             name: phrase and replace(phrase, adjectives=())
             for name, phrase in (("subject", self.subject), ("object", self.object))
@@ -169,7 +169,7 @@ class Sentence:
 
 
 class Grammar:
-    """Draws sentences, no two of them the same in either language."""
+    """Draws sentences that are all different in both languages."""
 
     def __init__(self, seed: int):
         self.random = random.Random(seed)
@@ -185,7 +185,7 @@ class Grammar:
                 self.seen.update(pair)
                 pairs.append(pair)
             elif (tries := tries + 1) > 100 * number:
-                raise InputError(f"the grammar has too few sentences for {number} more: ask for fewer.")
+                raise InputError(f"the grammar has too few sentences for {number} more: choose smaller numbers.")
         return pairs
 
     def sentence(self) -> Sentence:
@@ -214,7 +214,7 @@ class Grammar:
         return self.random.random() < probability
 
     def article(self) -> dict[str, str]:
-        """Article and highlights in English: the highlights are the first and last sentence, shortened."""
+        """Article and highlights in English. The highlights are the first and the last sentence, shortened."""
         clauses = [self.clause() for _ in range(self.random.randint(4, 10))]
         return {
             "article": " ".join(clause.english() + " ." for clause in clauses),
@@ -230,7 +230,7 @@ def _with_s(word: str) -> str:
 
 @dataclass(frozen=True)
 class Parallel:
-    """Sentences in both languages: names of train, valid and test, endings of the English and of the Lomi side."""
+    """Sentences in both languages. ``splits`` names the files; ``english`` and ``lomi`` are their suffixes."""
 
     splits: tuple[str, str, str]
     english: str
@@ -262,7 +262,8 @@ class Records:
 
 @dataclass(frozen=True)
 class English:
-    """English sentences for a language model, in the form of ``write``; all in one file if there is one name."""
+    """English sentences for a language model. ``write`` turns sentences into text; one name means one file for all
+    splits."""
 
     names: tuple[str, ...]
     write: Callable[[list[str]], str]
@@ -276,7 +277,8 @@ class English:
 
 @dataclass(frozen=True)
 class Rows:
-    """A task of GLUE: ``row(clause, other clause, label)`` gives the columns, ``header`` their names."""
+    """A task of GLUE. ``row(clause, other clause, label)`` returns the columns; ``header`` is the line of their
+    names."""
 
     row: Callable[[Clause, Clause, int], tuple]
     header: str
@@ -290,7 +292,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Folders:
-    """Tasks of GLUE, each with a training and a validation set; a test set would have no labels."""
+    """Tasks of GLUE, each with a training and a validation set, but no test set, which would have no labels."""
 
     tasks: dict[str, Rows]
 
@@ -349,7 +351,7 @@ GLUE = {
 
 
 def _markup(sentences: list[str]) -> str:
-    """Pages of XML with an entry in a script of two bytes a letter, as in a Wikipedia dump."""
+    """Pages of XML, each with a link in Cyrillic letters of two bytes, as in a Wikipedia dump."""
     pages = [sentences[start : start + 5] for start in range(0, len(sentences), 5)]
     return "".join(
         f"<page>\n  <title>{page[0].split()[1].title()}</title>\n  <text>{'  '.join(page)}\n"
@@ -363,7 +365,7 @@ def _letters(sentences: list[str]) -> str:
 
 
 def _articles(sentences: list[str]) -> str:
-    """An article of a heading and a paragraph, with empty lines between, lines with a space on both sides."""
+    """Articles of a heading and a paragraph, with empty lines between them. Each line starts and ends with a space."""
     parts = [sentences[start : start + 5] for start in range(0, len(sentences), 5)]
     return "".join(f" \n = {part[0].split()[1].title()} = \n \n {' '.join(part)} \n" for part in parts)
 
@@ -390,12 +392,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write the raw text to")
     parser.add_argument(
-        "--format", choices=FORMATS, default="parallel", help="corpus whose layout to follow (%(default)s)"
+        "--format", choices=FORMATS, default="parallel", help="corpus whose layout is used (%(default)s)"
     )
-    parser.add_argument("--seed", type=whole(0), default=1, metavar="N", help="of the grammar's choices (%(default)s)")
+    parser.add_argument("--seed", type=whole(0), default=1, metavar="N", help="seed of the sentences (%(default)s)")
     for split, number in (("train", 20000), ("valid", 500), ("test", 500)):
         parser.add_argument(
-            f"--{split}", type=whole(0), default=number, metavar="N", help=f"{split} sentences (%(default)s)"
+            f"--{split}", type=whole(0), default=number, metavar="N", help=f"number of {split} sentences (%(default)s)"
         )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Lines of text: reading them strictly, tokenising, cleaning, and byte pair encoding.
+"""Lines of text: strict reading, tokenising, cleaning, and byte pair encoding.
 
-Every function that works on a line takes and returns one line without its end; all of them can be sent to other
+A function that works on a line takes and returns one line without its newline. These functions can be sent to other
 processes.
 """
 
@@ -23,13 +23,14 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 from tqdm import tqdm
 
-SENTENCE_END = "<q>"  # between the sentences of a summary, which is one line
+SENTENCE_END = "<q>"  # separates the sentences of a summary, which is one line
 
 
 def read_lines(path: Path, ends: bool = False) -> Iterator[str]:
-    """Lines of a UTF-8 file, plain or .gz, ended by newline only, so that no exotic separator shifts a translation.
+    """The lines of a UTF-8 file, plain or .gz. Only a newline ends a line, so other separators of Unicode cannot shift
+    the lines of a translation.
 
-    With ``ends`` they keep their newline, which the last may lack.
+    With ``ends`` lines include their newline, which the last line may lack.
     """
     number = 0
     try:
@@ -41,13 +42,13 @@ def read_lines(path: Path, ends: bool = False) -> Iterator[str]:
             f"{path} is not UTF-8 in line {number} ({error.reason}): convert it, for example with iconv."
         ) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path} is damaged after line {number} ({error}): fetch it again.") from None
+        raise InputError(f"{path} is damaged after line {number} ({error}): download it again.") from None
     if number == 0:
-        raise InputError(f"{path} is empty: put the whole file there.")
+        raise InputError(f"{path} is empty: put the complete file there.")
 
 
 def read_sentences(path: Path) -> Iterator[str]:
-    """Lines of plain text, or the segments of .sgm, .xml and IWSLT's train.tags files, each with single spaces."""
+    """The lines of plain text, or the segments of .sgm, .xml and IWSLT's train.tags files, with single spaces."""
     name = path.name.removesuffix(".gz")
     lines = read_lines(path)
     if name.endswith((".sgm", ".xml")):
@@ -62,13 +63,13 @@ def read_sentences(path: Path) -> Iterator[str]:
 
 
 def read_records(path: Path, fields: tuple[str, ...], first: int = 1, last: int | None = None) -> Iterator[dict]:
-    """JSON objects, one a line, of lines ``first`` to ``last`` (from 1, both included)."""
+    """The JSON objects in lines ``first`` to ``last`` (counted from 1, both included), one per line."""
     for number, line in enumerate(islice(read_lines(path), first - 1, last), first):
         try:
             record = json.loads(line)
         except ValueError as error:
             raise InputError(
-                f"{path} holds no JSON in line {number} ({error}): expected one JSON object a line."
+                f"{path} holds no JSON in line {number} ({error}): write one JSON object per line."
             ) from None
         for field in fields:
             if not isinstance(record, dict) or not isinstance(record.get(field), str):
@@ -85,13 +86,13 @@ def write_lines(path: Path, lines) -> int:
 
 
 def squeeze(line: str) -> str:
-    """Single spaces, and no control characters: a stray line separator would be a line to other programs."""
+    """The line with single spaces and without control characters, since other programs may take these for line ends."""
     line = "".join(" " if unicodedata.category(character) == "Cc" else character for character in line)
     return " ".join(line.split())
 
 
 def tokenise(line: str, language: str, normalise: bool = False, lower: bool = False) -> str:
-    """Moses tokens, escaped as Moses does; hyphenated words stay whole, as the WMT scoring of compounds expects."""
+    """Moses tokens, with Moses escapes. Hyphenated words are not split, as the WMT scoring of compounds expects."""
     if normalise:
         line = _normaliser(language).normalize(line)
     line = _tokeniser(language).tokenize(line, return_str=True)
@@ -99,12 +100,12 @@ def tokenise(line: str, language: str, normalise: bool = False, lower: bool = Fa
 
 
 def keep(line: str, lower: bool = False) -> str:
-    """A line that is tokenised already."""
+    """A line that is already tokenised."""
     return line.lower() if lower else line
 
 
 def tokenise_words(line: str, language: str, words: int) -> str:
-    """The first ``words`` tokens. Tokenises only as much of a long article as can matter."""
+    """The first ``words`` tokens. Only the first ``words`` words of an article are tokenised."""
     return " ".join(tokenise(" ".join(line.split()[:words]), language).split()[:words])
 
 
@@ -121,26 +122,27 @@ def encode(line: str, codes: str, glossaries: tuple[str, ...] = ()) -> str:
 
 
 def learn_codes(texts: list[Path], codes: Path, number: int, counted: str = "merges") -> str:
-    """Joint byte pair encoding of all ``texts``: so many merges, or so many symbols, which are merges and characters, a
-    character at the end of a word being another one."""
+    """Learn a joint byte pair encoding of all ``texts``, with ``number`` merges or ``number`` symbols. Symbols are
+    merges and characters; a character at the end of a word is a symbol of its own."""
     if number < 1:
-        raise InputError(f"--bpe {number} is no number of {counted}: choose at least 1, for example 8000.")
+        raise InputError(f"--bpe {number} is too small: choose at least 1, for example 8000.")
     with open(codes, "w", encoding="utf-8") as out:
         lines = (line for path in texts for line in read_lines(path))
         learn_bpe(lines, out, number, total_symbols=counted == "symbols")
     learned = sum(1 for _ in read_lines(codes)) - 1
-    return f"{number} {counted} asked for, {learned} merges learned from {', '.join(path.name for path in texts)}"
+    return f"{number} {counted} requested, {learned} merges learned from {', '.join(path.name for path in texts)}"
 
 
 def map_lines(function, source: Path, destination: Path, workers: int) -> int:
-    """Write ``function(line)`` for every line, in order; returns their number."""
+    """Write ``function(line)`` for every line, in order. Returns the number of lines."""
     with multiprocessing.Pool(workers) as pool:
         lines = pool.imap(function, read_lines(source), chunksize=200)
         return write_lines(destination, tqdm(lines, desc=source.name, unit=" lines", disable=None))
 
 
 def clean(pairs, max_words: int, max_ratio: float | None, dropped: Counter) -> Iterator[tuple[str, str]]:
-    """Pairs of 1 to ``max_words`` words and no more unequal than ``max_ratio``; counts the rest."""
+    """The pairs of 1 to ``max_words`` words whose lengths have at most the ratio ``max_ratio``. Counts dropped
+    pairs."""
     for pair in pairs:
         short, long = sorted(len(line.split()) for line in pair)
         if short == 0:

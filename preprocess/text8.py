@@ -4,10 +4,9 @@
     python preprocess/text8.py --out data/text8 --raw DIR         # text8 (or text8.gz) in DIR
     python preprocess/text8.py --out data/excerpt --raw DIR --split 900000,50000,50000
 
-90,000,000 characters to train on, then 5,000,000 valid and 5,000,000 test. A token is a character, _ for the space. The
-corpus is one line without an end: a split has exactly as many tokens as characters, and no end-of-line token (the
-published code has one at the end of each split).
-"""
+90,000,000 training characters, then 5,000,000 valid and 5,000,000 test. A token is a character, with _ for the space.
+The corpus is one line without a newline: a split has exactly as many tokens as characters, and no end-of-line token.
+(The published code adds one to the end of each split.)"""
 
 import re
 
@@ -34,7 +33,7 @@ def main():
 
 
 def characters(content: bytes):
-    """Lines of characters. Where they are broken means nothing, and binarising leaves no trace of it."""
+    """Lines of characters. The line breaks have no meaning; they are removed after binarising."""
     if wrong := re.search(rb"[^a-z ]", content):
         raise InputError(
             f"the text has the byte {wrong[0]!r}, but text8 is letters a to z and spaces: put the published file there."

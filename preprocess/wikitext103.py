@@ -5,16 +5,15 @@
     python preprocess/wikitext103.py --out data/wikitext2 --raw DIR --any-size
     python preprocess/wikitext103.py --out data/wikitext103_lines --lines
 
-103,227,021 training, 217,646 valid and 245,569 test tokens, one end of line a line included, of 267,735 types. One
-binarisation serves both ways of counting: with --no-end-of-line the task leaves the end-of-line tokens out, over the
-same dictionary.
+103,227,021 training, 217,646 valid and 245,569 test tokens, with one end-of-line token per line, of 267,735 types. The
+same binarised data serve for both ways of counting: with --no-end-of-line the task leaves out the end-of-line tokens.
 
-With --lines each line is a sequence of its own, for --task language_modeling --sample-break-mode eos, as in the
-active-memory paper (section 4.1.1): lower-case letters, @-@ for each hyphen, punctuation marks apart, byte pair
-encoding of 32,000 symbols. Lines without a word, about a third, are left out; that leaves some 90 words a line, as the
-paper says.
+With --lines each line is a sequence, for --task language_modeling --sample-break-mode eos, as in the active-memory
+paper (section 4.1.1): text in lower case, @-@ for each hyphen, punctuation marks as words of their own, byte pair
+encoding of 32,000 symbols. Lines without a word, about a third, are left out. The rest has about 90 words per line, as
+in the paper.
 
-    OUT/clean       such lines
+    OUT/clean       the lines in this form
     OUT/codes.bpe   byte pair encoding, learned from the training lines
     OUT/bpe         encoded
 """
@@ -44,12 +43,12 @@ SIZES = {"train": (1_801_350, 103_227_021), "valid": (3_760, 217_646), "test": (
 
 
 UNKNOWN = "<unk>"
-WHOLE = (UNKNOWN, "@-@", "@,@", "@.@")  # WikiText's signs; the last three are marks within a word or number
+WHOLE = (UNKNOWN, "@-@", "@,@", "@.@")  # symbols of WikiText; the last three are marks within a word or number
 
 
 def main():
     options = language_model.files_parser(__doc__)
-    options.add_argument("--lines", action="store_true", help="each line is a sequence, lower-cased and encoded")
+    options.add_argument("--lines", action="store_true", help="make each line a sequence, in lower case and encoded")
     options.add_argument(
         "--bpe", type=whole(1), default=32000, metavar="N", help="symbols of the byte pair encoding (%(default)s)"
     )
@@ -63,7 +62,7 @@ def main():
 
 
 def encode_lines(args, steps: Steps) -> None:
-    """``OUT/text`` to ``OUT/bpe``."""
+    """Encode ``OUT/text`` into ``OUT/bpe``."""
     for split in language_model.SPLITS:
         source, cleaned = steps.out / "text" / split, steps.out / "clean" / split
         steps.run(f"clean-{split}", [source], [cleaned], {}, partial(clean_lines, source))
@@ -87,7 +86,7 @@ def clean_lines(source: Path, destination: Path) -> str:
 
 
 def clean(line: str) -> str:
-    """Lower-cased, its hyphens written @-@, other marks between spaces."""
+    """The line in lower case, with @-@ for hyphens and spaces around other marks."""
     return " ".join(filter(None, map(clean_word, line.split())))
 
 

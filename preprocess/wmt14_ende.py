@@ -3,11 +3,10 @@
     python preprocess/wmt14_ende.py --out data/wmt14                  # downloads 1.2 GB
     python preprocess/wmt14_ende.py --out data/wmt14 --raw DIR        # train.{en,de} or the archives' files in DIR
 
-Training text is Europarl v7, Common Crawl and News Commentary v11, cased. All splits get Moses punctuation
-normalisation (newstest2014 has German quotation marks, most training text has not); hyphenated words stay whole,
-since the published scores split compounds at scoring time. Cleaning: 1 to 250 words, neither side over 1.5 times as
-long as the other. sacreBLEU scores against the raw references.
-"""
+The training text is Europarl v7, Common Crawl and News Commentary v11, cased. Moses punctuation normalisation is
+applied to all splits, since newstest2014 has German quotation marks and most training text has not. Hyphenated words
+are not split: the published scores split compounds at scoring time. Cleaning keeps pairs of 1 to 250 words whose
+lengths differ by a factor of at most 1.5. sacreBLEU is computed against the raw references."""
 
 import pipeline
 from download import Remote, fetch_all

@@ -1,8 +1,8 @@
-"""What the installed fairseq gets wrong on today's Python, numpy and torch, mended when ``--user-dir`` is loaded.
+"""Patches of the installed fairseq for today's Python, numpy and torch, applied when ``--user-dir`` is loaded.
 
-One function a fault, in the file of the part of fairseq that has it. Each says what the fault is and acts only where it
-shows: a fairseq without it behaves as before. A mend wraps fairseq's own function, which stays within reach as
-``__wrapped__``; no code of fairseq is repeated.
+Each function patches one fault, and stands in the file for the part of fairseq that has the fault. Its docstring says
+what fairseq does wrong and what the patch does. A patch has no effect on a fairseq without the fault. It wraps a
+function of fairseq, which can still be reached as ``__wrapped__``; no code of fairseq is copied.
 """
 
 from fairseq_plugins.compat import (
@@ -18,7 +18,7 @@ from fairseq_plugins.compat import (
 
 
 def apply():
-    """Mend everything. ``fairseq_plugins/__init__.py`` calls this before anything else is loaded."""
+    """Apply all patches. ``fairseq_plugins/__init__.py`` calls this before anything else is loaded."""
     data.keep_last_batch()
     data.restore_np_compat()
     data.restore_percentile()
@@ -38,7 +38,7 @@ def apply():
     checkpoints.load_safely()
     checkpoints.verify_when_loading()
     checkpoints.never_restart_from_zero()
-    checkpoints.workers_save_their_state()
+    checkpoints.every_rank_saves_its_state()
     checkpoints.save_whole_checkpoints()
     ending.patience_is_remembered()
     ending.ended_trainings_stay_ended()

@@ -1,4 +1,4 @@
-"""Mends of what fairseq believes of a checkpoint's content, once its file has been read."""
+"""Patches that check the content of a checkpoint after its file was read."""
 
 import argparse
 import math
@@ -18,28 +18,28 @@ from fairseq_plugins.errors import UserError, causes, sentence
 
 ANOTHER = "take another checkpoint"
 
-# Errors that a checkpoint is not to blame for, by their type or text.
+# Errors that do not come from the content of a checkpoint, by their type or text.
 NOT_OF_CONTENT = (OSError, MemoryError, ImportError, torch.OutOfMemoryError, torch.distributed.DistError)
 NO_RESOURCE = r"out of memory|allocate memory|gloo|NCCL|Connection (closed|reset)"
 
-# What optimisers keep for each parameter in its own shape.
+# Parts of an optimiser's state that have the shape of their parameter.
 OF_THE_SAME_SHAPE = {
     "exp_avg", "exp_avg_sq", "exp_inf", "momentum_buffer", "sum", "square_avg", "acc_delta",
 }  # fmt: skip
 
 
 def checkpoints_hold_what_they_should():
-    """fairseq takes what it finds in a checkpoint. Weights that are not numbers, settings that are none, and an
-    architecture that nobody knows end in tracebacks or in misleading words, an optimiser's state of other shapes in the
-    first update; without a state the training goes on with a new optimiser, and without a place in the data it begins
-    anew, and nothing is said."""
+    """fairseq does not check what a checkpoint holds. Weights that are not numbers, wrong settings, an unknown
+    architecture or an optimiser's state of other shapes end in tracebacks or misleading messages. If the optimiser's
+    state is missing, a resumed training silently starts with a new optimiser; if the position in the data is missing,
+    it silently starts from the first batch. The patch checks all of this and reports it in one sentence."""
 
-    # what is read at the moment: files to build models from, whether to go on with a training, the file being read
+    # what is being read: the files that models are built from; is a training resumed?; the file
     use = argparse.Namespace(models=set(), resumes=False, path=None)
 
     @replace(checkpoint_utils, "load_model_ensemble_and_task")
     def load_model_ensemble_and_task(original, filenames, *args, **kwargs):
-        # A model may load others while it is built, as parts of itself: these need no settings.
+        # A model may load other checkpoints as parts of itself while it is built: these need no settings.
         outer, use.models = use.models, set(map(str, filenames))
         try:
             with understood(" and ".join(map(str, filenames)), f"{ANOTHER}, or other --model-overrides"):
@@ -51,7 +51,7 @@ def checkpoints_hold_what_they_should():
         return models, cfg, task
 
     @replace(checkpoint_utils, "_upgrade_state_dict")
-    def upgrade_state_dict(original, state):  # to today's form, which makes up what is missing
+    def upgrade_state_dict(original, state):  # to the current format, which fills in missing parts
         check_weights(use.path, state)
         check_kinds(use.path, state)
         return original(state)
@@ -84,14 +84,14 @@ def checkpoints_hold_what_they_should():
 
 @contextmanager
 def understood(path, instead: str):
-    """What goes wrong inside comes from the content of a checkpoint, unless there are words for it already, or it is
-    for want of memory, of a file, of a package or of another worker.
+    """Report an error inside this context as one of a checkpoint's content. Excepted are errors with a sentence of
+    their own (see ``errors.py``), and a lack of memory, of a file, of a package or of another process.
 
     Args:
-        instead: the way out
+        instead: what the user can do
 
     Raises:
-        UserError: something went wrong
+        UserError: an error occurred
     """
     try:
         yield
@@ -102,28 +102,28 @@ def understood(path, instead: str):
             raise
         kind, (text, *_) = type(chain[-1]).__name__, str(chain[-1]).splitlines() or [""]
         raise UserError(
-            f"the checkpoint {path} holds something else than fairseq saves ({kind}: {text[:200]}); {instead}."
+            f"the checkpoint {path} does not hold what fairseq saves ({kind}: {text[:200]}); {instead}."
         ) from error
 
 
 def check_weights(path, state) -> None:
-    """Raises UserError for a checkpoint without weights, or with such as are not numbers."""
+    """Raises UserError for a checkpoint without weights, or with weights that are not numbers."""
     if not isinstance(state, Mapping) or not isinstance(state.get("model"), Mapping):
         raise UserError(f"the checkpoint {path} holds no model; {ANOTHER}.")
     for name, weights in state["model"].items():
         if not isinstance(name, str) or not (isinstance(weights, torch.Tensor) or name.endswith("_extra_state")):
             raise UserError(
-                f"the checkpoint {path} holds something else than weights ({name} is of the type"
+                f"the checkpoint {path} does not hold weights alone ({name} is of type"
                 f" {type(weights).__name__}); {ANOTHER}."
             )
-        if name.endswith("_float_tensor"):  # the adaptive softmax never fills it: it holds anything
+        if name.endswith("_float_tensor"):  # the adaptive softmax never initialises it
             continue
         if isinstance(weights, torch.Tensor) and weights.is_floating_point() and weights.isnan().any():
             raise UserError(diverged(path, f"nan in {name}"))
 
 
 def check_parameters(path, model: torch.nn.Module) -> None:
-    """Raises UserError where a model that was loaded has an infinite parameter. A buffer, as of a mask, may have."""
+    """Raises UserError if a loaded model has an infinite parameter. A buffer may be infinite, such as a mask."""
     for name, parameter in model.named_parameters():
         if not parameter.isfinite().all():
             raise UserError(diverged(path, f"inf in {name}"))
@@ -137,7 +137,7 @@ def diverged(path, where: str) -> str:
 
 
 def check_kinds(path, state: Mapping) -> None:
-    """Raises UserError where a part that fairseq saves beside the weights is of another kind. A part may be missing."""
+    """Raises UserError if a part that fairseq saves beside the weights has another type. A part may be missing."""
     history, extra = state.get("optimizer_history", [{}]), state.get("extra_state", {})
     kinds = {
         "optimizer_history": isinstance(history, list) and history and all(isinstance(h, Mapping) for h in history),
@@ -148,46 +148,46 @@ def check_kinds(path, state: Mapping) -> None:
         kinds[part] = not isinstance(extra, Mapping) or isinstance(extra.get(part), Mapping | None)
     for part, right in kinds.items():
         if not right:
-            raise UserError(f"the checkpoint {path} holds something else than fairseq saves as {part}; {ANOTHER}.")
+            raise UserError(f"the checkpoint {path} does not hold what fairseq saves as {part}; {ANOTHER}.")
 
 
 def check_place(path, extra_state: Mapping) -> None:
-    """Raises UserError where a checkpoint does not say where in the data a training goes on."""
+    """Raises UserError if a checkpoint does not hold the position in the data at which the training continues."""
     place = extra_state["train_iterator"] or {}
     epoch, batch = place.get("epoch"), place.get("iterations_in_epoch", 0)
-    # fairseq makes up epoch 0 where there is none
+    # fairseq fills in epoch 0 for a missing epoch
     if not (isinstance(epoch, Integral) and isinstance(batch, Integral) and epoch >= 1 and batch >= 0):
         raise UserError(
-            f"the checkpoint {path} does not say where in the data its training stood (epoch {epoch!r}, batch"
-            f" {batch!r}); {ANOTHER}, or begin from its weights alone with --finetune-from-model."
+            f"the checkpoint {path} does not hold the position of its training in the data (epoch {epoch!r}, batch"
+            f" {batch!r}); {ANOTHER}, or start from its weights alone with --finetune-from-model."
         )
 
 
 def check_settings(path, state: Mapping) -> None:
-    """Raises UserError where a checkpoint does not say of which model it is."""
+    """Raises UserError if a checkpoint does not hold the settings of its model, or its architecture is unknown."""
     settings = state.get("cfg")
     model = settings.get("model") if isinstance(settings, omegaconf.DictConfig) else None
     if not isinstance(model, omegaconf.DictConfig | argparse.Namespace):
-        raise UserError(f"the checkpoint {path} does not say of which model it is (its settings lack it); {ANOTHER}.")
+        raise UserError(f"the checkpoint {path} does not hold the settings of its model; {ANOTHER}.")
     name = getattr(model, "_name", None) or getattr(model, "arch", None)
     if name not in ARCH_MODEL_REGISTRY and name not in MODEL_REGISTRY:
         raise UserError(
-            f"the checkpoint {path} is of the architecture {name}, which is unknown here; give the --user-dir it was"
+            f"the checkpoint {path} has the architecture {name}, which is unknown here; give the --user-dir it was"
             " trained with."
         )
 
 
 def check_optimizer(path, state: Mapping) -> None:
-    """Raises UserError for a checkpoint from which a training cannot go on."""
+    """Raises UserError for a checkpoint without the state of an optimiser."""
     if not state.get("optimizer_history") or not isinstance(state.get("last_optimizer_state"), Mapping):
         raise UserError(
-            f"the checkpoint {path} holds no state of the optimiser: with --reset-optimizer the training begins with a"
-            " new one, with --finetune-from-model from the weights alone."
+            f"the checkpoint {path} holds no state of the optimiser: start with a new optimiser (--reset-optimizer), or"
+            " from the weights alone (--finetune-from-model)."
         )
 
 
 def check_shapes(path, optimizer) -> None:
-    """Raises UserError where the state that an optimiser was given is not that of its parameters."""
+    """Raises UserError if the state of an optimiser does not have the shapes of its parameters."""
     kept = optimizer.optimizer.state if optimizer is not None else {}
     for parameter, state in kept.items():
         for name in OF_THE_SAME_SHAPE & set(state):
@@ -200,14 +200,15 @@ def check_shapes(path, optimizer) -> None:
 
 
 def diverged_models_are_not_saved():
-    """A training may end, or be saved, right after the update that spoilt the model: fairseq notices at the gradients
-    of the next one. The loss on the validation set shows it before the last good checkpoint is overwritten."""
+    """fairseq notices that a model is no longer finite by the gradients of the next update. If the training is saved or
+    ends before that, it overwrites the last good checkpoint. The patch stops the training if the validation loss is not
+    a number."""
 
     @replace(checkpoint_utils, "save_checkpoint")
     def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
         if cfg.best_checkpoint_metric == "loss" and val_loss is not None and math.isnan(val_loss):
             raise UserError(
-                "training diverged: the loss on the validation set is not a number after update"
+                "training diverged: the validation loss is not a number after update"
                 f" {trainer.get_num_updates()}. The checkpoints in --save-dir are from before; lower --lr, lengthen"
                 " --warmup-updates or set --clip-norm."
             )

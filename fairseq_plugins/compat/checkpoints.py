@@ -1,4 +1,4 @@
-"""Mends of how fairseq writes and reads checkpoints."""
+"""Patches of how fairseq writes and reads checkpoints."""
 
 import argparse
 import collections
@@ -21,7 +21,7 @@ from fairseq.trainer import Trainer
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 
-from fairseq_plugins.compat.distributed import said_by_first
+from fairseq_plugins.compat.distributed import broadcast_from_rank0
 from fairseq_plugins.compat.patch import replace
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
@@ -35,7 +35,7 @@ CORES = ("core", "_core")
 
 
 def checkpoint_types() -> list:
-    """The types, beside tensors and plain Python, that fairseq's checkpoints hold, for ``add_safe_globals``."""
+    """The types that fairseq's checkpoints hold beside tensors and plain Python types, for ``add_safe_globals``."""
     try:
         from numpy._core.multiarray import _reconstruct, scalar
     except ImportError:  # numpy 1
@@ -44,22 +44,22 @@ def checkpoint_types() -> list:
     return [
         argparse.Namespace,  # models and optimizers without a configuration dataclass
         *(np.ndarray, np.dtype, *numbers),  # meters, among them BLEU's counts
-        # named after the numpy that wrote the checkpoint, 1 or 2, whichever reads it
+        # their names depend on whether numpy 1 or numpy 2 wrote the checkpoint
         *((make, f"numpy.{core}.multiarray.{make.__name__}") for make in (_reconstruct, scalar) for core in CORES),
-        # the whole state as the first of several processes sends it to the others when they resume
+        # the state that rank 0 sends to the other ranks when a training is resumed
         *(omegaconf.DictConfig, omegaconf.ListConfig, ContainerMetadata, Metadata, AnyNode),
         *(distributed_utils._TensorPlaceholder, typing.Any, collections.defaultdict, dict, list, int),
     ]
 
 
 def load_safely():
-    """fairseq leaves it to torch whether unpickling a checkpoint may run code. Here it may not, whatever torch's
-    default: only what fairseq itself stores is loaded. ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1`` switches that off,
-    and is named in the log."""
+    """fairseq leaves it to torch whether loading a checkpoint may run code. The patch forbids it for every version of
+    torch: only the types that fairseq itself saves are loaded. ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1`` switches this
+    off, which is logged."""
     torch.serialization.add_safe_globals(checkpoint_types())
     unsafe = os.environ.get(UNSAFE_SWITCH, "0").lower() in ("1", "y", "yes", "true")
     if unsafe:
-        logger.warning(f"{UNSAFE_SWITCH} is set: loading a checkpoint may run whatever code it holds")
+        logger.warning(f"{UNSAFE_SWITCH} is set: loading a checkpoint may run the code that it holds")
 
     @replace(torch, "load")
     def load(original, *args, weights_only=None, **kwargs):
@@ -81,53 +81,53 @@ def load_safely():
             TypeError,
             ValueError,
         ) as error:
-            if getattr(error, "filename", None):  # cannot be opened at all
+            if getattr(error, "filename", None):  # the file cannot be opened
                 raise
-            # torch names the type in one of these ways; otherwise it could make nothing of the file
+            # torch names a forbidden type in one of these two ways; other errors mean that the file is unreadable
             foreign = re.search(r"GLOBAL (\S+)|add_safe_globals`, but got <class '(\S+)'>", str(error))
             if isinstance(error, pickle.UnpicklingError) and foreign:
                 raise UserError(
-                    f"the checkpoint {path} holds a {foreign[1] or foreign[2]}: fairseq stores no such thing, and"
-                    " loading it could run code. It was not loaded; if you trust whoever made the file, set"
+                    f"the checkpoint {path} holds a {foreign[1] or foreign[2]}, a type that fairseq does not save and"
+                    " that could run code. It was not loaded; if you trust the source of the file, set"
                     f" {UNSAFE_SWITCH}=1."
                 ) from error
             raise UserError(unreadable(path)) from error
 
 
 def verify_when_loading():
-    """torch looks at no checksum when it loads a file: a flipped bit of a weight makes a worse model, and nothing is
-    said."""
+    """torch does not verify a file's checksum when it loads it, so a flipped bit silently changes a weight. The patch
+    verifies the checksum first."""
 
     @replace(torch, "load")
     def load(original, f, *args, **kwargs):
         if isinstance(f, str | os.PathLike):
             with open(f, "rb") as file:
                 refuse_damaged(file)
-        elif hasattr(f, "readinto") and f.seekable() and not f.tell():  # an archive that is a file of its own
+        elif hasattr(f, "readinto") and f.seekable() and not f.tell():  # a whole file
             refuse_damaged(f)
         return original(f, *args, **kwargs)
 
 
 def refuse_damaged(file: BinaryIO) -> None:
-    """Raises UserError for an open file whose checksum is wrong."""
+    """Raises UserError if the checksum of an open file is wrong."""
     if why := sealed.damage(file):
-        raise UserError(unreadable(getattr(file, "name", "what was loaded"), why))
+        raise UserError(unreadable(getattr(file, "name", "the loaded data"), why))
 
 
 def unreadable(path, why: str = "") -> str:
     return (
-        f"{path} is damaged, truncated or no checkpoint of fairseq{why and f' ({why})'}; take another one (with"
-        " --restore-file to go on training, with --path to use a model)."
+        f"{path} is damaged, truncated or not a checkpoint of fairseq{why and f' ({why})'}; take another one (with"
+        " --restore-file to resume a training, with --path to use a model)."
     )
 
 
 def never_restart_from_zero():
-    """Where the checkpoint to go on from is missing fairseq starts again from nothing, with a line in the log, and
-    overwrites what is there."""
+    """If the checkpoint to resume from is missing, fairseq logs one line, starts a new training, and overwrites the
+    checkpoints of the old one. The patch stops with a sentence instead."""
 
-    def must_exist(flag, path):  # as the trainer asks, which also opens what is no file of this machine's
+    def must_exist(flag, path):  # PathManager, as in the trainer, since the path may be a remote one
         if not file_io.PathManager.isfile(path):
-            raise UserError(f"{flag} {path} does not exist; leave the flag out to start from nothing.")
+            raise UserError(f"{flag} {path} does not exist; leave the flag out to start a new training.")
 
     @replace(checkpoint_utils, "load_checkpoint")
     def load_checkpoint(original, cfg, trainer, **kwargs):
@@ -140,16 +140,17 @@ def never_restart_from_zero():
                 must_exist("--continue-once", cfg.continue_once)
             elif others:
                 raise UserError(
-                    f"--save-dir {cfg.save_dir} holds checkpoints but no {last}: training would start from nothing and"
-                    f" overwrite them. Go on with --restore-file {others[-1]}, or choose another folder."
+                    f"--save-dir {cfg.save_dir} holds checkpoints but no {last}: a new training would overwrite them."
+                    f" Resume with --restore-file {others[-1]}, or choose another folder."
                 )
         return original(cfg, trainer, **kwargs)
 
 
 def save_whole_checkpoints():
-    """When a write fails fairseq tries again into the same open file, so that the new attempt stands behind what was
-    written of the old one, and copies what became of it over checkpoint_last.pt, in place; then it deletes older
-    checkpoints, and ends with status 0."""
+    """When writing a checkpoint fails, fairseq tries again with the same open file, so the new data follow the rest of
+    the old attempt. It copies this file over checkpoint_last.pt, deletes older checkpoints, and ends with status 0. The
+    patch writes each checkpoint to a temporary file with a checksum, renames it when it is complete, and ends the
+    training with a sentence if that fails."""
 
     @replace(checkpoint_utils, "torch_persistent_save")
     def torch_persistent_save(original, obj, filename, async_write=False):
@@ -171,19 +172,19 @@ def save_whole_checkpoints():
         except NotWritten as error:
             last = last_good(Path(cfg.save_dir))
             whole = f"the last good checkpoint is {last}" if last else "there is no good checkpoint yet"
-            go_on = "the same command again goes on"
+            resume = "give the same command again to resume"
             if last and not last.name.startswith("checkpoint_last"):
-                go_on += f", with --restore-file {last} from there"
-            raise UserError(f"{error} Training has ended: {whole}; {go_on}.") from error
+                resume += f", with --restore-file {last}"
+            raise UserError(f"{error} Training has ended: {whole}; {resume}.") from error
 
 
 def is_remote(path) -> bool:
-    """Whether fairseq reaches a path through a plugin for other kinds of storage."""
+    """Does fairseq reach this path through a plugin for remote storage?"""
     return bool(file_io.IOPathManager) and file_io.PathManager.path_requires_pathmanager(str(path))
 
 
 def last_good(folder: Path) -> Path | None:
-    """The newest checkpoint of a folder that is not damaged."""
+    """The newest checkpoint in a folder that is not damaged."""
     for path in sorted(folder.glob("checkpoint*.pt"), key=lambda path: path.stat().st_mtime, reverse=True):
         with contextlib.suppress(UserError, OSError):
             sealed.check(path)
@@ -191,25 +192,25 @@ def last_good(folder: Path) -> Path | None:
     return None
 
 
-def workers_save_their_state():
-    """fairseq saves the state of the first worker's task only, and tells no task where. A task with the methods
-    ``before_checkpoints``, ``after_checkpoints`` and ``after_loading`` is called on every worker: with the folder
-    before the checkpoints of an update are written, with their paths afterwards, with the checkpoint resumed from.
-    ``trainer.checkpoint_identity`` is a name that the checkpoints written together share with no other, then and when
-    they are loaded; None where they have none."""
+def every_rank_saves_its_state():
+    """fairseq saves the state of rank 0's task only, and does not tell a task where its checkpoints are. The patch
+    calls three methods of a task that has them, on every rank: ``before_checkpoints(folder, trainer)`` before the
+    checkpoints of an update are written, ``after_checkpoints(paths, trainer)`` afterwards, and ``after_loading(path,
+    trainer, epoch_itr)`` when a training is resumed. During these calls ``trainer.checkpoint_identity`` is a name that
+    only the checkpoints of one update share, or None for a checkpoint of an earlier version."""
 
     @replace(checkpoint_utils, "save_checkpoint")
     def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
         task, folder = trainer.task, Path(cfg.save_dir)
         if cfg.no_save or not hasattr(task, "after_checkpoints"):
             return original(cfg, trainer, epoch_itr, val_loss)
-        trainer.checkpoint_identity = said_by_first(trainer, uuid.uuid4().hex)
+        trainer.checkpoint_identity = broadcast_from_rank0(trainer, uuid.uuid4().hex)
         task.before_checkpoints(folder, trainer)
-        said_by_first(trainer, None)  # that is, when all workers are this far
+        broadcast_from_rank0(trainer, None)  # a barrier: all files are written before the first checkpoint
         before = checkpoint_stamps(folder, trainer)
         saved = original(cfg, trainer, epoch_itr, val_loss)
         written = [path for path, stamp in checkpoint_stamps(folder, trainer).items() if stamp != before.get(path)]
-        task.after_checkpoints(said_by_first(trainer, written), trainer)
+        task.after_checkpoints(broadcast_from_rank0(trainer, written), trainer)
         return saved
 
     @replace(Trainer, "save_checkpoint")
@@ -232,7 +233,7 @@ def workers_save_their_state():
 
 
 def checkpoint_stamps(folder: Path, trainer) -> dict[Path, tuple]:
-    """What changes when a checkpoint is written, of each in the folder; nothing on workers that write none."""
+    """For each checkpoint in the folder, values that change when it is written; empty on ranks that write none."""
     if not trainer.should_save_checkpoint_on_current_rank:
         return {}
     stats = {path: path.stat() for path in folder.glob("checkpoint*.pt")}

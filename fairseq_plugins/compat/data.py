@@ -1,4 +1,4 @@
-"""Mends of fairseq's data: batches, binarised files, readers, and numpy 2."""
+"""Patches of fairseq's data: batches, binarised files, readers, and numpy 2."""
 
 import argparse
 import atexit
@@ -21,32 +21,34 @@ from fairseq_plugins.errors import UserError
 
 
 def keep_last_batch():
-    """fairseq drops the last batch unless its size is a multiple of --required-batch-size-multiple, 8 by default: of 60
-    sentences it trains on, or translates, 56, and says nothing; of 5 it translates none and divides by zero."""
+    """fairseq silently drops the last batch unless its size is a multiple of --required-batch-size-multiple, by default
+    8: of 60 sentences it translates 56; of 5 sentences it translates none, and divides by zero. The patch keeps the
+    last batch."""
 
     @replace(data_utils, "batch_by_size")
     def batch_by_size(original, indices, *args, fixed_shapes=None, **kwargs):
-        if fixed_shapes is not None:  # a TPU's: nothing of another shape may be added
+        if fixed_shapes is not None:  # for a TPU, where no batch may have another shape
             return original(indices, *args, fixed_shapes=fixed_shapes, **kwargs)
         if not isinstance(indices, np.ndarray):
             indices = np.fromiter(indices, dtype=np.int64)
         if not len(indices):
             return []
         batches = list(original(indices, *args, **kwargs))
-        # Batches are consecutive pieces of indices, so what is left is the batch that was dropped.
+        # Batches are consecutive pieces of the indices, so the rest is the dropped batch.
         rest = indices[sum(map(len, batches)) :]
         return [*batches, rest] if len(rest) else batches
 
 
 def restore_np_compat():
-    """numpy 2 has no ``np.compat``, which fairseq-interactive with a language model, --sample-break-mode eos and
-    --num-batch-buckets use."""
+    """fairseq uses ``np.compat`` (in fairseq-interactive with a language model, --sample-break-mode eos and
+    --num-batch-buckets), which numpy 2 does not have. The patch defines it."""
     if not hasattr(np, "compat"):
         np.compat = types.SimpleNamespace(long=np.int64)
 
 
 def restore_percentile():
-    """numpy 2.4 calls ``interpolation`` of ``np.percentile`` ``method``, which breaks --num-batch-buckets."""
+    """fairseq's --num-batch-buckets uses the argument ``interpolation`` of ``np.percentile``, which numpy 2.4 calls
+    ``method``. The patch accepts the old name."""
     try:
         np.percentile([0], 50, interpolation="lower")
     except TypeError:
@@ -57,8 +59,8 @@ def restore_percentile():
 
 
 def refuse_damaged_data():
-    """fairseq maps binarised files without looking at them: a truncated one fails in the middle of training, a
-    token outside the dictionary is read from beyond the embedding table."""
+    """fairseq does not check binarised files: a truncated file fails in the middle of a training, and a token outside
+    the dictionary is read from beyond the embedding table. The patch checks the sizes and the tokens of each file."""
 
     @replace(indexed_dataset.MMapIndexedDataset, "_do_init")
     def map_files(original, self, path):
@@ -73,7 +75,7 @@ def refuse_damaged_data():
         if promised != data.stat().st_size:
             raise UserError(
                 f"{data} has {data.stat().st_size} bytes where {index.name} says {promised}: one of them is damaged,"
-                f" truncated or of another run; {AGAIN}."
+                f" truncated or from another run; {AGAIN}."
             )
 
     @replace(data_utils, "load_indexed_dataset")
@@ -91,7 +93,8 @@ def refuse_damaged_data():
                 if largest >= len(dictionary):
                     raise UserError(
                         f"{part._path}.bin holds token {largest} but the dictionary has {len(dictionary)} entries:"
-                        f" it was binarised with another one; {AGAIN} and this dictionary (--srcdict, --tgtdict)."
+                        f" it was binarised with another dictionary; {AGAIN} and this dictionary (--srcdict,"
+                        " --tgtdict)."
                     )
         return dataset
 
@@ -99,7 +102,7 @@ def refuse_damaged_data():
 
         @replace(half_open, "__del__")
         def close(original, self):
-            with contextlib.suppress(AttributeError):  # of what was never opened; Python would print it as a traceback
+            with contextlib.suppress(AttributeError):  # if it was never opened; Python would print a traceback
                 original(self)
 
 
@@ -111,8 +114,9 @@ def files_of(path) -> tuple[Path, Path]:
 
 
 def shards_share_the_work():
-    """fairseq-generate takes the number of processes, which is one, for --num-shards, and the first for --shard-id:
-    every shard translates everything. A small data set makes fewer batches than there are shards."""
+    """fairseq-generate ignores --num-shards and --shard-id, and takes the number of its processes, one, instead: every
+    shard translates everything. The patch uses the flags. It also makes batches smaller where there would be fewer
+    batches than shards."""
 
     asked = argparse.Namespace(shards=1)
 
@@ -139,8 +143,8 @@ def shards_share_the_work():
 
 
 def look_for_splits_in_folders():
-    """Before it trains, fairseq looks for validation sets that would be left out, also where a task that could have a
-    data folder has none."""
+    """Before a training, fairseq looks in the data folder for validation sets that would be ignored. It fails for a
+    task that draws its data and has no such folder. The patch skips the search then."""
 
     @replace(data_utils, "raise_if_valid_subsets_unintentionally_ignored")
     def raise_if_ignored(original, cfg):
@@ -149,15 +153,16 @@ def look_for_splits_in_folders():
 
 
 def stop_reading_at_exit():
-    """fairseq prepares batches in a thread that nothing stops. A training that ends within an epoch, or with an error,
-    can catch it inside torch when Python shuts down, and dies of SIGABRT after all its work is done."""
+    """fairseq never stops the thread that prepares batches. If Python shuts down while the thread is inside torch, at
+    the end of a training within an epoch or after an error, the process dies of SIGABRT. The patch stops the thread
+    first."""
 
     @atexit.register
     def stop():
         readers = [thread for thread in threading.enumerate() if isinstance(thread, iterators.BackgroundConsumer)]
-        deadline = time.monotonic() + 10  # a source that hangs must not keep the process
+        deadline = time.monotonic() + 10  # do not wait for ever if its source hangs
         for reader in readers:
-            reader._max_len = 0  # it ends after the batch at hand
+            reader._max_len = 0  # the thread ends after its current batch
             while reader.is_alive() and time.monotonic() < deadline:
                 with contextlib.suppress(queue.Empty):
                     while True:  # make room for that batch

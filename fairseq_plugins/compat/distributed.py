@@ -1,4 +1,4 @@
-"""Mends of how fairseq starts and joins processes."""
+"""Patches of how fairseq starts processes and joins them."""
 
 import fcntl
 import gc
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.distributed.nn.functional  # noqa: F401  (its defaults would hold a process group that is there before it)
+import torch.distributed.nn.functional  # noqa: F401  (now: its defaults hold any process group there is)
 from fairseq import checkpoint_utils, utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.models import distributed_fairseq_model
@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 
 
 def no_flat_fp16_on_cpu():
-    """--fp16 keeps its 32-bit copy of the weights on a GPU, unless told not to flatten them: on a CPU it fails in the
-    first update, with whatever words this build of torch has for a missing GPU."""
+    """fairseq's --fp16 allocates the flat 32-bit copy of the weights on a GPU, so on a CPU the first update fails with
+    torch's error for a missing GPU. The patch says so before the training starts."""
 
     @replace(distributed_utils, "call_main")
     def call_main(original, cfg, main, **kwargs):
@@ -38,16 +38,17 @@ def on_cpu(cfg) -> bool:
 
 
 def command_of(main) -> str:
-    """train, eval_lm...: the command that a main function is of, started as a script or as a module."""
+    """The command that a main function belongs to (train, eval_lm...), started as a script or as a module."""
     module = inspect.getmodule(main).__spec__
     return module.name.rpartition(".")[2] if module else main.__module__
 
 
 def one_training_per_launch():
-    """Under torchrun without --distributed-world-size fairseq starts as many independent trainings as there are
-    processes, all into one folder, and on a CPU it cannot join them at all (it divides by the number of GPUs and
-    insists on NCCL). With several processes fairseq-eval-lm prints the first one's share as the whole, and
-    fairseq-validate fails."""
+    """Under torchrun without --distributed-world-size, fairseq starts one independent training in each process, all in
+    the same folder. On a CPU it cannot join the processes at all: it divides by the number of GPUs and requires NCCL.
+    With several processes fairseq-eval-lm prints the figures of rank 0's part as those of the whole split, and
+    fairseq-validate fails. The patch joins the processes of a launch into one training, on a CPU with gloo, and refuses
+    several processes for the two other commands."""
 
     @replace(distributed_utils, "call_main")
     def call_main(original, cfg, main, **kwargs):
@@ -58,8 +59,8 @@ def one_training_per_launch():
         alone = command in ("eval_lm", "validate")
         if alone and max(processes, join.distributed_world_size) > 1:
             raise UserError(
-                f"fairseq-{command.replace('_', '-')} is right in one process only: start it without torchrun"
-                " and without --distributed-world-size."
+                f"fairseq-{command.replace('_', '-')} gives right results in one process only: start it without"
+                " torchrun and without --distributed-world-size."
             )
         if command == "train" and join.distributed_init_method is None and processes > 1:
             join.distributed_world_size = processes
@@ -73,29 +74,30 @@ def one_training_per_launch():
                     f"--distributed-world-size {join.distributed_world_size} needs as many GPUs. On a CPU start"
                     f" the processes with torchrun --nproc_per_node {join.distributed_world_size} and without the flag."
                 )
-            join.distributed_no_spawn = True  # fairseq would spawn one process for each of zero GPUs, and train nothing
+            join.distributed_no_spawn = True  # else fairseq starts a process for each GPU: none
             join.distributed_backend = "gloo"
             join.device_id = 0
         return original(cfg, main, **kwargs)
 
 
 def leave_the_process_group():
-    """fairseq never leaves the process group. gloo's threads drop the tensors of the last exchange some time after it,
-    for which they need the interpreter; where that has begun to shut down by then, the process dies of SIGABRT after all
-    its work is done ("terminate called without an active exception"). Leaving the group waits for these threads."""
+    """fairseq never leaves the process group. gloo's threads free the tensors of the last exchange some time later, and
+    need the interpreter for this. If the interpreter has begun to shut down by then, the process dies of SIGABRT after
+    all its work ("terminate called without an active exception"). The patch leaves the group, which waits for these
+    threads."""
 
     @replace(distributed_utils, "distributed_main")
     def distributed_main(original, *args):
         original(*args)
         if dist.is_initialized():
-            vars(distributed_utils.get_global_group).clear()  # where fairseq keeps the group
-            gc.collect()  # models and trainers, which refer to themselves, keep it too
+            vars(distributed_utils.get_global_group).clear()  # fairseq stores the group here
+            gc.collect()  # models and trainers in reference cycles hold it too
             dist.destroy_process_group()
 
 
 def data_parallel_on_cpu():
-    """torch's DistributedDataParallel refuses the GPU number that fairseq gives it with a model on the CPU, and
-    fairseq's all_gather_list keeps its buffer on a GPU."""
+    """For a model on a CPU, fairseq passes a GPU number to torch's DistributedDataParallel, which refuses it; and its
+    all_gather_list allocates a buffer on a GPU. The patch leaves out the number, and gathers through torch."""
 
     @replace(distributed_fairseq_model, "DistributedDataParallel")
     def distributed_data_parallel(original, module, **kwargs):
@@ -114,9 +116,10 @@ def data_parallel_on_cpu():
 
 
 def one_training_per_folder():
-    """Two trainings into one --save-dir overwrite each other's checkpoints without a word."""
+    """With fairseq two trainings into one --save-dir silently overwrite each other's checkpoints. The patch locks the
+    folder, and removes the temporary files of a training that was killed."""
 
-    held = []  # until the process ends, however it ends; workers that outlive it do not inherit this kind of lock
+    held = []  # locks are released when the process ends; data loader processes do not inherit this kind of lock
 
     @replace(checkpoint_utils, "verify_checkpoint_directory")
     def verify_checkpoint_directory(original, save_dir):
@@ -126,19 +129,19 @@ def one_training_per_folder():
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(
-                f"another process is training into --save-dir {save_dir}: wait for it, or choose another folder. Where"
-                " torchrun started both, use fairseq-train, which makes one training of them."
+                f"another process is training into --save-dir {save_dir}: wait for it, or choose another folder. If"
+                " torchrun started both, use fairseq-train, which joins them into one training."
             ) from None
         except OSError as error:
             logger.warning(f"cannot lock {lock.name} ({error.strerror}): do not train into {save_dir} twice at a time")
         held.append(lock)
         for name in ("checkpoint*.partial", "*.memory-*.partial"):
-            for half_written in Path(save_dir).glob(name):  # by a training that was killed
+            for half_written in Path(save_dir).glob(name):  # of a training that was killed
                 half_written.unlink(missing_ok=True)
 
 
-def said_by_first(trainer, message):
-    """What the first worker says here, on every worker; none goes on before all are here."""
+def broadcast_from_rank0(trainer, message):
+    """The message of rank 0, on every rank. It is also a barrier: no rank returns before all have called it."""
     if trainer.data_parallel_world_size == 1:
         return message
     group = trainer.data_parallel_process_group

@@ -1,4 +1,4 @@
-"""Mends of when fairseq ends a training."""
+"""Patches of when fairseq ends a training."""
 
 import logging
 import sys
@@ -14,38 +14,38 @@ logger = logging.getLogger(__name__)
 
 
 def ended_trainings_stay_ended():
-    """fairseq looks whether to stop after an update. A training that has ended, or was killed right after its last
-    checkpoint, makes one more update when the same command is given again."""
+    """fairseq checks whether to stop only after an update. So if the command of a finished training is given again, it
+    makes one more update. The patch checks when the training is resumed."""
 
     @replace(checkpoint_utils, "load_checkpoint")
     def load_checkpoint(original, cfg, trainer, **kwargs):
         loaded = original(cfg, trainer, **kwargs)
         if why := ended(trainer):
-            logger.info(f"{why}: this training has ended before, and nothing is left to do")
+            logger.info(f"{why}: this training has ended before; there is nothing left to train")
             train_no_more(trainer)
         return loaded
 
 
 def ended(trainer) -> str:
-    """Why a training that was resumed has nothing left to do; empty where it goes on."""
+    """The reason why a resumed training is already complete; empty if it is not."""
     limits, patience = trainer.cfg.optimization, trainer.cfg.checkpoint.patience
     if 0 < limits.max_update <= trainer.get_num_updates():
         return f"update {trainer.get_num_updates()} of --max-update {limits.max_update}"
     if 0 < limits.stop_time_hours * 3600 < trainer.cumulative_training_time():
-        return f"--stop-time-hours {limits.stop_time_hours} are over"
+        return f"after --stop-time-hours {limits.stop_time_hours}"
     if 0 < patience <= getattr(early_stop(), "num_runs", 0):
         return f"no better validation within --patience {patience}"
     return ""
 
 
 def train_no_more(trainer) -> None:
-    """Before its first epoch, end a training; fairseq compares the epoch with this limit once it has resumed."""
+    """End a training before its first epoch: after resuming, fairseq compares the epoch with this limit."""
     trainer.cfg.optimization.max_epoch = -1
 
 
 def patience_is_remembered():
-    """fairseq forgets how many validations went without a better one: a training that is resumed goes on longer than
-    one that was never stopped."""
+    """fairseq does not save the number of validations without an improvement, so with --patience a resumed training
+    runs longer than an uninterrupted one. The patch saves and restores it."""
 
     @replace(Trainer, "save_checkpoint")
     def save_checkpoint(original, self, filename, extra_state):
@@ -54,7 +54,7 @@ def patience_is_remembered():
     @replace(checkpoint_utils, "load_checkpoint")
     def load_checkpoint(original, cfg, trainer, **kwargs):
         extra_state, epoch_itr = original(cfg, trainer, **kwargs)
-        reset = cfg.reset_optimizer or cfg.reset_meters  # what fairseq forgets the best score by
+        reset = cfg.reset_optimizer or cfg.reset_meters  # with these fairseq resets the best score, too
         waited = (extra_state or {}).get("patience")
         if isinstance(waited, Mapping) and not reset and trainer.get_num_updates():
             counts = {name: value for name, value in waited.items() if isinstance(value, Number)}
@@ -63,9 +63,9 @@ def patience_is_remembered():
 
 
 def early_stop():
-    """The function of fairseq-train that counts, in its attributes."""
+    """The function of fairseq-train that counts validations without an improvement, in its attributes."""
     if hasattr(sys.modules["__main__"], "should_stop_early"):  # python -m fairseq_cli.train
         return sys.modules["__main__"].should_stop_early
-    from fairseq_cli.train import should_stop_early  # here, since importing it sets up the log
+    from fairseq_cli.train import should_stop_early  # imported here, since the import configures logging
 
     return should_stop_early

@@ -1,4 +1,4 @@
-"""Mends of fairseq's command line."""
+"""Patches of fairseq's command line."""
 
 import argparse
 import functools
@@ -13,7 +13,8 @@ from fairseq_plugins.errors import UserError
 
 
 def bf16_is_not_tpu():
-    """fairseq's parser takes --bf16 for a wish to train on a TPU and then fails for want of torch_xla."""
+    """fairseq's parser sets --tpu if --bf16 is given, and then fails because torch_xla is missing. The patch keeps
+    --tpu as the user gave it."""
 
     @replace(options, "parse_args_and_arch")
     def parse_args_and_arch(original, parser, input_args=None, *args, **kwargs):
@@ -25,9 +26,9 @@ def bf16_is_not_tpu():
 
 
 def numbers_fit():
-    """fairseq takes any number for any option: --lr -1 trains nothing, --lenpen nan translates badly, and
-    --required-batch-size-multiple 0 kills the process, all without a word. Some backends and combinations of options
-    end in a traceback."""
+    """fairseq does not check the numbers of its options: --lr -1 trains nothing, --lenpen nan translates badly, and
+    --required-batch-size-multiple 0 kills the process, all silently. Some combinations of options end in a traceback.
+    The patch checks numbers by the table in ``ranges.py`` and combinations by the table in ``combinations.py``."""
 
     @replace(options, "parse_args_and_arch")
     def parse_args_and_arch(original, parser, *args, modify_parser=None, **kwargs):
@@ -41,14 +42,14 @@ def numbers_fit():
         return parsed
 
     @replace(options, "add_preprocess_args")
-    def add_preprocess_args(original, parser):  # after which fairseq-preprocess parses
+    def add_preprocess_args(original, parser):  # fairseq-preprocess parses after this
         check_numbers(original(parser))
         return parser
 
 
 def check_numbers(parser: argparse.ArgumentParser) -> None:
-    """From now on a number that its option cannot take is an error of the parser, and every error of the parser is one
-    sentence, without the list of all options."""
+    """Make the parser refuse a number that is out of its option's range, and report each error in one sentence, without
+    the list of all options."""
 
     def error(message):
         message = re.sub(r" \(choose from .{200,}\)", "; --help lists the choices", message, flags=re.DOTALL)
@@ -62,8 +63,8 @@ def check_numbers(parser: argparse.ArgumentParser) -> None:
 
 
 def overrides_are_options():
-    """--model-overrides is evaluated as code, and what comes of it used as a dictionary, whatever it is. Names of it
-    that the checkpoint has no option of are ignored without a word."""
+    """fairseq evaluates --model-overrides as code and uses the value without a check. It silently ignores names that
+    are not options of the checkpoint. The patch accepts a dictionary of existing options only."""
 
     named = set()
 
@@ -77,12 +78,12 @@ def overrides_are_options():
     @replace(checkpoint_utils, "overwrite_args_by_name")
     def overwrite_args_by_name(original, cfg, overrides):
         check_options(cfg, named.intersection(overrides))
-        named.clear()  # what the first model has may be unknown to another of an ensemble
+        named.clear()  # other models of an ensemble may not have all of them
         original(cfg, overrides)
 
 
 def check_options(cfg, names) -> None:
-    """Raises UserError for a name of --model-overrides that is no option anywhere in a checkpoint's configuration."""
+    """Raises UserError for a name of --model-overrides that is not an option in the checkpoint's configuration."""
     unknown = sorted(map(str, set(names) - options_in(cfg)))
     if unknown:
         raise UserError(
@@ -92,9 +93,9 @@ def check_options(cfg, names) -> None:
 
 
 def options_in(cfg) -> set:
-    """Names of a configuration and of all its parts."""
+    """The names of all options in a configuration and its parts."""
     if isinstance(cfg, argparse.Namespace):
         return set(vars(cfg))
-    parts = (cfg[name] for name in cfg if name in cfg)  # without those that are still missing
+    parts = (cfg[name] for name in cfg if name in cfg)  # omegaconf leaves out mandatory values that are missing
     inner = (options_in(part) for part in parts if isinstance(part, omegaconf.DictConfig | argparse.Namespace))
     return set(cfg).union(*inner)

@@ -1,11 +1,11 @@
-"""What the mends share: how they take the place of fairseq's own functions."""
+"""What all patches use to replace functions of fairseq."""
 
 import functools
 import inspect
 
 
 def replace(owner, name: str):
-    """Decorator: put a function in place of ``owner.name``, called with the original first."""
+    """Decorator: replace ``owner.name`` by the function, which gets the original as its first argument."""
 
     def install(wrapper):
         original = getattr(owner, name)
@@ -21,5 +21,5 @@ def replace(owner, name: str):
 
 
 def settings_of(parsed):
-    """What fairseq's parser returns, without the arguments that it did not know, which stand beside it on request."""
+    """The settings that fairseq's parser returns. On request it returns a pair of these and the unknown arguments."""
     return parsed[0] if isinstance(parsed, tuple) else parsed

@@ -1,4 +1,4 @@
-"""What a checkpoint says of itself is data: no code, no command for a shell, no file to write."""
+"""Patches that treat the settings in a checkpoint as data: they run no code and no shell command, and write no file."""
 
 import argparse
 import ast
@@ -23,24 +23,24 @@ OPERATORS = {
     ast.UAdd: operator.pos,
     ast.USub: operator.neg,
 }
-LONGEST, MOST = 10_000, 1_000  # characters of a setting, entries of a product in it
+LONGEST, MOST = 10_000, 1_000  # limits: characters of a setting; items of a repeated list or string
 
-# Settings of fairseq's criterions and tasks that name what is written or run: what a command writes is its user's choice.
+# Settings of fairseq's criterions and tasks that name files to write or programs to run. Only the user may set them.
 OUTPUTS = ("save_predictions", "tensorboard_logdir", "post_save_script")
 
 
 def settings_are_data():
-    """fairseq calls ``eval`` on strings of a configuration, such as "[(512, 3)] * 4". A checkpoint brings its own
-    configuration and chooses the architecture that reads it, so loading one could run any code. Every module of fairseq
-    gets an ``eval`` of its own, which stands in front of Python's and computes only what such strings are meant to be."""
+    """fairseq calls ``eval`` on strings of a configuration, such as "[(512, 3)] * 4". A checkpoint contains its
+    configuration and the name of the architecture that reads it, so loading a checkpoint could run any code. The patch
+    replaces ``eval`` in every module of fairseq by ``evaluate``, which computes numbers, lists and the like only."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in ("fairseq", "fairseq_cli"):
             module.eval = evaluate
 
 
 def names_are_no_commands():
-    """fairseq reads a FASTA file with commands of a shell, into which it writes the file's name; the languages in it may
-    come from a checkpoint."""
+    """fairseq reads a FASTA file with shell commands that contain the file's name, parts of which may come from a
+    checkpoint. The patch quotes the name."""
 
     @replace(FastaDataset, "_build_index")
     def build_index(original, self, path):
@@ -48,8 +48,8 @@ def names_are_no_commands():
 
 
 def outputs_are_the_users():
-    """fairseq-validate builds the task and criterion that a checkpoint names, and some empty or write a file that their
-    settings name."""
+    """fairseq-validate builds the task and the criterion of a checkpoint. Some of them write or empty a file that their
+    settings name. The patch removes such settings from a loaded checkpoint."""
 
     @replace(checkpoint_utils, "load_checkpoint_to_cpu")
     def load_checkpoint_to_cpu(original, *args, **kwargs):
@@ -60,7 +60,7 @@ def outputs_are_the_users():
 
 
 def forget_outputs(cfg) -> None:
-    """Unset what a configuration, or a part of it, says of files to write."""
+    """Unset the ``OUTPUTS`` of a configuration and of its parts."""
     if isinstance(cfg, argparse.Namespace):
         vars(cfg).update(dict.fromkeys(set(OUTPUTS) & set(vars(cfg))))
     elif isinstance(cfg, omegaconf.DictConfig):
@@ -73,8 +73,8 @@ def forget_outputs(cfg) -> None:
 
 
 def archives_stay_in_their_folder():
-    """fairseq unpacks the archive of a pretrained model wherever the names in it point to, also outside of its folder.
-    Python 3.14 refuses that by itself."""
+    """When fairseq unpacks the archive of a pretrained model, names in it may point outside its folder. The patch
+    refuses such names, as Python 3.14 does by itself."""
 
     @replace(file_utils, "load_archive_file")
     def load_archive_file(original, archive_file):
@@ -83,27 +83,27 @@ def archives_stay_in_their_folder():
         try:
             return original(archive_file)
         except tarfile.FilterError as error:
-            raise UserError(f"{archive_file} is no archive of a model: {error}; nothing of it was loaded.") from error
+            raise UserError(f"{archive_file} is not an archive of a model: {error}; nothing was loaded.") from error
         finally:
             tarfile.TarFile.extraction_filter = trusting
 
 
 def within_folder(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
-    """A filter of ``tarfile`` that also refuses absolute names, to which fairseq would move what lies there."""
+    """A filter for ``tarfile`` that also refuses absolute names, since fairseq would move the files there."""
     if member.name.startswith("/"):
         raise tarfile.AbsolutePathError(member)
     return tarfile.data_filter(member, folder)
 
 
 def evaluate(text):
-    """What a setting says: "[1000] * 3 + [0.5]" -> [1000, 1000, 1000, 0.5]
+    """The value of a setting: "[1000] * 3 + [0.5]" -> [1000, 1000, 1000, 0.5]
 
-    Numbers, strings, None, True and False; lists, tuples and dictionaries of these; sums, differences, products and
-    quotients. Nothing else has a meaning, so nothing is ever called, imported or looked up.
+    A setting consists of numbers, strings, None, True and False; lists, tuples and dictionaries of these; sums,
+    differences, products and quotients. Names and calls are errors, so no code runs.
 
     Raises:
-        UserError: the text is anything else
-        TypeError: it is no text, as ``eval`` raises it, which fairseq relies on
+        UserError: the text is not such a setting
+        TypeError: the argument is not a string; fairseq relies on this behaviour of ``eval``
     """
     if not isinstance(text, str):
         raise TypeError("a setting must be a string")
@@ -115,12 +115,12 @@ def evaluate(text):
         shown = text if len(text) < 100 else f"{text[:100]}..."
         raise UserError(
             f"the setting {shown!r} could be code and was not evaluated: a setting is a number, a list, a tuple or a"
-            " dictionary, or a sum or product of such. Correct the flag, or take another checkpoint."
+            " dictionary, or a sum or product of these. Correct the flag, or take another checkpoint."
         ) from error
 
 
 def value_of(node: ast.expr):
-    """The value of a part of a setting; raises ValueError where it has none."""
+    """The value of a part of a setting; raises ValueError for a part that is not allowed."""
     match node:
         case ast.Constant(value=int() | float() | str() | None as value):
             return value
@@ -137,11 +137,11 @@ def value_of(node: ast.expr):
             if isinstance(sign, ast.Mult):
                 check_product(left, right)
             return OPERATORS[type(sign)](left, right)
-    raise ValueError(f"{type(node).__name__} has no meaning in a setting")
+    raise ValueError(f"{type(node).__name__} is not allowed in a setting")
 
 
 def check_product(left, right) -> None:
-    """Refuse lists and strings that are repeated until they fill the memory."""
+    """Raises ValueError for a list or string that is repeated so often that it could fill the memory."""
     for sequence, times in ((left, right), (right, left)):
         if isinstance(sequence, list | tuple | str) and isinstance(times, int) and len(sequence) * times > MOST:
             raise ValueError("too long")

@@ -1,4 +1,4 @@
-"""Cross-entropy of labels that stand beside the input tokens, and how many of them are right."""
+"""Cross-entropy and accuracy of labels that belong to the input tokens."""
 
 import math
 
@@ -10,24 +10,25 @@ from torch.nn import functional as F
 
 @register_criterion("label_cross_entropy", dataclass=FairseqDataclass)
 class LabelCrossEntropyCriterion(FairseqCriterion):
-    """Mean negative log-likelihood of the labels, plus the model's ``span_loss()`` in training; where the target is
-    padding there is no label and no loss.
+    """Mean negative log-likelihood of the labels; in training also the model's ``span_loss()``. A target that is
+    padding is no label and has no loss.
 
-    Logged: ``loss`` (what is minimised) and ``nll_loss`` in bits per label, ``accuracy`` in percent of the labels, and
-    ``wrong``, a number of labels.
+    The model returns logits first, and has a method ``span_loss`` as in ``StreamingLanguageModel``
+    (models/common/base.py). Logged are ``loss`` (the quantity that is minimised) and ``nll_loss`` in bits per label,
+    ``accuracy`` in percent of the labels, and ``wrong``, the number of wrong labels.
     """
 
-    adds_span_loss = True  # by which the task knows
+    adds_span_loss = True  # read by the task
 
     def forward(self, model, sample, reduce=True):
-        """The sum over the batch's labels in nats, their number, and what to log. The model gives logits first."""
+        """The loss in nats, summed over the labels of the batch; the number of labels; the values to log."""
         logits, target = model(**sample["net_input"])[0], sample["target"]
         labelled = target.ne(self.padding_idx)
         labels = int(labelled.sum())
         nll = F.cross_entropy(
             logits.flatten(0, 1).float(), target.flatten(), ignore_index=self.padding_idx, reduction="sum"
         )
-        span_loss = model.span_loss() if model.training and hasattr(model, "span_loss") else None
+        span_loss = model.span_loss() if model.training else None
         loss = nll if span_loss is None else nll + labels * span_loss
         logged = {
             "loss": loss.data,
@@ -44,7 +45,7 @@ class LabelCrossEntropyCriterion(FairseqCriterion):
         def total(key):
             return sum(log.get(key, 0) for log in logging_outputs)
 
-        labels = total("sample_size")  # none in some blocks: what they log has no weight
+        labels = total("sample_size")  # a block without labels logs with weight 0
         for name in ("loss", "nll_loss"):
             metrics.log_scalar(name, total(name) / max(labels, 1) / math.log(2), labels, round=4)
         metrics.log_scalar("accuracy", 100 * (1 - total("wrong") / max(labels, 1)), labels, round=3)

@@ -1,4 +1,4 @@
-"""Cross-entropy of a language model, with the loss of its adaptive spans."""
+"""Cross-entropy of a language model over streams, with the loss of its adaptive spans."""
 
 import math
 
@@ -6,26 +6,40 @@ from fairseq import utils
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
-from torch import Tensor
+
+from fairseq_plugins.errors import UserError
 
 
 @register_criterion("streaming_lm", dataclass=FairseqDataclass)
 class StreamingLMCriterion(FairseqCriterion):
-    """Mean negative log-likelihood of the targets, plus the model's ``span_loss()`` in training.
+    """Mean negative log-likelihood of the targets; in training also the model's ``span_loss()``.
 
-    Logged: ``loss`` (what is minimised), ``nll_loss`` and ``bpc``, all in bits per token, ``ppl``, and what the model's
-    ``learned()`` says.
+    The model is a ``StreamingLanguageModel`` (models/common/base.py). Logged are ``loss`` (the quantity that is
+    minimised), ``nll_loss`` and ``bpc``, all in bits per token, ``ppl``, and in training the model's ``learned()``.
     """
 
-    adds_span_loss = True  # by which the task knows
+    adds_span_loss = True  # read by the task
+
+    @classmethod
+    def build_criterion(cls, cfg, task):
+        """
+        Raises:
+            UserError: the models of the task are not language models over streams
+        """
+        if not getattr(task, "keeps_memory", False):
+            raise UserError(
+                "--criterion streaming_lm is for --task streaming_language_modeling; with another task take --criterion"
+                " cross_entropy."
+            )
+        return super().build_criterion(cfg, task)
 
     def forward(self, model, sample, reduce=True):
-        """The sum over the block's tokens in nats, its number of tokens, and what to log."""
+        """The loss in nats, summed over the tokens of the block; the number of these tokens; the values to log."""
         net_output = model(**sample["net_input"])
         target = sample["target"]
         tokens = sample["ntokens"]
-        nll = token_nll(model, net_output, target)[target.ne(self.padding_idx)].sum()
-        span_loss = model.span_loss() if model.training and hasattr(model, "span_loss") else None
+        nll = model.token_nll(net_output, target)[target.ne(self.padding_idx)].sum()
+        span_loss = model.span_loss() if model.training else None
         loss = nll if span_loss is None else nll + tokens * span_loss
         logged = {
             "loss": loss.data,
@@ -34,7 +48,7 @@ class StreamingLMCriterion(FairseqCriterion):
             "nsentences": sample["nsentences"],
             "sample_size": tokens,
         }
-        learned = model.learned() if model.training and hasattr(model, "learned") else {}
+        learned = model.learned() if model.training else {}
         logged.update({f"learned/{name}": float(value) * tokens for name, value in learned.items()})
         return loss, tokens, logged
 
@@ -54,11 +68,3 @@ class StreamingLMCriterion(FairseqCriterion):
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
         return True
-
-
-def token_nll(model, net_output, target: Tensor) -> Tensor:
-    """Negative log-likelihood of every target, [B, M] in nats; without a full softmax where the model can."""
-    if hasattr(model, "token_nll"):
-        return model.token_nll(net_output, target)
-    log_probs = model.get_normalized_probs(net_output, log_probs=True)
-    return -log_probs.gather(-1, target.unsqueeze(-1)).squeeze(-1)

@@ -1,7 +1,7 @@
-"""Files of ``torch.save`` with a checksum of their own: written whole or not at all, verified whenever they are read.
+"""Files of ``torch.save`` with a checksum. They are written completely or not at all, and verified when they are read.
 
-Such a file is a zip archive, and a zip archive may end with a comment. The comment is the SHA-256 of all that stands
-before it. So plain ``torch.load`` reads the file, and it may be copied and renamed.
+Such a file is a zip archive, and a zip archive may end with a comment. Here the comment is the SHA-256 of everything
+before it. So ``torch.load`` can read the file, and the file may be copied and renamed.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ from fairseq_plugins.files.whole import NotWritten, flush, write_whole
 
 MARK = b"sha256:"
 COMMENT = len(MARK) + 64  # bytes, with the hexadecimal digest
-TRIES, PAUSE = 3, 2.5  # as often as fairseq tries to save, and seconds between
+TRIES, PAUSE = 3, 2.5  # number of attempts, as in fairseq, and seconds between them
 
 
 def save(state, path: Path) -> None:
-    """Write a state with its checksum; the file is whole or not there.
+    """Write a state with its checksum. The file is written completely or not at all.
 
     Raises:
-        NotWritten: with the file and why
+        NotWritten: the file could not be written
     """
 
     def write(temporary: Path) -> None:
@@ -39,10 +39,10 @@ def save(state, path: Path) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Give a sealed file's content to another name.
+    """Copy a sealed file.
 
     Raises:
-        NotWritten: with the file and why
+        NotWritten: the file could not be written
         UserError: the source is damaged
     """
 
@@ -65,31 +65,31 @@ def _try(path: Path, write) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """What the system said, which torch's writer hides behind an error of its own."""
+    """The reason that the system gave; torch's writer raises another error from it."""
     said = [cause.strerror for cause in causes(error) if isinstance(cause, OSError) and cause.strerror]
     return said[0] if said else str(error).splitlines()[0]
 
 
 def seal(path: Path) -> None:
-    """Add the checksum to a file of ``torch.save``. First each part is checked against the CRC that torch computed before
-    it wrote anything.
+    """Add the checksum to a file of ``torch.save``, after each part was checked against its CRC, which torch computes
+    before it writes.
 
     Raises:
-        UserError: it is not what was written
+        UserError: the file is damaged
     """
     check(path)
     with open(path, "r+b") as file:
-        file.seek(-2, os.SEEK_END)  # the length of the archive's comment, of which it has none yet
+        file.seek(-2, os.SEEK_END)  # the length of the archive's comment, so far 0
         file.write(COMMENT.to_bytes(2, "little"))
         size = file.tell()
         file.write(MARK + _digest(file, size))
 
 
 def check(path: Path) -> None:
-    """Read a file to its end and compare what is there with its checksum: of our own, or of each part of a zip archive.
+    """Verify the checksum of a whole file: ours, or that of each part of a zip archive.
 
     Raises:
-        UserError: they differ
+        UserError: the checksum is wrong
     """
     with open(path, "rb") as file:
         if why := damage(file):
@@ -97,7 +97,8 @@ def check(path: Path) -> None:
 
 
 def damage(file: BinaryIO) -> str | None:
-    """What is wrong with an open file, or None; its position stays the same. A file of neither kind has no checksum."""
+    """What is wrong with the checksum of an open file, or None. Other files than zip archives have none. The position
+    in the file does not change."""
     start = file.tell()
     try:
         size = file.seek(0, os.SEEK_END)
@@ -106,11 +107,11 @@ def damage(file: BinaryIO) -> str | None:
         if comment.startswith(MARK):
             return None if _digest(file, size - COMMENT) == comment[len(MARK) :] else "its checksum is wrong"
         file.seek(0)
-        if not file.read(2) == b"PK":
+        if file.read(2) != b"PK":
             return None
         with zipfile.ZipFile(file) as archive:
             if archive.comment:
-                return "its end is no checksum"
+                return "it does not end with a checksum"
             return (part := archive.testzip()) and f"the checksum of its part {part} is wrong"
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
         return str(error)
@@ -119,7 +120,7 @@ def damage(file: BinaryIO) -> str | None:
 
 
 def _digest(file: BinaryIO, size: int) -> bytes:
-    """SHA-256 of the first ``size`` bytes, in hexadecimal digits; the file ends up behind them."""
+    """The SHA-256 of the first ``size`` bytes, in hexadecimal digits. Reads the file up to there."""
     file.seek(0)
     checksum, left = hashlib.sha256(), size
     piece = memoryview(bytearray(1 << 20))

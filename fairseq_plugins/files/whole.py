@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Write files completely or not at all."""
 
 import json
 import os
@@ -10,16 +10,16 @@ from fairseq_plugins.errors import UserError
 
 
 class NotWritten(UserError):
-    """The system cannot write a file; what had its name before is as it was."""
+    """The system could not write a file. An earlier file of this name is unchanged."""
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Call ``write(temporary_path)``, flush its file to the disk, and give it the name ``path``.
+    """Call ``write(temporary_path)``, flush its file to the disk, and rename it to ``path``.
 
-    Whatever fails, a file that has that name already stays as it is, and nothing else is left behind.
+    If anything fails, an earlier file at ``path`` is unchanged, and the temporary file is removed.
 
     Raises:
-        NotWritten: with the file and why
+        NotWritten: the file could not be written
     """
     temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
@@ -31,12 +31,12 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
         raise NotWritten(f"{path} could not be written ({error.strerror or error}).") from error
     finally:
         temporary.unlink(missing_ok=True)
-    with suppress(OSError):  # not every file system can flush a folder
+    with suppress(OSError):  # some file systems cannot flush a folder
         flush(path.parent)
 
 
 def flush(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk, where they outlive a loss of power."""
+    """Wait until a file, or the names in a folder, are on the disk and would survive a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,5 +1,5 @@
-"""Active memory for algorithmic tasks, which label every token of a sequence that is seen as a whole (the active-memory
-paper, section 4.2).
+"""Active memory for algorithmic tasks, which label every token of a sequence (the active-memory paper, section 4.2).
+The layers are bidirectional.
 
 B batch, T length, C width, V vocabulary.
 """
@@ -11,7 +11,7 @@ from fairseq.tasks.language_modeling import LanguageModelingTask
 from torch import Tensor
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.models.active_memory_lm import WEIGHT_INITS, ActiveMemoryConfig, Scores, build_stack
+from fairseq_plugins.models.active_memory_lm import WEIGHT_INITS, ActiveMemoryConfig, OutputProjection, build_stack
 from fairseq_plugins.models.common.architectures import with_defaults
 from fairseq_plugins.models.common.embeddings import ScaledEmbedding
 from fairseq_plugins.modules.active_memory.stack import ActiveMemoryStack
@@ -27,26 +27,26 @@ class ActiveMemoryAlgorithmicConfig(ActiveMemoryConfig):
 
 @register_model("active_memory_algorithmic", dataclass=ActiveMemoryAlgorithmicConfig)
 class ActiveMemoryAlgorithmic(BaseFairseqModel):
-    """Scaled embeddings, layers that see to both sides, and a score of every symbol at every position.
+    """Scaled embeddings, bidirectional layers, and an output layer at every position.
 
     Args:
-        stack: not causal
+        stack: the layers, which must not be causal
         width: C
         vocabulary: V
-        padding: the symbol of padding, which stands at the end
+        padding: index of the padding symbol, which stands at the end of a sequence
     """
 
     def __init__(self, stack: ActiveMemoryStack, width: int, vocabulary: int, padding: int):
         super().__init__()
         self.embed, self.stack = ScaledEmbedding(vocabulary, width), stack
-        self.output, self.padding = Scores(width, vocabulary), padding
+        self.output, self.padding = OutputProjection(width, vocabulary), padding
 
     @classmethod
     def build_model(cls, args, task):
         if isinstance(task, LanguageModelingTask):
             raise UserError(
-                f"--arch {args._name} sees what it would predict; use --task algorithmic_curriculum, or --arch"
-                " active_memory_lm."
+                f"--arch {args._name} is bidirectional: it reads the tokens that a language model predicts. Use --task"
+                " algorithmic_curriculum, or --arch active_memory_lm."
             )
         config = with_defaults(args, ActiveMemoryAlgorithmicConfig())
         words = task.source_dictionary
@@ -63,5 +63,8 @@ class ActiveMemoryAlgorithmic(BaseFairseqModel):
         lprobs = log_softmax(net_output[0])
         return lprobs if log_probs else lprobs.exp()
 
+    def span_loss(self) -> None:
+        """None, as the model has no adaptive spans. --criterion label_cross_entropy asks every model."""
+
     def max_positions(self) -> None:
-        """Any length."""
+        """None: the length is not limited."""

@@ -24,15 +24,16 @@ from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.sinusoids import WAVELENGTHS
 
 
-class Scores(nn.Linear):
-    """Of every symbol of the vocabulary: the last layer of a model."""
+class OutputProjection(nn.Linear):
+    """The last layer of a model, from features to the logits of the vocabulary. The class marks it for
+    ``WEIGHT_INITS``."""
 
 
 def initialise_published(module: nn.Module) -> None:
-    """As the authors' code: N(0, 1) for embeddings and dense layers, N(0, 0.1) for queries, keys and values, biases 0;
-    Glorot uniform for the last layer, its bias too. Convolutions and persistent vectors, Glorot uniform, are so when
-    they are made."""
-    if isinstance(module, Scores):
+    """As in the authors' code: N(0, 1) for embeddings and dense layers, N(0, 0.1) for queries, keys and values, 0 for
+    biases, Glorot uniform for the last layer and its bias. Convolutions and persistent vectors are Glorot uniform from
+    their construction."""
+    if isinstance(module, OutputProjection):
         nn.init.xavier_uniform_(module.weight)
         limit = math.sqrt(3 / module.out_features)
         nn.init.uniform_(module.bias, -limit, limit)
@@ -47,7 +48,7 @@ def initialise_published(module: nn.Module) -> None:
 
 
 def initialise_glorot(module: nn.Module) -> None:
-    """Glorot uniform for dense layers, biases 0; embeddings that have variance 1 once they are scaled."""
+    """Glorot uniform for dense layers, 0 for biases, and for embeddings a variance that is 1 after scaling."""
     if isinstance(module, nn.Linear):
         nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:
@@ -61,59 +62,64 @@ WEIGHT_INITS = {"published": initialise_published, "glorot": initialise_glorot}
 
 @dataclass
 class MixerFlags(FairseqDataclass):
-    """What every model with active memory has."""
+    """The flags of every model with active memory."""
 
     mixer: ChoiceEnum(list(MIXERS)) = field(
         default="self-attention+highway-convolution",
-        metadata={"help": "what mixes the tokens of a sequence: active memory, self-attention, or their sum"},
+        metadata={"help": "how tokens of a sequence are mixed: by active memory, by self-attention, or by their sum"},
     )
-    kernel_size: int = field(default=20, metadata={"help": "how many tokens a convolution sees"})
+    kernel_size: int = field(default=20, metadata={"help": "number of tokens that a convolution covers"})
     convolution_activation: ChoiceEnum(list(ACTIVATIONS)) = field(
         default="relu",
-        metadata={"help": "what follows a plain or persistent convolution: the paper's, or its code's gelu_accurate"},
+        metadata={
+            "help": "activation after a plain or persistent convolution: relu in the paper, gelu_accurate in its code"
+        },
     )
     attention_scaling: ChoiceEnum(list(SCALINGS)) = field(
         default="sqrt",
         metadata={
-            "help": "scores of self-attention are divided by the root of a head's width, as in the paper, or, as in its"
-            " code, by the root and then by the width"
+            "help": "sqrt divides attention scores by the square root of a head's width, as in the paper; its code"
+            " divides by that root and then by the width"
         },
     )
 
 
 @dataclass
 class ActiveMemoryConfig(MixerFlags):
-    """What models have that are a stack of layers with active memory."""
+    """The flags of models that are a stack of layers with active memory."""
 
     decoder_embed_dim: int = field(default=256, metadata={"help": "width of the model"})
     decoder_ffn_embed_dim: int = field(default=1024, metadata={"help": "width of feed-forward layers"})
     decoder_layers: int = field(default=8, metadata={"help": "number of layers"})
     decoder_attention_heads: int = field(default=8, metadata={"help": "number of attention heads"})
     decoder_head_dim: Optional[int] = field(
-        default=64, metadata={"help": "width of a head; None: --decoder-embed-dim over the number of heads"}
+        default=64, metadata={"help": "width of a head; None: --decoder-embed-dim divided by the number of heads"}
     )
     activation_fn: ChoiceEnum(list(ACTIVATIONS)) = field(
-        default="relu", metadata={"help": "activation of feed-forward layers; gelu_accurate in the code of Table 1"}
+        default="relu", metadata={"help": "activation of feed-forward layers; Table 1's code has gelu_accurate"}
     )
     dropout: float = field(
-        default=0.1, metadata={"help": "dropout of embeddings and of what mixers and feed-forward layers give"}
+        default=0.1, metadata={"help": "dropout of embeddings and of the outputs of mixers and feed-forward layers"}
     )
     attention_dropout: float = field(
-        default=0.0, metadata={"help": "dropout of attention weights; the authors' code has --dropout's rate"}
+        default=0.0, metadata={"help": "dropout of attention weights; the authors' code uses the rate of --dropout"}
     )
     activation_dropout: float = field(
         default=0.0,
-        metadata={"help": "dropout of what feed-forward activations give; the authors' code has --dropout's rate"},
+        metadata={"help": "dropout of feed-forward activations; the authors' code uses the rate of --dropout"},
     )
     wavelengths: ChoiceEnum(list(WAVELENGTHS)) = field(
         default="vaswani",
         metadata={
-            "help": "of the positions' n sines and cosines: 2 pi 10000^(i / n), or i / (n - 1) as in the authors' code"
+            "help": "wavelengths of the positions' n sines and cosines: 2 pi 10000^(i / n), or, as in the authors'"
+            " code, 2 pi 10000^(i / (n - 1))"
         },
     )
     weight_init: ChoiceEnum(list(WEIGHT_INITS)) = field(
         default="published",
-        metadata={"help": "initial weights as in the authors' code, N(0, 1) for dense layers, or Glorot uniform"},
+        metadata={
+            "help": "initial weights: published as in the authors' code, N(0, 1) for dense layers; or Glorot uniform"
+        },
     )
 
 
@@ -123,10 +129,10 @@ class ActiveMemoryLanguageModelConfig(ActiveMemoryConfig):
 
 
 def build_stack(config: ActiveMemoryConfig, causal: bool) -> ActiveMemoryStack:
-    """The layers that the flags ask for.
+    """The layers that the flags describe.
 
     Raises:
-        UserError: for flags that cannot be
+        UserError: a flag is out of range, or flags do not go together
     """
     sizes = ("decoder_embed_dim", "decoder_ffn_embed_dim", "decoder_layers", "decoder_attention_heads", "kernel_size")
     check_sizes(config, sizes)
@@ -158,18 +164,18 @@ def build_stack(config: ActiveMemoryConfig, causal: bool) -> ActiveMemoryStack:
 
 
 class LineDecoder(StepwiseDecoder):
-    """Scaled embeddings, the stack, an output layer."""
+    """Scaled embeddings, the stack, and an output layer."""
 
     def __init__(self, dictionary, stack: ActiveMemoryStack, width: int, longest: int):
         super().__init__(dictionary)
         self.embed, self.stack = ScaledEmbedding(len(dictionary), width), stack
-        self.output, self.longest = Scores(width, len(dictionary)), longest
+        self.output, self.longest = OutputProjection(width, len(dictionary)), longest
 
     def forward(self, tokens: Tensor, encoder_out=None, incremental_state=None):
-        """tokens [B, T], padding at the end -> (logits [B, T, V], what fairseq looks for).
+        """tokens [B, T], padding at the end -> (logits [B, T, V], extras for fairseq).
 
-        With an incremental state: the logits after the last token [B, 1, V]; earlier tokens have been seen before, or
-        are now, one by one.
+        With an incremental state: the logits after the last token [B, 1, V]. Tokens that were not read before are read
+        one by one.
         """
         if incremental_state is None:
             return self.output(self.stack(self.embed(tokens))), {"attn": None}
@@ -190,7 +196,7 @@ class LineDecoder(StepwiseDecoder):
 
 @register_model("active_memory_lm", dataclass=ActiveMemoryLanguageModelConfig)
 class ActiveMemoryLanguageModel(FairseqLanguageModel):
-    """A language model for --task language_modeling --sample-break-mode eos: every line is a sequence of its own."""
+    """A language model for --task language_modeling --sample-break-mode eos, where each line is a sequence."""
 
     @classmethod
     def build_model(cls, args, task):
@@ -201,7 +207,7 @@ class ActiveMemoryLanguageModel(FairseqLanguageModel):
         return model.apply(WEIGHT_INITS[str(config.weight_init)])
 
     def forward(self, src_tokens, src_lengths=None, incremental_state=None):
-        """src_tokens [B, T], padding at the end -> as of LineDecoder; src_lengths are not needed."""
+        """src_tokens [B, T], padding at the end -> as in LineDecoder. src_lengths are not used."""
         return self.decoder(src_tokens, incremental_state=incremental_state)
 
 

@@ -1,7 +1,7 @@
-"""Active memory in the decoder of a translation model, which the active-memory paper leaves to future work: fairseq's
-Transformer, whose decoder layers mix the tokens so far by one of `active_memory.MIXERS` in place of self-attention.
+"""Active memory in the decoder of a translation model, which the active-memory paper leaves to future work.
 
-Positions are fairseq's, at the embeddings alone.
+The model is fairseq's Transformer; its decoder layers have one of ``MIXERS`` in place of self-attention. Positions are
+added to the embeddings only, as in fairseq.
 """
 
 from fairseq.incremental_decoding_utils import with_incremental_state
@@ -11,10 +11,10 @@ from torch import nn
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.active_memory_lm import MixerFlags, initialise_glorot
-from fairseq_plugins.models.common.translation import TranslationModel, both_sides, set_defaults
+from fairseq_plugins.models.common.translation import TranslationModel, encoder_and_decoder, set_defaults
 from fairseq_plugins.modules.active_memory.mixers import MixerConfig, build_mixers
 
-# fairseq's decoder options that a mixer has no meaning or no code for
+# fairseq's decoder options that a mixer does not support
 UNSUPPORTED = {
     "cross_self_attention": "mixing and cross-attention have different sources",
     "scale_heads": "a mixer's heads have no such factor",
@@ -29,15 +29,15 @@ UNSUPPORTED = {
 
 @with_incremental_state
 class MixerAttention(nn.Module):
-    """A mixer behind the signature of the self-attention in fairseq's decoder layers."""
+    """A mixer with the signature of the self-attention in fairseq's decoder layers."""
 
     def __init__(self, mixer: nn.Module):
         super().__init__()
         self.mixer = mixer
 
     def forward(self, query, key=None, value=None, incremental_state=None, **kwargs):
-        """query [T, B, C] -> (outputs [T, B, C], None); with an incremental state T is 1. A causal mixer has no need of
-        masks: padding stands at the end."""
+        """query [T, B, C] -> (outputs [T, B, C], None); with an incremental state T is 1. A causal mixer needs no mask,
+        since padding stands at the end."""
         if incremental_state is None:
             return self.mixer(query.transpose(0, 1)).transpose(0, 1), None
         state = self.get_incremental_state(incremental_state, "mixer")
@@ -52,11 +52,11 @@ class MixerAttention(nn.Module):
             state.reorder(new_order)
 
     def _get_input_buffer(self, incremental_state) -> dict:
-        return {}  # fairseq's decoder layer asks for it, for cross-self-attention alone
+        return {}  # fairseq's decoder layer calls it for cross-self-attention
 
 
 class ActiveMemoryDecoder(TransformerDecoderBase):
-    """fairseq's decoder with mixers in its layers; those with persistent vectors share them."""
+    """fairseq's decoder with a mixer in each layer. Mixers with persistent vectors share these."""
 
     def __init__(self, cfg, dictionary, embed_tokens, output_projection=None):
         super().__init__(cfg, dictionary, embed_tokens, output_projection=output_projection)
@@ -72,7 +72,7 @@ class ActiveMemoryDecoder(TransformerDecoderBase):
         except ValueError as error:
             raise UserError(f"{error}. See --kernel-size and --decoder-attention-heads.") from error
         mixers = build_mixers(str(cfg.mixer), config, len(self.layers))
-        for number, mixer in enumerate(mixers):  # by number: with LayerDrop, iterating leaves layers out
+        for number, mixer in enumerate(mixers):  # by number, since with LayerDrop iteration skips layers
             self.layers[number].self_attn = MixerAttention(mixer.apply(initialise_glorot))
 
 
@@ -85,8 +85,8 @@ class ActiveMemoryTransformer(TranslationModel):
 
     @classmethod
     def complete(cls, args):
-        """fairseq's sizes; pre-norm layers, as in the paper."""
-        set_defaults(args, **both_sides(normalize_before=True))
+        """fairseq's sizes, and pre-norm layers as in the paper."""
+        set_defaults(args, **encoder_and_decoder(normalize_before=True))
         super().complete(args)
 
     @classmethod
@@ -106,6 +106,6 @@ def tiny(args):
         args,
         kernel_size=5,
         share_decoder_input_output_embed=True,
-        **both_sides(embed_dim=64, ffn_embed_dim=128, attention_heads=2, layers=2),
+        **encoder_and_decoder(embed_dim=64, ffn_embed_dim=128, attention_heads=2, layers=2),
     )
     base_architecture(args)

@@ -1,4 +1,4 @@
-"""Language models whose layers are attention alone, persistent vectors in the place of feed-forward layers.
+"""Language models whose layers are attention only: persistent vectors replace feed-forward layers.
 
 N persistent vectors of each head. Paper: "Augmenting Self-attention with Persistent Memory" (Sukhbaatar et al., 2019).
 """
@@ -11,28 +11,36 @@ from fairseq.models import register_model
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import register_architecture
 from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS
-from fairseq_plugins.models.common.span import SpanLanguageModel, SpanLanguageModelConfig
-from fairseq_plugins.models.span_transformer_lm import dropout, span, span_config
+from fairseq_plugins.models.common.span import (
+    SpanLanguageModel,
+    SpanLanguageModelConfig,
+    dropout,
+    span,
+    span_config,
+)
 from fairseq_plugins.modules.span.stack import INTEGRATIONS, SpanStack, integration
 
 
 @dataclass
 class AllAttentionConfig(SpanLanguageModelConfig):
-    persistent_vectors: int = field(default=1024, metadata={"help": "N, persistent vectors of each head; 0: none"})
+    persistent_vectors: int = field(
+        default=1024, metadata={"help": "N, number of persistent vectors of each head; 0: none"}
+    )
     persistent_integration: ChoiceEnum(list(INTEGRATIONS)) = field(
-        default="all-attn", metadata={"help": "how persistent vectors are attended to (section 5.3 of the paper)"}
+        default="all-attn", metadata={"help": "how heads attend to persistent vectors (section 5.3 of the paper)"}
     )
     value_positions: bool = field(
-        default=False, metadata={"help": "add positions to values too (equations 4 and 13; the paper's code does not)"}
+        default=False, metadata={"help": "add positions to values, too (equations 4 and 13; the paper's code does not)"}
     )
     cross_head_p: float = field(
-        default=0.0, metadata={"help": "probability that a layer's heads look at one another's keys in training"}
+        default=0.0,
+        metadata={"help": "probability, in training, that the heads of a layer attend to one another's keys"},
     )
 
 
 @register_model("all_attention_lm", dataclass=AllAttentionConfig)
 class AllAttentionLanguageModel(SpanLanguageModel):
-    """Attention to a span of tokens before each and to persistent vectors."""
+    """Each token attends to a span of earlier tokens and to persistent vectors."""
 
     RATES = (*SpanLanguageModel.RATES, "cross_head_p")
 
@@ -40,7 +48,7 @@ class AllAttentionLanguageModel(SpanLanguageModel):
     def build_body(cls, args):
         size, name, heads = args.persistent_vectors, str(args.persistent_integration), args.decoder_attention_heads
         if size < 0:
-            raise UserError(f"--persistent-vectors {size} are too few; choose 0 or more.")
+            raise UserError(f"--persistent-vectors {size} is too small; choose 0 or more.")
         if name == "head-split" and size and heads % 2:
             raise UserError(
                 f"--persistent-integration head-split needs an even number of heads; choose --decoder-attention-heads"
@@ -61,14 +69,14 @@ def sizes(layers: int, persistent: int, width: int = 512, heads: int = 8) -> dic
 SMALL = {**sizes(18, 1024), **span(8192, 1e-7), **dropout(0.3)}
 LARGE = {**sizes(36, 2048), **span(8192, 1e-7), **dropout(0.4)}
 ARCHITECTURES = {
-    "tiny": {**sizes(2, 64, width=64, heads=2), **span(32)},  # for tests; of no paper
+    "tiny": {**sizes(2, 64, width=64, heads=2), **span(32)},  # for tests; not from a paper
     # section 5.1
     "enwik8_small": SMALL,
     "enwik8_large": LARGE,
     "text8_small": SMALL,
     "text8_large": LARGE,
     "wikitext103": {**sizes(36, 2048), **span(2048, 5e-7), **dropout(0.3, 0.1), **WIKITEXT103_WORDS},
-    # section 5.3: as text8_large; the layers' sizes give 101M parameters, where the paper says "the same number"
+    # section 5.3: as text8_large, with sizes that give 101M parameters; the paper says "the same number"
     "ff_attn": {**LARGE, **sizes(24, 3072), "persistent_integration": "ff-attn"},
 }
 for name, defaults in ARCHITECTURES.items():

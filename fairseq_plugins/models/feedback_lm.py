@@ -6,9 +6,8 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 
 from fairseq_plugins.models.common.architectures import register_architecture
-from fairseq_plugins.models.common.span import SpanLanguageModel, SpanLanguageModelConfig
-from fairseq_plugins.models.feedback_transformer import FeedbackConfig
-from fairseq_plugins.models.span_transformer_lm import ARCHITECTURES, PRE_NORM
+from fairseq_plugins.models.common.feedback import TABLE_9, FeedbackConfig
+from fairseq_plugins.models.common.span import PRE_NORM, SpanLanguageModel, SpanLanguageModelConfig, sizes, span
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.memory import WeightedMemory
 from fairseq_plugins.modules.feedback.stack import KEYS_AND_VALUES
@@ -26,7 +25,7 @@ class FeedbackLanguageModelConfig(FeedbackConfig, SpanLanguageModelConfig):
 
 @register_model("feedback_lm", dataclass=FeedbackLanguageModelConfig)
 class FeedbackLanguageModel(SpanLanguageModel):
-    """Every layer attends to the memories of the tokens before, each a mixture of all layers of its token."""
+    """Every layer attends to the memories of earlier tokens. The memory of a token is a mixture of all its layers."""
 
     SIZES = (*SpanLanguageModel.SIZES, "decoder_ffn_embed_dim")
 
@@ -55,7 +54,7 @@ class FeedbackLanguageModel(SpanLanguageModel):
         )
 
     def learned(self):
-        """Spans, and with --log-learned what each layer gives to the memory, softmax(w) of equation 1 (section 3.3)."""
+        """The spans; with --log-learned also the memory's weights of the layers, softmax(w) of equation 1."""
         learned = super().learned()
         memory = self.decoder.body.stack.memory
         if self.log_learned and isinstance(memory, WeightedMemory):
@@ -64,14 +63,11 @@ class FeedbackLanguageModel(SpanLanguageModel):
         return learned
 
 
-# Table 9, sizes of the Transformers too
-TWINS = ("char_ptb", "enwik8", "wikitext103_small", "wikitext103_large", "toy")
-CONFIGURATIONS = {
-    "tiny": {**ARCHITECTURES["tiny"], **PRE_NORM},  # for tests; of no paper
-    **{name: ARCHITECTURES[f"twin_{name}"] for name in TWINS},
+ARCHITECTURES = {
+    "tiny": {**sizes(2, 64, 128, heads=2), **span(32), **PRE_NORM},  # for tests; not from a paper
+    **TABLE_9,
+    # 126M parameters in Table 3, with one key and one value matrix for all layers; with one per layer, 139M in Table 9
+    "wikitext103_large": {**TABLE_9["wikitext103_large"], "feedback_kv": "shared"},
 }
-# Table 3's 126M are with one key and one value matrix for all layers, Table 9's 139M with one per layer
-CONFIGURATIONS["wikitext103_large"] = {**CONFIGURATIONS["wikitext103_large"], "feedback_kv": "shared"}
-
-for name, defaults in CONFIGURATIONS.items():
+for name, defaults in ARCHITECTURES.items():
     register_architecture("feedback_lm", f"feedback_lm_{name}", **defaults)

@@ -1,48 +1,24 @@
 """Feedback Transformer for translation and summarisation (Fan et al., 2020, sections 4.2.1 and 6): fairseq's encoder,
 and a decoder whose layers attend to the feedback memory.
 
-The memory before the first step, m_0, is zeros, and every step attends to it: a choice of ours, since the paper does
-not say what the first step attends to.
-"""
-
-from dataclasses import dataclass, field
+The memory before the first step, m_0, is zeros, and every step attends to it. This is our choice: the paper does not
+say what the first step attends to."""
 
 import torch
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase, TransformerEncoderBase
 from torch import nn
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.models.common.translation import TranslationModel, both_sides, set_defaults
+from fairseq_plugins.models.common.feedback import FeedbackConfig
+from fairseq_plugins.models.common.translation import TranslationModel, encoder_and_decoder, set_defaults
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
-from fairseq_plugins.modules.feedback.stack import ENGINES, KEYS_AND_VALUES, FeedbackStack
-
-
-@dataclass
-class FeedbackConfig(FairseqDataclass):
-    """What the Feedback Transformer has beyond fairseq's Transformer."""
-
-    feedback_memory: str = field(
-        default="weighted",
-        metadata={
-            "help": "what a time step leaves in memory: weighted (sum of all layers, learned), top, average, layer-I "
-            "(one layer, layer-0 is the embedding), recurrent (each layer sees itself and those below)"
-        },
-    )
-    feedback_kv: ChoiceEnum(list(KEYS_AND_VALUES)) = field(
-        default="shared", metadata={"help": "one key and one value matrix for all decoder layers, or one per layer"}
-    )
-    feedback_engine: ChoiceEnum(list(ENGINES)) = field(
-        default="fast",
-        metadata={"help": "how the recurrence is computed; reference is a plain loop with the same result"},
-    )
-
+from fairseq_plugins.modules.feedback.stack import FeedbackStack
 
 STATE = "feedback_recurrence"  # key in fairseq's incremental state
 ROWS = "rows"  # key in the encoder's output
 
-# fairseq's decoder options that the recurrence has no meaning or no code for
+# fairseq's decoder options that the recurrence does not support
 UNSUPPORTED = {
     "decoder_layerdrop": "the memory mixes all decoder layers, so none can be dropped; use --encoder-layerdrop",
     "decoder_layers_to_keep": "the memory mixes all decoder layers, so none can be pruned",
@@ -64,10 +40,10 @@ UNSUPPORTED = {
 
 
 class FeedbackTransformerEncoder(TransformerEncoderBase):
-    """fairseq's encoder, whose output beam search need not copy at every step.
+    """fairseq's encoder, without a copy of its output in every step of beam search.
 
-    Our decoder reads the encoder's output once and keeps keys and values of its own. So a new order of rows is only
-    noted (under ROWS), and carried out by `in_order` for the one who reads.
+    The decoder reads the encoder's output once and stores keys and values of its own. So ``reorder_encoder_out`` only
+    stores the new order of rows (under ROWS), and ``apply_pending_reorder`` applies it before the output is read.
     """
 
     def reorder_encoder_out(self, encoder_out, new_order):
@@ -75,10 +51,11 @@ class FeedbackTransformerEncoder(TransformerEncoderBase):
         return {**encoder_out, ROWS: [rows]}
 
 
-def in_order(encoder_out: dict, share: bool) -> dict:
-    """The encoder's output with its rows in the order that was noted.
+def apply_pending_reorder(encoder_out: dict, share: bool) -> dict:
+    """The encoder's output with its rows in the stored order.
 
-    With `share`, rows that are each wanted equally often by neighbours, as at the start of beam search, stay single.
+    With ``share``, the rows are not copied if the order repeats each sentence for the beams beside one another, as at
+    the start of beam search.
     """
     if ROWS not in encoder_out:
         return encoder_out
@@ -93,7 +70,8 @@ def in_order(encoder_out: dict, share: bool) -> dict:
 
 
 class FeedbackDecoderLayers(FeedbackStack):
-    """The stack behind the signature of one of fairseq's decoder layers: fairseq's decoder does all around it."""
+    """The stack of layers with the signature of one of fairseq's decoder layers, so that fairseq's decoder can call
+    it."""
 
     def forward(
         self,
@@ -106,7 +84,7 @@ class FeedbackDecoderLayers(FeedbackStack):
         need_attn=False,
         need_head_weights=False,
     ):
-        """x [T, B, C] -> outputs [T, B, C], and at generation the top layer's attention to the source [H, B, 1, S]."""
+        """x [T, B, C] -> outputs [T, B, C], and in generation the top layer's attention to the source [H, B, 1, S]."""
         context = encoder_out.transpose(0, 1)
         if incremental_state is None:
             return super().forward(x, context, encoder_padding_mask, left_padding(self_attn_padding_mask)), None, None
@@ -121,12 +99,12 @@ class FeedbackDecoderLayers(FeedbackStack):
 
 
 def left_padding(mask):
-    """The mask [B, T] if any token comes after padding. Padding at the end needs none: nothing attends to it."""
+    """The mask [B, T] if a token comes after padding, else None: no token attends to padding at the end."""
     return mask if mask is not None and (mask[:, :-1] & ~mask[:, 1:]).any() else None
 
 
 class FeedbackTransformerDecoder(TransformerDecoderBase):
-    """fairseq's decoder (embeddings, positions, output layer) around the feedback stack."""
+    """fairseq's decoder (embeddings, positions, output layer) with the feedback stack as its only layer."""
 
     def __init__(self, cfg, dictionary, embed_tokens, output_projection=None):
         super().__init__(cfg, dictionary, embed_tokens, output_projection=output_projection)
@@ -152,11 +130,11 @@ class FeedbackTransformerDecoder(TransformerDecoderBase):
 
     def extract_features(self, prev_output_tokens, encoder_out, incremental_state=None, *args, **kwargs):
         if incremental_state is None or STATE not in incremental_state:
-            encoder_out = in_order(encoder_out, share=incremental_state is not None)
+            encoder_out = apply_pending_reorder(encoder_out, share=incremental_state is not None)
         return super().extract_features(prev_output_tokens, encoder_out, incremental_state, *args, **kwargs)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        return nn.Identity()  # the layers share keys, values and memory, so they are built together
+        return nn.Identity()  # not used: the layers share their memory, so they are built together
 
     def prepare_for_onnx_export_(self):
         raise UserError("a Feedback Transformer cannot be exported to ONNX: its decoder is a loop over time steps.")
@@ -195,14 +173,14 @@ def wmt(args):
         args,
         dropout=0.3,
         share_all_embeddings=True,
-        **both_sides(embed_dim=1024, ffn_embed_dim=4096, attention_heads=16, layers=6),
+        **encoder_and_decoder(embed_dim=1024, ffn_embed_dim=4096, attention_heads=16, layers=6),
     )
     base_architecture(args)
 
 
 @register_model_architecture("feedback_transformer", "feedback_transformer_wmt_12_2")
 def wmt_12_2(args):
-    """Deep encoder, shallow decoder (section 4.2.1). The paper gives no LayerDrop rate; 0.1 is ours."""
+    """A deep encoder and a shallow decoder (section 4.2.1). The paper gives no LayerDrop rate; 0.1 is our choice."""
     set_defaults(args, encoder_layers=12, decoder_layers=2, encoder_layerdrop=0.1)
     wmt(args)
 
@@ -214,7 +192,7 @@ def iwslt(args):
         args,
         dropout=0.3,
         share_decoder_input_output_embed=True,
-        **both_sides(embed_dim=512, ffn_embed_dim=1024, attention_heads=4, layers=6),
+        **encoder_and_decoder(embed_dim=512, ffn_embed_dim=1024, attention_heads=4, layers=6),
     )
     base_architecture(args)
 
@@ -226,7 +204,7 @@ def cnndm(args):
         args,
         dropout=0.3,
         share_all_embeddings=True,
-        **both_sides(embed_dim=512, ffn_embed_dim=2048, attention_heads=8, layers=6),
+        **encoder_and_decoder(embed_dim=512, ffn_embed_dim=2048, attention_heads=8, layers=6),
     )
     base_architecture(args)
 
@@ -237,6 +215,6 @@ def tiny(args):
     set_defaults(
         args,
         share_decoder_input_output_embed=True,
-        **both_sides(embed_dim=64, ffn_embed_dim=128, attention_heads=2, layers=2),
+        **encoder_and_decoder(embed_dim=64, ffn_embed_dim=128, attention_heads=2, layers=2),
     )
     base_architecture(args)

@@ -1,6 +1,6 @@
-"""An LSTM as a language model over streams, beside which the Feedback paper puts its own (section 4.1.2).
+"""An LSTM as a language model over streams, a baseline of the Feedback paper (section 4.1.2).
 
-fairseq's lstm_lm starts every block from zeros; this one goes on from the block before.
+fairseq's lstm_lm starts every block from zeros; here the state goes from block to block.
 """
 
 from fairseq.models import register_model
@@ -14,7 +14,7 @@ from fairseq_plugins.modules.lstm import LSTMStack
 
 @register_model("lstm_stream_lm", dataclass=StreamingLanguageModelConfig)
 class LSTMStreamLanguageModel(StreamingLanguageModel):
-    """Embeddings, layers of an LSTM, an output layer. What it remembers is its state, however long the stream."""
+    """Embeddings, the layers of an LSTM, and an output layer. The memory is the state of the LSTM."""
 
     SIZES = ("decoder_embed_dim", "decoder_layers")
 
@@ -30,8 +30,8 @@ class LSTMStreamLanguageModel(StreamingLanguageModel):
 
 
 ARCHITECTURES = {
-    "tiny": {"decoder_layers": 2, "decoder_embed_dim": 64},  # for tests; of no paper
-    # as wide and deep as the other toy models: the paper gives no sizes
+    "tiny": {"decoder_layers": 2, "decoder_embed_dim": 64},  # for tests; not from a paper
+    # the width and depth of the other toy models, since the paper gives no sizes
     "toy": {"decoder_layers": 4, "decoder_embed_dim": 256, "dropout": 0.2},
 }
 for name, defaults in ARCHITECTURES.items():

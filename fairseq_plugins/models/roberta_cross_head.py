@@ -1,5 +1,5 @@
 """RoBERTa with stochastic cross-head attention, for fine-tuning ("Memory-efficient Stochastic methods for Memory-based
-Transformers", section 2.2 and Table 4, where it is BERT).
+Transformers", section 2.2 and Table 4; the paper uses BERT).
 
 T length, B batch, H heads, D width of a head, C = H * D.
 """
@@ -22,20 +22,21 @@ PRE_TRAINING = (MaskedLMTask, MultiLingualMaskedLMTask)
 
 
 class CrossHeadAttention(MultiheadAttention):
-    """fairseq's self-attention where, at times, each head looks at another one's keys and values (equation 10).
+    """fairseq's self-attention, in which at random each head attends to the keys and values of another head (equation
+    10).
 
-    Keys and values change heads where they are made, by the order of the rows of their weights, so that the attention
-    itself stays torch's fused one. Parameters and their names are fairseq's.
+    The rows of the key and value matrices are permuted, which exchanges the heads, so that torch's fused attention can
+    be used unchanged. Parameters and their names are fairseq's.
     """
 
     @classmethod
     def extend(cls, attention: MultiheadAttention, p: float) -> None:
-        """Make one of a module of fairseq's, in place: this way the same initial weights are drawn."""
+        """Turn a module of fairseq into this class, in place, so that its initial weights are the same."""
         attention.__class__ = cls
         attention.cross_head = CrossHead(attention.num_heads, p)
 
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, **options):
-        """As of fairseq: all of [T, B, C] -> ([T, B, C], weights); ``options`` are those of decoders."""
+        """As in fairseq: query, key, value [T, B, C] -> ([T, B, C], weights). ``options`` are for decoders."""
         visited = self.cross_head.draw()
         if visited is None:
             masks = {"key_padding_mask": key_padding_mask, "attn_mask": attn_mask}
@@ -63,7 +64,7 @@ class CrossHeadAttention(MultiheadAttention):
         )  # fmt: skip
 
     def crossed(self, projection: nn.Linear, visited: Tensor) -> tuple[Tensor, Tensor]:
-        """Weight and bias that give head h what is head visited[h]'s."""
+        """The weight and bias of a projection, whose rows for head h are those of head visited[h]."""
         rows = torch.arange(self.embed_dim).view(self.num_heads, self.head_dim)[visited].flatten()
         rows = rows.to(projection.weight.device, non_blocking=True)
         return projection.weight.index_select(0, rows), projection.bias.index_select(0, rows)
@@ -71,9 +72,9 @@ class CrossHeadAttention(MultiheadAttention):
 
 @register_model("roberta_cross_head")
 class RobertaCrossHeadModel(RobertaModel):
-    """fairseq's RoBERTa, into which its checkpoints load, with stochastic cross-head attention in training.
+    """fairseq's RoBERTa with stochastic cross-head attention in training. It loads checkpoints of RoBERTa.
 
-    With --cross-head-p 0 and in evaluation it is RoBERTa bit for bit.
+    With --cross-head-p 0, and in evaluation, its results equal RoBERTa's bit for bit.
     """
 
     @staticmethod
@@ -83,14 +84,14 @@ class RobertaCrossHeadModel(RobertaModel):
             "--cross-head-p",
             type=float,
             metavar="P",
-            help="probability that a layer's heads look at one another's keys in training",
+            help="probability, in training, that the heads of a layer attend to one another's keys",
         )
 
     @classmethod
     def build_model(cls, args, task):
         """
         Raises:
-            UserError: the task is pre-training, or an option is out of range.
+            UserError: the task is pre-training, or an option is out of range
         """
         if isinstance(task, PRE_TRAINING):
             raise UserError(
@@ -108,7 +109,7 @@ class RobertaCrossHeadModel(RobertaModel):
 
 
 def with_cross_heads(architecture):
-    """RoBERTa's sizes, and the probability of the authors' code (their paper's for BERT is lost)."""
+    """RoBERTa's sizes, and the probability of the authors' code (the text of the paper lacks the value for BERT)."""
 
     def complete(args):
         args.cross_head_p = getattr(args, "cross_head_p", 0.1)

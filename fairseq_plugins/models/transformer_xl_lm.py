@@ -1,5 +1,5 @@
 """Transformer-XL (Dai et al., 2019), and Skip Cross-Head Transformer-XL ("Memory-efficient Stochastic methods for
-Memory-based Transformers"), which is the same network trained otherwise.
+Memory-based Transformers"), which is the same network with another training.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +24,8 @@ from fairseq_plugins.modules.transformer_xl.stack import INITIAL_MEMORY, XLStack
 
 
 def initialise_transformer_xl(module: nn.Module) -> None:
-    """As the authors' code: N(0, 0.02), projections of words N(0, 0.01), scales of LayerNorm N(1, 0.02), biases 0."""
+    """As in the authors' code: N(0, 0.02); N(0, 0.01) for projections of embeddings; N(1, 0.02) for the scales of
+    LayerNorm; 0 for biases."""
     if isinstance(module, nn.Linear | nn.Embedding | nn.LayerNorm):
         nn.init.normal_(module.weight, mean=float(isinstance(module, nn.LayerNorm)), std=0.02)
         if getattr(module, "bias", None) is not None:
@@ -42,7 +43,7 @@ def initialise_transformer_xl(module: nn.Module) -> None:
 
 
 def initialise_skip_cross_head(module: nn.Module) -> None:
-    """As the authors' code: what torch does, and N(0, 1) for the biases of queries and the projections of words."""
+    """As in the authors' code: torch's defaults, and N(0, 1) for biases of queries and projections of embeddings."""
     if isinstance(module, Biases):
         for bias in module.parameters():
             nn.init.normal_(bias)
@@ -58,60 +59,66 @@ WEIGHT_INITS = {"transformer-xl": initialise_transformer_xl, "skip-cross-head": 
 class TransformerXLConfig(StreamingLanguageModelConfig):
     decoder_ffn_embed_dim: int = field(default=2048, metadata={"help": "width of feed-forward layers"})
     decoder_input_dim: Optional[int] = field(
-        default=None, metadata={"help": "width of embeddings, by default that of the model"}
+        default=None, metadata={"help": "width of embeddings (default: that of the model)"}
     )
     dropout: float = field(
         default=0.0,
-        metadata={"help": "dropout of what attention and feed-forward layers give, and within the latter"},
+        metadata={"help": "dropout of the outputs of attention and feed-forward layers, and within the latter"},
     )
     position_dropout: Optional[float] = field(
         default=None,
-        metadata={"help": "dropout of positions' embeddings, by default --dropout as in Dai et al.'s code"},
+        metadata={"help": "dropout of position embeddings (default: --dropout, as in Dai et al.'s code)"},
     )
     attention_dropout: float = field(default=0.0, metadata={"help": "dropout of attention weights"})
-    mem_len: int = field(default=512, metadata={"help": "how many tokens each layer remembers"})
-    clamp_len: int = field(default=-1, metadata={"help": "distances above it count as it; -1: none do"})
+    mem_len: int = field(default=512, metadata={"help": "number of earlier tokens in the memory of each layer"})
+    clamp_len: int = field(default=-1, metadata={"help": "distances above this value are set to it; -1: no limit"})
     same_length: bool = field(
         default=False,
-        metadata={"help": "every token sees --mem-len tokens, itself included, wherever it stands in its block"},
+        metadata={"help": "every token attends to --mem-len tokens, itself included, at every place in its block"},
     )
     position_scheme: ChoiceEnum(list(POSITION_SCHEMES)) = field(
         default="pairwise",
-        metadata={"help": "distances from each token, or for all tokens of a block from its last"},
+        metadata={
+            "help": "pairwise: distances from each token; last-token: distances from the last token of the block"
+        },
     )
     initial_memory: ChoiceEnum(list(INITIAL_MEMORY)) = field(
-        default="empty", metadata={"help": "memory at the start of a stream: none, or --mem-len zeros"}
+        default="empty", metadata={"help": "memory at the start of a stream: empty, or --mem-len zeros"}
     )
     untie_biases: bool = field(
-        default=False, metadata={"help": "biases of queries (u and v) for each layer, instead of one pair for all"}
+        default=False,
+        metadata={"help": "biases of queries (u and v) for each layer, instead of one pair for all layers"},
     )
     no_scale_embedding: bool = field(
-        default=False, metadata={"help": "do not multiply embeddings by the root of --decoder-embed-dim"}
+        default=False, metadata={"help": "do not multiply embeddings by the square root of --decoder-embed-dim"}
     )
     untie_head_proj: bool = field(
         default=False,
-        metadata={
-            "help": "with --tie-adaptive-proj, the output layer has a projection of its own for the first cluster"
-        },
+        metadata={"help": "with --tie-adaptive-proj, do not share the projection of the first cluster"},
     )
     weight_init: ChoiceEnum(list(WEIGHT_INITS)) = field(
-        default="transformer-xl", metadata={"help": "which authors' initial weights"}
+        default="transformer-xl",
+        metadata={"help": "initial weights: those of Transformer-XL's code, or of Skip Cross-Head's"},
     )
     cross_head_p: float = field(
-        default=0.0, metadata={"help": "probability that a layer's heads look at one another's keys in training"}
+        default=0.0,
+        metadata={"help": "probability, in training, that the heads of a layer attend to one another's keys"},
     )
-    # none, which phase 2 is told beside phase 1's flags, is no default: without a schedule --skip-p is a mistake
+    # The default is not "none", which phase 2 adds to the flags of phase 1: without any schedule --skip-p is an error.
     skip_schedule: Optional[ChoiceEnum(list(SCHEDULES))] = field(
         default=None,
-        metadata={"help": "which layers Skip-Retain training skips, by default none; linear takes no --skip-p"},
+        metadata={
+            "help": "how Skip-Retain training draws the layers to skip (default: none); linear takes no --skip-p"
+        },
     )
-    skip_p: float = field(default=0.1, metadata={"help": "probability of --skip-schedule to skip a layer"})
+    skip_p: float = field(default=0.1, metadata={"help": "probability that --skip-schedule skips a layer"})
     seed: int = II("common.seed")
 
 
 @register_model("transformer_xl_lm", dataclass=TransformerXLConfig)
 class TransformerXLLanguageModel(StreamingLanguageModel):
-    """Self-attention to the block and to what each layer remembers of the blocks before, then a feed-forward layer."""
+    """Each layer is self-attention to the block and to the layer's memory of earlier blocks, then a feed-forward
+    layer."""
 
     SIZES = (*StreamingLanguageModel.SIZES, "decoder_ffn_embed_dim")
     RATES = (*StreamingLanguageModel.RATES, "attention_dropout", "cross_head_p", "skip_p")
@@ -134,15 +141,15 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
             raise UserError("--skip-p 1.0 would skip layers always; choose less than 1.")
         if config.skip_p != TransformerXLConfig.skip_p and str(config.skip_schedule) in ("None", "linear"):
             raise UserError(
-                f"--skip-p {config.skip_p} would change nothing: give --skip-schedule uniform, not-first, not-last or"
+                f"--skip-p {config.skip_p} would have no effect: give --skip-schedule uniform, not-first, not-last or"
                 " inner, or leave it out."
             )
         if config.decoder_input_dim is not None and config.decoder_input_dim < 1:
             raise UserError(f"--decoder-input-dim {config.decoder_input_dim} is too small; choose at least 1.")
         if config.no_scale_embedding and (config.adaptive_input or config.decoder_input_dim):
             raise UserError(
-                "--no-scale-embedding is for plain embeddings of the model's width; leave it out, or --adaptive-input"
-                " and --decoder-input-dim."
+                "--no-scale-embedding is for plain embeddings of the model's width; leave out either this flag, or"
+                " --adaptive-input and --decoder-input-dim."
             )
         if config.untie_head_proj and not config.tie_adaptive_proj:
             raise UserError("--untie-head-proj needs --tie-adaptive-proj; give both or leave it out.")
@@ -181,16 +188,16 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
         return embed, output
 
     def evaluation_settings(self, block: int) -> str:
-        """What figures over blocks of so many tokens depend on beside the parameters."""
+        """Block, memory and positions, on which the figures of an evaluation depend."""
         clamp = self.clamp_length if self.clamp_length > 0 else "none"
         exact = self.same_length and self.position_scheme == "pairwise"
         return (
             f"block {block}, memory {self.memory_length}, clamp {clamp}, same length: {self.same_length}, positions"
-            f" {self.position_scheme}{'' if exact else '; the figures depend on the block'}"
+            f" {self.position_scheme}{'' if exact else '; the figures depend on the block length'}"
         )
 
-    def resting_parameters(self) -> list[nn.Parameter]:
-        """Those that the present update leaves as they are."""
+    def frozen_parameters(self) -> list[nn.Parameter]:
+        """The parameters of the layers that this update skips."""
         return self.decoder.body.frozen_parameters()
 
 
@@ -208,14 +215,14 @@ SHARED_TABLE = {"share_decoder_input_output_embed": True}
 TRANSFORMER_XL = {"dropout": 0.1, "embed_dropout": 0.1, "output_dropout": 0.1}
 EQUALLY_WIDE = {**WIKITEXT103_WORDS, "adaptive_input_factor": 1, "adaptive_softmax_factor": 1}
 ARCHITECTURES = {
-    "transformer_xl_lm_tiny": {**sizes(2, 64, 2, 128, 32), **SHARED_TABLE},  # for tests; of no paper
+    "transformer_xl_lm_tiny": {**sizes(2, 64, 2, 128, 32), **SHARED_TABLE},  # for tests; not from a paper
     # the authors' base scripts
     "transformer_xl_lm_enwik8": {**sizes(12, 512, 8, 2048, 512), **TRANSFORMER_XL, **SHARED_TABLE},
     "transformer_xl_lm_wikitext103": {**sizes(16, 410, 10, 2100, 150), **TRANSFORMER_XL, **EQUALLY_WIDE},
 }
 
-# Appendix B; positions, initial memory and weights as in the authors' code. Phase 1 of the training; phase 2 takes
-# --skip-schedule none
+# Appendix B; positions, initial memory and weights as in the authors' code. This is phase 1 of the training; phase 2
+# adds --skip-schedule none.
 SKIP_CROSS_HEAD = {
     "position_scheme": "last-token",
     "initial_memory": "zeros",
@@ -227,8 +234,9 @@ UNTIED_WORDS = {**WIKITEXT103_WORDS, "tie_adaptive_weights": False, "tie_adaptiv
 
 
 def dropout(rate: float) -> dict:
-    """As the authors' code: of what attention and feed-forward layers give and within the latter; neither of positions,
-    nor of what the top layer gives, of which its embedding dropout is, 0 in the paper (appendix B.1) and its scripts."""
+    """As in the authors' code: dropout of the outputs of attention and feed-forward layers, and within the latter.
+    There is none of positions. The code applies its embedding dropout to the top layer's output, too; it is 0 in the
+    paper (appendix B.1) and in the authors' scripts."""
     return {"dropout": rate, "position_dropout": 0.0}
 
 

@@ -12,13 +12,13 @@ from fairseq_plugins.errors import UserError
 
 
 class ClippedAdagrad(torch.optim.Optimizer):
-    """torch's Adagrad, with shorter steps for tensors whose gradient is long.
+    """torch's Adagrad, with a shorter step for each tensor whose gradient has a large norm.
 
-    As in the paper's code: where a tensor's gradient g, weight decay included, has a norm above the clip, the step is
-    multiplied by clip / (norm + 1e-10), but the accumulator takes the square of all of g.
+    As in the paper's code: if the norm of a tensor's gradient g, weight decay included, is above ``clip``, the step is
+    multiplied by clip / (norm + 1e-10). The accumulator takes the square of the whole g.
 
     Args:
-        params, lr, lr_decay, weight_decay, initial_accumulator_value, eps: as of torch.optim.Adagrad
+        params, lr, lr_decay, weight_decay, initial_accumulator_value, eps: as in torch.optim.Adagrad
         clip: norm above which a tensor's step is shortened; 0: never
     """
 
@@ -35,7 +35,7 @@ class ClippedAdagrad(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure=None):
-        """One update of every parameter that has a gradient; the closure's loss, if there is one."""
+        """Update every parameter that has a gradient. Returns the closure's loss, if there is a closure."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -48,7 +48,7 @@ class ClippedAdagrad(torch.optim.Optimizer):
 
 
 def update(parameter: torch.Tensor, state: dict, group: dict) -> None:
-    """One step of one tensor."""
+    """Update one tensor and its state."""
     gradient = parameter.grad
     if group["weight_decay"]:
         gradient = gradient.add(parameter, alpha=group["weight_decay"])
@@ -64,11 +64,14 @@ def update(parameter: torch.Tensor, state: dict, group: dict) -> None:
 @dataclass
 class AdagradClippedConfig(FairseqDataclass):
     clip_tensor_norm: float = field(
-        default=0.0, metadata={"help": "clip each tensor's gradient to this norm; 0: do not. Set --clip-norm 0 with it"}
+        default=0.0,
+        metadata={"help": "clip each tensor's gradient to this norm; 0: no clipping. Use it with --clip-norm 0"},
     )
     weight_decay: float = field(default=0.0, metadata={"help": "weight decay, added to gradients"})
-    adagrad_lr_decay: float = field(default=0.0, metadata={"help": "divide the rate by 1 + this times the updates"})
-    adagrad_initial_accumulator: float = field(default=0.0, metadata={"help": "sum of squares at the start"})
+    adagrad_lr_decay: float = field(
+        default=0.0, metadata={"help": "divide the learning rate by 1 + this value times the number of updates"}
+    )
+    adagrad_initial_accumulator: float = field(default=0.0, metadata={"help": "initial value of the sum of squares"})
     adagrad_eps: float = field(default=1e-10, metadata={"help": "added to the root of the sum of squares"})
     lr: list[float] = II("optimization.lr")
 
@@ -94,8 +97,8 @@ class AdagradClipped(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict:
-        """Settings of a new training. A resumed one has its checkpoint's, but for the learning rate, which is the
-        scheduler's; --optimizer-overrides changes them."""
+        """The settings of a new training. A resumed training takes them from its checkpoint, except for the learning
+        rate, which the scheduler sets; --optimizer-overrides changes them."""
         cfg = self.cfg
         return {
             "lr": cfg.lr[0] if isinstance(cfg.lr, Collection) else cfg.lr,

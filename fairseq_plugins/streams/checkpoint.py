@@ -1,144 +1,107 @@
-"""The file that each worker writes beside a checkpoint: memory, position and random state.
+"""What a training over streams saves beside fairseq's checkpoints, and how a resumed training restores it.
 
-    checkpoint_last.pt.memory-0-of-2      of the first of two workers
-    newest.memory-0-of-2                  the same file: it is written before the checkpoints are, so that a training
-                                          killed between a checkpoint and its memories still finds them
-
-What a file is read from: ``load``; which file belongs to a checkpoint: ``find``.
+fairseq saves the state of rank 0 only. Each rank has streams of its own, so each writes a file of its own.
 """
 
-import hashlib
-import io
-import os
 import random
-import re
-import shutil
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.files.whole import write_whole
-
-AWAY = "go on with --memory-in-checkpoint replay, which is not exact, or with --reset-dataloader"
-
-
-def newest_file(folder: Path, worker: int, workers: int) -> Path:
-    return folder / f"newest.memory-{worker}-of-{workers}"
-
-
-def file_beside(checkpoint: Path, worker: int, workers: int) -> Path:
-    return checkpoint.with_name(f"{checkpoint.name}.memory-{worker}-of-{workers}")
+from fairseq_plugins.files import sealed
+from fairseq_plugins.streams import checkpoint_files as files
+from fairseq_plugins.streams.convergence import Convergence
+from fairseq_plugins.streams.loss_guard import LossGuard
+from fairseq_plugins.streams.memory import TrainingMemory
+from fairseq_plugins.streams.replay import replay
 
 
-def load(path: Path) -> dict:
-    """Read what ``sealed.save`` wrote, or an earlier version of this suite, with its checksum in the first line.
+class StreamCheckpoints:
+    """Saves and restores the memory, the loss guard, the convergence and the random state of this rank.
 
-    Raises:
-        UserError: the file is not what was written
-    """
-    with open(path, "rb") as file:
-        start = file.read(65)
-        of_earlier_version = re.fullmatch(rb"[0-9a-f]{64}\n", start)
-        content = file.read() if of_earlier_version else b""
-    damaged = UserError(f"{path} is damaged (its checksum is wrong): delete it and {AWAY}.")
-    if of_earlier_version and hashlib.sha256(content).hexdigest().encode() != start[:64]:
-        raise damaged
-    if not of_earlier_version and not start.startswith(b"PK"):
-        raise damaged
-    try:
-        return torch.load(io.BytesIO(content) if of_earlier_version else path, map_location="cpu")
-    except UserError as error:  # of compat.checkpoints.verify_when_loading
-        raise damaged from error
-
-
-def share(file: Path, others: list[Path]) -> None:
-    """Give a file further names; a copy where the file system has no links."""
-
-    def link_or_copy(temporary: Path):
-        try:
-            os.link(file, temporary)
-        except OSError:
-            shutil.copyfile(file, temporary)
-
-    for other in others:
-        write_whole(other, link_or_copy)
-
-
-def find(checkpoint: Path, worker: int, workers: int, updates: int, identity: str | None = None) -> dict | None:
-    """The state that belongs to a checkpoint saved after so many updates, or None.
+    ``compat.checkpoints.every_rank_saves_its_state`` calls the three methods on every rank, through the task.
 
     Args:
-        identity: what the checkpoint and its files have in common with no others; those of earlier versions of this
-            suite have none
-
-    Raises:
-        UserError: a file is damaged or holds something else, and the other is not the checkpoint's
+        args: options of the task
+        training, guard, convergence: the parts of the training whose state is saved
     """
-    beside, newest = file_beside(checkpoint, worker, workers), newest_file(checkpoint.parent, worker, workers)
-    damaged = None
-    for path in filter(Path.exists, (beside, newest)):
-        try:
-            state = load(path)
-            with understood(path):
-                belongs = (state["updates"], state.get("identity")) == (updates, identity)
-        except UserError as error:
-            damaged = damaged or error
-            continue
-        if belongs:
-            if path == newest:  # which the next save overwrites
-                with suppress(OSError):  # another's folder, to which this training will not save
-                    share(newest, [beside])
-            return state
-    if damaged:
-        raise damaged
-    return None
+
+    def __init__(self, args, training: TrainingMemory, guard: LossGuard, convergence: Convergence):
+        self.args, self.training, self.guard, self.convergence = args, training, guard, convergence
+        self.full = args.memory_in_checkpoint == "full"
+
+    def before_checkpoints(self, folder: Path, trainer) -> None:
+        """Write this rank's file, before the checkpoints that it belongs to are written."""
+        self.convergence.end_if_reached(trainer)
+        if self.full:
+            state = {
+                "updates": trainer.get_num_updates(),
+                "identity": trainer.checkpoint_identity,
+                "memory": self.training.memory.state_dict(),
+                "guard": self.guard.state_dict(),
+                "convergence": self.convergence.state_dict(),
+                "random": random_state(),
+            }
+            sealed.save(state, files.newest_file(folder, *rank_of(trainer)))
+
+    def after_checkpoints(self, checkpoints: list[Path], trainer) -> None:
+        """Name this rank's file after the checkpoints just written."""
+        rank, world_size = rank_of(trainer)
+        if not checkpoints or not self.full:
+            return
+        newest = files.newest_file(checkpoints[0].parent, rank, world_size)
+        files.share(newest, [files.file_beside(path, rank, world_size) for path in checkpoints])
+        if rank == 0:
+            files.remove_orphans(checkpoints, world_size)
+
+    def after_loading(self, checkpoint: Path, trainer, epoch_itr) -> None:
+        """Resume the streams where the checkpoint left them. In the middle of an epoch the memory is needed; at the
+        beginning of an epoch it is empty."""
+        blocks = epoch_itr.iterations_in_epoch
+        if epoch_itr.epoch == 1 and not blocks:  # --reset-dataloader
+            epoch_itr.begin_after(trainer.get_num_updates())
+        if not self.full:
+            if blocks:
+                replay(self.training.memory, trainer, epoch_itr)
+            return
+        rank, world_size = rank_of(trainer)
+        state = files.find(checkpoint, rank, world_size, trainer.get_num_updates(), trainer.checkpoint_identity)
+        if state is None:
+            if blocks:
+                raise UserError(files.why_missing(checkpoint, world_size))
+            return
+        with files.content_errors(checkpoint):
+            if blocks:
+                self.restore_memory(state["memory"], trainer)
+            self.guard.load_state_dict(state["guard"])
+            if self.args.converged_by and not trainer.cfg.checkpoint.reset_meters:
+                self.convergence.load_state_dict(state["convergence"])
+                self.convergence.end_again(trainer)
+            restore_random_state(state["random"])
+
+    def restore_memory(self, state: dict, trainer) -> None:
+        """Load the memory. The model reads one token with a copy of it, which fails for another model's memory.
+
+        Raises:
+            ValueError: the memory has numbers that are not finite, or is of another model
+            Exception: whatever the model raises
+        """
+        memory = self.training.memory
+        memory.load_state_dict(state, trainer.device)
+        tensors = memory.tensors()
+        if not all(tensor.isfinite().all() for tensor in tensors):
+            raise ValueError("not finite")
+        model, streams = trainer.get_model(), self.args.batch_size or len(tensors[0])
+        model.eval()
+        with torch.no_grad():
+            model(torch.zeros(streams, 1, dtype=torch.long, device=trainer.device), memory=memory.copy())
 
 
-@contextmanager
-def understood(path: Path):
-    """Whatever goes wrong inside comes from the content of a file, whose checksum is right.
-
-    Raises:
-        UserError: something went wrong
-    """
-    try:
-        yield
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(
-            f"the memory of {path} is not of this model, or not what this suite saves ({type(error).__name__}): {AWAY}."
-        ) from error
-
-
-def why_missing(checkpoint: Path, workers: int) -> str:
-    """A sentence on why ``find`` found nothing."""
-    saved = {file.name.rpartition("-")[2] for file in checkpoint.parent.glob(f"{checkpoint.name}.memory-*-of-*")}
-    if saved and str(workers) not in saved:
-        return (
-            f"{checkpoint} was saved by {' or '.join(sorted(saved))} worker(s), this training has {workers}: start as"
-            " many, or begin the streams anew with --reset-dataloader."
-        )
-    return f"the memory of {checkpoint} is not beside it ({checkpoint.name}.memory-*) or of another checkpoint: {AWAY}."
-
-
-def remove_orphans(written: list[Path], workers: int) -> None:
-    """Remove, in the folder of the checkpoints just written, the files of checkpoints that are gone, and what another
-    number of workers left beside these."""
-    folder = written[0].parent
-    for file in folder.glob("*.memory-*"):
-        if not (match := re.fullmatch(r"(.+)\.memory-\d+-of-(\d+)", file.name)):
-            continue  # another worker is about to write it
-        checkpoint, of_others = folder / match[1], int(match[2]) != workers
-        if match[1] == "newest":
-            gone = of_others
-        else:
-            gone = not checkpoint.exists() or (of_others and checkpoint in written)
-        if gone:
-            file.unlink(missing_ok=True)
+def rank_of(trainer) -> tuple[int, int]:
+    """Rank and world size."""
+    return trainer.data_parallel_rank, trainer.data_parallel_world_size
 
 
 def random_state() -> dict:

@@ -1,23 +1,29 @@
 """When a training has converged (appendix B.1 of the Skip Cross-Head paper)."""
 
+import logging
+
+from fairseq_plugins.compat.ending import train_no_more
+
+logger = logging.getLogger(__name__)
+
 
 class Convergence:
-    """Watches the validation perplexity of one training.
+    """Watches the validation perplexity of one training, and ends the training when it has converged.
 
-    fairseq's --patience counts validations without any improvement, and forgets its count when the training is resumed.
+    fairseq's --patience counts validations without any improvement instead.
 
     Args:
-        by: the training has converged once its lowest perplexity has fallen by less; 0: it never does
-        over: over so many updates
+        by: the training has converged when its lowest perplexity has fallen by less than this; 0: never
+        over: the number of updates over which the fall is measured
     """
 
     def __init__(self, by: float, over: int):
         self.by, self.over = by, over
-        self.lowest: list[tuple[int, float]] = []  # update, lowest perplexity up to there
-        self.ended: int | None = None  # the update at which the training was told so
+        self.lowest: list[tuple[int, float]] = []  # update, lowest perplexity so far
+        self.ended: int | None = None  # the update at which convergence was found
 
     def add(self, update: int, perplexity: float) -> None:
-        """Take a validation's perplexity; of several at one update the first counts."""
+        """Take the perplexity of a validation. If there are several at one update, the first counts."""
         if not self.lowest:
             self.lowest.append((update, perplexity))
         elif update > self.lowest[-1][0]:
@@ -30,6 +36,28 @@ class Convergence:
         before = [perplexity for update, perplexity in self.lowest if update <= last - self.over]
         return bool(before) and before[-1] - lowest < self.by
 
+    def end_if_reached(self, trainer) -> None:
+        """End the training if it has converged now."""
+        if self.ended is None and self.reached():
+            self.ended = trainer.get_num_updates()
+            self._end(trainer)
+
+    def end_again(self, trainer) -> None:
+        """End a resumed training that had converged before."""
+        if self.ended is not None:
+            self._end(trainer)
+
+    def _end(self, trainer) -> None:
+        """End a training after one more update. That update is needed because fairseq decides whether to stop before it
+        validates. Resumed after it, a training ends at once."""
+        limits, updates = trainer.cfg.optimization, trainer.get_num_updates()
+        if updates > self.ended:
+            logger.info(f"{self}; there is nothing left to train")
+            train_no_more(trainer)
+        elif not 0 < limits.max_update <= updates:
+            logger.info(f"{self}; the next update is the last")
+            limits.max_update = updates + 1
+
     def __str__(self):
         return (
             f"converged: the lowest validation perplexity, {self.lowest[-1][1]:.4f}, fell by less than {self.by} over"
@@ -40,7 +68,8 @@ class Convergence:
         return {"lowest": self.lowest, "ended": self.ended, "by": self.by, "over": self.over}
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on as before; a training that ended by other numbers than these has not ended."""
+        """Continue from the state of a checkpoint. A training that converged by other values of ``by`` and ``over`` has
+        not converged by these."""
         self.lowest = state["lowest"]
         if (self.by, self.over) == (state.get("by"), state.get("over")):
             self.ended = state["ended"]

@@ -1,6 +1,6 @@
 """A split as parallel streams of tokens, cut into blocks.
 
-N tokens of the split, S streams over all workers, B of them on each (S = B * workers), M block length in tokens.
+N tokens of the split, S streams over all ranks, B of them on each rank (S = B * world size), M block length in tokens.
 """
 
 import zlib
@@ -14,27 +14,27 @@ from fairseq.data import FairseqDataset, indexed_dataset
 
 
 class Block(NamedTuple):
-    """What a worker is given at one step. It says all that is needed to read it, so that the processes that load data
-    need not know the epoch."""
+    """Where to find the tokens that a rank reads in one step. A block is described completely, so the processes that
+    load data need not know the epoch."""
 
     number: int  # in its epoch, from 0
-    start: int  # tokens of each stream that went before
-    length: int  # M; at the end of the streams what is left
-    first: int  # the worker's streams are first..last - 1
+    start: int  # tokens of each stream before this block
+    length: int  # M; fewer at the end of the streams
+    first: int  # the rank's streams are first..last - 1
     last: int
     streams: int  # S
-    shift: int  # the streams start with this token of the split, which follows its own end
+    shift: int  # the token of the split that the first stream starts with; after the last token comes token 0
 
 
 class StreamDataset(FairseqDataset):
-    """All tokens of a split, each of which is a target exactly once, at any S, M and number of workers.
+    """All tokens of a split. Each is a target exactly once, for any S, M and world size.
 
-    The tokens, rotated by a shift, are cut into S contiguous streams whose lengths differ by at most one. The input of
-    a target is the token before it in the split, that of the split's first token is end-of-sentence.
+    The tokens are rotated by a shift and cut into S contiguous streams whose lengths differ by at most one. The input
+    of a target is the token before it in the split; for the first token of the split it is end-of-sentence.
 
     Args:
-        tokens: [N], an integer array (it may be mapped from a file)
-        split: its name, which goes into every sample
+        tokens: [N], an integer array, which may be mapped from a file
+        split: its name, which is put into every sample
         pad, eos: indices in the dictionary
     """
 
@@ -49,15 +49,15 @@ class StreamDataset(FairseqDataset):
     def checksum(self) -> int:
         return zlib.crc32(np.ascontiguousarray(self.tokens))
 
-    def blocks(self, batch: int, workers: int, cuts: list[tuple[int, int]], shift: int = 0) -> list[list[Block]]:
-        """The batches of an epoch, of one block each, in the order that fairseq deals out: block 0 of each worker,
-        block 1 of each...
+    def blocks(self, batch: int, world_size: int, cuts: list[tuple[int, int]], shift: int = 0) -> list[list[Block]]:
+        """The batches of an epoch, of one block each. fairseq gives them to the ranks in turn, so the order is: block 0
+        of each rank, block 1 of each rank...
 
         Args:
             batch: B
             cuts: (start, length) of every block
         """
-        streams = batch * workers
+        streams = batch * world_size
         firsts = range(0, streams, batch)
         return [
             [Block(number, start, length, first, first + batch, streams, shift)]
@@ -70,7 +70,7 @@ class StreamDataset(FairseqDataset):
         return -(-len(self.tokens) // streams)
 
     def __getitem__(self, block: Block) -> dict:
-        """The sample of a block: source and target [B, M], padded where a stream is one token shorter than others."""
+        """The sample of a block: source and target [B, M], padded where a stream is a token shorter than the others."""
         positions = self.positions(block)
         shape = (len(positions), block.length)
         source, target = np.full(shape, self.pad, dtype=np.int64), np.full(shape, self.pad, dtype=np.int64)
@@ -89,7 +89,7 @@ class StreamDataset(FairseqDataset):
         }
 
     def positions(self, block: Block) -> list[np.ndarray]:
-        """Which tokens of the split a block holds of each of its streams."""
+        """For each stream of a block, the positions of its tokens in the split."""
         places = []
         for stream in range(block.first, block.last):
             begin, end = self._bounds(stream, block.streams)
@@ -98,43 +98,43 @@ class StreamDataset(FairseqDataset):
         return places
 
     def read(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Inputs and targets at positions of the split."""
+        """Inputs and targets at these positions of the split."""
         return np.where(positions == 0, self.eos, self.tokens[positions - 1]), self.tokens[positions]
 
     def _bounds(self, stream: int, streams: int) -> tuple[int, int]:
-        """Where a stream begins and ends in the rotated split."""
+        """The begin and the end of a stream in the rotated split."""
         length, longer = divmod(len(self.tokens), streams)
         begin = stream * length + min(stream, longer)
         return begin, begin + length + (stream < longer)
 
     def collater(self, samples: list[dict]) -> dict:
-        """A batch is one block, which is a whole sample already."""
+        """A batch is one block, and a block is already a whole sample."""
         (sample,) = samples
         return sample
 
 
 def flat_tokens(dataset) -> np.ndarray:
-    """All tokens of what fairseq-preprocess wrote, end-of-line tokens included, in one array: mapped, not read, where
-    the files allow it."""
+    """All tokens that fairseq-preprocess wrote, end-of-line tokens included, in one array. It is mapped into memory
+    where the file format allows it."""
     parts = getattr(dataset, "datasets", [dataset])
     arrays = [_flat_part(part) for part in parts]
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def _flat_part(part) -> np.ndarray:
-    if isinstance(part, indexed_dataset.MMapIndexedDataset):  # a mapping of our own: the dataset's ends with it
+    if isinstance(part, indexed_dataset.MMapIndexedDataset):  # our own mapping, as the dataset's ends with the dataset
         return np.memmap(indexed_dataset.data_file_path(part._path), dtype=part._index.dtype, mode="r")
     return np.concatenate([np.zeros(0, dtype=np.int64), *(part[line].numpy() for line in range(len(part)))])
 
 
 @dataclass
 class BlockSchedule:
-    """How the streams of an epoch are cut into blocks: ``warm_length`` tokens at a time in the first ``warm_updates``
-    updates of the training, ``length`` tokens afterwards.
+    """The lengths of blocks: ``warm_length`` tokens in the first ``warm_updates`` updates of the training, ``length``
+    tokens afterwards. The blocks of an epoch follow from its number, so a resumed training has the same blocks.
 
-    Which blocks an epoch has follows from its number, so a resumed training cuts as the one before it did.
-    ``update_freq`` are the blocks an update takes in each epoch, the last number standing for all epochs after it.
-    ``first_update`` updates were made before epoch 1, by a training whose epochs are not counted.
+    Attributes:
+        update_freq: the number of blocks in an update, for each epoch; the last number is for all later epochs too
+        first_update: the number of updates before epoch 1, by a training whose epochs are not counted
     """
 
     length: int
@@ -157,7 +157,7 @@ class BlockSchedule:
         return self.update_freq[min(epoch, len(self.update_freq)) - 1]
 
     def _cuts(self, longest: int, warm_blocks: int) -> list[tuple[int, int]]:
-        """The first ``warm_blocks`` blocks short, if the streams are long enough, the others whole."""
+        """Up to ``warm_blocks`` short blocks, then blocks of full length."""
         change = min(warm_blocks * self.warm_length, longest)
         starts = [*range(0, change, self.warm_length or 1), *range(change, longest, self.length)]
         return [(start, end - start) for start, end in zip(starts, [*starts[1:], longest])]

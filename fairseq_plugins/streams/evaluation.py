@@ -1,4 +1,4 @@
-"""Exact figures of an evaluation: every token once, sums in float64."""
+"""Evaluation with exact figures: every token counts once, and sums are in float64."""
 
 import logging
 import math
@@ -8,14 +8,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.streams.dataset import StreamDataset
+from fairseq_plugins.streams.memory import NO_STREAM
+
 logger = logging.getLogger(__name__)
 
-TELL_AFTER = 60  # seconds without a word of how far an evaluation is: fairseq-eval-lm has none where output is a file
+# Seconds between log lines on the progress of an evaluation; fairseq-eval-lm shows none if its output goes to a file.
+TELL_AFTER = 60
 
 
 @dataclass
 class Sum:
-    """Negative log-probability of so many tokens, in nats."""
+    """The number of some tokens, and the sum of their negative log-probabilities."""
 
     tokens: int = 0
     nats: float = 0.0
@@ -26,7 +31,7 @@ class Sum:
 
     @property
     def bits(self) -> float:
-        """Of a token, on average."""
+        """The mean in bits per token."""
         return self.mean / math.log(2)
 
     def __str__(self):
@@ -37,14 +42,14 @@ class Sum:
 
 
 class Figures:
-    """Counts what a model reports of its targets.
+    """Adds up the log-probabilities that a model gives to its targets, with and without end-of-line tokens.
 
-    fairseq-eval-lm gives no plugin its scores, and adds them up in float32. So the object travels in the sample, and
-    the model's ``get_normalized_probs`` reports to it.
+    fairseq-eval-lm does not pass its scores to plugins, and adds them up in float32. So this object is put into each
+    sample, and the model's ``get_normalized_probs`` adds to it.
 
     Args:
-        pad, eos: indices of padding, which does not count, and end-of-line
-        settings: what else the figures depend on, logged with them
+        pad, eos: indices of padding, which does not count, and of end-of-line
+        settings: other settings that the figures depend on; they are logged with the figures
     """
 
     def __init__(self, pad: int, eos: int, settings: str = ""):
@@ -52,7 +57,11 @@ class Figures:
         self.all, self.within_lines = Sum(), Sum()
 
     def add(self, log_probs: Tensor, targets: Tensor) -> None:
-        """Natural log-probabilities of targets; both of any one shape. Padding does not count."""
+        """
+        Args:
+            log_probs: natural log-probabilities of the targets
+            targets: of the same shape; padding does not count
+        """
         for figures, counted in (
             (self.all, targets.ne(self.pad)),
             (self.within_lines, targets.ne(self.pad) & targets.ne(self.eos)),
@@ -68,12 +77,13 @@ class Figures:
 
 
 class Evaluation:
-    """The blocks of a split as fairseq-eval-lm takes them: with memory and figures, which are logged at the end.
+    """The blocks of a split for fairseq-eval-lm, each with its memory and the figures. After the last block the figures
+    are logged.
 
     Args:
-        blocks: samples of StreamDataset
-        prepare: sample -> sample with its memory
-        figures: where the model reports
+        blocks: samples of a StreamDataset
+        prepare: a function from a sample to the sample with its memory
+        figures: the figures that the model adds to
     """
 
     def __init__(self, blocks, prepare, figures: Figures):
@@ -90,3 +100,21 @@ class Evaluation:
                 told = time.monotonic()
             yield {**self.prepare(sample), "figures": self.figures}
         self.figures.log()
+
+
+def check_evaluation(dataset, batch: int, num_shards: int, context_window: int) -> None:
+    """
+    Raises:
+        UserError: fairseq-eval-lm has an option that is wrong for streams
+    """
+    if context_window > 0:
+        raise UserError("--context-window is for models without memory; leave it out.")
+    if num_shards > 1:
+        raise UserError("--num-shards would evaluate a part of the split only; leave it out.")
+    if not isinstance(dataset, StreamDataset):
+        raise UserError(NO_STREAM)
+    if batch > 1:
+        logger.info(
+            f"each of the {batch} streams starts from an empty memory: the same tokens count, but the figures are exact"
+            " only with --batch-size 1"
+        )

@@ -1,4 +1,4 @@
-"""The blocks of a split, epoch by epoch, and what a resumed training has to have in common with the one before it."""
+"""The blocks of a split, epoch by epoch, and the settings that a resumed training must share with the one before it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,39 +9,42 @@ from fairseq.data import iterators
 from fairseq_plugins.streams.dataset import Block, BlockSchedule, StreamDataset
 from fairseq_plugins.streams.resuming import check_facts
 
+BATCH_SIZE = "--batch-size, over all ranks,"
+RENAMED = {"--batch-size, over all workers,": BATCH_SIZE}  # facts, in checkpoints of earlier versions
+
 
 @dataclass
-class Cut:
-    """How the epochs of a split are cut into blocks.
+class StreamLayout:
+    """How the epochs of a split are divided into streams and blocks.
 
     Attributes:
-        batch: B, streams of each worker
-        workers: W
+        batch: B, streams of each rank
+        world_size: number of ranks
         schedule: the lengths of blocks
-        seed: the streams start elsewhere in each epoch, drawn with it; None: at the beginning of the split
+        seed: each epoch starts the streams at another token of the split, drawn with this seed; None: at the first
     """
 
     batch: int
-    workers: int
+    world_size: int
     schedule: BlockSchedule
     seed: int | None = None
 
     @property
     def streams(self) -> int:
-        return self.batch * self.workers
+        return self.batch * self.world_size
 
     def blocks(self, dataset: StreamDataset, epoch: int) -> list[list[Block]]:
         cuts = self.schedule.cuts(dataset.longest(self.streams), epoch)
-        return dataset.blocks(self.batch, self.workers, cuts, self.shift(len(dataset), epoch))
+        return dataset.blocks(self.batch, self.world_size, cuts, self.shift(len(dataset), epoch))
 
     def shift(self, tokens: int, epoch: int) -> int:
         return 0 if self.seed is None else int(np.random.default_rng([self.seed, epoch]).integers(tokens))
 
     def facts(self, dataset: StreamDataset) -> dict[str, Any]:
-        """All that decides which tokens block i of an epoch holds, by the flag it is given with."""
+        """Everything that decides which tokens block i of an epoch holds, by the flag that sets it."""
         schedule = self.schedule
         return {
-            "--batch-size, over all workers,": self.streams,
+            BATCH_SIZE: self.streams,
             "--tokens-per-sample": schedule.length,
             "--block-warmup": schedule.warm_length,
             "--block-warmup-updates": schedule.warm_updates,
@@ -54,42 +57,44 @@ class Cut:
 
 
 class StreamIterator(iterators.EpochBatchIterator):
-    """fairseq's iterator over the blocks of one worker, never shuffled.
+    """fairseq's iterator over the blocks of one rank, never shuffled.
 
     Args:
-        dataset, cut: what is cut, and how
-        worker: whose blocks
-        options: as of fairseq's
+        dataset: the split
+        layout: how it is divided
+        rank: the rank that the blocks are for
+        options: as in fairseq's EpochBatchIterator
     """
 
-    def __init__(self, dataset: StreamDataset, cut: Cut, worker: int = 0, **options):
-        self.cut = cut
+    def __init__(self, dataset: StreamDataset, layout: StreamLayout, rank: int = 0, **options):
+        self.layout = layout
         super().__init__(
             dataset,
             dataset.collater,
-            cut.blocks,
-            num_shards=cut.workers,
-            shard_id=worker,
+            layout.blocks,
+            num_shards=layout.world_size,
+            shard_id=rank,
             disable_shuffling=True,
             reuse_dataloader=True,
             **options,
         )
 
     def begin_after(self, updates: int) -> None:
-        """Epoch 1 comes after so many updates: the schedule of block lengths goes on from there."""
-        self.cut.schedule.first_update = updates
+        """Count ``updates`` updates before epoch 1, so that the schedule of block lengths continues from there."""
+        self.layout.schedule.first_update = updates
         self._frozen_batches = None
 
     def state_dict(self) -> dict:
-        facts = self.cut.facts(self.dataset)
-        return {**super().state_dict(), "cut": facts, "first_update": self.cut.schedule.first_update}
+        facts = self.layout.facts(self.dataset)
+        return {**super().state_dict(), "cut": facts, "first_update": self.layout.schedule.first_update}
 
     def load_state_dict(self, state_dict: dict) -> None:
         """
         Raises:
-            UserError: the state is of the middle of an epoch, and the blocks before it were other ones
+            UserError: the state is from the middle of an epoch, and the epoch had other blocks
         """
         if state_dict["iterations_in_epoch"]:
-            check_facts(state_dict.get("cut", {}), self.cut.facts(self.dataset), "begin the streams anew")
+            before = {RENAMED.get(name, name): value for name, value in state_dict.get("cut", {}).items()}
+            check_facts(before, self.layout.facts(self.dataset), "start the streams from the beginning")
         self.begin_after(state_dict.get("first_update", 0))
         super().load_state_dict(state_dict)

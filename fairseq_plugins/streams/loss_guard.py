@@ -8,12 +8,13 @@ WINDOW = 30  # blocks
 
 
 class LossGuard:
-    """Watches the training loss of one worker.
+    """Watches the training loss of one rank.
+
+    The running mean of the loss (over about 30 blocks) may rise above its lowest value by the margin. The first 30
+    blocks do not count, since their loss can be very high.
 
     Args:
-        margin: nats per token by which the running mean of the loss (over about 30 blocks) may rise above the lowest
-            it has been, the first 30 blocks apart, which can be wild; 0 switches the guard off, also for losses that
-            are not finite
+        margin: in nats per token; 0 switches the guard off, also for losses that are not finite
     """
 
     def __init__(self, margin: float):
@@ -24,7 +25,8 @@ class LossGuard:
         """Take the loss of a block, in nats per token.
 
         Raises:
-            UserError: it is not finite, or the running mean has risen above the lowest by more than the margin
+            UserError: the loss is not finite, or the running mean has risen above its lowest value by more than the
+                margin
         """
         if not self.margin:
             return
@@ -46,8 +48,8 @@ class LossGuard:
         self.blocks, self.mean, self.lowest = state["blocks"], state["mean"], state["lowest"]
 
 
-def diverged(what: str, update: int, block: int) -> str:
+def diverged(reason: str, update: int, block: int) -> str:
     return (
-        f"training diverged at update {update}, block {block} of its epoch: {what}. The checkpoints in --save-dir are"
-        " from before, crash.pt apart; lower --lr, lengthen --warmup-updates or lower --clip-norm."
+        f"training diverged at update {update}, block {block} of its epoch: {reason}. The checkpoints in --save-dir are"
+        " from before, except crash.pt; lower --lr, lengthen --warmup-updates or lower --clip-norm."
     )

@@ -1,22 +1,23 @@
-"""Whether a training goes on in the middle of an epoch as it began it."""
+"""May a training be resumed in the middle of an epoch with these settings?"""
 
 from typing import Any
 
 from fairseq_plugins.errors import UserError
 
 
-def check_facts(before: dict[str, Any], now: dict[str, Any], anew: str) -> None:
+def check_facts(before: dict[str, Any], now: dict[str, Any], reset: str) -> None:
     """
     Args:
-        before, now: what decides on the batches of an epoch, by the flag it is given with
-        anew: what --reset-dataloader does here
+        before: the settings that decided the batches of the epoch, by the flag that sets them
+        now: the same settings of this training
+        reset: what --reset-dataloader does here
 
     Raises:
-        UserError: they differ
+        UserError: the settings differ
     """
     for name, value in before.items():
         if now.get(name) != value:
             raise UserError(
-                f"the checkpoint is of the middle of an epoch with {name} {value}, where this training has"
-                f" {now.get(name)}: go on as before, or {anew} with --reset-dataloader."
+                f"the checkpoint is from the middle of an epoch with {name} {value}, where this training has"
+                f" {now.get(name)}: give the same settings, or {reset} with --reset-dataloader."
             )

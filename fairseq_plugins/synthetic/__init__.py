@@ -1,1 +1,1 @@
-"""What the synthetic tasks of the papers draw: inputs and the answers that belong to them."""
+"""Inputs and answers of the papers' synthetic tasks."""

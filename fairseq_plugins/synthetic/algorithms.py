@@ -1,6 +1,6 @@
-"""The algorithmic tasks of the active-memory paper (section 4.2): integer sequences and what is to be made of them.
+"""The algorithmic tasks of the active-memory paper (section 4.2): sequences of integers, and the answers to predict.
 
-B batch, N size, T length of a sequence (N, or 2 N). Everything follows from the generator that is handed in.
+B batch, N size, T length of a sequence (N, or 2 N). All randomness comes from the generator that is passed in.
 """
 
 from math import isqrt
@@ -15,8 +15,8 @@ class Algorithm:
     """A task.
 
     Attributes:
-        vocabulary: integers are below it
-        step: by how much a curriculum raises N
+        vocabulary: all integers are below this number
+        step: how much a curriculum raises N at a time
     """
 
     vocabulary = 20
@@ -27,7 +27,7 @@ class Algorithm:
         return rng.integers(self.vocabulary, size=(batch, size))
 
     def answers(self, inputs: np.ndarray) -> np.ndarray:
-        """What is to be made of inputs [B, T], of the same shape."""
+        """The answers to inputs [B, T], of the same shape."""
         raise NotImplementedError
 
 
@@ -49,7 +49,7 @@ class Sort(Algorithm):
 
 
 class Not(Algorithm):
-    """Bits. The vocabulary is that of all binary tasks."""
+    """Invert bits. The vocabulary is that of all binary tasks."""
 
     vocabulary = 3
 
@@ -61,7 +61,7 @@ class Not(Algorithm):
 
 
 class Remember(Algorithm):
-    """N integers and N zeros become N zeros and the integers. Zero is filler and value; N counts the integers alone."""
+    """N integers and N zeros become N zeros and the integers. Zero is both a filler and one of the integers."""
 
     def inputs(self, rng, batch, size):
         return np.concatenate([super().inputs(rng, batch, size), np.zeros((batch, size), dtype=np.int64)], axis=1)
@@ -78,14 +78,14 @@ class Duplicate(Remember):
 
 
 class BinaryOperation(Algorithm):
-    """Two numbers of n = (N - 1) / 2 bits with a separator between them, and a result of N bits, the most significant
-    first. A curriculum makes both numbers longer by a bit."""
+    """Two numbers of (N - 1) / 2 bits with a separator between them; the result has N bits. The most significant bit
+    comes first. A curriculum lengthens both numbers by one bit at a time."""
 
     vocabulary = 3
     step = 2
 
     def bound(self, size: int) -> int:
-        """Operands are below it."""
+        """Operands are below this number."""
         raise NotImplementedError
 
     def result(self, a: int, b: int) -> int:
@@ -94,10 +94,10 @@ class BinaryOperation(Algorithm):
     def inputs(self, rng, batch, size):
         """
         Raises:
-            ValueError: the size is not odd, or below 3
+            ValueError: the size is even, or below 3
         """
         if size < 3 or size % 2 == 0:
-            raise ValueError(f"two numbers and a separator do not fill {size} places evenly")
+            raise ValueError(f"two numbers of equal length and a separator cannot have {size} symbols")
         number, bound = size // 2, self.bound(size)
         rows = [(below(rng, bound), below(rng, bound)) for _ in range(batch)]
         return np.array([[*bits(a, number), SEPARATOR, *bits(b, number)] for a, b in rows])
@@ -137,7 +137,7 @@ ALGORITHMS = {
 
 
 def below(rng: Generator, bound: int) -> int:
-    """A uniform integer from 0 to bound - 1, which may have more than 64 bits."""
+    """A uniform random integer from 0 to bound - 1; it may have more than 64 bits."""
     length = (bound - 1).bit_length()
     size = -(-length // 8)
     while True:
@@ -147,7 +147,7 @@ def below(rng: Generator, bound: int) -> int:
 
 
 def bits(number: int, length: int) -> list[int]:
-    """The most significant first."""
+    """The bits of a number, the most significant first."""
     return [number >> place & 1 for place in reversed(range(length))]
 
 

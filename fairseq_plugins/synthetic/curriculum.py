@@ -1,6 +1,6 @@
-"""A curriculum: how long the sequences are, and the batches drawn for an epoch at that size.
+"""A curriculum: the size of sequences, and the batches that are drawn for an epoch at this size.
 
-W workers, B sequences in a batch.
+B sequences in a batch.
 """
 
 from dataclasses import asdict, dataclass
@@ -19,13 +19,13 @@ TRAINING, TEST = 0, 1
 
 @dataclass
 class Curriculum:
-    """Sequences grow by ``step`` after each epoch at whose end a fresh batch was all right.
+    """The size grows by ``step`` after each epoch at whose end a fresh batch was predicted without errors.
 
     Attributes:
         algorithm: name of the task
-        size: of the sequences now
-        step: how much they grow
-        reached: the largest size of which a fresh batch was all right, 0 if there was none
+        size: the current size
+        step: how much the size grows at a time
+        reached: the largest size at which a fresh batch was all correct; 0 if there was none
         tested: the last epoch at whose end there was a test
     """
 
@@ -36,7 +36,7 @@ class Curriculum:
     tested: int = 0
 
     def test(self, epoch: int, all_right: bool) -> None:
-        """Take what came of the fresh batch at the end of an epoch, of which only the first counts."""
+        """Take the result of a fresh batch at the end of an epoch. Only the first result of an epoch counts."""
         if epoch <= self.tested:
             return
         self.tested = epoch
@@ -50,29 +50,29 @@ class Curriculum:
     def load_state_dict(self, state: dict) -> None:
         """
         Raises:
-            UserError: the state is of another task
+            UserError: the state belongs to another algorithm
         """
         if state["algorithm"] != self.algorithm:
             raise UserError(
-                f"the checkpoint was trained with --algorithm {state['algorithm']}, not {self.algorithm}: go on with"
-                " that one, or choose another --save-dir."
+                f"the checkpoint was trained with --algorithm {state['algorithm']}, not {self.algorithm}: give the"
+                " same one, or choose another --save-dir."
             )
         self.size, self.reached, self.tested = state["size"], state["reached"], state["tested"]
 
 
 class Draw(NamedTuple):
-    """All that decides which sequences a batch holds, so there is no state of a random generator to keep."""
+    """Everything that decides which sequences a batch holds, so no state of a random generator is needed."""
 
     size: int
     batch: int  # B
-    seeds: tuple[int, ...]  # the seed of the run, TRAINING or TEST, the epoch, the batch
+    seeds: tuple[int, ...]  # --seed; TRAINING or TEST; epoch; number of the batch
 
 
 class DrawnDataset(FairseqDataset):
-    """Batches that are drawn when they are asked for, by a Draw.
+    """Batches that are drawn on access, each as a ``Draw`` says.
 
     Args:
-        algorithm: name of the task
+        algorithm: name of the algorithm
         first: index of the integer 0 in the dictionary
     """
 
@@ -81,7 +81,7 @@ class DrawnDataset(FairseqDataset):
         self.algorithm, self.first = ALGORITHMS[algorithm], first
 
     def __getitem__(self, draw: Draw) -> dict:
-        """A sample: source and target [B, T]."""
+        """A sample with source and target [B, T]."""
         inputs = self.algorithm.inputs(np.random.default_rng(draw.seeds), draw.batch, draw.size)
         source, target = (torch.from_numpy(x + self.first) for x in (inputs, self.algorithm.answers(inputs)))
         lengths = torch.full((draw.batch,), source.size(1))
@@ -94,20 +94,20 @@ class DrawnDataset(FairseqDataset):
         }
 
     def collater(self, samples: list[dict]) -> dict:
-        """A batch is drawn as a whole."""
+        """A batch is one draw, and a draw is already a whole sample."""
         (sample,) = samples
         return sample
 
 
 class CurriculumIterator(iterators.EpochBatchIterator):
-    """fairseq's iterator over drawn batches. The curriculum is part of its state, as the batches depend on it.
+    """fairseq's iterator over drawn batches. The curriculum is part of its state, since the batches depend on it.
 
     Args:
-        dataset: what is drawn
-        curriculum: the size is read when an epoch begins
-        draws: epoch -> the batches of all W workers, one after another
-        facts: what decides on an epoch beside the size, by flag
-        options: as of fairseq's
+        dataset: draws the batches
+        curriculum: its size is read when an epoch begins
+        draws: a function from an epoch to its batches, those of all ranks in turn
+        facts: the settings beside the size that decide the batches of an epoch, by the flag that sets them
+        options: as in fairseq's EpochBatchIterator
     """
 
     def __init__(self, dataset: DrawnDataset, curriculum: Curriculum, draws, facts: dict[str, int], **options):
@@ -123,10 +123,10 @@ class CurriculumIterator(iterators.EpochBatchIterator):
     def load_state_dict(self, state_dict: dict) -> None:
         """
         Raises:
-            UserError: the state is of another task, or of the middle of an epoch that went on otherwise
+            UserError: the state belongs to another algorithm, or is from the middle of an epoch with other batches
         """
         if state_dict["iterations_in_epoch"]:
-            check_facts(state_dict.get("facts", {}), self.facts, "begin with the first size again")
+            check_facts(state_dict.get("facts", {}), self.facts, "start with the initial size")
         self.curriculum.load_state_dict(state_dict["curriculum"])
-        self._frozen_batches = None  # they were of the size before
+        self._frozen_batches = None  # drawn with another size
         super().load_state_dict(state_dict)

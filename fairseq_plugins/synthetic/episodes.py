@@ -1,4 +1,4 @@
-"""What a stream of labelled episodes is made of."""
+"""Episodes with labels, the parts of a stream."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Episode(NamedTuple):
-    """Symbols, and beside each the label that belongs to it, or None where nothing is to be said."""
+    """Symbols, and a label for each; None where there is no label."""
 
     symbols: list[str]
     labels: list[str | None]
@@ -18,9 +18,9 @@ class Kind:
     """Episodes of one kind.
 
     Attributes:
-        draw: (random generator, length) -> an episode
-        vocabulary: its symbols and labels
-        length: of training episodes; what is counted is said by the kind
+        draw: a function (random generator, length) -> episode
+        vocabulary: all symbols and labels
+        length: of training episodes, in units that depend on the kind
         test_length: of test episodes
     """
 

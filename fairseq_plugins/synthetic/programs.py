@@ -1,11 +1,11 @@
-"""Programs of simple statements, whose state has to be followed to say what they print (Feedback paper, section 7.4).
+"""Programs of simple statements. The model has to follow their state to predict what they print (Feedback paper,
+section 7.4).
 
     x = 5 ; y = 2 ; if x > y : x -- ; print x ; ... END        the label of this print stands at its ";": 4
 
-What the paper leaves open is as in its code: a statement that is impossible is drawn anew as a whole, conditions
-compare by < and > only, and a variable that was set where the condition does not hold stays without a value, so that
-it may be set again.
-"""
+Where the paper is not specific, this follows its code: an impossible statement is drawn again as a whole; conditions
+use < and > only; a variable that is set under a condition that does not hold has no value afterwards, so it may be set
+again."""
 
 from random import Random
 
@@ -20,7 +20,7 @@ COMPARISONS = {"<": int.__lt__, ">": int.__gt__, "==": int.__eq__}
 
 
 def kind(variables: str, comparisons: tuple[str, ...] = ("<", ">")) -> Kind:
-    """Programs with variables of one letter each; a length is a number of statements."""
+    """Programs whose variables are single letters. The length of a program is its number of statements."""
     vocabulary = (*variables, *VALUES, "=", *STEPS, "if", ":", *comparisons, "print", ";", "END")
     return Kind(lambda draw, length: program(draw, variables, comparisons, length), vocabulary, 100, 100)
 
@@ -37,7 +37,7 @@ def program(draw: Random, variables: str, comparisons: tuple[str, ...], statemen
 
 
 def statement(draw: Random, variables: str, comparisons: tuple[str, ...], state: dict[str, int]) -> list[str]:
-    """The symbols of a statement that is possible in a state (variable -> value), which it changes."""
+    """The symbols of a statement that is possible in a state (variable -> value). The state is changed."""
     while True:
         operation = draw.choice(OPERATIONS)
         if operation in NESTED:
@@ -51,7 +51,7 @@ def statement(draw: Random, variables: str, comparisons: tuple[str, ...], state:
 
 
 def simple(draw: Random, operation: str, variables: str, state: dict[str, int]) -> list[str] | None:
-    """An assignment or a step; None where it is impossible."""
+    """An assignment or a step; None if it is impossible."""
     if operation == "=":
         if not (free := [name for name in variables if name not in state]):
             return None
@@ -69,7 +69,7 @@ def simple(draw: Random, operation: str, variables: str, state: dict[str, int]) 
 
 
 def conditional(draw: Random, variables: str, comparisons: tuple[str, ...], state: dict[str, int]) -> list[str] | None:
-    """A condition and what is done if it holds: possible now if so, else possible if it were done."""
+    """A condition and a simple statement that is possible now. The state changes only if the condition holds."""
     if draw.random() < 0.5:
         if len(state) < 2:
             return None

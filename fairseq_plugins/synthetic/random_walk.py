@@ -1,8 +1,8 @@
 """A random walk on a grid: where is the agent after each of its actions? (Feedback paper, section 7.1)
 
-The agent turns left, turns right or steps forward, each as likely; a step out of the grid is ignored. An episode begins
-with "reset", which puts the agent back to its start. Ours: the start is in the middle, looking up, and "reset" has no
-label, as there is nothing to be found out.
+The agent turns left, turns right or steps forward, with equal probabilities. A step out of the grid is ignored. An
+episode begins with "reset", which puts the agent back to its start. Our choices: the agent starts in the middle and
+faces up, and "reset" has no label, since there is nothing to predict.
 """
 
 from random import Random
@@ -17,7 +17,7 @@ ACTIONS = ("forward", *TURNS)
 
 
 def walk(draw: Random, length: int) -> Episode:
-    """An episode of so many actions; the labels are rows and columns, such as 4,3."""
+    """An episode of ``length`` actions. Labels are row and column, such as 4,3."""
     (row, column), direction = START, 0
     actions, labels = [draw.choice(ACTIONS) for _ in range(length)], []
     for action in actions:

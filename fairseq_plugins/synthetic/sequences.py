@@ -1,11 +1,12 @@
-"""Sequences to be copied, reversed or counted, symbol by symbol (Feedback paper, section 4.1.1).
+"""Copy, reverse or count a sequence, symbol by symbol (Feedback paper, section 4.1.1).
 
     copy      start 3 1 4 = 3 1         labels at "=" and after it: 3 1 4
     reverse   start 3 1 4 = 4 1                                     4 1 3
     counting  start A A A = B B B                                   B B B end
 
-The answer is read as it is said, so a whole answer is right exactly if greedy decoding gives it. The paper tells
-neither this form nor how lengths are drawn: ours are the given length for digits, and uniform up to it for counting.
+The symbols of the answer are inputs, too, so all labels of an answer are right exactly if greedy decoding gives the
+answer. This form is our choice, as the paper does not give one; so are the lengths: the given length for digits, and a
+uniform one up to it for counting.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ def asked(question: list[str], answer: list[str]) -> Episode:
 
 
 def digits(answer: Callable[[list[str]], list[str]]) -> Kind:
-    """As many digits as the length says."""
+    """Sequences of ``length`` digits."""
 
     def draw_digits(draw: Random, length: int) -> Episode:
         question = draw.choices(DIGITS, k=length)
@@ -41,5 +42,5 @@ REVERSE = digits(lambda question: question[::-1])
 
 
 def counting(length: int) -> Kind:
-    """Up to so many, in training and in the test."""
+    """Counting up to ``length``, in training and in the test."""
     return Kind(count, ("A", "B", "start", "=", "end"), length, length)

@@ -1,4 +1,4 @@
-"""The kinds of labelled episodes by name, and splits of them."""
+"""The kinds of episodes by name, and the drawing of splits."""
 
 from random import Random
 
@@ -25,14 +25,14 @@ KINDS = {
 def draw_split(
     kind: Kind, index: dict[str, int], unlabelled: int, seed: int, name: str, episodes: int, length: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """So many episodes after one another, the same for the same seed and name.
+    """A split of ``episodes`` episodes. Seed and name of the split determine it.
 
     Args:
-        index: symbols and labels -> numbers
-        unlabelled: the number that stands where there is no label
+        index: the number of each symbol and label
+        unlabelled: the number that means that there is no label
 
     Returns:
-        Symbols [N], labels [N], where each episode starts [episodes + 1], the end included; integers.
+        Symbols [N], labels [N], and the start of each episode, then N [episodes + 1]; all are integers.
     """
     draw = Random(f"{seed} {name}")
     numbers = {**index, None: unlabelled}

@@ -1,4 +1,4 @@
-"""The algorithmic tasks of the active-memory paper (section 4.2): sequences drawn while training, longer and longer."""
+"""The algorithmic tasks of the active-memory paper (section 4.2): the training draws longer and longer sequences."""
 
 from dataclasses import dataclass, field
 from typing import Optional
@@ -18,24 +18,24 @@ from fairseq_plugins.synthetic.curriculum import TEST, TRAINING, Curriculum, Cur
 
 @dataclass
 class AlgorithmicCurriculumConfig(FairseqDataclass):
-    algorithm: ChoiceEnum(list(ALGORITHMS)) = field(default="reverse", metadata={"help": "what is to be learned"})
-    start_size: int = field(default=5, metadata={"help": "size of the first sequences"})
+    algorithm: ChoiceEnum(list(ALGORITHMS)) = field(default="reverse", metadata={"help": "the algorithm to learn"})
+    start_size: int = field(default=5, metadata={"help": "initial size of sequences"})
     # Optional: fairseq does not understand `int | None`
     size_step: Optional[int] = field(
-        default=None, metadata={"help": "how much they grow, by default 2 for addition and multiply, 1 for others"}
+        default=None,
+        metadata={"help": "how much the size grows at a time (default: 2 for addition and multiply, else 1)"},
     )
-    epoch_batches: int = field(default=100, metadata={"help": "batches of an epoch"})
+    epoch_batches: int = field(default=100, metadata={"help": "number of batches in an epoch"})
     seed: int = II("common.seed")
 
 
 @register_task("algorithmic_curriculum", dataclass=AlgorithmicCurriculumConfig)
 class AlgorithmicCurriculumTask(FairseqTask):
-    """A token is to be given for each input token. An epoch is --epoch-batches batches of --batch-size sequences of one
-    size, and its validation a fresh batch: if it is all right, the sequences of the next epoch are longer.
+    """The model predicts a token for each input token. An epoch has --epoch-batches batches of --batch-size sequences
+    of one size. Its validation is a fresh batch: if the model predicts all of it correctly, the size grows.
 
-    No data are needed. Which sequences a batch holds follows from --seed, the epoch and the batch's number. Logged are
-    ``size``, that of the sequences, and at the end of an epoch ``reached``, the largest of which a batch was all right.
-    """
+    No data are needed: the sequences of a batch follow from --seed, the epoch and the batch's number. Logged are
+    ``size``, that of the sequences, and ``reached``, the largest size at which a validation was all correct."""
 
     @classmethod
     def setup_task(cls, cfg, **unused):
@@ -62,15 +62,15 @@ class AlgorithmicCurriculumTask(FairseqTask):
         model = model_class(cfg._name)
         if model and issubclass(model, FairseqEncoderDecoderModel | FairseqEncoderModel | FairseqLanguageModel):
             raise UserError(
-                f"--arch {cfg._name} does not label the tokens that it sees; --task algorithmic_curriculum needs --arch"
-                " active_memory_algorithmic."
+                f"--arch {cfg._name} does not predict a label for each input token; --task algorithmic_curriculum needs"
+                " --arch active_memory_algorithmic."
             )
         return super().build_model(cfg, from_checkpoint)
 
     def build_criterion(self, cfg, from_checkpoint=False):
         if cfg._name != "label_cross_entropy":
             raise UserError(
-                f"--criterion {cfg._name} does not count the labels that are wrong, on which the size depends; --task"
+                f"--criterion {cfg._name} does not count wrong labels, on which the size of sequences depends; --task"
                 " algorithmic_curriculum needs --criterion label_cross_entropy."
             )
         return super().build_criterion(cfg, from_checkpoint)
@@ -82,10 +82,10 @@ class AlgorithmicCurriculumTask(FairseqTask):
         self, dataset, max_tokens=None, max_sentences=None, num_shards=1, shard_id=0, num_workers=0, epoch=1,
         data_buffer_size=0, **options,
     ):  # fmt: skip
-        """Training batches, or one fresh batch for each worker where fairseq evaluates."""
+        """Training batches; for a validation, one fresh batch for each rank."""
         if max_tokens is not None or not max_sentences:
             raise UserError("--task algorithmic_curriculum takes --batch-size and not --max-tokens.")
-        # fairseq says how to group batches where it wants to train on them, and nowhere else
+        # fairseq passes this option for training only
         training = "grouped_shuffling" in options
 
         def draws(epoch: int) -> list[Draw]:
@@ -116,18 +116,19 @@ class AlgorithmicCurriculumTask(FairseqTask):
         super().begin_epoch(epoch, model)
         if self.curriculum.tested < epoch - 1:
             raise UserError(
-                f"epoch {epoch - 1} ended without a validation, which is what decides whether sequences grow: leave out"
-                " --disable-validation, --validate-interval and --validate-after-updates, and begin again in another"
+                f"epoch {epoch - 1} ended without a validation, which decides whether sequences grow: leave out"
+                " --disable-validation, --validate-interval and --validate-after-updates, and start again in another"
                 " --save-dir."
             )
 
     def reduce_metrics(self, logging_outputs, criterion):
         super().reduce_metrics(logging_outputs, criterion)
         metrics.log_scalar("size", self.curriculum.size)
-        metrics.log_scalar("reached", self.curriculum.reached)  # before the test; --best-checkpoint-metric may name it
+        # the value before this validation, so that --best-checkpoint-metric may name it
+        metrics.log_scalar("reached", self.curriculum.reached)
 
     def post_validate(self, model, stats, agg):
-        """At the end of an epoch: is the size learned?"""
+        """At the end of an epoch, let the curriculum grow if all labels are right."""
         if self.training.end_of_epoch():
             self.curriculum.test(self.epoch, all_right=stats["wrong"] == 0)
         stats["reached"] = self.curriculum.reached
@@ -136,13 +137,13 @@ class AlgorithmicCurriculumTask(FairseqTask):
 def check_options(cfg, algorithm) -> None:
     """
     Raises:
-        UserError: with the flag and the way out
+        UserError: a flag is out of range
     """
     if cfg.start_size < 1 or cfg.epoch_batches < 1 or (cfg.size_step is not None and cfg.size_step < 0):
-        raise UserError("--start-size and --epoch-batches are at least 1, --size-step at least 0.")
+        raise UserError("--start-size or --epoch-batches is below 1, or --size-step below 0; choose larger values.")
     odd = cfg.start_size % 2 and cfg.start_size >= 3 and (cfg.size_step or 0) % 2 == 0
     if isinstance(algorithm, BinaryOperation) and not odd:
         raise UserError(
-            f"--algorithm {cfg.algorithm} has two numbers of as many bits and a separator: choose an odd --start-size"
-            " of at least 3 and an even --size-step."
+            f"--algorithm {cfg.algorithm} takes two numbers of equal length with a separator: choose an odd"
+            " --start-size of at least 3 and an even --size-step."
         )

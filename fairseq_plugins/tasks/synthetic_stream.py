@@ -1,4 +1,4 @@
-"""Streams of episodes with labels beside the tokens: the toy tasks of the Feedback paper (section 4.1)."""
+"""Streams of episodes with labels for tokens: the toy tasks of the Feedback paper (section 4.1)."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,29 +20,28 @@ from fairseq_plugins.tasks.streaming_language_modeling import (
 
 @dataclass
 class SyntheticStreamConfig(StreamingLanguageModelingConfig):
-    # a constant makes it optional, which else it would not be
-    data: Optional[str] = field(default="", metadata={"help": "leave it out", "argparse_const": ""})
-    kind: ChoiceEnum(list(KINDS)) = field(default="random-walk", metadata={"help": "what the episodes are"})
-    train_episodes: int = field(default=10_000, metadata={"help": "episodes of the training split"})
-    test_episodes: int = field(default=1_000, metadata={"help": "episodes of every other split"})
+    # argparse_const makes the positional argument optional
+    data: Optional[str] = field(default="", metadata={"help": "leave it out: there are no data", "argparse_const": ""})
+    kind: ChoiceEnum(list(KINDS)) = field(default="random-walk", metadata={"help": "kind of episodes"})
+    train_episodes: int = field(default=10_000, metadata={"help": "number of episodes in the training split"})
+    test_episodes: int = field(default=1_000, metadata={"help": "number of episodes in every other split"})
     # Optional: fairseq does not understand `int | None`
     train_length: Optional[int] = field(
-        default=None, metadata={"help": "actions, statements or symbols of an episode, by default as in the paper"}
+        default=None, metadata={"help": "number of actions, statements or symbols in an episode (default: the paper's)"}
     )
     test_length: Optional[int] = field(
-        default=None, metadata={"help": "the same of splits whose names begin with test"}
+        default=None, metadata={"help": "the same for splits whose names start with test"}
     )
-    data_seed: int = field(default=1, metadata={"help": "which episodes are drawn; --seed does not change them"})
+    data_seed: int = field(default=1, metadata={"help": "seed of the episodes, which do not depend on --seed"})
 
 
-NOTHING = (None, "", False, "none")  # what flags that have no meaning here may be
+NOTHING = (None, "", False, "none")  # values of a flag that mean that it was not given
 
 
 @register_task("synthetic_stream", dataclass=SyntheticStreamConfig)
 class SyntheticStreamTask(StreamingLanguageModelingTask):
-    """Everything of streams, but for what is read: episodes are drawn in memory, from --data-seed and the split's name,
-    so there are no files to go with a checkpoint. The label of a token is its target; without one there is no loss.
-    """
+    """A streaming task without data files: episodes are drawn from --data-seed and the name of the split. The target of
+    a token is its label; a token without a label has no loss."""
 
     @classmethod
     def setup_task(cls, args, **kwargs):
@@ -65,7 +64,7 @@ class SyntheticStreamTask(StreamingLanguageModelingTask):
     def build_criterion(self, args):
         if args._name != "label_cross_entropy":
             raise UserError(
-                f"--criterion {args._name} would count tokens without a label; --task synthetic_stream needs"
+                f"--criterion {args._name} would add a loss for tokens without a label; --task synthetic_stream needs"
                 " --criterion label_cross_entropy."
             )
         return super().build_criterion(args)
@@ -79,7 +78,7 @@ class SyntheticStreamTask(StreamingLanguageModelingTask):
         self.datasets[split] = EpisodeDataset(*drawn, split, pad, self.dictionary.eos())
 
     def length(self, split: str) -> int:
-        """Of the split's episodes, as of Kind."""
+        """The length of the episodes of a split, as in ``Kind``."""
         kind = KINDS[str(self.args.kind)]
         if split.startswith("test"):
             return self.args.test_length or kind.test_length
@@ -87,21 +86,22 @@ class SyntheticStreamTask(StreamingLanguageModelingTask):
 
     def eval_lm_dataloader(self, dataset, **unused):
         raise UserError(
-            "fairseq-eval-lm scores every token: take fairseq-validate, or python -m"
+            "fairseq-eval-lm scores every token, also those without a label: take fairseq-validate, or python -m"
             " fairseq_plugins.tools.label_accuracy."
         )
 
     def inference_step(self, *unused, **also_unused):
-        raise UserError("--task synthetic_stream has nothing to generate; take fairseq-validate.")
+        raise UserError("--task synthetic_stream cannot generate; take fairseq-validate.")
 
 
 class EpisodeDataset(StreamDataset):
-    """Tokens of a split that are inputs themselves, with labels. Streams hold whole episodes, unless they are rotated.
+    """Tokens of a split with their labels. Unlike in a StreamDataset, the input at a position is the token itself.
+    Streams hold whole episodes, unless they are rotated.
 
     Args:
-        symbols, labels: [N], in the labels pad for none
-        starts: [episodes + 1] where each episode starts, and N
-        split, pad, eos: as of StreamDataset
+        symbols, labels: [N]; ``pad`` in the labels means that there is none
+        starts: [episodes + 1], the start of each episode, and N
+        split, pad, eos: as in StreamDataset
     """
 
     def __init__(self, symbols: np.ndarray, labels: np.ndarray, starts: np.ndarray, split: str, pad: int, eos: int):

@@ -1,1 +1,2 @@
-"""What the recipes call that fairseq does not ship; each is ``python -m fairseq_plugins.tools.NAME``."""
+"""Commands that the recipes need and fairseq does not have: ``python -m fairseq_plugins.tools.NAME``. What several of
+them share is in ``lib``."""

@@ -3,8 +3,9 @@
     python -m fairseq_plugins.tools.average_checkpoints runs/wmt --last 10 --by update --output runs/wmt/average.pt
     python -m fairseq_plugins.tools.average_checkpoints a.pt b.pt --output average.pt
 
-Sums are kept in float64. Parameters that are tied in every checkpoint are averaged once and stay tied. The result can
-be used for generation and as a start, not for resuming: it has no optimizer state.
+Sums are in float64. Parameters that are tied in every checkpoint are averaged once and stay tied. The result can be
+used for generation, and as the start of a training. A training cannot be resumed from it, since it has no optimizer
+state.
 """
 
 import argparse
@@ -22,10 +23,13 @@ PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.p
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("inputs", type=Path, nargs="+", help="checkpoints, or a save folder with --last")
-    parser.add_argument("--last", type=whole(1), metavar="N", help="the last N checkpoints of the folder")
+    parser.add_argument("inputs", type=Path, nargs="+", help="checkpoints; with --last, the folder of a training")
+    parser.add_argument("--last", type=whole(1), metavar="N", help="average the last N checkpoints of the folder")
     parser.add_argument(
-        "--by", choices=PATTERNS, default="epoch", help="those written after epochs or updates (%(default)s)"
+        "--by",
+        choices=PATTERNS,
+        default="epoch",
+        help="with --last: checkpoints written after epochs, or after updates (%(default)s)",
     )
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     args = parser.parse_args()
@@ -39,23 +43,22 @@ def main():
 def last_checkpoints(folder: Path, number: int, by: str) -> list[Path]:
     """The ``number`` newest epoch or update checkpoints, oldest first."""
     if not folder.is_dir():
-        raise UserError(f"{folder} is no folder: --last takes the folder given to fairseq-train as --save-dir.")
+        raise UserError(f"{folder} is not a folder: --last takes the --save-dir of a training.")
     paths = checkpoint_utils.checkpoint_paths(str(folder), PATTERNS[by])
     if not 1 <= number <= len(paths):
         raise UserError(
-            f"{folder} holds {len(paths)} checkpoints by {by}, so --last {number} cannot be taken: "
-            "choose another number, or --by epoch or update."
+            f"{folder} holds {len(paths)} checkpoints by {by}, fewer than --last {number}: choose another number,"
+            " or another --by."
         )
     return [Path(path) for path in reversed(paths[:number])]
 
 
 def average(paths: list[Path]) -> dict:
-    """State of the last checkpoint with the mean parameters of all, loaded with fairseq's (safe) loader.
-
-    Integer buffers are the last checkpoint's.
+    """The state of the last checkpoint, with the mean of all checkpoints' parameters. Integer buffers are those of the
+    last checkpoint.
 
     Raises:
-        UserError: a file is missing or damaged, or the parameters differ in names or shapes.
+        UserError: a file is missing or damaged, or the parameters differ in names or shapes
     """
     totals, storages = {}, {}
     for path in paths:
@@ -64,7 +67,7 @@ def average(paths: list[Path]) -> dict:
         if totals:
             _check_same(totals, model, paths[0], path)
         for name, tensor in model.items():
-            # tensors that start at the same address are tied; empty ones all start at 0
+            # tensors with the same address are tied; the address of empty tensors is 0
             address = tensor.data_ptr() or name
             storages[name] = storages.get(name, ()) + (address,)
             if tensor.is_floating_point():
@@ -79,7 +82,7 @@ def average(paths: list[Path]) -> dict:
             means.setdefault((storages[name], tensor.shape), tensor)
     state["model"] = {name: means[storages[name], tensor.shape] for name, tensor in model.items()}
     state.pop("last_optimizer_state", None)
-    state["extra_state"].pop("identity", None)  # the memories of the last checkpoint are not the average's
+    state["extra_state"].pop("identity", None)  # the memory files belong to the last checkpoint, not to the average
     if OmegaConf.is_config(state.get("cfg")):
         state["cfg"] = OmegaConf.to_container(
             state["cfg"], resolve=True, enum_to_str=True
@@ -97,7 +100,7 @@ def _load(path: Path) -> dict:
         raise
     except Exception as error:  # torch raises many kinds, by where the file is cut
         raise UserError(
-            f"{path} is no readable fairseq checkpoint ({type(error).__name__}: {str(error).splitlines()[0]})."
+            f"{path} is not a readable fairseq checkpoint ({type(error).__name__}: {str(error).splitlines()[0]})."
         ) from error
     return state
 
@@ -105,13 +108,14 @@ def _load(path: Path) -> dict:
 def _check_same(one: dict, other: dict, first: Path, path: Path) -> None:
     if names := sorted(one.keys() ^ other.keys()):
         raise UserError(
-            f"{path} and {first} differ in parameter {names[0]} ({len(names)} in all): average one model only."
+            f"{path} and {first} differ in parameter {names[0]} ({len(names)} in all): give checkpoints of one"
+            " model only."
         )
     for name in one:
         if one[name].shape != other[name].shape:
             raise UserError(
                 f"{name} has shape {tuple(other[name].shape)} in {path} but {tuple(one[name].shape)} in {first}: "
-                "average one model only."
+                "give checkpoints of one model only."
             )
 
 

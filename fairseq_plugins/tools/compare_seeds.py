@@ -1,10 +1,10 @@
-"""Is the difference between two systems larger than what another seed does?
+"""Is the difference between two systems larger than the differences between seeds?
 
     python -m fairseq_plugins.tools.compare_seeds --references data/multi30k/test.de-en.ref --lang en --lowercase \
         --system feedback-seed{1,2,3}/test.txt --baseline transformer-seed{1,2,3}/test.txt
 
-Reads fairseq-generate's output for each seed and prints, as Markdown, tokenised BLEU of every run, mean and spread
-(largest minus smallest), and sacreBLEU's paired bootstrap for the runs of one seed.
+Reads fairseq-generate's output for each seed. Prints as Markdown: tokenised BLEU of every run, its mean and spread
+(largest minus smallest), and sacreBLEU's paired bootstrap for the two runs of each seed.
 """
 
 import argparse
@@ -12,28 +12,34 @@ import statistics
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools.lib.bleu import compare, sacrebleu_scores, tokenised_scores
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
-from fairseq_plugins.tools.score_translations import compare, sacrebleu_scores, tokenised_scores
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--system", type=Path, nargs="+", required=True, metavar="FILE", help="fairseq-generate's output, one a seed"
+        "--system",
+        type=Path,
+        nargs="+",
+        required=True,
+        metavar="FILE",
+        help="output of fairseq-generate, one file per seed",
     )
     parser.add_argument(
-        "--baseline", type=Path, nargs="+", required=True, metavar="FILE", help="the same of the baseline"
+        "--baseline", type=Path, nargs="+", required=True, metavar="FILE", help="the same for the baseline"
     )
-    parser.add_argument("--references", type=Path, required=True, help="raw references, one a line")
-    parser.add_argument("--lang", required=True, help="target language, for detokenising")
-    parser.add_argument("--lowercase", action="store_true", help="sacreBLEU without case")
+    parser.add_argument("--references", type=Path, required=True, help="raw references, one per line")
+    parser.add_argument("--lang", required=True, help="target language, for the detokeniser")
+    parser.add_argument("--lowercase", action="store_true", help="ignore case in sacreBLEU")
     parser.add_argument(
-        "--names", nargs=2, default=["system", "baseline"], metavar="NAME", help="of the two, for the table"
+        "--names", nargs=2, default=["system", "baseline"], metavar="NAME", help="names of the two systems in the table"
     )
     args = parser.parse_args()
     if len(args.system) != len(args.baseline):
         raise UserError(
-            f"--system has {len(args.system)} files and --baseline {len(args.baseline)}: give one of each for a seed."
+            f"--system has {len(args.system)} files and --baseline {len(args.baseline)}: give one file of"
+            " each per seed."
         )
     examples = {
         name: [read_generation(path) for path in paths] for name, paths in zip(args.names, (args.system, args.baseline))
@@ -43,7 +49,8 @@ def main():
 
 
 def table(examples: dict, references: list[str], language: str, lowercase: bool) -> list[str]:
-    """Markdown lines; `examples` maps the system's name, then the baseline's, to the examples of every seed."""
+    """Lines of Markdown. ``examples`` maps the names of the system and the baseline, in this order, to the examples of
+    each seed."""
     scores = {
         name: [tokenised_scores(run) | sacrebleu_scores(run, references, language, lowercase) for run in runs]
         for name, runs in examples.items()
@@ -73,7 +80,7 @@ def table(examples: dict, references: list[str], language: str, lowercase: bool)
 
 
 def verdict(system: list[dict], baseline: list[dict]) -> tuple[float, float]:
-    """Difference of the means in BLEU, and the larger spread of the two."""
+    """The difference of the mean BLEU scores, and the larger one of the two spreads."""
     a, b = ([run["bleu"] for run in runs] for runs in (system, baseline))
     return statistics.mean(a) - statistics.mean(b), max(max(a) - min(a), max(b) - min(b))
 

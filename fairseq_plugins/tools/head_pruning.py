@@ -1,12 +1,11 @@
-"""How much each head matters: a language model is scored with one head left out at a time.
+"""How much each head contributes: evaluate a language model with one head pruned at a time.
 
     python -m fairseq_plugins.tools.head_pruning runs/a/checkpoint_best.pt --data data/bin --split valid
 
-Printed is a table of layers and heads, both counted from 1: by how much the perplexity (or the bits per token, with
---metric bpc) rises without the head; then the standard deviation over the layer's heads, and at the end over all, as in
-Table 3 of the Skip Cross-Head paper (that of a sample, with n - 1). Every token of the split is scored once; with
---batch-size 1 the figures are exact, with more each stream starts from an empty memory.
-"""
+Prints a table of layers and heads, counted from 1. An entry is the increase of the perplexity (with --metric bpc, of
+the bits per token) without the head. The last column and row are standard deviations over the heads of a layer and over
+all heads (of a sample, with n - 1), as in Table 3 of the Skip Cross-Head paper. Every token of the split is scored
+once. The figures are exact with --batch-size 1; else each stream starts from an empty memory."""
 
 import argparse
 import logging
@@ -25,30 +24,35 @@ from fairseq_plugins.combinations import dictionary
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.span.attention import SpanAttention
 from fairseq_plugins.modules.transformer_xl.attention import XLAttention
-from fairseq_plugins.tools.lib.load import beside, load
+from fairseq_plugins.tools.lib.load import load, on_device
 
-METRICS = {"ppl": math.exp, "bpc": lambda nats: nats / math.log(2)}  # of the mean negative log-probability
+METRICS = {
+    "ppl": math.exp,
+    "bpc": lambda nats: nats / math.log(2),
+}  # functions of the mean negative log-probability in nats
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("--data", type=Path, metavar="DIR", help="(default: as in training)")
-    parser.add_argument("--split", default="valid", help="(%(default)s)")
-    parser.add_argument("--metric", choices=METRICS, default="ppl", help="(%(default)s)")
-    parser.add_argument("--batch-size", type=ranges.whole(1), default=1, metavar="B", help="streams (%(default)s)")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="binarised data (default: as in training)")
+    parser.add_argument("--split", default="valid", help="split to evaluate (%(default)s)")
+    parser.add_argument("--metric", choices=METRICS, default="ppl", help="perplexity, or bits per token (%(default)s)")
     parser.add_argument(
-        "--tokens-per-sample", type=ranges.whole(1), metavar="M", help="length of blocks (default: as in training)"
+        "--batch-size", type=ranges.whole(1), default=1, metavar="B", help="number of streams (%(default)s)"
     )
-    parser.add_argument("--model-overrides", default="{}", metavar="DICT", help="as of fairseq-eval-lm")
-    parser.add_argument("--cpu", action="store_true", help="although there is a GPU")
+    parser.add_argument(
+        "--tokens-per-sample", type=ranges.whole(1), metavar="M", help="tokens of a block (default: as in training)"
+    )
+    parser.add_argument("--model-overrides", default="{}", metavar="DICT", help="as in fairseq-eval-lm")
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
     logging.getLogger().setLevel(logging.WARNING)
     model, task = load_split(args)
     measure = METRICS[args.metric]
     whole = measure(score(model, task, args))
     rises = [
-        [measure(score(model, task, args)) - whole for _ in each_head_left_out(attention)]
+        [measure(score(model, task, args)) - whole for _ in each_head_pruned(attention)]
         for attention in tqdm(attentions(model), desc="layers", leave=False)
     ]
     print("\n".join(table(rises)))
@@ -56,24 +60,27 @@ def main():
 
 
 def load_split(args):
-    """The model of a checkpoint and its task, with the split."""
+    """The model of a checkpoint, and its task with the split loaded."""
     given = {"data": args.data and str(args.data), "tokens_per_sample": args.tokens_per_sample}
     overrides = dictionary("model_overrides", args.model_overrides)
     overrides |= {name: value for name, value in given.items() if value is not None}
     model, _, task = load(args.checkpoint, overrides, args.cpu)
     if not attentions(model):
-        raise UserError(f"{args.checkpoint} has no heads to leave out; give a Transformer-XL or an all_attention_lm.")
+        raise UserError(
+            f"{args.checkpoint} has no heads that can be pruned; give a checkpoint of a Transformer-XL or of a model"
+            " with span attention."
+        )
     task.load_dataset(args.split)
     return model, task
 
 
 def attentions(model: nn.Module) -> list[nn.Module]:
-    """Those of the layers, in order."""
+    """The attention modules of all layers, in order."""
     return [module for module in model.modules() if isinstance(module, XLAttention | SpanAttention)]
 
 
-def each_head_left_out(attention: nn.Module) -> Iterator[None]:
-    """Yields once for each head, while what it contributes is zero."""
+def each_head_pruned(attention: nn.Module) -> Iterator[None]:
+    """Yields once for each head, while the output of this head is set to zero."""
     columns = attention.out_proj.weight.data.view(len(attention.out_proj.weight), attention.cross_head.heads, -1)
     for head in tqdm(range(columns.size(1)), desc="heads", leave=False):
         with zeroed(columns[:, head]):
@@ -90,10 +97,10 @@ def zeroed(weights: torch.Tensor):
 
 @torch.no_grad()
 def score(model, task, args) -> float:
-    """Mean negative log-probability of the split's tokens, in nats."""
+    """The mean negative log-probability of the tokens of the split, in nats."""
     evaluation = task.eval_lm_dataloader(task.dataset(args.split), batch_size=args.batch_size, num_workers=0)
     for sample in evaluation:
-        sample = beside(model, sample)
+        sample = on_device(model, sample)
         nll = model.token_nll(model(**sample["net_input"]), sample["target"])
         evaluation.figures.add(-nll, sample["target"])
     task.memories.clear()
@@ -101,7 +108,7 @@ def score(model, task, args) -> float:
 
 
 def table(rises: list[list[float]]) -> list[str]:
-    """Lines of Markdown, from a row of values for each layer."""
+    """Lines of Markdown. ``rises`` holds a row of values for each layer."""
     heads = range(1, len(rises[0]) + 1)
     lines = [f"| layer | {' | '.join(f'H{head}' for head in heads)} | stddev |", "| --- " * (len(heads) + 2) + "|"]
     for number, row in enumerate(rises, 1):
@@ -111,7 +118,7 @@ def table(rises: list[list[float]]) -> list[str]:
 
 
 def deviation(values: list[float]) -> float:
-    """The standard deviation of a sample; none of a single value."""
+    """The standard deviation of a sample; nan for a single value."""
     return statistics.stdev(values) if len(values) > 1 else math.nan
 
 

@@ -1,11 +1,18 @@
-"""How many labels a model of --task synthetic_stream gives right: of all, of whole episodes, by position in an episode.
+"""The accuracy of a model of --task synthetic_stream: over all labels, over whole episodes, and by position in an
+episode.
 
     python -m fairseq_plugins.tools.label_accuracy runs/walk/checkpoint_best.pt --json runs/walk/test.json
 
-Streams begin with an episode, so every label can be known; each stream starts from an empty memory. Written are
-``accuracy`` (percent of labels), ``sequence_accuracy`` (percent of episodes all of whose labels are right), ``labels``,
-``episodes``, ``span`` (the tokens that one entry of the following stands for), and by position in the episode
-``by_position`` (percent right, null where there is no label) and ``labels_by_position``.
+Each stream starts at the beginning of an episode and from an empty memory. The file of --json holds:
+
+    accuracy              percent of labels that are right
+    sequence_accuracy     percent of episodes in which all labels are right
+    labels, episodes      their numbers
+    span                  number of tokens that one entry of the following lists stands for
+    by_position           percent of labels that are right, by position in the episode; null where there is no label
+    labels_by_position    number of labels, by position in the episode
+
+The first two are printed, too.
 """
 
 import argparse
@@ -19,14 +26,14 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.ranges import whole
 from fairseq_plugins.tasks.synthetic_stream import EpisodeDataset, SyntheticStreamTask
-from fairseq_plugins.tools.lib.load import beside, load
+from fairseq_plugins.tools.lib.load import load, on_device
 
 
 def main():
     args = parse()
     model, _, task = load(args.checkpoint, overrides(args), args.cpu)
     if not isinstance(task, SyntheticStreamTask):
-        raise UserError(f"{args.checkpoint} is no model of --task synthetic_stream; give one that is.")
+        raise UserError(f"{args.checkpoint} is not a model of --task synthetic_stream; give one that is.")
     task.load_dataset(args.split)
     dataset = task.dataset(args.split)
     right = labels_right(model, task, dataset, args.streams)
@@ -40,23 +47,23 @@ def main():
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("--split", default="test", help="train, valid, or a name that begins with test (%(default)s)")
+    parser.add_argument("--split", default="test", help="train, valid, or a name that starts with test (%(default)s)")
     parser.add_argument(
-        "--streams", type=whole(1), default=32, metavar="B", help="at most, read side by side (%(default)s)"
+        "--streams", type=whole(1), default=32, metavar="B", help="maximum number of parallel streams (%(default)s)"
     )
-    parser.add_argument("--episodes", type=whole(1), metavar="N", help="how many (default: as in training)")
-    parser.add_argument("--length", type=whole(1), metavar="N", help="of an episode (default: as in training)")
-    parser.add_argument("--bins", type=whole(1), default=50, help="positions to tell apart (%(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the figures")
-    parser.add_argument("--cpu", action="store_true", help="even if there is a GPU")
+    parser.add_argument("--episodes", type=whole(1), metavar="N", help="number of episodes (default: as in training)")
+    parser.add_argument("--length", type=whole(1), metavar="N", help="length of an episode (default: as in training)")
+    parser.add_argument("--bins", type=whole(1), default=50, help="maximum number of entries by position (%(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
     if args.split not in ("train", "valid") and not args.split.startswith("test"):
-        raise UserError(f"--split {args.split} is no split; choose train, valid, or a name that begins with test.")
+        raise UserError(f"--split {args.split} is not a split; choose train, valid, or a name that starts with test.")
     return args
 
 
 def overrides(args) -> dict:
-    """What of the task is other than in training."""
+    """The options of the task whose values differ from those in training."""
     episodes = "train_episodes" if args.split == "train" else "test_episodes"
     length = "test_length" if args.split.startswith("test") else "train_length"
     given = {episodes: args.episodes, length: args.length}
@@ -65,11 +72,11 @@ def overrides(args) -> dict:
 
 @torch.no_grad()
 def labels_right(model, task: SyntheticStreamTask, dataset: EpisodeDataset, streams: int) -> np.ndarray:
-    """[N] for every token of the split whether the model's best guess is its label, false where there is none."""
+    """[N]: for every token of the split, is the model's best guess the label? False where there is no label."""
     right = np.zeros(len(dataset), dtype=bool)
     streams = min(streams, len(dataset.starts) - 1)
     for (block,) in task.stream_iterator(dataset, streams).frozen_batches:
-        sample = beside(model, dataset[block])
+        sample = on_device(model, dataset[block])
         guesses = model(**task.with_memory(sample)["net_input"])[0].argmax(-1)
         for row, places in zip(guesses.eq(sample["target"]).cpu().numpy(), dataset.positions(block), strict=True):
             right[places] = row[: len(places)]
@@ -77,12 +84,12 @@ def labels_right(model, task: SyntheticStreamTask, dataset: EpisodeDataset, stre
 
 
 def summary(right: np.ndarray, labelled: np.ndarray, starts: np.ndarray, bins: int) -> dict:
-    """Figures of the kinds above.
+    """The figures that --json writes.
 
     Args:
-        right, labelled: [N] for every token
-        starts: [episodes + 1] where each episode starts, and N
-        bins: at most as many positions are told apart
+        right, labelled: [N], booleans for every token
+        starts: [episodes + 1], the start of each episode, and N
+        bins: maximum number of entries by position
     """
     lengths = np.diff(starts)
     span = -(-int(lengths.max()) // bins)

@@ -1,4 +1,4 @@
-"""Pictures of trainings and of what was learned.
+"""Plot learning curves and learned parameters.
 
     python -m fairseq_plugins.tools.plot curves feedback=runs/a transformer=runs/b --metric bpc --out curves.png
     python -m fairseq_plugins.tools.plot spans runs/a --out spans.png
@@ -6,15 +6,20 @@
     python -m fairseq_plugins.tools.plot attention runs/a/checkpoint_best.pt --data data/bin --heads 4 --out maps.png
     python -m fairseq_plugins.tools.plot lags linear --layers 15 --updates 64 --out lags.png
 
-A run is the folder of a fairseq-train --log-format json, with its train.log; or the log itself.
-curves: a metric over updates, on the validation set, and thin on the training set.
-spans: the learned span of every head, at the end by layer, and over updates if trained with --log-learned.
-memory: softmax(w) of equation 1 of the Feedback Transformer, what each layer gives to the memory, over updates: from
-the log if trained with --log-learned, else from the checkpoints of the run.
-attention: what some heads attend to, context beside persistent vectors (Figure 3 of the all-attention paper). Printed
-are LAYER.HEAD=SHARE: how much of a head's attention goes to the context.
-lags: how many blocks back the memory of each layer lies in Skip-Retain training, update by update (what Figures 1 and 2
-of the Skip Cross-Head paper show for two updates), drawn with the coins of a training with that --seed.
+A run is a folder with the train.log of fairseq-train --log-format json, or the log itself.
+
+curves: a metric over updates, on the validation set and, as a thin line, on the training set.
+
+spans: the learned span of every head by layer, at the end; with --log-learned in training, over updates, too.
+
+memory: softmax(w) of equation 1 of the Feedback Transformer, the weight of each layer in the memory, over updates. With
+--log-learned in training it is read from the log, else from the checkpoints of the run.
+
+attention: attention maps of some heads, for context and persistent vectors (Figure 3 of the all-attention paper).
+Prints LAYER.HEAD=SHARE, the fraction of a head's attention that goes to the context.
+
+lags: the age in blocks of each layer's memory in Skip-Retain training, update by update (Figures 1 and 2 of the Skip
+Cross-Head paper show it for two updates), with the random numbers of a training with this --seed.
 """
 
 import argparse
@@ -25,13 +30,10 @@ import torch
 from fairseq import checkpoint_utils
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.ranges import whole
-from fairseq_plugins.tools import skip_schedule
-from fairseq_plugins.tools.attention_maps import attention_maps, choose
-from fairseq_plugins.tools.lib import training_log
-
-FORMATS = (".png", ".pdf", ".svg")
+from fairseq_plugins.tools.lib import skip_schedule, training_log
+from fairseq_plugins.tools.lib.attention_maps import attention_maps, choose
+from fairseq_plugins.tools.lib.figures import add_out, new_figure, save, shades
 
 
 def main():
@@ -50,54 +52,25 @@ def parse():
     spans = kinds.add_parser("spans", help="the span of every head")
     spans.add_argument("run", type=Path)
     spans.set_defaults(draw=draw_spans)
-    memory = kinds.add_parser("memory", help="what each layer gives to the feedback memory")
+    memory = kinds.add_parser("memory", help="the weight of each layer in the feedback memory")
     memory.add_argument("run", type=Path)
     memory.set_defaults(draw=draw_memory)
-    attention = kinds.add_parser("attention", help="what heads attend to")
+    attention = kinds.add_parser("attention", help="attention maps of heads")
     attention.add_argument("checkpoint", type=Path)
-    attention.add_argument("--data", type=Path, metavar="DIR", help="(default: as in training)")
-    attention.add_argument("--split", default="test", help="(%(default)s)")
-    attention.add_argument("--tokens", type=whole(1), default=64, metavar="M", help="rows of a map (%(default)s)")
-    attention.add_argument("--heads", type=whole(1), default=4, metavar="N", help="how many to draw (%(default)s)")
+    attention.add_argument("--data", type=Path, metavar="DIR", help="binarised data (default: as in training)")
+    attention.add_argument("--split", default="test", help="split to read (%(default)s)")
+    attention.add_argument(
+        "--tokens", type=whole(1), default=64, metavar="M", help="number of tokens, the rows of a map (%(default)s)"
+    )
+    attention.add_argument("--heads", type=whole(1), default=4, metavar="N", help="number of heads (%(default)s)")
     attention.set_defaults(draw=draw_attention)
-    lags = kinds.add_parser("lags", help="the age of every layer's memory")
+    lags = kinds.add_parser("lags", help="the age of each layer's memory")
     skip_schedule.add_schedule(lags)
-    lags.add_argument("--updates", type=whole(1), default=64, metavar="U", help="(%(default)s)")
+    lags.add_argument("--updates", type=whole(1), default=64, metavar="U", help="number of updates (%(default)s)")
     lags.set_defaults(draw=draw_lags)
     for kind in (curves, spans, memory, attention, lags):
         add_out(kind)
     return parser.parse_args()
-
-
-def add_out(parser) -> None:
-    parser.add_argument("--out", type=picture, required=True, metavar="FILE", help=".png, .pdf or .svg")
-
-
-def picture(name: str) -> Path:
-    if Path(name).suffix not in FORMATS:
-        raise argparse.ArgumentTypeError(f"{name} is no picture; let it end in {' or '.join(FORMATS)}")
-    return Path(name)
-
-
-def save(figure, out: Path) -> None:
-    write_whole(out, lambda path: figure.savefig(path, format=out.suffix[1:], dpi=150))
-
-
-def new_figure(rows=1, columns=1, width=8.0, height=4.5, **options):
-    """A figure and its axes, drawn without a screen."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UserError("pictures need matplotlib: pip install matplotlib.") from None
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False, **options)
-
-
-def shades(number: int) -> list:
-    """Colours from dark to light, for what has an order."""
-    from matplotlib import colormaps
-
-    return [colormaps["viridis"](place / max(number - 1, 1) * 0.9) for place in range(number)]
 
 
 # Learning curves
@@ -108,7 +81,7 @@ def draw_curves(args):
     for number, run in enumerate(args.runs):
         name, _, path = run.partition("=")
         if not path:
-            raise UserError(f"{run} is no NAME=RUN, such as feedback=runs/a.")
+            raise UserError(f"{run} does not have the form NAME=RUN; write it as feedback=runs/a.")
         log = training_log.read(Path(path))
         drawn = [axes.plot(*log.series("train", args.metric), color=f"C{number}", alpha=0.35, linewidth=0.8)]
         updates, values = log.series("valid", args.metric)
@@ -116,7 +89,7 @@ def draw_curves(args):
         if not any(len(line.get_xdata()) for lines in drawn for line in lines):
             raise UserError(f"the log of {path} has no {args.metric}; choose another --metric.")
     axes.set(xlabel="updates", ylabel=f"{args.metric}, validation (thin: training)")
-    if args.metric == "ppl":  # of an untrained model it dwarfs all that comes after
+    if args.metric == "ppl":  # the values of an untrained model are very large
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")
     axes.grid(alpha=0.3)
@@ -164,7 +137,7 @@ def _scatter(axes, layers: list[list[float]]) -> None:
 
 
 def learned_spans(checkpoint: Path) -> list[list[float]]:
-    """Spans of every layer's heads in tokens, without the ramp."""
+    """The spans of each layer's heads in tokens, without the ramp."""
     state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
     ratios = [value for name, value in state["model"].items() if name.endswith("span_ratio")]
     if not ratios:
@@ -189,14 +162,14 @@ def draw_memory(args):
 
 
 def memory_from_log(run: Path):
-    """Updates and the L + 1 weights at each, where the model logs them."""
+    """Updates, and the L + 1 weights at each; None if they were not logged."""
     log = training_log.read(run)
     histories = [log.series("train", name) for name in log.names(r"memory_\d+")]
     return (histories[0][0], list(zip(*(values for _, values in histories)))) if histories else None
 
 
 def memory_from_checkpoints(run: Path) -> tuple[list[int], list[list[float]]]:
-    """The same from the checkpoints in a folder, by update; before the first all weights are equal."""
+    """The same from the checkpoints in a folder. At update 0 all weights are equal."""
     found = {}
     for path in checkpoints(run):
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path))

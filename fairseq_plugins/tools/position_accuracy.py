@@ -1,8 +1,8 @@
-"""Draw the accuracy of labels by their position in an episode, from what tools/label_accuracy wrote.
+"""Plot the accuracy of labels by their position in an episode, from files of tools/label_accuracy --json.
 
     python -m fairseq_plugins.tools.position_accuracy feedback=a/test.json lstm=b/test.json --out positions.png
 
-Each NAME=FILE is a line of the picture.
+Each NAME=FILE becomes a line with this name.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import logging
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools.plot import add_out, new_figure, save
+from fairseq_plugins.tools.lib.figures import add_out, new_figure, save
 
 
 def main():
@@ -19,7 +19,7 @@ def main():
     parser.add_argument("runs", nargs="+", metavar="NAME=FILE")
     add_out(parser)
     args = parser.parse_args()
-    logging.getLogger().setLevel(logging.WARNING)  # matplotlib tells of every font
+    logging.getLogger().setLevel(logging.WARNING)  # matplotlib logs every font
     save(draw(dict(read(run) for run in args.runs)), args.out)
 
 
@@ -27,16 +27,16 @@ def read(run: str) -> tuple[str, dict]:
     """The name and figures of NAME=FILE."""
     name, _, path = run.partition("=")
     if not path:
-        raise UserError(f"{run} is no NAME=FILE, such as feedback=runs/walk/test.json.")
+        raise UserError(f"{run} does not have the form NAME=FILE; write it as feedback=runs/walk/test.json.")
     try:
         figures = json.loads(Path(path).read_text())
         return name, {key: figures[key] for key in ("span", "by_position")}
     except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is not what tools/label_accuracy wrote; write it again with --json.") from error
+        raise UserError(f"{path} is not a file of tools/label_accuracy --json; write it again.") from error
 
 
 def draw(runs: dict[str, dict]):
-    """A figure with a line for each run, by name."""
+    """A figure with a line for each run."""
     figure, ((axes,),) = new_figure()
     for name, figures in runs.items():
         points = [(place * figures["span"], value) for place, value in enumerate(figures["by_position"])]

@@ -1,12 +1,12 @@
-"""How far the layers of a model with active memory see.
+"""The receptive field of a model with active memory.
 
     python -m fairseq_plugins.tools.receptive_field --kernel-size 20 --layers 8
-    python -m fairseq_plugins.tools.receptive_field --kernel-size 20 --layers 4 --both-sides
+    python -m fairseq_plugins.tools.receptive_field --kernel-size 20 --layers 4 --bidirectional
     python -m fairseq_plugins.tools.receptive_field --kernel-size 20 --layers 8 --mixer cgru
 
-Causal convolutions see tokens to the left and their own: 153 with 8 layers of 20. Of those that see to both sides, the
-paper's figure is what lies to the left with the token itself: 37 with 4 layers of 20. A CGRU has two convolutions, one
-after the other.
+Causal convolutions cover a token and those to its left: 153 tokens with 8 layers of kernel size 20. For bidirectional
+convolutions the paper gives the token and those to its left, too: 37 with 4 layers of kernel size 20. A CGRU has two
+convolutions, one after the other.
 """
 
 import argparse
@@ -19,16 +19,21 @@ from fairseq_plugins.ranges import whole
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kernel-size", type=whole(1), default=20, metavar="K", help="(%(default)s)")
-    parser.add_argument("--layers", type=whole(1), default=8, metavar="N", help="(%(default)s)")
-    parser.add_argument("--mixer", choices=MIXERS, default="convolution", help="(%(default)s)")
-    parser.add_argument("--both-sides", action="store_true", help="as for algorithmic tasks, not causal")
+    parser.add_argument(
+        "--kernel-size", type=whole(1), default=20, metavar="K", help="tokens that a convolution covers (%(default)s)"
+    )
+    parser.add_argument("--layers", type=whole(1), default=8, metavar="N", help="number of layers (%(default)s)")
+    parser.add_argument("--mixer", choices=MIXERS, default="convolution", help="kind of layers (%(default)s)")
+    parser.add_argument(
+        "--bidirectional", "--both-sides", action="store_true", help="not causal, as for the algorithmic tasks"
+    )
     args = parser.parse_args()
-    print(report(args.mixer, args.kernel_size, args.layers, causal=not args.both_sides))
+    print(report(args.mixer, args.kernel_size, args.layers, causal=not args.bidirectional))
 
 
 def receptive_field(mixer: str, kernel_size: int, layers: int, causal: bool) -> tuple[int, int] | None:
-    """How many tokens to the left and to the right of its own a top layer's output depends on; None: all."""
+    """The numbers of tokens to the left and to the right that an output of the top layer depends on; None: all
+    tokens."""
     for name, number in (("kernel-size", kernel_size), ("layers", layers)):
         if number < 1:
             raise UserError(f"--{name} {number} is too small; choose at least 1.")

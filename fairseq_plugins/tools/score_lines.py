@@ -3,12 +3,12 @@
     python -m fairseq_plugins.tools.score_lines data/bin --path runs/lines/checkpoint_last.pt
     python -m fairseq_plugins.tools.score_lines data/bin --path model.pt --split valid --json valid.json
 
-Every line is scored once, whatever its length: nats per token, end-of-line tokens included. Beside it stands the figure
-of the active-memory paper's Table 1, which is no loss per token: the mean over all positions of a batch, those of the
-padding too, of lines of at most --longest tokens. The code behind it scores 100 batches of 64 lines at the end; here
-they are drawn at random, seeded, and each is as long as its longest line. It does not predict the first token of a line,
-which is not counted here either; training does predict it.
-"""
+Two figures are printed. The first is the loss in nats per token, end-of-line tokens included, where every line is
+scored once. The second is the figure of Table 1 of the active-memory paper, which is not a loss per token: it is the
+mean over all positions of padded batches, padding included, of lines with at most --longest tokens. The authors' code
+scores 100 batches of 64 lines at the end of a training. Here the lines are drawn at random (--seed), and a batch is as
+long as its longest line. As in that code, the first token of a line is not counted, although it is predicted in
+training."""
 
 import argparse
 import logging
@@ -19,15 +19,14 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from fairseq_plugins.criterions.streaming_lm import token_nll
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.ranges import SEED, whole
-from fairseq_plugins.tools.lib.load import beside, load
+from fairseq_plugins.tools.lib.load import load, on_device
 
 
 class Lines(NamedTuple):
-    """Of every line its nats, those of its first token, and its tokens."""
+    """For every line: its loss in nats, the part of its first token, and its number of tokens."""
 
     nats: np.ndarray
     first: np.ndarray
@@ -36,19 +35,27 @@ class Lines(NamedTuple):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="what fairseq-preprocess made")
+    parser.add_argument("data", type=Path, help="output folder of fairseq-preprocess")
     parser.add_argument("--path", type=Path, required=True, metavar="CKPT", help="a checkpoint of fairseq-train")
-    parser.add_argument("--split", default="test", help="(%(default)s)")
-    parser.add_argument("--longest", type=whole(1), default=300, metavar="N", help="tokens of a line (%(default)s)")
+    parser.add_argument("--split", default="test", help="split to score (%(default)s)")
+    parser.add_argument(
+        "--longest",
+        type=whole(1),
+        default=300,
+        metavar="N",
+        help="most tokens of a line in the second figure (%(default)s)",
+    )
     parser.add_argument("--batch", type=whole(1), default=64, metavar="N", help="lines of a padded batch (%(default)s)")
-    parser.add_argument("--batches", type=whole(1), default=100, metavar="N", help="how many of them (%(default)s)")
-    parser.add_argument("--seed", type=SEED, default=1, help="of what is drawn (%(default)s)")
-    parser.add_argument("--max-tokens", type=whole(1), default=4000, help="tokens scored at a time (%(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
-    parser.add_argument("--cpu", action="store_true", help="although there is a GPU")
+    parser.add_argument(
+        "--batches", type=whole(1), default=100, metavar="N", help="number of padded batches (%(default)s)"
+    )
+    parser.add_argument("--seed", type=SEED, default=1, help="seed of the padded batches (%(default)s)")
+    parser.add_argument("--max-tokens", type=whole(1), default=4000, help="tokens in a step (%(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
     logging.basicConfig()
-    logging.getLogger().setLevel(logging.WARNING)  # the figures alone
+    logging.getLogger().setLevel(logging.WARNING)  # print the figures only
     found = figures(score(args), args)
     print(
         "every line: {lines} lines, {tokens} tokens, {nats:.4f} nats per token, perplexity {perplexity:.2f}\n"
@@ -61,7 +68,7 @@ def main():
 
 @torch.no_grad()
 def score(args) -> Lines:
-    """Every line of the split."""
+    """Score every line of the split."""
     model, cfg, task = load(args.path, {"data": str(args.data)}, args.cpu)
     if getattr(cfg.task, "sample_break_mode", None) != "eos":
         raise UserError(f"{args.path} was not trained on single lines; use fairseq-eval-lm.")
@@ -71,10 +78,11 @@ def score(args) -> Lines:
     batches = task.get_batch_iterator(dataset, max_tokens=max(args.max_tokens, longest))
     nats, first, tokens = np.zeros(len(dataset)), np.zeros(len(dataset)), np.zeros(len(dataset), dtype=int)
     for sample in batches.next_epoch_itr(shuffle=False):
-        lines, sample = sample["id"].numpy(), beside(model, sample)
+        lines, sample = sample["id"].numpy(), on_device(model, sample)
         real = sample["target"].ne(task.dictionary.pad())
         tokens[lines] = real.sum(1).cpu().numpy()
-        nll = token_nll(model, model(**sample["net_input"]), sample["target"]).masked_fill(~real, 0)
+        log_probs = model.get_normalized_probs(model(**sample["net_input"]), log_probs=True)
+        nll = -log_probs.gather(-1, sample["target"].unsqueeze(-1)).squeeze(-1).masked_fill(~real, 0)
         nats[lines] = nll.sum(1, dtype=torch.float64).cpu().numpy()
         first[lines] = nll[:, 0].cpu().numpy()
     return Lines(nats, first, tokens)
@@ -93,8 +101,13 @@ def figures(lines: Lines, args) -> dict[str, float]:
 
 
 def padded(lines: Lines, longest: int, batch: int, batches: int, seed: int) -> float:
-    """Nats per position: the mean of batches of so many lines of at most `longest` tokens, padded to their longest and
-    without their first tokens."""
+    """Nats per position, first tokens left out: the mean over padded batches.
+
+    Args:
+        longest: most tokens of a line
+        batch: lines of a batch
+        batches: number of batches
+    """
     (short,) = np.nonzero(lines.tokens <= longest)
     if not len(short):
         raise UserError(f"no line has --longest {longest} tokens or fewer; raise it.")

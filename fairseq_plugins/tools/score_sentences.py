@@ -3,9 +3,9 @@
     python -m fairseq_plugins.tools.score_sentences data/glue/MRPC/bin \
         --path runs/mrpc-seed1/checkpoint_last.pt runs/mrpc-seed2/checkpoint_last.pt --json scores.json
 
-For models of fairseq's task sentence_prediction. fairseq-train logs the same figures of one model, rounded to a tenth
-of a percent, which is more than some of them vary by. All are in percent; F1 (of the label 1) and Matthews correlation
-are for the labels 0 and 1. The standard deviation is that of a sample (n - 1).
+For models of fairseq's task sentence_prediction. fairseq-train logs the same figures of one model, but rounded to a
+tenth of a percent, which can be more than the difference between seeds. All figures are in percent. F1 (of the label 1)
+and Matthews correlation need the labels 0 and 1. The standard deviation is that of a sample (n - 1).
 """
 
 import argparse
@@ -27,17 +27,17 @@ BINARY = {"0", "1"}
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="data folder of the task, with input0 and label in it")
-    parser.add_argument("--path", nargs="+", required=True, metavar="FILE", help="checkpoints, one a seed")
-    parser.add_argument("--split", default="valid", help="(%(default)s)")
+    parser.add_argument("data", type=Path, help="data folder of the task, which contains input0 and label")
+    parser.add_argument("--path", nargs="+", required=True, metavar="FILE", help="checkpoints, one per seed")
+    parser.add_argument("--split", default="valid", help="split to score (%(default)s)")
     parser.add_argument(
-        "--batch-size", type=whole(1), default=32, metavar="N", help="sentences at a time (%(default)s)"
+        "--batch-size", type=whole(1), default=32, metavar="N", help="sentences in a step (%(default)s)"
     )
-    parser.add_argument("--cpu", action="store_true", help="even where there is a GPU")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     args = parser.parse_args()
     register()
-    logging.getLogger().setLevel(logging.WARNING)  # the figures alone
+    logging.getLogger().setLevel(logging.WARNING)  # print the figures only
     device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
     runs = [score(*predict(path, args.data, args.split, args.batch_size, device)) for path in args.path]
     figures = over_seeds(runs)
@@ -49,10 +49,10 @@ def main():
 
 @torch.no_grad()
 def predict(path: str, data: Path, split: str, batch_size: int, device: str) -> tuple[list[str], list[str]]:
-    """The labels that a checkpoint gives to the sentences of a split, and the right ones."""
+    """The predicted and the right labels of the sentences of a split."""
     state = checkpoint_utils.load_checkpoint_to_cpu(path, {"data": str(data)})
     if state["cfg"]["task"]["_name"] != "sentence_prediction":
-        raise UserError(f"{path} is no sentence classifier; give a checkpoint of --task sentence_prediction.")
+        raise UserError(f"{path} is not a sentence classifier; give a checkpoint of --task sentence_prediction.")
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
     task.load_dataset(split)
     model.to(device).eval()
@@ -72,7 +72,7 @@ def predict(path: str, data: Path, split: str, batch_size: int, device: str) -> 
 
 
 def score(predicted: list[str], right: list[str]) -> dict[str, float]:
-    """Figures in percent, those of two classes only where the labels are 0 and 1."""
+    """Figures in percent; F1 and Matthews correlation only if the labels are 0 and 1."""
     pairs = list(zip(predicted, right, strict=True))
     figures = {"accuracy": 100 * sum(p == r for p, r in pairs) / len(pairs)}
     if {*predicted, *right} <= BINARY:
@@ -84,7 +84,7 @@ def score(predicted: list[str], right: list[str]) -> dict[str, float]:
 
 
 def over_seeds(runs: list[dict[str, float]]) -> dict[str, float]:
-    """The mean of each figure, and its standard deviation as NAME_deviation where there are several runs."""
+    """The mean of each figure; with several runs also its standard deviation, as NAME_deviation."""
     figures = {name: statistics.mean(run[name] for run in runs) for name in runs[0]}
     if len(runs) > 1:
         figures |= {f"{name}_deviation": statistics.stdev(run[name] for run in runs) for name in runs[0]}

@@ -5,9 +5,9 @@
     python -m fairseq_plugins.tools.tune_length_penalty DATA --path model.pt --out tuning --lenpen 1 2 --min-len 30 50 \
         --max-len-b 100 140 --metric rougeLsum --references valid.ref -- --user-dir fairseq_plugins --remove-bpe
 
-Runs fairseq-generate once for every combination, with what follows ``--`` added. A combination that is done is not
-run again unless its command, the checkpoint or the references changed. The table goes to stderr and OUT/best.json;
-the chosen flags alone go to stdout, for the command that translates the test set.
+Runs fairseq-generate once for every combination; flags after ``--`` are passed on to it. A combination that was run
+before is run again only if its command, the checkpoint or the references have changed. The table is written to stderr
+and to OUT/best.json, the chosen flags to stdout, for the command that translates the test set.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from fairseq_plugins.ranges import RANGES
 from fairseq_plugins.tools.lib.bleu import split_compounds, tokenised_bleu
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
 from fairseq_plugins.tools.lib.register import PACKAGE
-from fairseq_plugins.tools.rouge import rouge
+from fairseq_plugins.tools.lib.rouge import rouge
 
 GRID = ("lenpen", "min-len", "max-len-b")
 
@@ -37,7 +37,7 @@ def main():
     parser.add_argument("--path", type=Path, required=True, help="checkpoint")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for outputs and scores")
     parser.add_argument("--subset", default="valid", help="set to tune on (%(default)s)")
-    parser.add_argument("--metric", choices=METRICS, default="bleu", help="what to raise (%(default)s)")
+    parser.add_argument("--metric", choices=METRICS, default="bleu", help="score to maximise (%(default)s)")
     parser.add_argument("--references", type=Path, help="raw summaries of the set, for ROUGE")
     parser.add_argument(
         "--lenpen", type=RANGES["lenpen"], nargs="+", required=True, metavar="P", help="length penalties to try"
@@ -50,7 +50,7 @@ def main():
     )
     args = parser.parse_args(own)
     if args.metric.startswith("rouge") and not args.references:
-        raise UserError(f"--metric {args.metric} needs --references: name the file of raw summaries.")
+        raise UserError(f"--metric {args.metric} needs --references, the file of raw summaries; add it.")
     for flag, path in (("--path", args.path), ("--references", args.references)):
         if path and not path.is_file():
             raise UserError(f"{flag} {path} does not exist.")
@@ -67,13 +67,16 @@ def main():
     for name, values in grid.items():
         chosen = best["flags"][best["flags"].index(f"--{name}") + 1]
         if len(values) > 1 and chosen in (f"{min(values):g}", f"{max(values):g}"):
-            print(f"--{name} {chosen} is at the edge of what was tried: try more beyond it.", file=sys.stderr)
+            print(
+                f"--{name} {chosen} is the smallest or largest value that was tried: try values beyond it.",
+                file=sys.stderr,
+            )
     write_json(args.out / "best.json", {"metric": args.metric, "subset": args.subset, **best, "points": points})
     print(" ".join(best["flags"]))
 
 
 def score_point(args, flags: list[str], extra: list[str]) -> float:
-    """Score of one setting, generated unless that is done already for this command and checkpoint."""
+    """The score of one combination. It is generated only if there is no result of this command and checkpoint."""
     command = ["fairseq-generate", args.data, "--path", str(args.path), "--gen-subset", args.subset, *flags, *extra]
     files = {str(path): [path.stat().st_size, path.stat().st_mtime_ns] for path in (args.path, args.references) if path}
     key = {"command": command, "metric": args.metric, "files": files}
@@ -90,8 +93,8 @@ def score_point(args, flags: list[str], extra: list[str]) -> float:
 
 
 def _generate(command: list[str], output: Path, log: Path) -> None:
-    # the module rather than the script, so that it is this Python's fairseq; with the suite, also where a model of
-    # fairseq's own needs none of it, because it makes loading safe
+    # The module is run instead of the script, so that it is the fairseq of this Python. --user-dir is given even for
+    # models of fairseq, since it makes loading safe.
     runnable = [sys.executable, "-m", "fairseq_cli.generate", "--user-dir", str(PACKAGE), *command[1:]]
     with open(output, "w") as out, open(log, "w") as err:
         if subprocess.run(runnable, stdout=out, stderr=err).returncode:
@@ -100,7 +103,7 @@ def _generate(command: list[str], output: Path, log: Path) -> None:
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
-    """What is ours, and what comes after ``--``."""
+    """The words before and after ``--``."""
     where = words.index("--") if "--" in words else len(words)
     return words[:where], words[where + 1 :]
 

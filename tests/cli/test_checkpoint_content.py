@@ -1,4 +1,4 @@
-"""Checkpoints that load, and of which one part is something else than fairseq saves: each command refuses them."""
+"""Checkpoints that load, but in which one part is not what fairseq saves: each command refuses them."""
 
 import math
 import re
@@ -27,28 +27,28 @@ CHANGES = {
 
 # name of the change -> what the sentence says after the name of the checkpoint
 RESUMING = {
-    "weights are numbers": r"holds something else than weights \(.* is of the type int\)",
-    "model of numbers": r"holds something else than weights \(3 is of the type int\)",
+    "weights are numbers": r"does not hold weights alone \(.* is of type int\)",
+    "model of numbers": r"does not hold weights alone \(3 is of type int\)",
     "infinite weights": r"holds weights that are not numbers \(inf in ",
-    "meters are a list": "holds something else than fairseq saves as metrics",
-    "a meter of no kind": r"holds something else than fairseq saves \(TypeError: 'module' object .*\); take another",
-    "place is text": "holds something else than fairseq saves as train_iterator",
-    "no place": "does not say where in the data its training stood",
-    "epoch is text": "does not say where in the data its training stood",
-    "no extra state": "holds something else than fairseq saves as extra_state",
-    "optimiser of numbers": r"holds something else than fairseq saves \(KeyError: 'param_groups'\)",
-    "history of text": "holds something else than fairseq saves as optimizer_history",
-    "task is text": "holds something else than fairseq saves as task_state",
+    "meters are a list": "does not hold what fairseq saves as metrics",
+    "a meter of no kind": r"does not hold what fairseq saves \(TypeError: 'module' object .*\); take another",
+    "place is text": "does not hold what fairseq saves as train_iterator",
+    "no place": "does not hold the position of its training in the data",
+    "epoch is text": "does not hold the position of its training in the data",
+    "no extra state": "does not hold what fairseq saves as extra_state",
+    "optimiser of numbers": r"does not hold what fairseq saves \(KeyError: 'param_groups'\)",
+    "history of text": "does not hold what fairseq saves as optimizer_history",
+    "task is text": "does not hold what fairseq saves as task_state",
 }
 GENERATING = {
-    "weights are numbers": "holds something else than weights",
-    "model of numbers": "holds something else than weights",
+    "weights are numbers": "does not hold weights alone",
+    "model of numbers": "does not hold weights alone",
     "infinite weights": "holds weights that are not numbers",
-    "task is text": "holds something else than fairseq saves as task_state",
-    "cutoff is a dictionary": r"holds something else than fairseq saves \(ValueError: .*--model-overrides",
-    "layers are text": r"holds something else than fairseq saves \(TypeError: ",
+    "task is text": "does not hold what fairseq saves as task_state",
+    "cutoff is a dictionary": r"does not hold what fairseq saves \(ValueError: .*--model-overrides",
+    "layers are text": r"does not hold what fairseq saves \(TypeError: ",
 }
-VALIDATING = {"a task of nobody's": r"holds something else than fairseq saves \(\w+: .*nonsense"}
+VALIDATING = {"a task of nobody's": r"does not hold what fairseq saves \(\w+: .*nonsense"}
 
 
 def set_model(state, **settings):

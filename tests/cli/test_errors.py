@@ -158,7 +158,7 @@ CASES = {
     "overrides that are no dictionary": (
         None,
         lambda s: s.generate("--model-overrides", "beam=5"),
-        "--model-overrides beam=5 is no dictionary",
+        "--model-overrides beam=5 is not a dictionary",
     ),
     "overrides of no option": (
         None,
@@ -196,7 +196,7 @@ CASES = {
     "another depth": (
         None,
         lambda s: s.train("--restore-file", s.checkpoint, "--encoder-layers", 3),
-        "model.pt is of another architecture",
+        "model.pt has another architecture",
     ),
     "another architecture": (
         None,
@@ -226,22 +226,22 @@ CASES = {
     "settings that are text": (
         lambda s: change(s, lambda state: state.update(cfg="text", args=None)),
         lambda s: s.generate(),
-        "model.pt does not say of which model it is",
+        "model.pt does not hold the settings of its model",
     ),
     "settings without a model": (
         lambda s: change(s, lambda state: state["cfg"].pop("model")),
         lambda s: s.generate(),
-        "model.pt does not say of which model it is",
+        "model.pt does not hold the settings of its model",
     ),
     "settings of no model": (
         lambda s: change(s, lambda state: state["cfg"].update(model=None)),
         lambda s: s.generate(),
-        "model.pt is .*no checkpoint of fairseq",
+        "model.pt is .*not a checkpoint of fairseq",
     ),
     "an architecture of somebody else's": (
         lambda s: change(s, lambda state: setattr(state["cfg"]["model"], "_name", "theirs")),
         lambda s: s.generate(),
-        "model.pt is of the architecture theirs, .* --user-dir",
+        "model.pt has the architecture theirs, .* --user-dir",
     ),
     "no model": (
         lambda s: change(s, lambda state: state.update(model=None)),
@@ -251,7 +251,7 @@ CASES = {
     "no optimiser state": (
         lambda s: change(s, lambda state: state.pop("last_optimizer_state")),
         lambda s: s.train("--restore-file", s.checkpoint),
-        "model.pt holds no state of the optimiser: with --reset-optimizer",
+        "model.pt holds no state of the optimiser: start .*--reset-optimizer",
     ),
     "optimiser state of other parameters": (
         lambda s: change(s, spoil_optimizer),
@@ -261,7 +261,7 @@ CASES = {
     "optimiser state of fewer parameters": (
         lambda s: change(s, lose_parameter),
         lambda s: s.train("--restore-file", s.checkpoint, "--max-update", 14),
-        "optimiser state is of another model.* --reset-optimizer",
+        "optimiser state of the checkpoint is for another model.* --reset-optimizer",
     ),
     # numbers and combinations: the first of each kind, the others are in test_ranges and test_combinations
     "a number that does not fit": (None, lambda s: s.train("--lr", -1), "--lr -1 does not fit; give .* at least 0"),
@@ -289,7 +289,7 @@ CASES = {
     "outputs longer than the model's": (
         None,
         lambda s: s.generate("--min-len", 1500, "--max-len-b", 2000),
-        "--min-len is above the longest output",
+        "--min-len is above the maximum length",
     ),
     "a missing package": (None, lambda s: s.train("--optimizer", "lamb"), "package that is missing .*apex"),
     "a choice that there is not": (

@@ -85,7 +85,7 @@ def test_with_same_length_the_figure_does_not_depend_on_the_block(run, evaluate)
     [
         ("{'mem_len': 'long'}", "--mem-len 'long' does not fit; give a whole number"),
         ("{'memlen': 40}", "the checkpoint has no option memlen"),
-        ("{'mem_len': 40", "{'mem_len': 40 is no dictionary"),
+        ("{'mem_len': 40", "{'mem_len': 40 is not a dictionary"),
     ],
 )
 def test_overrides_that_do_not_fit_are_refused(run, evaluate, overrides, words):
@@ -96,9 +96,9 @@ def test_overrides_that_do_not_fit_are_refused(run, evaluate, overrides, words):
 
 
 @pytest.mark.parametrize("model", ["trained", "last_token"])
-def test_it_writes(run, model, corpus, request):
+def test_it_writes_text(run, model, corpus, request):
     done = run(
-        sys.executable, "-m", "fairseq_plugins.tools.write", "--path", request.getfixturevalue(model), "--data", corpus,
+        sys.executable, "-m", "fairseq_plugins.tools.sample", "--path", request.getfixturevalue(model), "--data", corpus,
         "--prompt", "abc", "--length", 30, "--top-k", 3,
     )  # fmt: skip
     assert re.fullmatch("abc[a-f\n]{30}\n", done.stdout)

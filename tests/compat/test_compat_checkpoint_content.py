@@ -21,8 +21,8 @@ from fairseq_plugins.errors import UserError
         ({"model": {"w": torch.tensor([1, math.nan])}}, r"a.pt holds weights that are not numbers \(nan in w\)"),
         ({"model": {"w": torch.tensor([1, -math.inf]), "step": torch.tensor(3)}}, None),  # a mask may be infinite
         ({"model": {"softmax._float_tensor": torch.tensor([math.nan])}}, None),  # which fairseq saves as it was found
-        ({"model": {"w": 3}}, r"a.pt holds something else than weights \(w is of the type int\)"),
-        ({"model": {3: torch.zeros(1)}}, r"a.pt holds something else than weights \(3 "),
+        ({"model": {"w": 3}}, r"a.pt does not hold weights alone \(w is of type int\)"),
+        ({"model": {3: torch.zeros(1)}}, r"a.pt does not hold weights alone \(3 "),
         ({"model": {"quantizer._extra_state": {"bits": 8}}}, None),  # of torch's modules that have more than tensors
     ],
 )
@@ -61,7 +61,7 @@ def test_the_parts_beside_the_weights(state, words):
     [
         ({"epoch": 1}, None),
         ({"epoch": 2, "iterations_in_epoch": 7}, None),
-        ({"epoch": 0, "iterations_in_epoch": 0}, "a.pt does not say where in the data .* --finetune-from-model"),
+        ({"epoch": 0, "iterations_in_epoch": 0}, "a.pt does not hold the position .* --finetune-from-model"),
         (None, "epoch None"),
         ({"epoch": "2"}, "epoch '2'"),
         ({"epoch": 2, "iterations_in_epoch": 1.5}, "batch 1.5"),
@@ -75,7 +75,7 @@ def test_the_place_in_the_data(place, words):
 @pytest.mark.parametrize(
     "error, words",
     [
-        (KeyError("step"), r"a.pt holds something else than fairseq saves \(KeyError: 'step'\); take another"),
+        (KeyError("step"), r"a.pt does not hold what fairseq saves \(KeyError: 'step'\); take another"),
         (TypeError("no\nsuch thing"), r"\(TypeError: no\)"),
         (ValueError(), r"\(ValueError: \)"),
         (UserError("--depth 0 is no depth."), "--depth 0 is no depth."),
@@ -128,18 +128,18 @@ def test_parts_of_a_model_need_no_settings(tmp_path):
 
     models, *_ = checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "whole.pt")] * 2, task=Task())
     assert len(models) == 2
-    with pytest.raises(UserError, match="part.pt does not say of which model"):
+    with pytest.raises(UserError, match="part.pt does not hold the settings of its model"):
         checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "part.pt")], task=Task())
 
 
 @pytest.mark.parametrize(
     "settings, words",
     [
-        ("text", "a.pt does not say of which model it is"),
-        (None, "a.pt does not say of which model it is"),
-        (OmegaConf.create({"task": {}}), "a.pt does not say of which model it is"),
-        (OmegaConf.create({"model": None}), "a.pt does not say of which model it is"),
-        (OmegaConf.create({"model": {"_name": "theirs"}}), "a.pt is of the architecture theirs.* --user-dir"),
+        ("text", "a.pt does not hold the settings of its model"),
+        (None, "a.pt does not hold the settings of its model"),
+        (OmegaConf.create({"task": {}}), "a.pt does not hold the settings of its model"),
+        (OmegaConf.create({"model": None}), "a.pt does not hold the settings of its model"),
+        (OmegaConf.create({"model": {"_name": "theirs"}}), "a.pt has the architecture theirs.* --user-dir"),
         (OmegaConf.create({"model": {"_name": "transformer_lm"}}), None),
         (OmegaConf.create({"model": argparse.Namespace(arch="lstm")}, flags={"allow_objects": True}), None),
     ],
@@ -175,7 +175,7 @@ def test_the_shapes_of_the_optimiser(kept, words):
 @pytest.mark.parametrize(
     "metric, loss, words",
     [
-        ("loss", math.nan, "diverged: the loss on the validation set is not a number after update 7"),
+        ("loss", math.nan, "diverged: the validation loss is not a number after update 7"),
         ("loss", math.inf, None),
         ("loss", None, None),
         ("pearson", math.nan, None),  # of answers that are all the same

@@ -1,6 +1,6 @@
-"""Each mend of fairseq_plugins.compat.checkpoints, against fairseq's own function, which shows the fault.
+"""Each patch of fairseq_plugins.compat.checkpoints, against fairseq's own function, which shows the fault.
 
-A mended function keeps fairseq's as ``__wrapped__``. What only shows in whole commands is in cli/.
+A patched function keeps fairseq's as ``__wrapped__``. What only shows in whole commands is in cli/.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""Each mend of fairseq_plugins.compat.distributed, against fairseq's own function, which shows the fault.
+"""Each patch of fairseq_plugins.compat.distributed, against fairseq's own function, which shows the fault.
 
-A mended function keeps fairseq's as ``__wrapped__``. What only shows in whole commands is in cli/.
+A patched function keeps fairseq's as ``__wrapped__``. What only shows in whole commands is in cli/.
 """
 
 import importlib
@@ -102,7 +102,7 @@ def test_gathering_without_gpus_where_there_are_some(one_process_group, monkeypa
     assert gather({"loss": torch.tensor(1.5)}, one_process_group) == [{"loss": 1.5}]
     monkeypatch.setattr(distributed_utils, "all_gather_list", lambda data, group, max_size: "fairseq's own")
     wrap = distributed_fairseq_model.DistributedDataParallel
-    monkeypatch.setattr(distributed_fairseq_model, "DistributedDataParallel", wrap)  # mended again only in this test
+    monkeypatch.setattr(distributed_fairseq_model, "DistributedDataParallel", wrap)  # patched again only in this test
     distributed.data_parallel_on_cpu()
     monkeypatch.setattr(dist, "get_backend", lambda group: "nccl")
     assert distributed_utils.all_gather_list({"loss": 1.5}, one_process_group) == "fairseq's own"

@@ -1,6 +1,6 @@
-"""Each mend of fairseq_plugins.compat.options, against fairseq's own function, which shows the fault.
+"""Each patch of fairseq_plugins.compat.options, against fairseq's own function, which shows the fault.
 
-A mended function keeps fairseq's as ``__wrapped__``. What only shows in whole commands is in cli/.
+A patched function keeps fairseq's as ``__wrapped__``. What only shows in whole commands is in cli/.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def test_fairseq_takes_bf16_for_tpu():
 @pytest.mark.parametrize("overrides", ["mem_len=64", "[1]", "{mem_len: 64}", "{'mem_len': 64"])
 def test_overrides_are_a_dictionary(overrides):
     command = ["data", "--path", "model.pt", "--model-overrides"]
-    with pytest.raises(UserError, match="--model-overrides .* is no dictionary; write it as"):
+    with pytest.raises(UserError, match="--model-overrides .* is not a dictionary; write it as"):
         options.parse_args_and_arch(options.get_generation_parser(), [*command, overrides])
     options.parse_args_and_arch(options.get_generation_parser(), [*command, "{}"])
 

@@ -255,7 +255,7 @@ def test_a_models_archive_cannot_touch_other_files(name, tmp_path):
     mine = tmp_path / "mine"
     mine.write_text("of the user")
     path = archive(tmp_path / "model.tar.gz", name.format(tmp_path))
-    with pytest.raises(UserError, match="model.tar.gz is no archive of a model"):
+    with pytest.raises(UserError, match="model.tar.gz is not an archive of a model"):
         hub_utils.from_pretrained(str(path), data_name_or_path=str(tmp_path))
     assert mine.read_text() == "of the user" and sorted(os.listdir(tmp_path)) == ["mine", "model.tar.gz"]
 

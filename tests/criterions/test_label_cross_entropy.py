@@ -21,6 +21,9 @@ class Model(nn.Module):
     def forward(self, src_tokens):
         return self.logits, None
 
+    def span_loss(self):
+        return None
+
 
 class SpanModel(Model):
     def span_loss(self):

@@ -3,35 +3,42 @@ import math
 import pytest
 import torch
 from fairseq.logging import metrics
+from fairseq.models import FairseqDecoder
 from torch import nn
 from torch.nn import functional as F
 
 from fairseq_plugins.criterions.streaming_lm import StreamingLMCriterion
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.models.common.base import StreamingLanguageModel
 
 PAD = 1
 
 
-class Model(nn.Module):
+class Decoder(FairseqDecoder):
     """Logits are its parameter, whatever the tokens."""
 
     def __init__(self):
-        super().__init__()
+        super().__init__(dictionary=None)
         self.logits = nn.Parameter(torch.randn(2, 3, 7, generator=torch.Generator().manual_seed(1)).double())
         self.span = nn.Parameter(torch.tensor(4.0).double())
 
-    def forward(self, src_tokens):
-        return self.logits, None
+    def forward(self, src_tokens, **unused):
+        return self.logits, {}
 
-    def get_normalized_probs(self, net_output, log_probs):
-        return F.log_softmax(net_output[0], -1)
+
+class Model(StreamingLanguageModel):
+    """Nothing but its decoder; all else is as the base class has it."""
+
+    def __init__(self):
+        super().__init__(Decoder())
 
 
 class SpanModel(Model):
     def span_loss(self):
-        return 0.5 * self.span
+        return 0.5 * self.decoder.span
 
     def learned(self):
-        return {"span_mean": self.span.detach()}
+        return {"span_mean": self.decoder.span.detach()}
 
 
 class OwnLossModel(SpanModel):
@@ -55,7 +62,9 @@ def criterion():
 
 
 def expected_nll(model, sample):
-    return F.cross_entropy(model.logits.flatten(0, 1), sample["target"].flatten(), ignore_index=PAD, reduction="sum")
+    return F.cross_entropy(
+        model.decoder.logits.flatten(0, 1), sample["target"].flatten(), ignore_index=PAD, reduction="sum"
+    )
 
 
 def test_it_sums_over_the_tokens_that_count(criterion, sample):
@@ -65,12 +74,12 @@ def test_it_sums_over_the_tokens_that_count(criterion, sample):
     assert size == logged["sample_size"] == logged["ntokens"] == 5
 
 
-def test_the_span_loss_is_added_once_a_token_so_once_to_the_mean_over_all_workers(criterion, sample):
+def test_the_span_loss_is_added_once_a_token_so_once_to_the_mean_over_all_ranks(criterion, sample):
     model = SpanModel()
     loss, size, logged = criterion(model, sample)
     loss.backward()
     torch.testing.assert_close(loss.detach() / size, expected_nll(model, sample).detach() / 5 + 2.0)
-    assert model.span.grad / size == 0.5
+    assert model.decoder.span.grad / size == 0.5
     torch.testing.assert_close(logged["nll_loss"], expected_nll(model, sample).detach())
 
 
@@ -83,7 +92,7 @@ def test_the_models_own_loss_is_used(criterion, sample):
     assert criterion(OwnLossModel().eval(), sample)[0] == 10.0
 
 
-def test_what_is_logged_is_the_mean_over_workers_in_bits(criterion, sample):
+def test_what_is_logged_is_the_mean_over_ranks_in_bits(criterion, sample):
     _, _, one = criterion(OwnLossModel(), sample)
     other = {**one, "ntokens": 15, "sample_size": 15, "loss": one["loss"] * 3, "nll_loss": one["nll_loss"] * 3}
     other["learned/span_mean"] = 15 * 8.0
@@ -94,3 +103,8 @@ def test_what_is_logged_is_the_mean_over_workers_in_bits(criterion, sample):
     assert values["nll_loss"] == values["bpc"] == pytest.approx(2 / math.log(2), abs=1e-3)
     assert values["ppl"] == pytest.approx(math.exp(2), abs=0.01)
     assert values["span_mean"] == 7.0
+
+
+def test_another_task_is_refused():
+    with pytest.raises(UserError, match="--criterion streaming_lm is for --task streaming_language_modeling"):
+        StreamingLMCriterion.build_criterion(None, object())

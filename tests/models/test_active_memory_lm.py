@@ -156,7 +156,7 @@ def test_what_cannot_be_is_refused(options, words):
 
 @every_mixer
 @torch.no_grad()
-def test_every_position_sees_both_sides(mixer):
+def test_it_is_bidirectional(mixer):
     model, x = make(ALGORITHMIC, mixer=mixer, kernel_size=4), lines()[:1]
     before, extra = model(src_tokens=x, src_lengths=None)
     assert before.shape == (1, 12, VOCABULARY) and extra is None
@@ -178,7 +178,7 @@ def test_convolutions_see_nine_tokens_to_the_left_in_each_layer():
 
 def test_it_is_no_language_model():
     args, task = SimpleNamespace(_name=ALGORITHMIC), LanguageModelingTask(SimpleNamespace(), dictionary=None)
-    with pytest.raises(UserError, match="sees what it would predict; use --task algorithmic_curriculum"):
+    with pytest.raises(UserError, match="is bidirectional.* Use --task algorithmic_curriculum"):
         active_memory_algorithmic.ActiveMemoryAlgorithmic.build_model(args, task)
 
 

@@ -117,7 +117,7 @@ def test_decoding_with_them_step_by_step_equals_blocks_of_one(same_length):
 def test_whether_figures_depend_on_the_block_is_said(options, depends):
     settings = make(TINY, options).evaluation_settings(8)
     assert f"positions {options.get('position_scheme', 'pairwise')}" in settings
-    assert settings.endswith("; the figures depend on the block") == depends
+    assert settings.endswith("; the figures depend on the block length") == depends
 
 
 # Embeddings and initial weights
@@ -192,11 +192,11 @@ def test_a_model_is_told_the_update_and_skips_accordingly():
         model.set_num_updates(update)
         model.zero_grad()
         model(tokens())[0].sum().backward()
-        resting = set(model.resting_parameters())
+        resting = set(model.frozen_parameters())
         assert {parameter for parameter in model.parameters() if parameter.grad is None} == resting
         skipped.append(len(resting))
     assert len(set(skipped)) > 2
-    assert not model.eval().resting_parameters()
+    assert not model.eval().frozen_parameters()
 
 
 def test_phase_2_may_have_phase_1s_flags():
@@ -234,8 +234,8 @@ def test_overrides_of_another_kind_are_refused():
         ({"position_dropout": -1.0}, "--position-dropout -1.0 is out of range"),
         ({"skip_p": -0.5}, "--skip-p -0.5 is out of range"),
         ({"skip_p": 1.0}, "--skip-p 1.0 would skip"),
-        ({"skip_p": 0.3}, "--skip-p 0.3 would change nothing: give --skip-schedule uniform, not-first"),
-        ({"skip_p": 0.3, "skip_schedule": "linear"}, "--skip-p 0.3 would change nothing"),
+        ({"skip_p": 0.3}, "--skip-p 0.3 would have no effect: give --skip-schedule uniform, not-first"),
+        ({"skip_p": 0.3, "skip_schedule": "linear"}, "--skip-p 0.3 would have no effect"),
         ({"decoder_input_dim": 0}, "--decoder-input-dim 0 is too small"),
         ({"decoder_ffn_embed_dim": 0}, "--decoder-ffn-embed-dim 0 is too small"),
         ({"no_scale_embedding": True, "decoder_input_dim": 8}, "--no-scale-embedding is for plain embeddings"),

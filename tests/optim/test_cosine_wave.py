@@ -54,5 +54,5 @@ def test_by_default_it_falls_until_the_last_update():
     ],
 )
 def test_no_fall_is_refused(options, updates):
-    with pytest.raises(UserError, match=f"would fall for {updates} updates: give --lr-period-updates"):
+    with pytest.raises(UserError, match=f"would have a period of {updates} updates: give --lr-period-updates"):
         rates("cosine_wave", [], **options)

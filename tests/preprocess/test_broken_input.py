@@ -84,8 +84,8 @@ def test_story_that_is_not_utf8(tmp_path):
     "options, sentence",
     [
         (["--train", "nowhere.jsonl"], "has no nowhere.jsonl"),
-        (["--train", "train.jsonl:1-9"], "train.jsonl has 5 records from line 1 on, but lines up to 9 were asked for"),
-        (["--valid", "valid.jsonl:4-2"], "--valid valid.jsonl:4-2 is no range of lines"),
+        (["--train", "train.jsonl:1-9"], "train.jsonl has 5 records from line 1 on, but lines up to 9 were requested"),
+        (["--valid", "valid.jsonl:4-2"], "--valid valid.jsonl:4-2 is not a range of lines"),
     ],
 )
 def test_record_options(options, sentence, script, generated, tmp_path):

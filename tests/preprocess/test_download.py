@@ -83,7 +83,7 @@ def test_the_next_mirror_is_taken_when_the_first_is_dead_or_wrong(server, dead, 
     fetch(Remote("corpus", mirrors, CHECKSUM), tmp_path / "corpus")
     assert (tmp_path / "corpus").read_bytes() == CONTENT
     assert [path.name for path in tmp_path.iterdir()] == ["corpus"]
-    assert "/wrong: another checksum" in capsys.readouterr().out
+    assert "/wrong: its checksum is wrong" in capsys.readouterr().out
     assert [path for path, _ in server.asked] == ["/missing", "/wrong", "/good"]  # a missing file is asked for once
 
 
@@ -92,7 +92,7 @@ def test_a_checksum_may_be_of_another_algorithm(server, tmp_path, capsys):
     fetch(Remote("corpus", (f"{server.url}/wrong", f"{server.url}/good"), md5, "md5"), tmp_path / "corpus")
     assert (tmp_path / "corpus").read_bytes() == CONTENT
     said = capsys.readouterr().out
-    assert "/wrong: another checksum" in said and said.endswith("checksum right\n")
+    assert "/wrong: its checksum is wrong" in said and said.endswith("checksum verified\n")
 
 
 def test_a_reset_connection_is_tried_again(server, tmp_path):
@@ -146,8 +146,8 @@ def test_without_any_mirror_the_message_says_what_to_put_where(server, dead, tmp
     with pytest.raises(InputError) as error:
         fetch(Remote("corpus.tgz", (dead, f"{server.url}/wrong"), CHECKSUM), tmp_path / "corpus.tgz")
     message = str(error.value)
-    assert dead in message and "another checksum" in message
-    assert f"put it at {tmp_path / 'corpus.tgz'}" in message and "--raw" in message
+    assert dead in message and "its checksum is wrong" in message
+    assert f"to {tmp_path / 'corpus.tgz'}" in message and "--raw" in message
     assert list(tmp_path.iterdir()) == []
 
 

@@ -66,7 +66,7 @@ def test_a_learned_encoding_is_in_the_files_of_gpt_2_and_undone_by_its_decoder(t
     sample = tmp_path / "sample"
     sample.write_text("low lower lowest, newer newest: low low\n" * 3)
     said = learn_encoding([sample], 12, *(tmp_path / name for name in BPE_FILES))
-    assert said == "12 merges asked for, 12 learned"
+    assert said == "12 merges requested, 12 learned"
     encoder = get_encoder(str(tmp_path / "encoder.json"), str(tmp_path / "vocab.bpe"))
     assert len(encoder.encode(" low")) == 1 < len(encoder.encode(" owl"))
     unseen = "Ünseen \t words 😀"
@@ -89,7 +89,7 @@ def only_header(file):
 
 @pytest.mark.parametrize("spoil, options, sentence", [
     (no_column, [], "train.tsv has no column 'Quality': its first line must name the columns"),
-    (strange_label, [], "train.tsv line 10: the label '2' is none of 0, 1."),
+    (strange_label, [], "train.tsv line 10: the label '2' is not one of 0, 1."),
     (only_header, [], "train.tsv has no rows below its header"),
     (lambda file: file.unlink(), [], "has no MRPC/train.tsv: get the task from https://gluebenchmark.com/tasks"),
     (lambda file: None, ["--bpe-dir", "."], "--bpe-dir . has no encoder.json: get it from https://"),
@@ -105,4 +105,4 @@ def test_broken_input_is_named(spoil, options, sentence, script, generated, tmp_
 
 def test_without_raw_text_it_says_where_to_get_it(script, tmp_path):
     done = script("glue", "--out", tmp_path)
-    assert done.returncode == 1 and done.stderr.startswith("glue.py: error: --raw is missing: get the tasks' .tsv")
+    assert done.returncode == 1 and done.stderr.startswith("glue.py: error: --raw is missing: get the .tsv files")

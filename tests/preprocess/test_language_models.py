@@ -82,7 +82,7 @@ def test_a_last_line_without_end_gets_none(script, generated, tmp_path):
     file = raw / "wiki.test.tokens"
     file.write_text(file.read_text().rstrip())
     said = prepare(script, "wikitext103", raw, tmp_path, "--any-size")
-    assert "(the last line has none, and gets none)" in said
+    assert "(the last line has no newline)" in said
     assert tokens(tmp_path, "test")[-2:] == file.read_text().split()[-2:]
 
 
@@ -110,7 +110,7 @@ def spoil_nothing(raw):
 @pytest.mark.parametrize(
     "name, options, spoil, sentence",
     [
-        ("enwik8", [], spoil_nothing, "enwik8 has {bytes} bytes, not 100000000: put the whole file there"),
+        ("enwik8", [], spoil_nothing, "enwik8 has {bytes} bytes, not 100000000: put the complete file there"),
         ("enwik8", ["--split", "9000000,5,5"], spoil_nothing, "enwik8 has {bytes} bytes, not 9000010"),
         ("enwik8", ["--split", "900,100,100"], spoil_gzip, "enwik8.gz is damaged"),
         ("enwik8", ["--file", "enwik9"], spoil_nothing, "has no enwik9: put it there"),
@@ -145,7 +145,7 @@ def test_a_file_of_the_right_size_with_other_content_is_refused(tmp_path):
 @pytest.mark.parametrize("split", ["5,5", "5,5,0", "5,5,x"])
 def test_a_split_is_three_numbers(split, script, tmp_path):
     done = script("enwik8", "--out", tmp_path, "--split", split)
-    assert done.returncode == 2 and "are not three numbers of bytes" in done.stderr
+    assert done.returncode == 2 and "is not three numbers of bytes" in done.stderr
 
 
 def test_a_zip_is_unpacked_once_and_a_damaged_one_is_named(tmp_path):

@@ -1,4 +1,4 @@
-"""An interrupted preparation goes on where it stopped and takes no half of a file for a whole one."""
+"""An interrupted preparation is resumed, and never uses a truncated file."""
 
 import errno
 import os
@@ -56,8 +56,8 @@ def test_a_killed_run_goes_on_and_ends_like_one_that_was_not_killed(script, gene
     assert third.stdout.count("(done before)") == len(third.stdout.splitlines()) - 1
     cut = tmp_path / "killed" / "bpe" / "train.en"
     cut.write_bytes(cut.read_bytes()[:1000])
-    mended = script(*command, "--out", tmp_path / "killed")
-    fresh = [line.split(":")[0] for line in mended.stdout.splitlines() if "(done before)" not in line]
+    resumed = script(*command, "--out", tmp_path / "killed")
+    fresh = [line.split(":")[0] for line in resumed.stdout.splitlines() if "(done before)" not in line]
     assert fresh == ["encode-train.en", "binarise", "ready"]
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
 
@@ -77,7 +77,7 @@ def test_a_second_preparation_of_the_same_folder_waits_for_the_first(tmp_path):
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert second.stdout.readline() == f"--out {held.out} is being prepared by another process: waiting for its end\n"
+    assert second.stdout.readline() == f"--out {held.out} is being prepared by another process: waiting until it ends\n"
     assert second.poll() is None
     held.lock.close()
     assert second.communicate()[0] == "mine\n"

@@ -2,12 +2,13 @@
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import FairseqDecoder, FairseqLanguageModel
+from fairseq.models import FairseqDecoder
 from omegaconf import OmegaConf
 from pytest import fixture
 from torch import nn
 from torch.nn import functional as F
 
+from fairseq_plugins.models.common.base import StreamingLanguageModel
 from fairseq_plugins.modules.span.stack import SpanMemory
 from fairseq_plugins.streams.dataset import StreamDataset
 from fairseq_plugins.tasks.streaming_language_modeling import (
@@ -37,7 +38,7 @@ class WindowDecoder(FairseqDecoder):
         return self.output(torch.tanh(x + windows)), {}
 
 
-class WindowModel(FairseqLanguageModel):
+class WindowModel(StreamingLanguageModel):
     memory_length = SPAN
 
     def __init__(self, dictionary):

@@ -126,7 +126,7 @@ def test_the_fresh_batch_is_of_the_epoch_and_of_no_training_batch():
     assert same(tests[1:], fresh_batch(task))
 
 
-def test_two_workers_draw_different_batches():
+def test_two_ranks_draw_different_batches():
     shares = [list(training(make(), num_shards=2, shard_id=worker).next_epoch_itr()) for worker in (0, 1)]
     assert [len(share) for share in shares] == [3, 3] and not same(*shares)
     assert len(fresh_batch(make(), num_shards=2, shard_id=1)) == 1
@@ -169,7 +169,7 @@ def test_a_checkpoint_of_another_algorithm_is_refused():
 
 
 @pytest.mark.parametrize("options, loading, words", [
-    ({"seed": 2}, {}, "--seed 1,.* has 2: go on as before"),
+    ({"seed": 2}, {}, "--seed 1,.* has 2: give the same settings"),
     ({"epoch_batches": 4}, {}, "--epoch-batches 3,.* has 4"),
     ({"size_step": 3}, {}, "--size-step 1,.* has 3"),
     ({}, {"max_sentences": 8}, "--batch-size 4,.* has 8"),
@@ -188,7 +188,7 @@ def test_other_flags_are_for_the_beginning_of_an_epoch(options, loading, words):
 
 @pytest.mark.parametrize("arch", ["feedback_transformer_tiny", "feedback_lm_tiny", "roberta_cross_head"])
 def test_a_model_that_labels_no_tokens_is_refused(arch):
-    with pytest.raises(UserError, match=f"--arch {arch} does not label .* needs --arch active_memory_algorithmic"):
+    with pytest.raises(UserError, match=f"--arch {arch} does not predict a label .* needs --arch active_memory_algorithmic"):
         make().build_model(SimpleNamespace(_name=arch))
 
 

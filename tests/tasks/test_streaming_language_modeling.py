@@ -18,7 +18,7 @@ from fairseq_plugins.files import sealed
 from fairseq_plugins.models import active_memory_lm, all_attention_lm, feedback_transformer  # noqa: F401  (registered)
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.modules.span.stack import SpanMemory
-from fairseq_plugins.streams import checkpoint as stream_checkpoint
+from fairseq_plugins.streams import checkpoint_files
 from fairseq_plugins.tasks import streaming_language_modeling as tasks
 
 SMALL = {"decoder_layers": 1, "decoder_embed_dim": 8, "decoder_attention_heads": 2, "persistent_vectors": 2}
@@ -83,9 +83,9 @@ def test_validation_in_the_middle_of_training_changes_nothing(make_task, model, 
 def test_the_memory_matters_and_carries_no_gradient(make_task, model):
     task = make_task({"train": tokens_of(100)}, tokens_per_sample=5)
     sample = blocks(task)[1]
-    task.training_memory.advance(SpanMemory([torch.ones(2, 6, 8, dtype=torch.float64)]), 5)
+    task.training.memory.advance(SpanMemory([torch.ones(2, 6, 8, dtype=torch.float64)]), 5)
     (with_memory,) = train(task, model, [sample], sgd(model, lr=0))
-    assert task.training_memory.position == 10 and not task.training_memory.tensors()[0].requires_grad
+    assert task.training.memory.position == 10 and not task.training.memory.tensors()[0].requires_grad
     with torch.no_grad():
         log_probs = model.get_normalized_probs(model(**sample["net_input"]), log_probs=True)
     without = -log_probs.gather(-1, sample["target"].unsqueeze(-1)).mean().item()
@@ -129,7 +129,7 @@ def test_a_block_fed_twice_means_that_gradients_were_not_finite(make_task, model
 def test_what_fairseq_stumbled_over_is_not_taken_for_a_divergence(make_task, model):
     task = make_task({"train": tokens_of(100)}, tokens_per_sample=5)
     samples = blocks(task)
-    with pytest.raises(FloatingPointError, match="inconsistent between workers"):
+    with pytest.raises(FloatingPointError, match="inconsistent between workers"):  # fairseq's words
         try:
             train(task, model, samples[:2])
             raise FloatingPointError("Fatal error: gradients are inconsistent between workers.")
@@ -297,14 +297,14 @@ def test_all_tokens_are_scored_where_fairseqs_truncated_bptt_loses_some(make_tas
     assert len(scores) == 123
 
 
-# Two workers
+# Two ranks
 
 
-def test_two_workers_see_the_streams_of_one(make_task, model):
+def test_two_ranks_see_the_streams_of_one(make_task, model):
     task = make_task({"train": tokens_of(99)}, tokens_per_sample=5)
     one = blocks(task, batch=4)
     two = [
-        blocks(task, batch=2, num_shards=2, shard_id=worker, disable_iterator_cache=True) for worker in (0, 1)
+        blocks(task, batch=2, num_shards=2, shard_id=rank, disable_iterator_cache=True) for rank in (0, 1)
     ]  # fmt: skip
     for whole, *halves in zip(one, *two, strict=True):
         for get in (lambda sample: sample["target"], lambda sample: sample["net_input"]["src_tokens"]):
@@ -334,7 +334,7 @@ def saved(task, folder, model, updates=7):
     return last
 
 
-def test_a_worker_goes_on_with_memory_guard_and_random_state(make_task, model, tmp_path):
+def test_a_rank_goes_on_with_memory_guard_and_random_state(make_task, model, tmp_path):
     task = make_task({"train": tokens_of(100)}, tokens_per_sample=5, batch_size=2)
     train(task, model, blocks(task)[:3])
     last = saved(task, tmp_path, model)
@@ -342,8 +342,8 @@ def test_a_worker_goes_on_with_memory_guard_and_random_state(make_task, model, t
     resumed = make_task(batch_size=2)
     resumed.after_loading(last, fake_trainer(model, 7), in_epoch(3))
     assert torch.equal(torch.rand(3), drawn)
-    assert resumed.training_memory.position == 15
-    assert torch.equal(resumed.training_memory.tensors()[0], task.training_memory.tensors()[0])
+    assert resumed.training.memory.position == 15
+    assert torch.equal(resumed.training.memory.tensors()[0], task.training.memory.tensors()[0])
     assert resumed.guard.state_dict() == task.guard.state_dict()
 
 
@@ -366,9 +366,9 @@ def test_a_memory_of_another_model_is_refused(make_task, model, name, content, t
     task = make_task({"train": tokens_of(100)}, tokens_per_sample=5, batch_size=2)
     train(task, model, blocks(task)[:3])
     last = saved(task, tmp_path, model)
-    file = stream_checkpoint.file_beside(last, 0, 1)
+    file = checkpoint_files.file_beside(last, 0, 1)
     sealed.save({**torch.load(file), name: content}, file)
-    with pytest.raises(UserError, match="checkpoint_last.pt is not of this model, or not what this suite saves"):
+    with pytest.raises(UserError, match="checkpoint_last.pt does not fit this model, or was not saved by this suite"):
         make_task(batch_size=2).after_loading(last, fake_trainer(model, 7), in_epoch(3))
 
 
@@ -378,7 +378,7 @@ def test_only_in_the_middle_of_an_epoch_the_memory_is_needed(make_task, model, t
         file.unlink()
     task = make_task()
     task.after_loading(last, fake_trainer(model, 7), in_epoch(0))
-    with pytest.raises(UserError, match="memory of .*checkpoint_last.pt is not beside it .*checkpoint replay"):
+    with pytest.raises(UserError, match="memory of .*checkpoint_last.pt is missing .*checkpoint replay"):
         task.after_loading(last, fake_trainer(model, 7), in_epoch(3))
 
 
@@ -387,7 +387,7 @@ def test_the_guard_goes_on_at_an_epochs_start_too(make_task, model, tmp_path):
     train(task, model, blocks(task))
     resumed = make_task()
     resumed.after_loading(saved(task, tmp_path, model), fake_trainer(model, 7), in_epoch(0))
-    assert resumed.guard.state_dict() == task.guard.state_dict() and resumed.training_memory.position == 0
+    assert resumed.guard.state_dict() == task.guard.state_dict() and resumed.training.memory.position == 0
 
 
 def test_streams_begun_anew_count_the_updates_before_them(make_task, model, tmp_path):
@@ -411,8 +411,8 @@ def test_replay_rebuilds_the_memory_of_unchanged_parameters_exactly(make_task, m
     train(task, model, [next(batches) for _ in range(9)], sgd(model, lr=0))
     resumed = make_task({"train": tokens_of(200)}, tokens_per_sample=5, memory_in_checkpoint="replay")
     resumed.after_loading(tmp_path / "checkpoint_last.pt", fake_trainer(model), epochs)
-    assert resumed.training_memory.position == 45
-    assert torch.equal(resumed.training_memory.tensors()[0], task.training_memory.tensors()[0])
+    assert resumed.training.memory.position == 45
+    assert torch.equal(resumed.training.memory.tensors()[0], task.training.memory.tensors()[0])
     assert f"from {12 if memory_length else 45} tokens" in caplog.text and "differ slightly" in caplog.text
 
 
@@ -427,7 +427,10 @@ def test_replay_rebuilds_the_memory_of_unchanged_parameters_exactly(make_task, m
         (dict(max_loss_rise=-1), "--max-loss-rise -1 is too small"),
         (dict(sample_break_mode="complete"), "--sample-break-mode complete would break"),
         (dict(tokens_per_sample=0), "--tokens-per-sample 0"),
-        (dict(valid_tokens_per_sample=0), "--valid-tokens-per-sample 0 is no block; give at least 1, or leave it out"),
+        (
+            dict(valid_tokens_per_sample=0),
+            "--valid-tokens-per-sample 0 is too small; choose at least 1, or leave it out",
+        ),
         (dict(block_warmup=5), "--block-warmup and --block-warmup-updates"),
         (dict(block_warmup=5, block_warmup_updates=5, data="a:b"), "one data folder"),
     ],
@@ -442,7 +445,7 @@ def test_flags_without_meaning(make_task, options, words):
     [
         (lambda task, split: task.get_batch_iterator(split), "--batch-size"),
         (lambda task, split: task.get_batch_iterator(split, max_tokens=4, max_sentences=4), "--max-tokens"),
-        (lambda task, split: task.get_batch_iterator(split, max_sentences=11), "10 tokens, fewer than the 11 streams"),
+        (lambda task, split: task.get_batch_iterator(split, max_sentences=11), "10 tokens, fewer than its 11 streams"),
         (lambda task, split: task.eval_lm_dataloader(split, context_window=3), "--context-window"),
         (lambda task, split: task.eval_lm_dataloader(split, num_shards=2), "--num-shards"),
     ],
@@ -469,7 +472,7 @@ def test_evaluated_splits_have_memories_of_their_own(make_task):
     task = make_task({"valid": tokens_of(60), "test": tokens_of(60)})
     memories = [task.with_memory(blocks(task, split)[0])["net_input"]["memory"] for split in ("valid", "test")]
     assert all(isinstance(memory, StreamMemory) for memory in memories)
-    assert len({id(memory) for memory in [*memories, task.training_memory]}) == 3
+    assert len({id(memory) for memory in [*memories, task.training.memory]}) == 3
 
 
 @pytest.mark.parametrize("name", ["sentence_avg", "skip_remainder_batch"])
@@ -484,7 +487,7 @@ def test_flags_without_meaning_in_training(make_task, name):
 @pytest.mark.parametrize("arch", ["active_memory_lm_tiny", "feedback_transformer_tiny"])
 def test_a_model_without_memory_is_refused(make_task, arch):
     task = make_task({"train": tokens_of(60)})
-    with pytest.raises(UserError, match=f"--arch {arch} keeps no memory from block to block"):
+    with pytest.raises(UserError, match=f"--arch {arch} has no memory that goes from block to block"):
         task.build_model(SimpleNamespace(_name=arch))
 
 

@@ -66,7 +66,7 @@ def test_a_grid_of_layers_and_heads(run, user_dir, checkpoint, data, monkeypatch
 def test_each_head_is_put_back(checkpoint):
     attention = head_pruning.attentions(load(checkpoint, {})[0])[0]
     before = attention.out_proj.weight.clone()
-    left_out = [attention.out_proj.weight.clone() for _ in head_pruning.each_head_left_out(attention)]
+    left_out = [attention.out_proj.weight.clone() for _ in head_pruning.each_head_pruned(attention)]
     assert torch.equal(attention.out_proj.weight, before) and len(left_out) == 2
     half = before.size(1) // 2
     assert not left_out[0][:, :half].any() and torch.equal(left_out[0][:, half:], before[:, half:])
@@ -80,7 +80,7 @@ def test_the_deviation_is_the_papers():
 
 
 @pytest.mark.parametrize(
-    "overrides, words", [("{'mem_len': 64", "{'mem_len': 64 is no dictionary"), ("{'memlen': 64}", "no option memlen")]
+    "overrides, words", [("{'mem_len': 64", "{'mem_len': 64 is not a dictionary"), ("{'memlen': 64}", "no option memlen")]
 )
 def test_overrides_are_a_dictionary_of_options(overrides, words, checkpoint, monkeypatch):
     arguments(monkeypatch, checkpoint, "--model-overrides", overrides)

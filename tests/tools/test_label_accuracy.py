@@ -46,7 +46,7 @@ def test_what_is_drawn_otherwise_is_of_the_split(split, episodes, length, monkey
 
 
 @pytest.mark.parametrize("option, value, words", [
-    ("--split", "trian", "--split trian is no split; choose train, valid"),
+    ("--split", "trian", "--split trian is not a split; choose train, valid"),
     ("--episodes", "0", "--episodes: 0 does not fit; give a whole number of at least 1"),
     ("--length", "0", "--length: 0 does not fit"),
     ("--bins", "0", "--bins: 0 does not fit"),
@@ -69,7 +69,7 @@ def test_the_picture(tmp_path, monkeypatch):
 @pytest.mark.parametrize("content", ["{}", "[1]", "half a"])
 def test_what_is_no_such_file_is_named(content, tmp_path):
     (tmp_path / "a.json").write_text(content)
-    with pytest.raises(UserError, match="a.json is not what tools/label_accuracy wrote"):
+    with pytest.raises(UserError, match="a.json is not a file of tools/label_accuracy"):
         position_accuracy.read(f"a={tmp_path / 'a.json'}")
-    with pytest.raises(UserError, match="is no NAME=FILE"):
+    with pytest.raises(UserError, match="does not have the form NAME=FILE"):
         position_accuracy.read("a.json")

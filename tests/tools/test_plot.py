@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools import attention_maps
-from fairseq_plugins.tools.lib import training_log
+from fairseq_plugins.tools.lib import attention_maps, figures, training_log
 
 
 def entry(kind, **values):
@@ -59,11 +58,13 @@ def plot():
     return plot
 
 
-def test_a_picture_has_one_of_three_formats(plot):
-    assert plot.picture("a.b/maps.svg").name == "maps.svg"
+def test_a_picture_has_one_of_three_formats():
+    assert figures.picture("a.b/maps.svg").name == "maps.svg"
     for name in ("maps.xyz", "maps", "a.png/maps"):
-        with pytest.raises(ArgumentTypeError, match=f"{name} is no picture; let it end in .png or .pdf or .svg"):
-            plot.picture(name)
+        with pytest.raises(
+            ArgumentTypeError, match=f"{name} is not a picture file; give a name that ends in .png or .pdf or .svg"
+        ):
+            figures.picture(name)
 
 
 def lines_of(axes):
@@ -76,7 +77,7 @@ def test_curves_have_the_runs_values(plot, run_folder):
     assert lines_of(axes) == {"mine": [3.5]}
     with pytest.raises(UserError, match="has no accuracy; choose another --metric"):
         plot.draw_curves(Namespace(runs=[f"mine={run_folder}"], metric="accuracy"))
-    with pytest.raises(UserError, match="is no NAME=RUN"):
+    with pytest.raises(UserError, match="does not have the form NAME=RUN"):
         plot.draw_curves(Namespace(runs=[str(run_folder)], metric="bpc"))
 
 

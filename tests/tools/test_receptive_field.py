@@ -18,7 +18,7 @@ def test_the_papers_figures():
     assert report("self-attention", 20, 8, causal=False) == "self-attention: all tokens"
 
 
-@pytest.mark.parametrize("causal", [True, False], ids=["causal", "both sides"])
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
 @pytest.mark.parametrize("mixer", MIXERS)
 def test_a_stack_depends_on_what_the_tool_says(mixer, causal):
     torch.manual_seed(0)

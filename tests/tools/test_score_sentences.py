@@ -77,7 +77,7 @@ def test_a_checkpoint_of_another_task_is_named(classifier, run):
     command = ["python", "-m", "fairseq_plugins.tools.score_sentences", classifier / "bin", "--cpu"]
     done = run(*command, "--path", classifier / "roberta/checkpoint_last.pt", check=False)
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "is no sentence classifier; give a checkpoint of --task sentence_prediction." in done.stderr
+    assert "is not a sentence classifier; give a checkpoint of --task sentence_prediction." in done.stderr
 
 
 def test_pre_training_with_crossed_heads_is_refused(classifier, run, user_dir, tmp_path):

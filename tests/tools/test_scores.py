@@ -11,10 +11,9 @@ import sacrebleu
 
 import fairseq_plugins
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools.lib.bleu import split_compounds, tokenised_bleu
+from fairseq_plugins.tools.lib.bleu import compare, sacrebleu_scores, split_compounds, tokenised_bleu
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
-from fairseq_plugins.tools.rouge import rouge
-from fairseq_plugins.tools.score_translations import compare, sacrebleu_scores
+from fairseq_plugins.tools.lib.rouge import rouge
 
 REFERENCES = [
     "ein gut gelaunter Mann geht nach Haus- und Hof-Art .",
@@ -175,7 +174,7 @@ def break_words(log):
     "spoil, sentence",
     [
         (break_order, "holds 2 hypotheses and 2 references, numbered up to 2"),
-        (break_end, "lacks fairseq-generate's last line"),
+        (break_end, "lacks the last line of fairseq-generate"),
         (break_words, "generate with --remove-bpe"),
     ],
 )
@@ -192,7 +191,7 @@ def test_errors_of_a_tool_are_one_sentence(tmp_path):
     assert done.returncode == 1
     assert done.stderr == (
         f"fairseq_plugins: error: {tmp_path / 'ref'} holds 2 references for 3 hypotheses: "
-        "give those of the same test set.\n"
+        "give the references of the same test set.\n"
     )
     with pytest.raises(UserError, match="nowhere does not exist"):
         read_references(tmp_path / "nowhere", 3)

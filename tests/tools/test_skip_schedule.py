@@ -1,4 +1,4 @@
-"""How often layers are skipped, and the age of what they remember."""
+"""How often layers are skipped, and the age of their memory."""
 
 from argparse import Namespace
 
@@ -10,6 +10,8 @@ from fairseq_plugins.modules.transformer_xl.attention import XLConfig
 from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain
 from fairseq_plugins.modules.transformer_xl.stack import XLStack
 from fairseq_plugins.tools import skip_schedule
+from fairseq_plugins.tools.lib.skip_schedule import lags as lags_of
+from fairseq_plugins.tools.lib.skip_schedule import skip_retain
 
 
 def lines_of(schedule, layers, p=0.1):
@@ -37,7 +39,7 @@ def test_a_hundredth_of_the_lags_is_longer_at_most(p, lag):
 
 
 def test_expected_lags_are_those_of_many_updates():
-    lags = torch.tensor(skip_schedule.lags(SkipRetain("uniform", 3, p=0.4, seed=2), 4000)).double()
+    lags = torch.tensor(lags_of(SkipRetain("uniform", 3, p=0.4, seed=2), 4000)).double()
     assert lags.mean().item() == pytest.approx(skip_schedule.expected_lag(0.4), rel=0.02)
     assert (lags > skip_schedule.percentile(0.4)).double().mean() < 0.01
 
@@ -50,14 +52,14 @@ def test_lags_are_those_of_a_stacks_memories():
         seen.append([(layer.ages[-1].newest - 1) // block + 1 for layer in stack.memories_before(memory, x)])
         skip.set_num_updates(update)
         memory = stack(x, memory)[1]
-    assert skip_schedule.lags(SkipRetain("uniform", 3, p=0.5, seed=1), 12) == seen
+    assert lags_of(SkipRetain("uniform", 3, p=0.5, seed=1), 12) == seen
     assert max(map(max, seen)) > 2
 
 
 @pytest.mark.parametrize("options, sentence", [({"layers": 0}, "--layers 0 is too small"), ({"p": 1.0}, "--p 1.0 is")])
 def test_what_no_model_has(options, sentence):
     with pytest.raises(UserError, match=sentence):
-        skip_schedule.skip_retain(Namespace(**{"schedule": "inner", "layers": 4, "p": 0.1, "seed": 1} | options))
+        skip_retain(Namespace(**{"schedule": "inner", "layers": 4, "p": 0.1, "seed": 1} | options))
 
 
 def test_the_command_prints_the_table(capsys, monkeypatch):
@@ -73,6 +75,6 @@ def test_a_picture_of_the_lags():
     given = Namespace(schedule="linear", layers=6, p=0.1, seed=1, updates=20)
     axes, _ = plot.draw_lags(given).axes
     (picture,) = axes.get_images()
-    assert picture.get_array().T.tolist() == skip_schedule.lags(SkipRetain("linear", 6), 20)
+    assert picture.get_array().T.tolist() == lags_of(SkipRetain("linear", 6), 20)
     with pytest.raises(UserError, match="--updates 0 is too small"):
         plot.draw_lags(Namespace(**vars(given) | {"updates": 0}))

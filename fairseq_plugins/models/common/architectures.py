@@ -1,6 +1,5 @@
 """The names that --arch takes, and the models behind them."""
 
-import inspect
 from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
@@ -9,18 +8,12 @@ from omegaconf import DictConfig, OmegaConf
 
 
 def model_class(name: str) -> type | None:
-    """The class of an architecture or a model; None for a name that fairseq does not know, which it reports itself."""
+    """The class of an architecture or a model; None for a name that fairseq does not know."""
     return ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
 
 
-def keeps_memory(name: str) -> bool:
-    """Whether a model goes on from block to block of a stream: its forward pass takes a StreamMemory."""
-    model = model_class(name)
-    return model is None or "memory" in inspect.signature(model.forward).parameters
-
-
 def register_architecture(model: str, name: str, **defaults: Any) -> None:
-    """Give a configuration a name for --arch: what is not set by a flag is as in `defaults`."""
+    """Give a configuration a name for --arch: an option without a flag has its value in ``defaults``."""
 
     @register_model_architecture(model, name)
     def architecture(args):
@@ -29,7 +22,7 @@ def register_architecture(model: str, name: str, **defaults: Any) -> None:
 
 
 def with_defaults(args, defaults: FairseqDataclass):
-    """Options of a checkpoint, with those that did not exist when it was written."""
+    """The options of a checkpoint, completed by the options that did not exist when it was written."""
     if not isinstance(args, DictConfig):
         return args
     return OmegaConf.merge({name: value for name, value in vars(defaults).items() if name not in args}, args)

@@ -1,8 +1,10 @@
-"""What all language models over streams share: their options, and how they are built and called.
+"""What all language models over streams share: their options, how they are built and called, and what the task and
+the criterions ask of them.
 
 B streams, M block length, C width, V vocabulary.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Optional
 
@@ -12,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.models.common.architectures import with_defaults
+from fairseq_plugins.models.common.architectures import model_class, with_defaults
 from fairseq_plugins.models.common.decoder import StreamingDecoder
 from fairseq_plugins.models.common.embeddings import build_embeddings, check_adaptive_embeddings
 from fairseq_plugins.models.common.options import check_heads, check_kinds, check_rates, check_sizes
@@ -27,61 +29,77 @@ class StreamingLanguageModelConfig(FairseqDataclass):
     decoder_attention_heads: int = field(default=8, metadata={"help": "number of attention heads"})
     # Optional: fairseq does not understand `int | None`
     decoder_head_dim: Optional[int] = field(
-        default=None, metadata={"help": "width of a head, by default --decoder-embed-dim over the number of heads"}
+        default=None, metadata={"help": "width of a head (default: --decoder-embed-dim divided by the number of heads)"}
     )
     decoder_normalize_before: bool = field(
-        default=False, metadata={"help": "LayerNorm before each sublayer, and one before the output layer"}
+        default=False, metadata={"help": "LayerNorm before each sublayer and before the output layer"}
     )
     dropout: float = field(
-        default=0.0, metadata={"help": "dropout of attention weights and of what feed-forward activations give"}
+        default=0.0, metadata={"help": "dropout of attention weights and of feed-forward activations"}
     )
     embed_dropout: float = field(default=0.0, metadata={"help": "dropout of embeddings"})
     output_dropout: float = field(default=0.0, metadata={"help": "dropout of the top layer's output"})
 
     share_decoder_input_output_embed: bool = field(
-        default=False, metadata={"help": "one table for embeddings and output layer"}
+        default=False, metadata={"help": "embeddings and output layer share one table"}
     )
-    adaptive_input: bool = field(default=False, metadata={"help": "narrower embeddings for rarer words"})
+    adaptive_input: bool = field(
+        default=False, metadata={"help": "adaptive input: rarer words have narrower embeddings"}
+    )
     adaptive_input_cutoff: Optional[str] = field(
-        default=None, metadata={"help": "where clusters of words end, cumulative: 20000,40000,200000 makes four"}
+        default=None,
+        metadata={"help": "the ends of all clusters of words but the last: 20000,40000,200000 makes four clusters"},
     )
-    adaptive_input_factor: float = field(default=4, metadata={"help": "each cluster is as many times narrower"})
+    adaptive_input_factor: float = field(
+        default=4, metadata={"help": "each cluster is this many times narrower than the one before"}
+    )
     adaptive_softmax_cutoff: Optional[str] = field(
-        default=None, metadata={"help": "adaptive softmax, with clusters as of --adaptive-input-cutoff"}
+        default=None, metadata={"help": "adaptive softmax, with cluster ends as in --adaptive-input-cutoff"}
     )
-    adaptive_softmax_factor: float = field(default=4, metadata={"help": "as --adaptive-input-factor"})
+    adaptive_softmax_factor: float = field(
+        default=4, metadata={"help": "as --adaptive-input-factor, for the adaptive softmax"}
+    )
     tie_adaptive_weights: bool = field(
-        default=False, metadata={"help": "one table a cluster for adaptive input and softmax"}
+        default=False, metadata={"help": "adaptive input and softmax share the table of each cluster"}
     )
     tie_adaptive_proj: bool = field(
-        default=False, metadata={"help": "one projection a cluster too, that of the first included"}
+        default=False, metadata={"help": "adaptive input and softmax share the projection of each cluster"}
     )
 
 
 class StreamingLanguageModel(FairseqLanguageModel):
-    """A language model whose memory goes from block to block; a family of models gives it a body.
+    """A language model whose memory goes from block to block. A subclass builds the body; it may override the methods
+    below ``Asked by the task and the criterions``, whose defaults do nothing.
 
     Attributes:
-        memory_length: the most tokens that the memory holds
-        SIZES, RATES: options that have to be at least 1, and from 0 to 1
+        memory_length: the most tokens of a stream that the memory depends on; 0: no limit
+        trains_spans: does the model have adaptive spans with a loss? Then its criterion must add ``span_loss``
+        SIZES: options that must be at least 1
+        RATES: options that must be from 0 to 1
     """
 
+    memory_length = 0
+    trains_spans = False
     SIZES = ("decoder_embed_dim", "decoder_layers", "decoder_attention_heads")
     RATES = ("dropout", "embed_dropout", "output_dropout")
 
     @classmethod
     def build_body(cls, config) -> nn.Module:
-        """The body, as of StreamingDecoder. A ValueError says which option does not fit."""
+        """The body of a StreamingDecoder.
+
+        Raises:
+            ValueError: an option does not fit; the text names it
+        """
         raise NotImplementedError
 
     @classmethod
     def build_embeddings(cls, config, vocabulary: int) -> tuple[nn.Module, nn.Module]:
-        """Input and output layer, as of StreamingDecoder."""
+        """The input and the output layer of a StreamingDecoder."""
         return build_embeddings(config, vocabulary)
 
     @classmethod
     def check_options(cls, config) -> None:
-        """Raises UserError for options that no model can honour."""
+        """Raises UserError for options that no model of this class can have."""
         check_sizes(config, cls.SIZES)
         check_rates(config, cls.RATES)
         if "decoder_attention_heads" in cls.SIZES:
@@ -92,8 +110,8 @@ class StreamingLanguageModel(FairseqLanguageModel):
     def build_model(cls, args, task):
         if not getattr(task, "keeps_memory", False):
             raise UserError(
-                f"--arch {args._name} needs --task streaming_language_modeling: with another each block would start"
-                " from an empty memory."
+                f"--arch {args._name} needs --task streaming_language_modeling: with another task each block would"
+                " start from an empty memory."
             )
         options = getattr(cls, "__dataclass")
         args = with_defaults(args, options())
@@ -114,17 +132,20 @@ class StreamingLanguageModel(FairseqLanguageModel):
         """
         Args:
             src_tokens: [B, M]
-            src_lengths: not needed, padding stands at the end
-            memory: what came before, advanced here; None: the streams start here and nothing is kept
+            src_lengths: not used, since padding stands at the end
+            memory: what came before; this call advances it. None: the streams start here and nothing is stored
             incremental_state: fairseq's state of step-by-step decoding
 
         Returns:
-            (logits [B, M, V], or features [B, M, C] with an adaptive softmax; what else fairseq looks for)
+            (logits [B, M, V], or features [B, M, C] with an adaptive softmax; a dictionary of extras for fairseq)
         """
         return self.decoder(src_tokens, incremental_state=incremental_state, memory=memory)
 
     def get_normalized_probs(self, net_output, log_probs, sample=None):
-        """Probabilities of all words [..., V], or their logarithms; exact figures are told to sample["figures"]."""
+        """Probabilities of all words [..., V], or their logarithms.
+
+        If the sample holds "figures" (see streams/evaluation.py), the log-probabilities of its targets are added there.
+        """
         x, extra = net_output
         lprobs = self.decoder.output.log_probs(x) if extra.get("features") else log_softmax(x)
         if not log_probs:
@@ -134,9 +155,46 @@ class StreamingLanguageModel(FairseqLanguageModel):
             sample["figures"].add(lprobs.gather(-1, target.unsqueeze(-1)).squeeze(-1), target)
         return lprobs
 
+    # Asked by the task and the criterions
+
     def token_nll(self, net_output, target: Tensor) -> Tensor:
-        """Negative log-probabilities of targets [B, M] in nats; an adaptive softmax computes only what they need."""
+        """Negative log-probabilities of targets [B, M] in nats, from what ``forward`` returned.
+
+        An adaptive softmax computes only the clusters that the targets are in.
+        """
         x, extra = net_output
         if extra.get("features"):
             return self.decoder.output.nll(x, target)
         return F.nll_loss(log_softmax(x).flatten(0, 1), target.flatten(), reduction="none").view(target.shape)
+
+    def span_loss(self) -> Tensor | None:
+        """A loss in nats per token that the criterion adds in training; None: there is none."""
+        return None
+
+    def learned(self) -> dict[str, float]:
+        """Learned quantities that the criterion logs in training, by name."""
+        return {}
+
+    def frozen_parameters(self) -> list[nn.Parameter]:
+        """Parameters that the optimiser must leave unchanged in this update, momentum and weight decay included."""
+        return []
+
+    def after_update(self, masters: Mapping[nn.Parameter, Tensor]) -> None:
+        """Called after each step of the optimiser, for example to clamp a parameter.
+
+        Args:
+            masters: the float32 copies that --fp16 and --bf16 update in place of the parameters; the same change has
+                to be made to the copy. Empty where the parameters themselves are updated.
+        """
+
+    def evaluation_settings(self, block: int) -> str:
+        """The settings beside the parameters that an evaluation depends on, with blocks of ``block`` tokens. They are
+        logged beside its figures."""
+        return ""
+
+
+def keeps_memory(name: str) -> bool:
+    """Whether an architecture goes on from block to block of a stream. True for a name that fairseq does not know:
+    fairseq itself reports it."""
+    model = model_class(name)
+    return model is None or issubclass(model, StreamingLanguageModel)

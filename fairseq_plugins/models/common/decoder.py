@@ -1,4 +1,4 @@
-"""Decoders: of a whole block at once, and token by token, as fairseq's search asks for it.
+"""Decoders that read a whole block at once, or token by token as fairseq's search does.
 
 B streams or rows of a batch, M block length, C width, V vocabulary.
 """
@@ -17,9 +17,10 @@ STATE = "stepwise"  # key in fairseq's incremental state
 
 
 class StepwiseDecoder(FairseqIncrementalDecoder):
-    """A decoder whose subclass says how to take in one token of each row of the batch, B rows.
+    """A decoder that reads one token of each of the B rows of a batch at a time; a subclass says how.
 
-    The state is whatever `start` makes, with a method reorder(order [B]): continue row order[i] as row i.
+    The state is an object that ``start`` makes. It has a method reorder(order [B]), which continues row order[i] as row
+    i.
     """
 
     def embedding(self, token: Tensor) -> Tensor:
@@ -27,15 +28,16 @@ class StepwiseDecoder(FairseqIncrementalDecoder):
         raise NotImplementedError
 
     def start(self, x: Tensor):
-        """The state before a first token like x [B, C]."""
+        """The state before the first token; x [B, C] is the embedding of that token."""
         raise NotImplementedError
 
     def step(self, state, x: Tensor) -> Tensor:
-        """A token [B, C] -> the output after it [B, C]."""
+        """The embedding of a token [B, C] -> the output after it [B, C]."""
         raise NotImplementedError
 
     def decode(self, tokens: Tensor, incremental_state: dict) -> Tensor:
-        """Take in the tokens [B, n] that have not been seen, one at least; the output after the last [B, C]."""
+        """Read the tokens of [B, n] that were not read before, at least one. Returns the output after the last [B,
+        C]."""
         state, seen, _ = incremental_state.get(STATE, (None, 0, None))
         for token in tokens[:, seen:].unbind(1):
             x = self.embedding(token)
@@ -50,13 +52,13 @@ class StepwiseDecoder(FairseqIncrementalDecoder):
             return
         state, seen, rows = incremental_state[STATE]
         if len(new_order) == rows and torch.equal(new_order, torch.arange(rows, device=new_order.device)):
-            return  # as in every step with a single beam; states can be large
+            return  # the order is unchanged, as always with one beam; copying a state can be slow
         state.reorder(new_order)
         incremental_state[STATE] = state, seen, len(new_order)
 
 
 class StreamingDecoder(StepwiseDecoder):
-    """Embeddings, a body that does the rest, and an output layer.
+    """Embeddings, a body, and an output layer.
 
     Args:
         embed: tokens [B, M] -> [B, M, C]
@@ -70,10 +72,10 @@ class StreamingDecoder(StepwiseDecoder):
         self.embed_dropout, self.output_dropout = Dropout(embed_dropout), Dropout(output_dropout)
 
     def forward(self, tokens: Tensor, encoder_out=None, incremental_state=None, memory: StreamMemory | None = None):
-        """tokens [B, M] -> (logits [B, M, V], or features [B, M, C] with an adaptive softmax; what fairseq looks for).
+        """tokens [B, M] -> (logits [B, M, V], or features [B, M, C] with an adaptive softmax; extras for fairseq).
 
-        With an incremental state: the logits after the last token [B, 1, V]; earlier tokens have been seen before, or
-        are now, one by one.
+        With an incremental state: the logits after the last token [B, 1, V]. Tokens that were not read before are read
+        one by one.
         """
         if incremental_state is not None:
             return self.logits(self.decode(tokens, incremental_state)).unsqueeze(1), {"attn": None}
@@ -97,7 +99,8 @@ class StreamingDecoder(StepwiseDecoder):
         return self.logits(features)
 
     def logits(self, features: Tensor) -> Tensor:
-        """[..., C] -> scores of all words [..., V], whose softmax are the probabilities."""
+        """[..., C] -> logits of all words [..., V]; an adaptive softmax gives log-probabilities, which are logits
+        too."""
         adaptive = isinstance(self.output, AdaptiveSoftmax)
         return self.output.log_probs(features) if adaptive else self.output(features)
 

@@ -9,14 +9,15 @@ from fairseq_plugins.modules.common.adaptive_io import AdaptiveInput, AdaptiveSo
 
 
 class ScaledEmbedding(nn.Embedding):
-    """Embeddings times the root of their width."""
+    """Embeddings multiplied by the square root of their width."""
 
     def forward(self, tokens):
         return super().forward(tokens) * math.sqrt(self.embedding_dim)
 
 
-# WikiText-103: four clusters, each four times narrower than the one before, shared by input and output, as in the code
-# of the all-attention paper. Its text has three, of 20k, 40k and 200k words; the Feedback paper gives no numbers.
+# WikiText-103, as in the code of the all-attention paper: input and output share four clusters, each four times
+# narrower than the one before. The paper's text has three clusters, of 20k, 40k and 200k words. The Feedback paper
+# gives no numbers.
 WIKITEXT103_WORDS = {
     "adaptive_input": True,
     "adaptive_input_cutoff": "20000,40000,200000",
@@ -29,10 +30,12 @@ WIKITEXT103_WORDS = {
 def build_embeddings(
     args, vocabulary: int, embed_dim: int | None = None, tie_head: bool = True
 ) -> tuple[nn.Module, nn.Module]:
-    """Input and output layer. Tables are from N(0, 1), not scaled, except one that the output layer shares.
+    """Input and output layer. Embedding tables are drawn from N(0, 1), but a table that the output layer shares has
+    the standard deviation width^-0.5.
 
-    Embeddings of another width than the model's, embed_dim, are projected. Without tie_head, projections that both
-    layers share are so but for the first cluster's.
+    Args:
+        embed_dim: width of embeddings that are projected to the model's width; None: the model's width
+        tie_head: with --tie-adaptive-proj, share the projection of the first cluster, too
     """
     width = args.decoder_embed_dim
     shared = args.share_decoder_input_output_embed
@@ -67,11 +70,13 @@ def cutoffs(text: str | None) -> list[int]:
     try:
         return [int(number) for number in str(text).strip("[]() ").split(",")]
     except ValueError as error:
-        raise ValueError(f"{text!r} are no cut-offs; give numbers with commas, such as 20000,40000,200000") from error
+        raise ValueError(
+            f"{text!r} is not a list of cut-offs; give numbers with commas, such as 20000,40000,200000"
+        ) from error
 
 
 def check_adaptive_embeddings(args) -> None:
-    """Raises UserError for flags of adaptive input and softmax that cannot be, or do not go together."""
+    """Raises UserError for flags of adaptive input and softmax that are out of range or do not go together."""
     for name in ("adaptive_input_factor", "adaptive_softmax_factor"):
         if getattr(args, name) < 1:
             raise UserError(f"{flag(name)} {getattr(args, name)} would make rarer words wider; choose 1 or more.")
@@ -79,8 +84,8 @@ def check_adaptive_embeddings(args) -> None:
         raise UserError("--adaptive-input and --adaptive-input-cutoff go together; give both or neither.")
     if args.share_decoder_input_output_embed and (args.adaptive_input or args.adaptive_softmax_cutoff):
         raise UserError(
-            "--share-decoder-input-output-embed is for plain tables; with --adaptive-input and"
-            " --adaptive-softmax-cutoff take --tie-adaptive-weights."
+            "--share-decoder-input-output-embed is for models without --adaptive-input and --adaptive-softmax-cutoff;"
+            " with these take --tie-adaptive-weights."
         )
     if args.tie_adaptive_weights and (
         args.adaptive_input_cutoff != args.adaptive_softmax_cutoff
@@ -88,8 +93,8 @@ def check_adaptive_embeddings(args) -> None:
         or not args.adaptive_input
     ):
         raise UserError(
-            "--tie-adaptive-weights needs --adaptive-input and the same cut-offs and factor for both: make"
-            " --adaptive-input-cutoff and --adaptive-softmax-cutoff, and both factors, equal."
+            "--tie-adaptive-weights needs --adaptive-input, and equal cut-offs and factors: set --adaptive-input-cutoff"
+            " to --adaptive-softmax-cutoff, and --adaptive-input-factor to --adaptive-softmax-factor."
         )
     if args.tie_adaptive_proj and not args.tie_adaptive_weights:
         raise UserError("--tie-adaptive-proj needs --tie-adaptive-weights; give both or leave it out.")

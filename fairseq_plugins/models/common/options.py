@@ -1,4 +1,4 @@
-"""Checks of options that models share."""
+"""Checks of options that several models share."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -12,10 +12,10 @@ KINDS = {int: "a whole number", float: "a number", bool: "True or False", str: "
 
 
 def check_kinds(args, options: type) -> None:
-    """Raises UserError for a value that is of another kind than its field of the dataclass `options`; --model-overrides
-    may bring such values, which are not parsed as flags are."""
+    """Raises UserError for a value of another type than its field in the dataclass ``options``. Such values come from
+    --model-overrides, which are not parsed as flags are."""
     for field in dataclasses.fields(options):
-        if str(field.default).startswith("${"):  # another part's option
+        if str(field.default).startswith("${"):  # an option of another part of fairseq
             continue
         kinds = get_args(field.type) if get_origin(field.type) is Union else (field.type,)
         value = getattr(args, field.name)
@@ -42,14 +42,14 @@ def check_sizes(args, names: Iterable[str]) -> None:
 
 
 def check_rates(args, names: Iterable[str]) -> None:
-    """Raises UserError for a probability that is none."""
+    """Raises UserError for a probability below 0 or above 1."""
     for name in names:
         if not 0 <= getattr(args, name) <= 1:
             raise UserError(f"{flag(name)} {getattr(args, name)} is out of range; choose a number from 0 to 1.")
 
 
 def check_heads(args, side: str = "decoder") -> None:
-    """Raises UserError for a width that the heads cannot share, unless theirs is given."""
+    """Raises UserError if no width of heads is given and the number of heads does not divide the width of the model."""
     head_dim = getattr(args, f"{side}_head_dim", None)
     if head_dim is not None:
         return check_sizes(args, [f"{side}_head_dim"])

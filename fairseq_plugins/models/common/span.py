@@ -1,4 +1,4 @@
-"""Language models whose layers look a fixed number of tokens back, or as far as each head has learned to.
+"""Language models whose heads attend to a fixed number of earlier tokens, or learn this number (adaptive span).
 
 B streams, M block length, C width.
 """
@@ -13,27 +13,32 @@ from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.models.common.base import StreamingLanguageModel, StreamingLanguageModelConfig
 from fairseq_plugins.models.common.decoder import StreamingDecoder
 from fairseq_plugins.modules.common.adaptive_span import AdaptiveSpan
+from fairseq_plugins.modules.span.attention import SpanConfig
 
 
 @dataclass
 class SpanLanguageModelConfig(StreamingLanguageModelConfig):
-    attention_span: int = field(default=512, metadata={"help": "how many tokens back a layer sees, at most"})
-    adaptive_span: bool = field(
-        default=False, metadata={"help": "every head learns its own span, up to --attention-span"}
+    attention_span: int = field(
+        default=512, metadata={"help": "maximum number of earlier tokens that a head attends to"}
     )
-    span_loss: float = field(default=0.0, metadata={"help": "coefficient of the adaptive spans' loss"})
+    adaptive_span: bool = field(
+        default=False, metadata={"help": "each head learns its own span, up to --attention-span"}
+    )
+    span_loss: float = field(default=0.0, metadata={"help": "coefficient of the loss on adaptive spans"})
     span_ramp: int = field(default=32, metadata={"help": "width of the soft edge of adaptive spans, in tokens"})
     span_init: float = field(
-        default=0.0, metadata={"help": "adaptive spans at the start, as a part of --attention-span"}
+        default=0.0, metadata={"help": "initial value of adaptive spans, as a fraction of --attention-span"}
     )
     log_learned: bool = field(
         default=False,
-        metadata={"help": "log the span of every head, not just mean and maximum, and the layers' weights in a memory"},
+        metadata={
+            "help": "log the span of each head, not only mean and maximum, and the layers' weights in a feedback memory"
+        },
     )
 
 
 class SpanLanguageModel(StreamingLanguageModel):
-    """A language model whose layers look --attention-span tokens back, with adaptive spans if it has any."""
+    """A language model with --attention-span, and adaptive spans with --adaptive-span."""
 
     SIZES = (*StreamingLanguageModel.SIZES, "attention_span", "span_ramp")
     RATES = (*StreamingLanguageModel.RATES, "span_init")
@@ -42,6 +47,7 @@ class SpanLanguageModel(StreamingLanguageModel):
         super().__init__(decoder)
         self.memory_length = config.attention_span
         self.span_coefficient, self.log_learned = config.span_loss, config.log_learned
+        self.trains_spans = config.span_loss > 0 and bool(self.adaptive_spans())
 
     @classmethod
     def check_options(cls, config):
@@ -50,7 +56,7 @@ class SpanLanguageModel(StreamingLanguageModel):
             raise UserError(f"--span-loss {config.span_loss} would reward long spans; choose 0 or more.")
         for name in ("span_loss", "span_init", "span_ramp"):
             if not config.adaptive_span and getattr(config, name) != getattr(SpanLanguageModelConfig, name):
-                raise UserError(f"{flag(name)} is for adaptive spans; add --adaptive-span or leave it out.")
+                raise UserError(f"{flag(name)} needs --adaptive-span; add it, or leave {flag(name)} out.")
 
     def adaptive_spans(self) -> list[AdaptiveSpan]:
         return [module for module in self.modules() if isinstance(module, AdaptiveSpan)]
@@ -61,14 +67,12 @@ class SpanLanguageModel(StreamingLanguageModel):
         return sum(span.loss(self.span_coefficient) for span in spans) if spans else None
 
     def after_update(self, masters: Mapping[nn.Parameter, Tensor]) -> None:
-        """Clamp the spans, which an optimiser's step may have carried out of range; where the optimiser updates a copy
-        of a parameter in float32, that copy too."""
+        """Clamp the spans, since a step of the optimiser may have moved them out of range, and their master copies."""
         for span in self.adaptive_spans():
             span.clamp_(masters.get(span.span_ratio))
 
     def learned(self) -> dict[str, float]:
-        """What is worth a look in the log: learned spans in tokens, without the ramp, their mean and maximum, and each
-        head's with --log-learned."""
+        """Mean and maximum of the learned spans in tokens, without the ramp; with --log-learned each head's span."""
         layers = [span.current().float() for span in self.adaptive_spans()]
         if not layers:
             return {}
@@ -78,3 +82,47 @@ class SpanLanguageModel(StreamingLanguageModel):
             names = [f"span_{layer}_{head}" for layer, heads in enumerate(layers) for head in range(len(heads))]
             figures.update(zip(names, every, strict=True))
         return figures
+
+
+def span_config(args, **sizes) -> SpanConfig:
+    """The configuration of layers with span attention, from the options of a model that has --value-positions and
+    --cross-head-p; ``sizes`` are those of what follows the attention."""
+    return SpanConfig(
+        embed_dim=args.decoder_embed_dim,
+        heads=args.decoder_attention_heads,
+        span=args.attention_span,
+        head_dim=args.decoder_head_dim,
+        ramp=args.span_ramp if args.adaptive_span else None,
+        initial_span=args.span_init,
+        pre_norm=args.decoder_normalize_before,
+        value_positions=args.value_positions,
+        dropout=args.dropout,
+        cross_head_p=args.cross_head_p,
+        **sizes,
+    )
+
+
+# Parts of published configurations
+
+PRE_NORM = {"decoder_normalize_before": True}
+
+
+def sizes(layers: int, width: int, ffn: int, heads: int = 8, head_dim: int | None = None) -> dict:
+    return {
+        "decoder_layers": layers,
+        "decoder_embed_dim": width,
+        "decoder_ffn_embed_dim": ffn,
+        "decoder_attention_heads": heads,
+        "decoder_head_dim": head_dim,
+    }
+
+
+def span(length: int, loss: float | None = None) -> dict:
+    """A fixed span; with a loss, an adaptive one."""
+    fixed = {"attention_span": length}
+    return fixed if loss is None else {**fixed, "adaptive_span": True, "span_loss": loss}
+
+
+def dropout(rate: float, embeddings: float = 0.0) -> dict:
+    """The second rate is for embeddings and for the top layer's output."""
+    return {"dropout": rate, "embed_dropout": embeddings, "output_dropout": embeddings}

@@ -1,4 +1,4 @@
-"""What the suite's translation models share: fairseq's Transformer with a decoder of our own."""
+"""What the translation models share: fairseq's Transformer with another decoder."""
 
 from argparse import Namespace
 from dataclasses import fields
@@ -14,10 +14,10 @@ from fairseq_plugins.models.common.options import check_heads, check_rates, chec
 
 
 class TranslationModel(TransformerModel):
-    """fairseq's encoder, and a decoder that a subclass gives in `build_decoder`."""
+    """fairseq's encoder, with a decoder that a subclass builds in ``build_decoder``."""
 
-    FLAGS: type[FairseqDataclass]  # what the decoder has beyond fairseq's
-    UNSUPPORTED: dict[str, str]  # fairseq's options that it cannot honour, and why
+    FLAGS: type[FairseqDataclass]  # the decoder's flags beside fairseq's
+    UNSUPPORTED: dict[str, str]  # fairseq's options that the decoder does not support, and why
 
     @classmethod
     def hub_models(cls):
@@ -30,7 +30,7 @@ class TranslationModel(TransformerModel):
 
     @classmethod
     def complete(cls, args: Namespace) -> None:
-        """Set the defaults of all flags that neither the user nor the architecture has set."""
+        """Set the default of each flag that neither the user nor the architecture has set."""
         set_defaults(args, **{each.name: each.default for each in fields(cls.FLAGS) if each.name != "_name"})
         transformer_base(args)
 
@@ -44,7 +44,7 @@ class TranslationModel(TransformerModel):
 
     @classmethod
     def check_options(cls, args: Namespace) -> None:
-        """Raises UserError for an option that this model cannot honour."""
+        """Raises UserError for an option that this model does not support."""
         for name, reason in cls.UNSUPPORTED.items():
             if getattr(args, name, None):
                 raise UserError(f"{flag(name)} does not work with this decoder: {reason}.")
@@ -61,5 +61,6 @@ def set_defaults(args: Namespace, **defaults) -> None:
         setattr(args, name, getattr(args, name, value))
 
 
-def both_sides(**sizes) -> dict:
+def encoder_and_decoder(**sizes) -> dict:
+    """The same options for encoder and decoder: layers=6 -> encoder_layers=6, decoder_layers=6."""
     return {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sizes.items()}

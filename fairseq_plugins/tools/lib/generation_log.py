@@ -1,4 +1,4 @@
-"""What fairseq-generate printed, read back: shared by the tools that score it."""
+"""Read the output of fairseq-generate: shared by the tools that score it."""
 
 import re
 from pathlib import Path
@@ -16,10 +16,10 @@ class Example(NamedTuple):
 
 
 def read_generation(path: Path) -> list[Example]:
-    """The best hypothesis for each sentence, in the order of the data, with its tokenised source and reference.
+    """The best hypothesis for each sentence, with its tokenised source and reference, in the order of the data.
 
     Raises:
-        UserError: the log is cut, skips sentences, or holds byte pair encoding.
+        UserError: the output is truncated, lacks sentences, or holds byte pair encoding
     """
     parts = {"S": {}, "T": {}, "H": {}}
     whole = False
@@ -31,7 +31,9 @@ def read_generation(path: Path) -> list[Example]:
         whole = whole or line.startswith("Generate ")
     sources, targets, hypotheses = parts.values()
     if not whole:
-        raise UserError(f"{path} lacks fairseq-generate's last line, so it may be cut: run fairseq-generate again.")
+        raise UserError(
+            f"{path} lacks the last line of fairseq-generate, so it may be truncated: run fairseq-generate again."
+        )
     numbers = sorted(hypotheses)
     if numbers != list(range(len(numbers))) or targets.keys() != hypotheses.keys():
         raise UserError(
@@ -44,7 +46,7 @@ def read_generation(path: Path) -> list[Example]:
 
 
 def read_text(path: Path) -> list[str]:
-    """Lines of a UTF-8 file, ended by newline only."""
+    """The lines of a UTF-8 file. Only a newline ends a line."""
     try:
         return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except FileNotFoundError:
@@ -54,11 +56,12 @@ def read_text(path: Path) -> list[str]:
 
 
 def read_references(path: Path, count: int) -> list[str]:
-    """One reference a line, as many as there are hypotheses."""
+    """References, one per line. Raises UserError unless there are ``count``."""
     references = read_text(path)
     if len(references) != count:
         raise UserError(
-            f"{path} holds {len(references)} references for {count} hypotheses: give those of the same test set."
+            f"{path} holds {len(references)} references for {count} hypotheses: give the references of"
+            " the same test set."
         )
     return references
 

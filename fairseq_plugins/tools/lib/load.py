@@ -1,4 +1,4 @@
-"""The model of a checkpoint, for tools that run it in their own process."""
+"""Load the model of a checkpoint: shared by the tools that run a model in their own process."""
 
 from pathlib import Path
 
@@ -11,10 +11,11 @@ from fairseq_plugins.tools.lib.register import register
 
 
 def load(path: Path, overrides: dict, cpu: bool = False):
-    """The model, set to evaluation and on a GPU if there is one and `cpu` is not set; its configuration; its task.
+    """The model, in evaluation mode; its configuration; its task.
 
     Args:
-        overrides: options that are other than in training
+        overrides: options whose values differ from those in training
+        cpu: keep the model on the CPU even if there is a GPU
 
     Raises:
         UserError: there is no such file, or no such option
@@ -29,6 +30,6 @@ def load(path: Path, overrides: dict, cpu: bool = False):
     return model.eval(), cfg, task
 
 
-def beside(model, sample):
-    """The sample, on the model's device."""
+def on_device(model, sample):
+    """The sample on the device of the model."""
     return utils.move_to_cuda(sample) if next(model.parameters()).is_cuda else sample

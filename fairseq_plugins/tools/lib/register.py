@@ -1,6 +1,6 @@
-"""The suite's tasks and models for tools that load a model or parse a command in their own process.
+"""Register tasks and models, for tools that load a model or parse a command in their own process.
 
-fairseq's ``--user-dir`` registers nothing of a package that has been imported already, as ours has been there.
+fairseq's ``--user-dir`` registers nothing if the package was imported before, which is so in these tools.
 """
 
 from pathlib import Path
@@ -12,6 +12,6 @@ PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def register() -> None:
-    """Make the names of all tasks, models and architectures known to fairseq."""
+    """Register the names of all our tasks, models and architectures with fairseq."""
     import_tasks(str(PACKAGE / "tasks"), "fairseq_plugins.tasks")
     import_models(str(PACKAGE / "models"), "fairseq_plugins.models")

@@ -1,4 +1,4 @@
-"""What fairseq-train logged with --log-format json, as numbers."""
+"""Read the log of fairseq-train --log-format json."""
 
 import json
 import re
@@ -12,21 +12,21 @@ LINE = re.compile(r"\| (train_inner|valid) \| (\{.*\})\s*$")
 
 @dataclass
 class TrainingLog:
-    """Entries in the order of their updates, each with "num_updates"; names are without the "valid_" of fairseq.
+    """Entries in the order of their updates. Each has "num_updates"; fairseq's prefix "valid_" is removed from names.
 
-    Where a training was resumed from an earlier update, the entries that it made anew replace the old ones.
+    If a training was resumed from an earlier update, its new entries replace the old ones.
     """
 
     train: list[dict[str, float]] = field(default_factory=list)
     valid: list[dict[str, float]] = field(default_factory=list)
 
     def series(self, split: str, name: str) -> tuple[list[float], list[float]]:
-        """Updates, and the values of ``name`` at them, of "train" or "valid"."""
+        """The updates with an entry ``name``, and its values. ``split`` is "train" or "valid"."""
         entries = [entry for entry in getattr(self, split) if name in entry]
         return [entry["num_updates"] for entry in entries], [entry[name] for entry in entries]
 
     def names(self, pattern: str) -> list[str]:
-        """Names in the training entries that match, in order of the numbers in them."""
+        """The names in training entries that match a pattern, in the order of the numbers in them."""
         found = {name for entry in self.train for name in entry if re.fullmatch(pattern, name)}
         return sorted(found, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
 
@@ -35,7 +35,7 @@ def read(run: Path) -> TrainingLog:
     """The log of a run: a file, or a folder with train.log in it.
 
     Raises:
-        UserError: there is none, or nothing in it is in JSON
+        UserError: there is no log, or it has no entries in JSON
     """
     path = run / "train.log" if run.is_dir() else run
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""Text for people, from prompts as people write them."""
+"""Text sampled from a model, with prompts in plain text."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,7 @@ import torch
 from fairseq.data import Dictionary
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools import write
+from fairseq_plugins.tools import sample
 
 
 def dictionary_of(symbols):
@@ -25,41 +25,41 @@ WORDS = dictionary_of(["the", "com@@", "pany", "."])
 @pytest.mark.parametrize(
     "dictionary, kind, text",
     [
-        (LETTERS, write.Characters, "a cab\n\nabc "),
-        (NUMBERS, write.Bytes, "a \u00fc\na"),
-        (WORDS, write.Words, "the .\n."),
+        (LETTERS, sample.Characters, "a cab\n\nabc "),
+        (NUMBERS, sample.Bytes, "a \u00fc\na"),
+        (WORDS, sample.Words, "the .\n."),
     ],
 )
 def test_a_prompt_is_taken_apart_and_put_together_again(dictionary, kind, text):
-    assert write.kind_of(dictionary) is kind
-    tokens = write.encode(text, dictionary, kind)
+    assert sample.kind_of(dictionary) is kind
+    tokens = sample.encode(text, dictionary, kind)
     assert dictionary.unk() not in tokens
-    assert write.decode(tokens, dictionary, kind) == text
+    assert sample.decode(tokens, dictionary, kind) == text
 
 
 def test_pieces_of_words_are_joined():
     tokens = [WORDS.index(symbol) for symbol in ("the", "com@@", "pany", ".")]
-    assert write.decode(tokens, WORDS, write.Words) == "the company ."
+    assert sample.decode(tokens, WORDS, sample.Words) == "the company ."
 
 
 def test_fillers_of_the_dictionary_do_not_change_its_kind():
     dictionary = dictionary_of("abc")
     dictionary.pad_to_multiple_(8)
-    assert write.kind_of(dictionary) is write.Characters
+    assert sample.kind_of(dictionary) is sample.Characters
 
 
 def test_what_the_dictionary_lacks_is_counted(caplog):
-    write.encode("abxy", LETTERS, write.Characters)
+    sample.encode("abxy", LETTERS, sample.Characters)
     assert "2 of the prompt's 4 tokens are not in the dictionary" in caplog.text
 
 
 def test_half_a_character_of_bytes_is_shown_as_such():
-    assert write.decode([NUMBERS.index("195")], NUMBERS, write.Bytes) == "\ufffd"
+    assert sample.decode([NUMBERS.index("195")], NUMBERS, sample.Bytes) == "\ufffd"
 
 
 @pytest.fixture(scope="module")
 def checkpoint(run, user_dir, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("write")
+    folder = tmp_path_factory.mktemp("sample")
     draw = torch.Generator().manual_seed(1)
     for split in ("train", "valid"):
         lines = ["abc_"[letter] for letter in torch.randint(4, (200,), generator=draw)]
@@ -74,18 +74,25 @@ def checkpoint(run, user_dir, tmp_path_factory):
     return folder / "checkpoint_last.pt"
 
 
-def command(checkpoint, *options):
-    return ["python", "-m", "fairseq_plugins.tools.write", "--path", checkpoint, "--cpu", *options]
+def command(checkpoint, *options, tool="sample"):
+    return ["python", "-m", f"fairseq_plugins.tools.{tool}", "--path", checkpoint, "--cpu", *options]
 
 
 def test_texts_of_the_length_asked_for_that_differ_and_come_again(run, checkpoint):
     options = ["--prompt", "ab\nc a", "--length", 50, "--samples", 2, "--top-k", 1000, "--seed", 5]  # 1000: all tokens
     text = run(*command(checkpoint, *options)).stdout
     first, second = text.removeprefix("--- 1\n").removesuffix("\n").split("\n--- 2\n")
-    assert all(sample.startswith("ab\nc a") and len(sample) == 56 for sample in (first, second))
+    assert all(text.startswith("ab\nc a") and len(text) == 56 for text in (first, second))
     assert first != second
     assert set(text.replace("--- 1\n", "").replace("--- 2\n", "")) <= set("abc \n")
     assert run(*command(checkpoint, *options)).stdout == text
+
+
+def test_the_earlier_name_of_the_tool_works_and_says_the_new_one(run, checkpoint):
+    options = ["--length", 5, "--seed", 3]
+    earlier, now = run(*command(checkpoint, *options, tool="write")), run(*command(checkpoint, *options))
+    assert earlier.stdout == now.stdout
+    assert "tools.write is now called fairseq_plugins.tools.sample" in earlier.stderr
 
 
 @pytest.mark.parametrize(
@@ -98,14 +105,14 @@ def test_texts_of_the_length_asked_for_that_differ_and_come_again(run, checkpoin
     ],
 )
 def test_wrong_flags(options, words, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["write", "--path", "model.pt", *map(str, options)])
+    monkeypatch.setattr("sys.argv", ["sample", "--path", "model.pt", *map(str, options)])
     with pytest.raises((UserError, SystemExit)) as refused:
-        write.main()
+        sample.main()
     assert words in f"{refused.value}{capsys.readouterr().err}"
 
 
 def test_a_model_of_single_lines_takes_one_line():
     task = SimpleNamespace(dictionary=LETTERS)
-    prompt = write.encode("ab\nc", LETTERS, write.Characters)
-    with pytest.raises(UserError, match="--prompt has several lines, but the model is one of single lines"):
-        write.write(task, None, prompt, SimpleNamespace(length=5))
+    prompt = sample.encode("ab\nc", LETTERS, sample.Characters)
+    with pytest.raises(UserError, match="--prompt has several lines, but the model is for single lines"):
+        sample.sample(task, None, prompt, SimpleNamespace(length=5))

@@ -1,4 +1,4 @@
-"""Parameters that an update leaves alone, however fairseq's optimisers hold them."""
+"""Parameters that an update leaves unchanged, however fairseq's optimisers store them."""
 
 from types import SimpleNamespace
 
@@ -8,8 +8,8 @@ from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from fairseq.optim.fp16_optimizer import FP16Optimizer
 from torch.nn import Parameter
 
-import fairseq_plugins  # noqa: F401  (mends fairseq on a CPU)
-from fairseq_plugins.optim.left_out import left_out
+import fairseq_plugins  # noqa: F401  (patches fairseq on a CPU)
+from fairseq_plugins.optim.frozen_for_step import frozen_for_step
 
 
 def adam(parameters):
@@ -49,14 +49,14 @@ OPTIMIZERS = {
 }
 
 
-def update(optimizer, parameters, resting=()):
+def update(optimizer, parameters, frozen=()):
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)
-    for parameter in resting:
+    for parameter in frozen:
         parameter.grad.zero_()
     optimizer._needs_sync = True
     optimizer.clip_grad_norm(0)
-    with left_out(optimizer, resting):
+    with frozen_for_step(optimizer, frozen):
         optimizer.step()
     optimizer.zero_grad()
 
@@ -77,20 +77,20 @@ def copies(tensors):
 
 
 @pytest.mark.parametrize("make, dtype", OPTIMIZERS.values(), ids=OPTIMIZERS)
-def test_an_update_changes_nothing_of_a_parameter_that_rests(make, dtype):
+def test_an_update_changes_nothing_of_a_frozen_parameter(make, dtype):
     parameters = [Parameter(torch.arange(1.0, 5).to(dtype)) for _ in range(2)]
     optimizer = make(parameters)
     update(optimizer, parameters)  # so that there is a momentum
     before = [copies([parameter, *everything(optimizer, i)]) for i, parameter in enumerate(parameters)]
-    update(optimizer, parameters, resting=parameters[1:])
-    moved, rested = [copies([parameter, *everything(optimizer, i)]) for i, parameter in enumerate(parameters)]
+    update(optimizer, parameters, frozen=parameters[1:])
+    moved, unchanged = [copies([parameter, *everything(optimizer, i)]) for i, parameter in enumerate(parameters)]
     assert not any(torch.equal(ours, old) for ours, old in zip(moved, before[0], strict=True))
-    assert all(torch.equal(ours, old) for ours, old in zip(rested, before[1], strict=True))
+    assert all(torch.equal(ours, old) for ours, old in zip(unchanged, before[1], strict=True))
     update(optimizer, parameters)
-    assert not torch.equal(parameters[1], rested[0])
+    assert not torch.equal(parameters[1], unchanged[0])
 
 
-def test_nothing_rests_by_default():
+def test_nothing_is_frozen_by_default():
     parameters = [Parameter(torch.ones(4))]
     optimizer = adam(parameters)
     update(optimizer, parameters)

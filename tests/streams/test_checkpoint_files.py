@@ -11,16 +11,17 @@ import torch
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
-from fairseq_plugins.streams import checkpoint as files
+from fairseq_plugins.streams import checkpoint_files as files
+from fairseq_plugins.streams.checkpoint import random_state, restore_random_state
 
 
-def write(folder: Path, name: str, updates: int, worker=0, workers=1, identity="one") -> Path:
+def write(folder: Path, name: str, updates: int, rank=0, world_size=1, identity="one") -> Path:
     """A checkpoint (of no content) and its file."""
     checkpoint = folder / name
     checkpoint.touch()
-    newest = files.newest_file(folder, worker, workers)
+    newest = files.newest_file(folder, rank, world_size)
     sealed.save({"updates": updates, "identity": identity, "memory": torch.ones(3)}, newest)
-    files.share(newest, [files.file_beside(checkpoint, worker, workers)])
+    files.share(newest, [files.file_beside(checkpoint, rank, world_size)])
     return checkpoint
 
 
@@ -70,7 +71,7 @@ def test_a_damaged_file_is_no_loss_while_the_newest_is_the_same(tmp_path):
 def test_the_file_of_another_update_is_not_taken(tmp_path):
     last = write(tmp_path, "checkpoint_last.pt", updates=10)
     assert files.find(last, 0, 1, updates=11, identity="one") is None
-    assert "--memory-in-checkpoint replay" in files.why_missing(last, workers=1)
+    assert "--memory-in-checkpoint replay" in files.why_missing(last, world_size=1)
 
 
 def test_the_file_of_another_training_is_not_taken(tmp_path):
@@ -78,7 +79,7 @@ def test_the_file_of_another_training_is_not_taken(tmp_path):
     last = write(tmp_path, "checkpoint_last.pt", updates=10)
     write(tmp_path, "checkpoint_last.pt", updates=10, identity="another")
     assert files.find(last, 0, 1, updates=10, identity="one") is None
-    assert "or of another checkpoint" in files.why_missing(last, workers=1)
+    assert "or belongs to another checkpoint" in files.why_missing(last, world_size=1)
     assert files.find(last, 0, 1, updates=10) is None, "a checkpoint without identity is of an earlier version"
 
 
@@ -100,14 +101,14 @@ def test_files_of_earlier_versions_are_read(tmp_path):
 def test_content_that_no_training_saves_is_refused(tmp_path, content):
     last = tmp_path / "checkpoint_last.pt"
     sealed.save(content, files.file_beside(last, 0, 1))
-    with pytest.raises(UserError, match="memory-0-of-1 is not of this model, or not what this suite saves"):
+    with pytest.raises(UserError, match="memory-0-of-1 does not fit this model, or was not saved by this suite"):
         files.find(last, 0, 1, updates=10, identity="one")
 
 
-def test_another_number_of_workers_is_named(tmp_path):
-    last = write(tmp_path, "checkpoint_last.pt", updates=10, workers=2)
+def test_another_world_size_is_named(tmp_path):
+    last = write(tmp_path, "checkpoint_last.pt", updates=10, world_size=2)
     assert files.find(last, 0, 1, updates=10, identity="one") is None
-    assert "saved by 2 worker" in files.why_missing(last, workers=1)
+    assert "saved by 2 process" in files.why_missing(last, world_size=1)
 
 
 @pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: content[:90] + b"x" + content[91:]])
@@ -121,12 +122,12 @@ def test_a_damaged_file_is_refused(tmp_path, damage):
 
 def test_files_without_checkpoint_are_removed(tmp_path):
     gone = write(tmp_path, "checkpoint_1_10.pt", updates=10)
-    last = write(tmp_path, "checkpoint_last.pt", updates=20, worker=1, workers=2)
+    last = write(tmp_path, "checkpoint_last.pt", updates=20, rank=1, world_size=2)
     last = write(tmp_path, "checkpoint_last.pt", updates=20)
-    kept = write(tmp_path, "checkpoint_best.pt", updates=15, workers=2)
+    kept = write(tmp_path, "checkpoint_best.pt", updates=15, world_size=2)
     gone.unlink()
-    (tmp_path / "checkpoint_9.pt.memory-1-of-1.77.partial").touch()  # as long as another worker writes
-    files.remove_orphans([last], workers=1)
+    (tmp_path / "checkpoint_9.pt.memory-1-of-1.77.partial").touch()  # as long as another rank writes
+    files.remove_orphans([last], world_size=1)
     assert {file.name for file in tmp_path.glob("*memory*")} == {
         "checkpoint_last.pt.memory-0-of-1", "checkpoint_best.pt.memory-0-of-2", "newest.memory-0-of-1",
         "checkpoint_9.pt.memory-1-of-1.77.partial",
@@ -135,7 +136,7 @@ def test_files_without_checkpoint_are_removed(tmp_path):
 
 
 def test_random_generators_go_on_where_they_were():
-    states = files.random_state()
+    states = random_state()
     drawn = torch.rand(2).tolist(), np.random.rand(), random.random()
-    files.restore_random_state(states)
+    restore_random_state(states)
     assert (torch.rand(2).tolist(), np.random.rand(), random.random()) == drawn

@@ -1,6 +1,6 @@
-"""What the heads of a trained model attend to.
+"""Attention maps of the heads of a trained model.
 
-H heads, M tokens looked from, S span, N persistent vectors of a head.
+H heads, M query tokens, S span, N persistent vectors of a head.
 """
 
 from dataclasses import dataclass
@@ -21,9 +21,12 @@ BLOCK = 512
 
 @dataclass
 class HeadMap:
-    """Attention of one head, rows summing to one: ``context`` [M, S], the nearest token last, ``persistent`` [M, N].
+    """The attention of one head. Each row of the two tensors together sums to one.
 
-    ``layer`` and ``head`` are counted from 1.
+    Attributes:
+        layer, head: counted from 1
+        context: [M, S], weights of the tokens before, the nearest last
+        persistent: [M, N], weights of persistent vectors
     """
 
     layer: int
@@ -33,12 +36,12 @@ class HeadMap:
 
     @property
     def context_share(self) -> float:
-        """How much of its attention goes to the context."""
+        """The fraction of the attention that goes to the context."""
         return float(self.context.sum() / (self.context.sum() + self.persistent.sum()))
 
 
 def attention_maps(checkpoint: Path, data: Path | None, split: str, tokens: int) -> list[HeadMap]:
-    """Maps of all heads, from ``tokens`` tokens of a split that follow as many as the longest span.
+    """Maps of all heads for ``tokens`` tokens of a split. As many tokens as the longest span are read before them.
 
     Raises:
         UserError: the checkpoint is of a model without such attention, or the split is too short
@@ -46,7 +49,7 @@ def attention_maps(checkpoint: Path, data: Path | None, split: str, tokens: int)
     model, _, task = load(checkpoint, {"data": str(data)} if data else {}, cpu=True)
     layers = [module for module in model.modules() if isinstance(module, SpanAttention)]
     if not layers:
-        raise UserError(f"{checkpoint} has no span attention to draw; give one of an all_attention_lm.")
+        raise UserError(f"{checkpoint} has no span attention; give a checkpoint of --arch all_attention_lm.")
     task.load_dataset(split)
     dataset, before = task.dataset(split), model.memory_length
     if len(dataset) < before + tokens:
@@ -67,18 +70,18 @@ def attention_maps(checkpoint: Path, data: Path | None, split: str, tokens: int)
 
 
 class _Recorder:
-    """Keeps what a layer's attention was given last, to compute its weights, which are not kept otherwise."""
+    """Stores the last inputs of a layer's attention, to compute its weights from them."""
 
     def __init__(self, attention: SpanAttention):
         self.attention = attention
-        self.hook = attention.register_forward_pre_hook(self._keep)
+        self.hook = attention.register_forward_pre_hook(self._store)
 
-    def _keep(self, attention, given):
+    def _store(self, attention, given):
         self.given = given
 
     @torch.no_grad()
     def maps(self, span: int) -> tuple[Tensor, Tensor]:
-        """[H, M, S] and [H, M, N] of the first stream, the attention of each head and token summing to one."""
+        """Weights [H, M, S] and [H, M, N] of the first stream. For each head and token they sum to one."""
         self.hook.remove()
         x, memory, position = self.given
         attention, weights = self.attention, []
@@ -87,7 +90,7 @@ class _Recorder:
             attention.heads(project(part)).contiguous()
             for project, part in ((attention.q_proj, x), (attention.k_proj, seen), (attention.v_proj, seen))
         )
-        # what is dropped are the weights: of the context first, then of persistent vectors
+        # dropout is applied to the weights: first to those of the context, then to those of persistent vectors
         hook = attention.dropout.register_forward_pre_hook(lambda _, inputs: weights.append(inputs[0][:, 0]))
         attention.attend(query, attention.context(keys, values, memory.size(1), position, Context))
         hook.remove()
@@ -96,13 +99,16 @@ class _Recorder:
         context = F.pad(context, (span - context.size(-1), 0))
         rest = persistent[0] if persistent else context.new_zeros(*context.shape[:-1], 0)
         if len(rest) != len(context):
-            raise UserError("attention maps are of heads that attend to context and persistent vectors alike.")
+            raise UserError(
+                "attention maps need heads that attend to both context and persistent vectors;"
+                " with --persistent-integration head-split they do not."
+            )
         total = context.sum(-1, keepdim=True) + rest.sum(-1, keepdim=True)
         return context / total, rest / total
 
 
 def choose(maps: list[HeadMap], number: int) -> list[HeadMap]:
-    """Heads from the one that attends to its context least to the one that does most, at equal distances."""
+    """``number`` maps, evenly spaced in the order of their context shares, from the smallest to the largest."""
     ranked = sorted(maps, key=lambda head: head.context_share)
     number = min(number, len(ranked))
     return [ranked[round(place * (len(ranked) - 1) / max(number - 1, 1))] for place in range(number)]

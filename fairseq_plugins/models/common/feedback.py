@@ -1,0 +1,51 @@
+"""What the models of the Feedback paper (Fan et al., 2020) share: flags, and the sizes of Table 9."""
+
+from dataclasses import dataclass, field
+
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+
+from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS
+from fairseq_plugins.models.common.span import PRE_NORM, dropout, sizes, span
+from fairseq_plugins.modules.feedback.stack import ENGINES, KEYS_AND_VALUES
+
+
+@dataclass
+class FeedbackConfig(FairseqDataclass):
+    """The flags of the Feedback Transformer beside those of fairseq's Transformer."""
+
+    feedback_memory: str = field(
+        default="weighted",
+        metadata={
+            "help": "what is stored in memory for a time step: weighted (a learned sum of all layers), top, average,"
+            " layer-I (one layer; layer-0 is the embedding), recurrent (each layer attends to itself and those below)"
+        },
+    )
+    feedback_kv: ChoiceEnum(list(KEYS_AND_VALUES)) = field(
+        default="shared", metadata={"help": "one key and one value matrix for all decoder layers, or one per layer"}
+    )
+    feedback_engine: ChoiceEnum(list(ENGINES)) = field(
+        default="fast",
+        metadata={"help": "how the recurrence is computed; reference is a plain loop with the same result"},
+    )
+
+
+# Table 9: the Feedback Transformers, and the Transformers of the same sizes that they are compared with
+TABLE_9 = {
+    "char_ptb": {**sizes(6, 384, 1536, heads=4), **span(512), **dropout(0.5), **PRE_NORM},
+    "enwik8": {**sizes(12, 512, 4096, head_dim=128), **span(8192, 5e-7), **dropout(0.5), **PRE_NORM},
+    "wikitext103_small": {
+        **sizes(4, 512, 4096, head_dim=128),
+        **span(512),
+        **dropout(0.1, 0.1),
+        **WIKITEXT103_WORDS,
+        **PRE_NORM,
+    },
+    "wikitext103_large": {
+        **sizes(8, 1024, 4096),
+        **span(2048, 1e-5),
+        **dropout(0.3, 0.2),
+        **WIKITEXT103_WORDS,
+        **PRE_NORM,
+    },
+    "toy": {**sizes(4, 256, 1024, heads=4), **span(100), **dropout(0.2), **PRE_NORM},
+}

@@ -1,0 +1,53 @@
+"""A step of the optimiser that leaves some parameters unchanged."""
+
+from collections.abc import Iterable
+from contextlib import contextmanager
+
+from torch import Tensor
+from torch.nn import Parameter
+
+from fairseq_plugins.optim.half_precision import master_copies
+
+
+@contextmanager
+def frozen_for_step(optimizer, parameters: Iterable[Parameter]):
+    """A step of fairseq's optimiser in this context changes neither these parameters nor their optimiser state.
+
+    Without it they would change: data-parallel training gives every parameter a gradient, if need be of zeros, and then
+    momentum and weight decay act on it. In the code of the Skip Cross-Head paper this is so (torch below 2.0 fills
+    gradients with zeros, and Adam's momentum moves a skipped layer on). The paper says that a skipped layer is left out
+    of the update, which is what happens here.
+
+    An optimiser passes over a parameter without a gradient, so the gradients are removed. With --fp16 and --bf16 the
+    optimiser may see all parameters as one flat tensor; then what it has changed of the frozen ones is restored.
+    """
+    parameters = list(parameters)
+    for parameter in parameters:
+        parameter.grad = None
+    masters = getattr(optimizer, "fp32_params", [])
+    if isinstance(masters, dict):
+        pieces = pieces_of_flat_tensor(optimizer, parameters)
+    else:
+        pieces, frozen = [], set(parameters)
+        for half, master in zip(getattr(optimizer, "fp16_params", []), masters):
+            if half in frozen:
+                master.grad = None
+    before = [piece.clone() for piece in pieces]
+    yield
+    for piece, value in zip(pieces, before):
+        piece.copy_(value)
+
+
+def pieces_of_flat_tensor(optimizer, parameters: list[Parameter]) -> list[Tensor]:
+    """The parameters, and views of their places in the optimiser's flat float32 copy and in its state."""
+    (flat,) = optimizer.fp32_params.values()
+    masters = master_copies(optimizer)
+    state = [
+        value for value in optimizer.optimizer.state.get(flat, {}).values() if getattr(value, "shape", 0) == flat.shape
+    ]
+    pieces = []
+    for parameter in parameters:
+        begin = masters[parameter].storage_offset()
+        pieces += [parameter.detach(), masters[parameter]]
+        pieces += [value[begin : begin + parameter.numel()] for value in state]
+    return pieces

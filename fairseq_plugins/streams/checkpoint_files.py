@@ -1,0 +1,143 @@
+"""The file that each rank writes beside a checkpoint: which name it has, and which file belongs to a checkpoint.
+
+    checkpoint_last.pt.memory-0-of-2      of rank 0, where the world size is 2
+    newest.memory-0-of-2                  the same file
+
+The second is written before the checkpoints are. So if a training is killed after it wrote a checkpoint, but before it
+wrote the file beside it, that file still exists under its other name.
+"""
+
+import hashlib
+import io
+import os
+import re
+import shutil
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import torch
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.whole import write_whole
+
+WAY_OUT = "resume with --memory-in-checkpoint replay, which is not exact, or with --reset-dataloader"
+
+
+def newest_file(folder: Path, rank: int, world_size: int) -> Path:
+    return folder / f"newest.memory-{rank}-of-{world_size}"
+
+
+def file_beside(checkpoint: Path, rank: int, world_size: int) -> Path:
+    return checkpoint.with_name(f"{checkpoint.name}.memory-{rank}-of-{world_size}")
+
+
+def load(path: Path) -> dict:
+    """Read a file that ``sealed.save`` wrote, or one of an earlier version, which has its checksum in the first line.
+
+    Raises:
+        UserError: the file is damaged
+    """
+    with open(path, "rb") as file:
+        start = file.read(65)
+        of_earlier_version = re.fullmatch(rb"[0-9a-f]{64}\n", start)
+        content = file.read() if of_earlier_version else b""
+    damaged = UserError(f"{path} is damaged (its checksum is wrong): delete it and {WAY_OUT}.")
+    if of_earlier_version and hashlib.sha256(content).hexdigest().encode() != start[:64]:
+        raise damaged
+    if not of_earlier_version and not start.startswith(b"PK"):
+        raise damaged
+    try:
+        return torch.load(io.BytesIO(content) if of_earlier_version else path, map_location="cpu")
+    except UserError as error:  # of compat.checkpoints.verify_when_loading
+        raise damaged from error
+
+
+def share(file: Path, others: list[Path]) -> None:
+    """Give a file further names: by links, or by copies where the file system has no links."""
+
+    def link_or_copy(temporary: Path):
+        try:
+            os.link(file, temporary)
+        except OSError:
+            shutil.copyfile(file, temporary)
+
+    for other in others:
+        write_whole(other, link_or_copy)
+
+
+def find(checkpoint: Path, rank: int, world_size: int, updates: int, identity: str | None = None) -> dict | None:
+    """The state that was saved with a checkpoint, or None.
+
+    Args:
+        updates: the number of updates after which the checkpoint was saved
+        identity: a name that only this checkpoint and its files share; None in files of earlier versions
+
+    Raises:
+        UserError: one file is damaged or has another content, and the other does not belong to the checkpoint
+    """
+    beside, newest = file_beside(checkpoint, rank, world_size), newest_file(checkpoint.parent, rank, world_size)
+    damaged = None
+    for path in filter(Path.exists, (beside, newest)):
+        try:
+            state = load(path)
+            with content_errors(path):
+                belongs = (state["updates"], state.get("identity")) == (updates, identity)
+        except UserError as error:
+            damaged = damaged or error
+            continue
+        if belongs:
+            if path == newest:  # the next save overwrites it
+                with suppress(OSError):  # the folder may not be writable; this training saves elsewhere
+                    share(newest, [beside])
+            return state
+    if damaged:
+        raise damaged
+    return None
+
+
+@contextmanager
+def content_errors(path: Path):
+    """Report an error inside this context as one of the file's content. Its checksum has been verified before.
+
+    Raises:
+        UserError: an error occurred
+    """
+    try:
+        yield
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(
+            f"the memory of {path} does not fit this model, or was not saved by this suite ({type(error).__name__}):"
+            f" {WAY_OUT}."
+        ) from error
+
+
+def why_missing(checkpoint: Path, world_size: int) -> str:
+    """A sentence on why ``find`` found nothing."""
+    saved = {file.name.rpartition("-")[2] for file in checkpoint.parent.glob(f"{checkpoint.name}.memory-*-of-*")}
+    if saved and str(world_size) not in saved:
+        return (
+            f"{checkpoint} was saved by {' or '.join(sorted(saved))} process(es), this training has {world_size}: start"
+            " as many, or start the streams from the beginning with --reset-dataloader."
+        )
+    return (
+        f"the memory of {checkpoint} is missing or belongs to another checkpoint ({checkpoint.name}.memory-* in the"
+        f" same folder): {WAY_OUT}."
+    )
+
+
+def remove_orphans(written: list[Path], world_size: int) -> None:
+    """In the folder of the checkpoints just written, remove the files whose checkpoint is gone, and files of another
+    world size beside these checkpoints."""
+    folder = written[0].parent
+    for file in folder.glob("*.memory-*"):
+        if not (match := re.fullmatch(r"(.+)\.memory-\d+-of-(\d+)", file.name)):
+            continue  # a temporary file that another rank is writing
+        checkpoint, of_others = folder / match[1], int(match[2]) != world_size
+        if match[1] == "newest":
+            gone = of_others
+        else:
+            gone = not checkpoint.exists() or (of_others and checkpoint in written)
+        if gone:
+            file.unlink(missing_ok=True)

@@ -1,0 +1,35 @@
+"""Compute the memory of a resumed training again, where no file holds it (--memory-in-checkpoint replay)."""
+
+import logging
+
+import torch
+from fairseq import utils
+
+from fairseq_plugins.modules.common.stream_memory import StreamMemory
+
+logger = logging.getLogger(__name__)
+
+
+def replay(memory: StreamMemory, trainer, epoch_itr) -> None:
+    """Let the model read the blocks before the iterator's position again: twice as many tokens as its memory depends
+    on, or all of them where it has no limit. Since the parameters have changed meanwhile, so has the memory, slightly.
+    """
+    model, blocks = trainer.get_model(), epoch_itr.iterations_in_epoch
+    mine = epoch_itr.frozen_batches[trainer.data_parallel_rank :: trainer.data_parallel_world_size][:blocks]
+    end = mine[-1][0].start + mine[-1][0].length
+    enough = 2 * model.memory_length or end
+    memory.reset()
+    model.eval()
+    for (block,) in mine:
+        if block.start + block.length <= end - enough:
+            memory.position = block.start + block.length
+            continue
+        sample = epoch_itr.dataset[block]
+        if trainer.cuda:
+            sample = utils.move_to_cuda(sample)
+        with torch.no_grad():
+            model(**sample["net_input"], memory=memory)
+    logger.warning(
+        f"--memory-in-checkpoint replay: the memory was computed again from {min(enough, end)} tokens with the current"
+        " parameters; the losses will differ slightly from those of an uninterrupted training"
+    )

@@ -1,0 +1,29 @@
+"""ROUGE of summaries: shared by the tools that report it."""
+
+from rouge_score.rouge_scorer import RougeScorer
+
+from fairseq_plugins.tools.lib.generation_log import moses_detokeniser
+
+SENTENCE_END = "<q>"
+NAMES = {
+    "rouge1": "ROUGE-1",
+    "rouge2": "ROUGE-2",
+    "rougeLsum": "ROUGE-L sum (of sentences)",
+    "rougeL": "ROUGE-L (one sequence)",
+}
+
+
+def rouge(hypotheses: list[str], references: list[str], language: str = "en") -> dict[str, float]:
+    """The mean F1 in percent, by the names of rouge-score. Hypotheses are Moses tokens; references are plain text."""
+    detokenise = moses_detokeniser(language)
+    scorer = RougeScorer(list(NAMES), use_stemmer=True)
+    scores = [
+        scorer.score(_lines(reference), _lines(hypothesis, detokenise))
+        for reference, hypothesis in zip(references, hypotheses, strict=True)
+    ]
+    return {kind: 100 * sum(score[kind].fmeasure for score in scores) / len(scores) for kind in NAMES}
+
+
+def _lines(summary: str, function=str.strip) -> str:
+    """The sentences on lines of their own, as rougeLsum needs them."""
+    return "\n".join(function(sentence) for sentence in summary.split(SENTENCE_END))

@@ -1,0 +1,37 @@
+"""Skip-Retain schedules from the command line, and the age of the memory that they lead to."""
+
+import argparse
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.modules.transformer_xl.skip_retain import SCHEDULES, SkipRetain
+from fairseq_plugins.ranges import RANGES, SEED, whole
+
+
+def add_schedule(parser: argparse.ArgumentParser) -> None:
+    """Add the options that ``skip_retain`` reads."""
+    parser.add_argument("schedule", choices=SCHEDULES, help="equations 1 to 5: linear, uniform, not-first, ...")
+    parser.add_argument("--layers", type=whole(1), required=True, metavar="N", help="number of layers of the model")
+    parser.add_argument(
+        "--p", type=RANGES["skip_p"], default=0.1, help="probability to skip a layer; linear takes none (%(default)s)"
+    )
+    parser.add_argument("--seed", type=SEED, default=1, help="--seed of the training (%(default)s)")
+
+
+def skip_retain(args) -> SkipRetain:
+    """The schedule that the options describe. Raises UserError for a value that is out of range."""
+    if args.layers < 1:
+        raise UserError(f"--layers {args.layers} is too small; choose at least 1.")
+    if not 0 <= args.p < 1:
+        raise UserError(f"--p {args.p} is out of range; choose at least 0 and less than 1.")
+    return SkipRetain(args.schedule, args.layers, args.p, args.seed)
+
+
+def lags(skip: SkipRetain, updates: int) -> list[list[int]]:
+    """The lag of each layer in blocks, for every update from the first, with one block per update."""
+    skip.train()
+    lag, history = [1] * len(skip.probabilities), []
+    for update in range(updates):
+        skip.set_num_updates(update)
+        history.append(lag)
+        lag = [before + 1 if skipped else 1 for before, skipped in zip(lag, skip.skipped())]
+    return history

@@ -1,0 +1,188 @@
+"""Sample text from a language model.
+
+    python -m fairseq_plugins.tools.sample --path runs/ptb/checkpoint_best.pt --prompt "the company said" --length 300
+    python -m fairseq_plugins.tools.sample --path model.pt --prompt "" --samples 3 --temperature 0.8 --top-p 0.9 --seed
+    2
+
+The prompt is plain text. The dictionary tells whether tokens are words, characters or bytes. A model of single lines
+(--task language_modeling --sample-break-mode eos) samples up to the end of a line, and at most --length tokens.
+"""
+
+import argparse
+import logging
+from argparse import Namespace
+from pathlib import Path
+
+import torch
+from fairseq.data import Dictionary
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.ranges import RANGES, SEED, above, whole
+from fairseq_plugins.tools.lib.load import load, on_device
+
+logger = logging.getLogger(__name__)
+
+
+class Words:
+    """Words, separated by spaces. A piece that ends with @@ is joined to the next piece."""
+
+    @staticmethod
+    def fits(symbols: list[str]) -> bool:
+        return True
+
+    @staticmethod
+    def split(line: str) -> list[str]:
+        return line.split()
+
+    @staticmethod
+    def join(line: list[str]) -> str:
+        return " ".join(line).replace("@@ ", "")
+
+
+class Characters:
+    """Single characters, with _ for the space (char-PTB, text8)."""
+
+    @staticmethod
+    def fits(symbols: list[str]) -> bool:
+        return all(len(symbol) == 1 for symbol in symbols)
+
+    @staticmethod
+    def split(line: str) -> list[str]:
+        return list(line.replace(" ", "_"))
+
+    @staticmethod
+    def join(line: list[str]) -> str:
+        return "".join(line).replace("_", " ")
+
+
+class Bytes:
+    """Bytes as decimal numbers (enwik8)."""
+
+    @staticmethod
+    def fits(symbols: list[str]) -> bool:
+        return all(symbol.isdecimal() and int(symbol) < 256 for symbol in symbols)
+
+    @staticmethod
+    def split(line: str) -> list[str]:
+        return [str(byte) for byte in line.encode()]
+
+    @staticmethod
+    def join(line: list[str]) -> str:
+        return bytes(int(symbol) for symbol in line if symbol.isdecimal()).decode(errors="replace")
+
+
+TOKENS = {"bytes": Bytes, "characters": Characters, "words": Words}  # the first that fits a dictionary is taken
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--path", type=Path, required=True, metavar="CKPT", help="a checkpoint of fairseq-train")
+    parser.add_argument("--prompt", default="", help="the beginning of the text (default: the beginning of a line)")
+    parser.add_argument(
+        "--length", type=whole(1), default=200, metavar="N", help="number of tokens to sample (%(default)s)"
+    )
+    parser.add_argument("--samples", type=whole(1), default=1, metavar="N", help="number of texts (%(default)s)")
+    parser.add_argument(
+        "--temperature",
+        type=RANGES["temperature"],
+        default=1.0,
+        help="values below 1 give more likely text (%(default)s)",
+    )
+    parser.add_argument(
+        "--top-k", type=whole(1, also=(-1,)), default=-1, metavar="K", help="sample from the K most likely tokens"
+    )
+    parser.add_argument(
+        "--top-p",
+        type=above(0, high=1, also=(-1,)),
+        default=-1.0,
+        metavar="P",
+        help="sample from the most likely tokens whose probabilities sum to P",
+    )
+    parser.add_argument("--seed", type=SEED, default=1, help="(%(default)s)")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: as in training)")
+    parser.add_argument("--tokens", choices=TOKENS, help="kind of tokens (default: by the dictionary)")
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+    args = parser.parse_args()
+    check(args)
+    logging.basicConfig()
+    logging.getLogger().setLevel(logging.WARNING)  # print the text only
+    torch.manual_seed(args.seed)
+    model, task = load_generator(args)
+    kind = TOKENS[args.tokens] if args.tokens else kind_of(task.dictionary)
+    texts = sample(task, model, encode(args.prompt, task.dictionary, kind), args)
+    for number, tokens in enumerate(texts, start=1):
+        if args.samples > 1:
+            print(f"--- {number}")
+        print(decode(tokens, task.dictionary, kind))
+
+
+def check(args) -> None:
+    if args.top_k > 0 and args.top_p > 0:
+        raise UserError("--top-k and --top-p exclude each other; choose one.")
+
+
+def load_generator(args):
+    """The model of a checkpoint, prepared for generation, and its task."""
+    model, cfg, task = load(args.path, {"data": str(args.data)} if args.data else {}, args.cpu)
+    if not (keeps_memory(task) or getattr(cfg.task, "sample_break_mode", None) == "eos"):
+        raise UserError(
+            f"{args.path} was trained with --task {cfg.task._name}: give a language model of fairseq_plugins."
+        )
+    model.prepare_for_inference_(cfg)
+    return model, task
+
+
+def keeps_memory(task) -> bool:
+    """May a text have several lines?"""
+    return getattr(task, "keeps_memory", False)
+
+
+def kind_of(dictionary: Dictionary):
+    symbols = [symbol for symbol in dictionary.symbols[dictionary.nspecial :] if not symbol.startswith("madeupword")]
+    return next(kind for kind in TOKENS.values() if kind.fits(symbols))
+
+
+def encode(prompt: str, dictionary: Dictionary, kind) -> list[int]:
+    """Indices of a prompt's tokens, with end-of-line between its lines, but not after the last."""
+    tokens = []
+    for line in prompt.split("\n"):
+        tokens += [dictionary.index(symbol) for symbol in kind.split(line)] + [dictionary.eos()]
+    unknown = sum(token == dictionary.unk() for token in tokens)
+    if unknown:
+        logger.warning(f"{unknown} of the prompt's {len(tokens) - 1} tokens are not in the dictionary")
+    return tokens[:-1]
+
+
+def decode(tokens: list[int], dictionary: Dictionary, kind) -> str:
+    lines = [[]]
+    for token in tokens:
+        if token == dictionary.eos():
+            lines.append([])
+        else:
+            lines[-1].append(dictionary[token])
+    return "\n".join(kind.join(line) for line in lines)
+
+
+def sample(task, model, prompt: list[int], args) -> list[list[int]]:
+    """--samples texts: the prompt, then --length tokens sampled by fairseq's SequenceGenerator.
+
+    For a model over streams the end symbol is the dictionary's beginning-of-sentence symbol, which never occurs. So
+    end-of-line is an ordinary token, and all texts have the same length. A model of single lines stops at end-of-line.
+    """
+    stream, length = keeps_memory(task), len(prompt) + args.length
+    if not stream and task.dictionary.eos() in prompt:
+        raise UserError("--prompt has several lines, but the model is for single lines; give one line.")
+    settings = Namespace(
+        beam=1, sampling=True, sampling_topk=min(args.top_k, len(task.dictionary)), sampling_topp=args.top_p,
+        temperature=args.temperature, max_len_a=0, max_len_b=length, min_len=length if stream else 1,
+    )  # fmt: skip
+    end = {"eos": task.dictionary.bos()} if stream else {}
+    generator = task.build_generator([model], settings, extra_gen_cls_kwargs=end)
+    start = torch.tensor([[task.dictionary.eos(), *prompt]] * args.samples)
+    batch = {"net_input": {"src_tokens": start, "src_lengths": torch.full((args.samples,), start.size(1))}}
+    texts = task.inference_step(generator, [model], on_device(model, batch))
+    return [hypotheses[0]["tokens"].tolist()[:-1] for hypotheses in texts]
+
+
+if __name__ == "__main__":
+    main()
