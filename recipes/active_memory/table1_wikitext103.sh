@@ -11,7 +11,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lines.sh"
 begin_lines "$@"
 
-for mixer in $MIXERS; do train_lines "$mixer" 0.1 --mixer "$mixer"; done
+for mixer in "${MIXERS[@]}"; do train_lines "$mixer" "$mixer" 0.1; done
 first_node_only
-for mixer in $MIXERS; do cell_lines "$mixer" "$(published "Table 1" "$mixer" loss)"; done
-show_table
+for mixer in "${MIXERS[@]}"; do row_lines "$mixer" "$(published "Table 1" "$mixer" loss)"; done
+table

@@ -10,11 +10,11 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
 begin_char_ptb "$@"
 
-train_char_ptb feedback $FEEDBACK --log-learned
-train_char_ptb transformer $TRANSFORMER
+train_char_ptb feedback "${FEEDBACK[@]}" "${SIZE[@]}" --log-learned
+train_char_ptb transformer "${TRANSFORMER[@]}" "${SIZE[@]}"
 first_node_only
-cell_char_ptb feedback
-cell_char_ptb transformer
+row_char_ptb feedback
+row_char_ptb transformer
 plot curves.png curves "feedback=$OUT/feedback" "transformer=$OUT/transformer" --metric bpc
 plot memory.png memory "$OUT/feedback"
-show_table
+table

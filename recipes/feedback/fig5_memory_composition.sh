@@ -10,8 +10,10 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
 begin_char_ptb "$@"
 
-for memory in weighted top recurrent; do train_char_ptb "feedback-$memory" $FEEDBACK --feedback-memory "$memory"; done
-train_char_ptb transformer $TRANSFORMER
+for memory in weighted top recurrent; do
+    train_char_ptb "feedback-$memory" "${FEEDBACK[@]}" "${SIZE[@]}" --feedback-memory "$memory"
+done
+train_char_ptb transformer "${TRANSFORMER[@]}" "${SIZE[@]}"
 first_node_only
-for name in feedback-weighted feedback-top feedback-recurrent transformer; do cell_char_ptb "$name"; done
-show_table
+for name in feedback-weighted feedback-top feedback-recurrent transformer; do row_char_ptb "$name"; done
+table
