@@ -7,7 +7,7 @@
 #
 # What is finished is skipped, what was killed goes on: call the recipe again. The nodes of a run share $OUT and $DATA.
 
-[[ ! ${LIB:-} ]] || return 0 # a second time
+if declare -F begin >/dev/null; then return 0; fi # a second time
 
 shopt -s inherit_errexit
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -24,11 +24,12 @@ setup_venv() {
 # its runs and change none. SMOKE_SETTINGS has others for a smoke run, and a variable of the user's counts more.
 declare -A SETTINGS=([LOG_INTERVAL]=100) WORDS=() CHOICES=() SMOKE_SETTINGS=([LOG_INTERVAL]=5)
 declare -A DECLARED=() GIVEN=() PUBLISHED=()
-LIB=recipes/lib LOG_FORMAT=simple START=() ONLY_IF=() MAY_DIVERGE=''
+LIB=recipes/lib SCRIPT='' BEGUN='' LOG_FORMAT=simple START=() ONLY_IF=() MAY_DIVERGE=''
 
 # begin OPTIONS...: the recipe's options, variables and machine; the working directory is the repository root
 begin() {
-    [[ ${RECIPE:-} ]] || begin_once "$@"
+    [[ $BEGUN ]] || begin_once "$@"
+    BEGUN=yes
     declare_all SETTINGS && declare_all WORDS && declare_all CHOICES
 }
 
@@ -40,10 +41,10 @@ begin_once() {
     setup_venv
     cd "$ROOT" || exit
     if ((DRY_RUN)); then
-        SCRIPT=$(mktemp)
+        SCRIPT=$(mktemp) && trap 'rm -f "$SCRIPT"' EXIT
         if [[ $COMMANDS ]]; then true >"$COMMANDS"; else COMMANDS=$(mktemp) && trap 'end_dry_run $?' EXIT; fi
     fi
-    export RECIPE DRY_RUN SCRIPT=${SCRIPT:-} COMMANDS
+    export RECIPE DRY_RUN SCRIPT COMMANDS
     local options=(${GPUS:+--gpus "$GPUS"} ${SCRIPT:+--script "$SCRIPT"})
     ((!SMOKE)) || options+=(--smoke)
     code=$(python "$LIB/machine.py" "${options[@]}") || exit
@@ -98,8 +99,9 @@ share() {
     printf -v "$1" %s $(($2 / PROCESSES))
 }
 
-# Every command goes through one of these four: it is run, or printed in a dry run, with its place in the recipe.
-call() { WHERE=${BASH_SOURCE[-1]}:${BASH_LINENO[-2]} python "$LIB/$1.py" "${@:2}"; }
+# Every command goes through one of these four: it is run, or printed in a dry run, with its place in the recipe. They
+# need no installed package (-S), and so start at once.
+call() { WHERE=${BASH_SOURCE[-1]}:${BASH_LINENO[-2]} python -S "$LIB/$1.py" "${@:2}"; }
 run() { call commands -- "$@"; }
 make() { call step "$@"; }                    # make FILE --after FILES -- COMMAND: once; recipes/lib/step.py
 capture() { call step "$1" --capture "${@:2}"; } # the same, and FILE is what the command prints

@@ -6,7 +6,7 @@
 #   recipes/multi30k.sh                    downloads the data (2.6 MB)
 #   recipes/multi30k.sh --raw DIR          takes train, val and test_2016_flickr .de and .en from DIR
 #   recipes/multi30k.sh --smoke            the same code path on generated text, about a minute
-#   recipes/multi30k.sh --dry-run          every command through its own parser, nothing run
+#   recipes/multi30k.sh --dry-run          every command is checked and printed, nothing run
 #
 # The Transformer beside it, other depths of the decoder and other seeds, a cell each, skipped when present (the paper
 # shows the same comparison for IWSLT in Figure 7):

@@ -5,7 +5,7 @@
 #
 #   recipes/active_memory/table1_wikitext103.sh            the paper's run, all operators one after the other
 #   recipes/active_memory/table1_wikitext103.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/active_memory/table1_wikitext103.sh --dry-run  every command through its parser, nothing run
+#   recipes/active_memory/table1_wikitext103.sh --dry-run  every command is checked and printed, nothing run
 #   MIXERS="cgru convolution" recipes/active_memory/...    only some
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lines.sh"

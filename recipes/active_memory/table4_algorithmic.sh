@@ -14,7 +14,7 @@
 #
 #   recipes/active_memory/table4_algorithmic.sh            all 144 runs
 #   recipes/active_memory/table4_algorithmic.sh --smoke    the same code path with small numbers, CPU, about a minute
-#   recipes/active_memory/table4_algorithmic.sh --dry-run  every command through its parser, nothing run
+#   recipes/active_memory/table4_algorithmic.sh --dry-run  every command is checked and printed, nothing run
 #   MIXERS="self-attention convolution" TASKS="sort not" SEEDS="1 2" JOBS=4 recipes/active_memory/...    only some
 #   LEARNING_RATE=1e-3 FLAGS="--weight-init glorot" recipes/active_memory/... --out runs/slow    with other settings
 set -euo pipefail
@@ -56,7 +56,7 @@ train_all() {
 
 # What train would call becomes a line for jobs.py: the folder, and the command.
 queue_all() (
-    call() { printf '%s\t' "$2" && echo "python $LIB/$1.py ${*@Q}" | sed "s/ '$1'//"; }
+    call() { printf '%s\t' "$2" && echo "python -S $LIB/$1.py ${*@Q}" | sed "s/ '$1'//"; }
     train_all
 )
 

@@ -8,7 +8,7 @@
 #   CHECKPOINT=runs/all_attention/table3_wikitext103/all-attention-fine/checkpoint_best.pt \
 #       recipes/all_attention/appendix_a_attention_maps.sh        draws one that is there
 #   recipes/all_attention/appendix_a_attention_maps.sh --smoke    the same code path on generated text, CPU, a minute
-#   recipes/all_attention/appendix_a_attention_maps.sh --dry-run  every command through its parser, nothing run
+#   recipes/all_attention/appendix_a_attention_maps.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
 SETTINGS+=([TOKENS]=64 [CHECKPOINT]="")

@@ -8,7 +8,7 @@
 #
 #   recipes/all_attention/fig2_integration.sh            the paper's run
 #   recipes/all_attention/fig2_integration.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/all_attention/fig2_integration.sh --dry-run  every command through its parser, nothing run
+#   recipes/all_attention/fig2_integration.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
 CHOICES+=([INTEGRATIONS]="all-attn attn-split head-split single-head ff-attn")

@@ -5,7 +5,7 @@
 #
 #   recipes/all_attention/fig2_persistent_size.sh            the paper's run
 #   recipes/all_attention/fig2_persistent_size.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/all_attention/fig2_persistent_size.sh --dry-run  every command through its parser, nothing run
+#   recipes/all_attention/fig2_persistent_size.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
 CHOICES+=([SIZES]="0 256 512 1024 2048")

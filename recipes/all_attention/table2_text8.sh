@@ -6,7 +6,7 @@
 #
 #   recipes/all_attention/table2_text8.sh            the paper's run
 #   recipes/all_attention/table2_text8.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/all_attention/table2_text8.sh --dry-run  every command through its parser, nothing run
+#   recipes/all_attention/table2_text8.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
 CHOICES+=([MODELS]="small transformer-small large transformer-22 transformer-large")

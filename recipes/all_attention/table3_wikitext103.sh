@@ -5,7 +5,7 @@
 #
 #   recipes/all_attention/table3_wikitext103.sh            the paper's run
 #   recipes/all_attention/table3_wikitext103.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/all_attention/table3_wikitext103.sh --dry-run  every command through its parser, nothing run
+#   recipes/all_attention/table3_wikitext103.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
 begin_words "$@"

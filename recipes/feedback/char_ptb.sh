@@ -5,7 +5,7 @@
 #
 #   recipes/feedback/char_ptb.sh            the paper's run
 #   recipes/feedback/char_ptb.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/feedback/char_ptb.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/char_ptb.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
 begin_char_ptb "$@"

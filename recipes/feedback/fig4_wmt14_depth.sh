@@ -6,7 +6,7 @@
 #
 #   recipes/feedback/fig4_wmt14_depth.sh            the paper's run
 #   recipes/feedback/fig4_wmt14_depth.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/fig4_wmt14_depth.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/fig4_wmt14_depth.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/wmt14.sh"
 SETTINGS+=([ENCODER]=6)

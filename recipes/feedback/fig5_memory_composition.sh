@@ -5,7 +5,7 @@
 #
 #   recipes/feedback/fig5_memory_composition.sh            the paper's run
 #   recipes/feedback/fig5_memory_composition.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/fig5_memory_composition.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/fig5_memory_composition.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
 begin_char_ptb "$@"

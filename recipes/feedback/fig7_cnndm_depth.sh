@@ -10,7 +10,7 @@
 #
 #   recipes/feedback/fig7_cnndm_depth.sh            the paper's run
 #   recipes/feedback/fig7_cnndm_depth.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/fig7_cnndm_depth.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/fig7_cnndm_depth.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/translation.sh"
 SETTINGS+=([BPE]=32000 [TOKENS]=4096 [TIMES]=32 [LEARNING_RATE]=0.0005 [UPDATES]=30000 [WARM_UP]=4000 [BATCH]=64)

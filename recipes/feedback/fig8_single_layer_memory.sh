@@ -6,7 +6,7 @@
 #
 #   recipes/feedback/fig8_single_layer_memory.sh            the paper's run
 #   recipes/feedback/fig8_single_layer_memory.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/fig8_single_layer_memory.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/fig8_single_layer_memory.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
 WORDS+=([MEMORIES]="layer-0 layer-1 layer-2 layer-3 layer-4 layer-5 layer-6 average weighted")

@@ -5,7 +5,7 @@
 #
 #   recipes/feedback/table2_wmt14.sh            the paper's run
 #   recipes/feedback/table2_wmt14.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/table2_wmt14.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/table2_wmt14.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/wmt14.sh"
 WORDS+=([LAYERS]="")

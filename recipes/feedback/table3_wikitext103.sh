@@ -6,7 +6,7 @@
 #
 #   recipes/feedback/table3_wikitext103.sh            the paper's run
 #   recipes/feedback/table3_wikitext103.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/feedback/table3_wikitext103.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/table3_wikitext103.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
 CHOICES+=([MODELS]="feedback transformer")

@@ -10,7 +10,7 @@
 #
 #   recipes/feedback/table4_enwik8.sh            the paper's run
 #   recipes/feedback/table4_enwik8.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/feedback/table4_enwik8.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/table4_enwik8.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
 SETTINGS+=([STREAMS]=1024 [VALID_STREAMS]=128 [BLOCK]=128 [SHORT_BLOCK]=64 [LEARNING_RATE]=0.0015 [WARM_UP]=8000

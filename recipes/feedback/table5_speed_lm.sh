@@ -8,7 +8,7 @@
 #
 #   recipes/feedback/table5_speed_lm.sh            the paper's sizes
 #   recipes/feedback/table5_speed_lm.sh --smoke    the same code path on generated text, CPU, a minute
-#   recipes/feedback/table5_speed_lm.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/table5_speed_lm.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/translation.sh"

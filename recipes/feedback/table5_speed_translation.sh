@@ -7,7 +7,7 @@
 #
 #   recipes/feedback/table5_speed_translation.sh            the paper's sizes
 #   recipes/feedback/table5_speed_translation.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/table5_speed_translation.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/table5_speed_translation.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/wmt14.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/speed.sh"

@@ -8,7 +8,7 @@
 #
 #   recipes/feedback/table6_ablation.sh            the paper's run
 #   recipes/feedback/table6_ablation.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/table6_ablation.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/table6_ablation.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
 CHOICES+=([CHOSEN]="1 2 3 4")

@@ -2,9 +2,9 @@
 
     eval "$(python recipes/lib/options.py recipes/feedback/table2_wmt14.sh --smoke --out runs/try -- --seed 2)"
 
-Sets RECIPE (its name), PAPER (the file of its paper), CALL (the command without variables), SMOKE, DRY_RUN, COMMANDS,
-GPUS, RAW, DATA, OUT, PUBLISHED (the paper's numbers), and EXTRA: the flags after ``--``. A wrong option ends in one sentence and status 2; --help prints
-the recipe's header.
+Sets RECIPE (its name), PAPER (the file of its paper), PUBLISHED (the numbers in it), CALL (the command without
+variables), SMOKE, DRY_RUN, COMMANDS, GPUS, RAW, DATA, OUT, and EXTRA: the flags after ``--``. A wrong option ends in
+one sentence and status 2; --help prints the recipe's header.
 """
 
 import itertools

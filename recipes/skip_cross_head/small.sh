@@ -14,7 +14,7 @@
 #   recipes/skip_cross_head/small.sh              the same from all of enwik8, downloads 35 MB
 #   MODELS="plain both" SEEDS=1 recipes/skip_cross_head/small.sh --raw DIR
 #   recipes/skip_cross_head/small.sh --smoke      the same code path on generated text, a minute or two
-#   recipes/skip_cross_head/small.sh --dry-run    every command through its parser, nothing run
+#   recipes/skip_cross_head/small.sh --dry-run    every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/language_models.sh"
 SETTINGS+=([STREAMS]=16 [VALID_STREAMS]=16 [BLOCK]=64 [LEARNING_RATE]=0.001 [WARM_UP]=100 [TOTAL]=2000 [PHASE_1]=""

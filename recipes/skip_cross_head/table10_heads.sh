@@ -5,7 +5,7 @@
 #
 #   recipes/skip_cross_head/table10_heads.sh            the paper's run
 #   recipes/skip_cross_head/table10_heads.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/skip_cross_head/table10_heads.sh --dry-run  every command through its parser, nothing run
+#   recipes/skip_cross_head/table10_heads.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/ablations.sh"
 WORDS+=([SIZES]="--decoder-embed-dim 480 --decoder-ffn-embed-dim 1920")

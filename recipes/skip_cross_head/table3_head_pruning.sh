@@ -8,7 +8,7 @@
 #
 #   recipes/skip_cross_head/table3_head_pruning.sh            the paper's run
 #   recipes/skip_cross_head/table3_head_pruning.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/skip_cross_head/table3_head_pruning.sh --dry-run  every command through its parser, nothing run
+#   recipes/skip_cross_head/table3_head_pruning.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/ablations.sh"
 SETTINGS+=([CONTEXT]=640 [LAYERS]=8)

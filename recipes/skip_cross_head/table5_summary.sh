@@ -6,7 +6,7 @@
 #
 #   recipes/skip_cross_head/table5_summary.sh            the paper's run
 #   recipes/skip_cross_head/table5_summary.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/skip_cross_head/table5_summary.sh --dry-run  every command through its parser, nothing run
+#   recipes/skip_cross_head/table5_summary.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/ablations.sh"
 begin_ablations "$@"

@@ -5,7 +5,7 @@
 #
 #   recipes/skip_cross_head/table6_cross_head_p.sh            the paper's run
 #   recipes/skip_cross_head/table6_cross_head_p.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/skip_cross_head/table6_cross_head_p.sh --dry-run  every command through its parser, nothing run
+#   recipes/skip_cross_head/table6_cross_head_p.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/ablations.sh"
 CHOICES+=([PROBABILITIES]="0.04 0.1 0.2 0.5")

@@ -7,7 +7,7 @@
 #
 #   recipes/skip_cross_head/table7_8_9_skip_schedules.sh            the paper's run
 #   recipes/skip_cross_head/table7_8_9_skip_schedules.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/skip_cross_head/table7_8_9_skip_schedules.sh --dry-run  every command through its parser, nothing run
+#   recipes/skip_cross_head/table7_8_9_skip_schedules.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/ablations.sh"
 CHOICES+=([PHASE_1_ONLY]="uniform-0.1 uniform-0.3 not-first-0.1 not-last-0.1")

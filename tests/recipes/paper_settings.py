@@ -112,7 +112,9 @@ def read_command(words: list[str]) -> Command:
     if "--" in words:  # of tune_length_penalty, for fairseq-generate
         rest = read_command(["fairseq-generate", DATA, "--path", "a", *words[words.index("--") + 1 :]])
         options, needed = {**rest.options, **options}, needed | rest.needed - {"lenpen"}
-    return Command(" ".join([re.sub("^(fairseq_plugins tools|recipes lib) ", "", program), *subject(words)]), options, needed)
+    return Command(
+        " ".join([re.sub("^(fairseq_plugins tools|recipes lib) ", "", program), *subject(words)]), options, needed
+    )
 
 
 def effective(options: argparse.Namespace, parser: argparse.ArgumentParser, every_number: bool):

@@ -1,6 +1,5 @@
 """The recipes of the active-memory paper: dry runs of all, a smoke run of one (--all: of another too)."""
 
-import re
 from pathlib import Path
 
 import pytest

@@ -53,7 +53,21 @@ def recipe_file(tmp_path):
 
 
 def test_options_are_variables_and_what_follows_the_dashes_is_kept(recipe_file, tmp_path):
-    code = printed("options", recipe_file, "--dry-run", "--out", "a b", "--gpus", 4, "--", "--seed", "2", "--x", "a b", cwd=tmp_path)
+    code = printed(
+        "options",
+        recipe_file,
+        "--dry-run",
+        "--out",
+        "a b",
+        "--gpus",
+        4,
+        "--",
+        "--seed",
+        "2",
+        "--x",
+        "a b",
+        cwd=tmp_path,
+    )
     names = ("RECIPE", "DRY_RUN", "SMOKE", "OUT", "GPUS", "EXTRA")
     assert shell(code, *names) == [["table1"], ["1"], ["0"], [f"{tmp_path}/a b"], ["4"], ["--seed", "2", "--x", "a b"]]
     assert shell(code, "PUBLISHED") == [["1.060"]]
@@ -246,10 +260,13 @@ EVALUATED = """2026 | INFO | num. model params: 1,234,567
 x with end-of-line: 9 tokens, 1 nats, 1 nats per token, 1.500000 bits per token (bpc), perplexity 20.1234
 x without end-of-line: 8 tokens, 1 nats, 1 nats per token, 1.400000 bits per token (bpc), perplexity 19.5
 """
-TRAINED = "".join(
-    f'x | train_inner | {{"wps": "{speed}", "num_updates": "{number}", "train_wall": "9999", "wall": "{wall}"}}\n'
-    for number, speed, wall in ((10, 100.5, 3500), (20, 300, 4000), (10, 200, 100), (20, 250, 700))
-) + '| valid | {"valid_loss": "2.5", "valid_num_updates": "20"}\nx | valid | {"valid_loss": "2.25"}\n'
+TRAINED = (
+    "".join(
+        f'x | train_inner | {{"wps": "{speed}", "num_updates": "{number}", "train_wall": "9999", "wall": "{wall}"}}\n'
+        for number, speed, wall in ((10, 100.5, 3500), (20, 300, 4000), (10, 200, 100), (20, 250, 700))
+    )
+    + '| valid | {"valid_loss": "2.5", "valid_num_updates": "20"}\nx | valid | {"valid_loss": "2.25"}\n'
+)
 GRID = "| layer | H1 | H2 | stddev |\n| --- | --- | --- | --- |\n| 1 | 0.1 | 0.2 | 0.5 |\n| 2 | 0.3 | 0.4 | 2 |\n"
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = [path for folder in ("recipes", "tests", "benchmarks", "docs") for path in sorted(ROOT.glob(f"{folder}/**/*.sh"))]
+SCRIPTS = [
+    path for folder in ("recipes", "tests", "benchmarks", "docs") for path in sorted(ROOT.glob(f"{folder}/**/*.sh"))
+]
 
 
 def test_shellcheck_finds_nothing():
