@@ -113,7 +113,7 @@ late() { printf "\$(python %s/figures.py%s)" "$LIB" "$(printf ' %q' "$@")"; }
 prepare() {
     DATA=${DATA:-runs/data/$1}
     if ((NODE_RANK && !DRY_RUN)); then
-        until [[ -e $DATA/prepared ]]; do echo "waiting for the first node to prepare $DATA" >&2 && sleep 20; done
+        until [[ -e $DATA/prepared ]]; do echo "$RECIPE: waiting for the first node to prepare $DATA" >&2 && sleep 20; done
         return
     fi
     if ((SMOKE)) && [[ ! $RAW ]]; then

@@ -56,7 +56,7 @@ train_all() {
 
 # What train would call becomes a line for jobs.py: the folder, and the command.
 queue_all() (
-    call() { printf '%s\t' "$2" && echo "python -S $LIB/$1.py ${*@Q}" | sed "s/ '$1'//"; }
+    call() { local words=("${@:2}") && printf '%s\tpython -S %s/%s.py %s\n' "$2" "$LIB" "$1" "${words[*]@Q}"; }
     train_all
 )
 

@@ -12,7 +12,6 @@ On several nodes torchrun has to be told the first one: MASTER_ADDR and MASTER_P
 import argparse
 import os
 import shlex
-import sys
 from pathlib import Path
 
 import options
@@ -34,7 +33,7 @@ def main():
     exports = [f"export {options.assignments({name: value})}" for name, value in environment(gpus, args.smoke).items()]
     print("\n".join(exports))
     if args.script:
-        folder = shlex.quote(os.path.dirname(sys.executable))
+        folder = shlex.quote(os.path.join(os.environ["VENV"], "bin"))
         lines = ["set -euo pipefail", f"cd {shlex.quote(os.getcwd())}", f'export PATH={folder}:"$PATH"', *exports]
         args.script.write_text("".join(f"{line}\n" for line in lines))
     print(options.assignments(variables(gpus, os.environ)))

@@ -17,7 +17,7 @@
 # code a skipped layer moves on by Adam's momentum; here it rests, as the paper says.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
 SETTINGS+=([VALID_STREAMS]=10 [BLOCK]=512 [VALID_BLOCK]=128 [LEARNING_RATE]=0.00025 [UPDATES]=1200000 [INTERVAL]=4000
-    [OVER]=64000 [PHASE_1]="" [TOTAL]="")
+    [OVER]=64000 [CLAMP]=800 [PHASE_1]="" [TOTAL]="")
 WORDS+=([EVALUATION]="--batch-size 10 --tokens-per-sample 128" [SMALLER]="")
 SMOKE_SETTINGS+=([STREAMS]=4 [VALID_STREAMS]=2 [BLOCK]=16 [VALID_BLOCK]=8 [LEARNING_RATE]=0.002 [UPDATES]=40 [INTERVAL]=10
     [OVER]=10 [HALF_PERIOD]=10 [CHANGE]=1e99 [EVALUATION]="--batch-size 2 --tokens-per-sample 8"
@@ -89,7 +89,7 @@ evaluate_at() {
 # row_words ROW NAME CONTEXT TABLE ITS_ROW COLUMN=VALUE...: perplexity, ours and that of a row of the paper's table
 row_words() {
     local dev=$OUT/$2/valid-$3.log test=$OUT/$2/test-$3.log
-    evaluate_at "$3" "$2" "${CLAMP:-800}"
+    evaluate_at "$3" "$2" "$CLAMP"
     row "$1" "dev ppl=@ppl:$dev" "paper, dev=$(published "$4" "$5" "dev ppl" "not given")" \
         "test ppl=@ppl:$test" "paper, test=$(published "$4" "$5" "test ppl" "not given")" "${@:6}" \
         parameters="@parameters:$test" "paper, parameters=$(published "$4" "$5" parameters "not given")"
@@ -98,7 +98,7 @@ row_words() {
 # row_characters ROW NAME CONTEXT TABLE ITS_ROW: bits per character, ours and those of a row of the paper's table
 row_characters() {
     local dev=$OUT/$2/valid-$3.log test=$OUT/$2/test-$3.log
-    evaluate_at "$3" "$2" "${CLAMP:-800}"
+    evaluate_at "$3" "$2" "$CLAMP"
     row "$1" "dev bpc=@bpc:$dev" "paper, dev=$(published "$4" "$5" "dev bpc" "not given")" \
         "test bpc=@bpc:$test" "paper, test=$(published "$4" "$5" "test bpc" "not given")" \
         "test, without line ends=@bpc:$test:without" \
