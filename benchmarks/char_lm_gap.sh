@@ -28,6 +28,7 @@ for depth in ${DEPTHS:-2 4}; do
         for row in ${ROWS:-attention all-attention ff-attn feed-forward}; do
             name=$row-layers$depth-seed$seed
             if grep -qs "\"$name\"" "$OUT/results.jsonl"; then continue; fi
+            # shellcheck disable=SC2046 # they are words
             fairseq-train "$DATA/bin" --user-dir fairseq_plugins --task streaming_language_modeling --criterion streaming_lm \
                 --cpu --decoder-layers "$depth" --decoder-embed-dim 256 --decoder-attention-heads 4 --decoder-head-dim 128 \
                 --attention-span 256 --tokens-per-sample 64 --batch-size 32 --batch-size-valid 8 --stream-offset random \

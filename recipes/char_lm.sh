@@ -13,79 +13,77 @@
 #   CORPUS=enwik8 MODELS="all-attention feed-forward" SEEDS=1 \
 #       recipes/char_lm.sh --raw DIR                              an excerpt: SPLIT="3600000,200000,200000"
 #   recipes/char_lm.sh --smoke                                    the same code path on generated text, about two minutes
-#   recipes/char_lm.sh --dry-run                                  every command through its parser, nothing run
+#   recipes/char_lm.sh --dry-run                                  every command is checked and printed, nothing run
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-begin_recipe "$@"
+source "$(dirname "${BASH_SOURCE[0]}")/lib/language_models.sh"
+SETTINGS+=([STREAMS]=32 [VALID_STREAMS]=8 [BLOCK]=64 [WARM_UP]=100 [WIDTH]=256 [PASS]="" [FILE]=""
+    [SPLIT]="3600000,200000,200000")
+WORDS+=([ANY_SIZE]="" [LEARNING_RATES]="0.0005 0.001 0.002")
+CHOICES+=([CORPUS]=char_ptb [MODELS]="feedback transformer all-attention feed-forward" [SEEDS]="1 2")
+SMOKE_SETTINGS+=([STREAMS]=4 [VALID_STREAMS]=2 [BLOCK]=32 [WARM_UP]=5 [WIDTH]=32 [PASS]=40 [SPLIT]="60000,2000,2000"
+    [ANY_SIZE]=--any-size [LEARNING_RATES]="0.002 0.004" [MODELS]="feedback all-attention" [SEEDS]=1)
+begin "$@"
 one_machine_only
-
-CORPUS=${CORPUS:-char_ptb}
+share_streams
 OUT=$OUT/$CORPUS
-number STREAMS 32 4
-number VALID_STREAMS 8 2
-number BLOCK 64 32
-number WARM_UP 100 5
-number LEARNING_RATES "0.0005 0.001 0.002" "0.002 0.004"
-number MODELS "feedback transformer all-attention feed-forward" "feedback all-attention"
-number SEEDS "1 2" 1
-number WIDTH 256 32
+
+TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
+    --stream-offset random --optimizer adam --clip-norm 0.1 --lr-scheduler cosine --warmup-updates "$WARM_UP"
+    --warmup-init-lr 0 --max-epoch 1 --save-interval-updates 500 --keep-interval-updates 1 --no-epoch-checkpoints
+    --decoder-layers 2 --decoder-embed-dim "$WIDTH" --decoder-attention-heads 4 --decoder-head-dim $((WIDTH / 2))
+    --attention-span $((4 * BLOCK)))
+EVALUATION=(--task streaming_language_modeling --batch-size 1 --tokens-per-sample $((4 * BLOCK)))
+declare -A ARCH=(
+    [feedback]="feedback_lm --decoder-normalize-before --decoder-ffn-embed-dim $((8 * WIDTH))"
+    [transformer]="span_transformer_lm --decoder-normalize-before --decoder-ffn-embed-dim $((8 * WIDTH))"
+    [all-attention]="all_attention_lm --persistent-vectors $((4 * WIDTH))"
+    [feed-forward]="span_transformer_lm --decoder-ffn-embed-dim $((8 * WIDTH))"
+)
+for model in "${MODELS[@]}"; do one_of MODELS "$model" "${!ARCH[@]}"; done
+
 case $CORPUS in
     char_ptb)
-        number PASS 2450 40 # updates: 5,017,482 tokens
-        number ANY_SIZE "" --any-size
-        prepare char_ptb $ANY_SIZE
+        PASS=${PASS:-2450} # updates: 5,017,482 tokens
+        prepare char_ptb "${ANY_SIZE[@]}"
         ;;
     enwik8)
-        number PASS 1758 40 # updates: 3,600,000 bytes
-        number SPLIT 3600000,200000,200000 60000,2000,2000
+        PASS=${PASS:-1758} # updates: 3,600,000 bytes
         DATA=${DATA:-runs/data/enwik8_excerpt} # the other recipes' is all of it
         prepare enwik8 --split "$SPLIT" ${FILE:+--file "$FILE"}
         ;;
     *) stop "CORPUS: $CORPUS is neither char_ptb nor enwik8." ;;
 esac
 
-# flags MODEL: two layers with heads half as wide as the model
-flags() {
-    local size="--decoder-layers 2 --decoder-embed-dim $WIDTH --decoder-attention-heads 4
-        --decoder-head-dim $((WIDTH / 2)) --attention-span $((4 * BLOCK))"
-    case $1 in
-        feedback) echo --arch feedback_lm --decoder-normalize-before --decoder-ffn-embed-dim $((8 * WIDTH)) $size ;;
-        transformer) echo --arch span_transformer_lm --decoder-normalize-before --decoder-ffn-embed-dim $((8 * WIDTH)) $size ;;
-        all-attention) echo --arch all_attention_lm --persistent-vectors $((4 * WIDTH)) $size ;;
-        feed-forward) echo --arch span_transformer_lm --decoder-ffn-embed-dim $((8 * WIDTH)) $size ;;
-        *) stop "MODELS: $1 is none of feedback, transformer, all-attention, feed-forward." ;;
-    esac
-}
-
 # train_char NAME MODEL SEED LEARNING_RATE UPDATES: the rate falls to nothing as half a cosine
 train_char() {
-    LEARNING_RATE=$4 UPDATES=$5
-    train_lm "$1" $(flags "$2") --seed "$3" --optimizer adam --clip-norm 0.1 \
-        --lr-scheduler cosine --warmup-init-lr 0 --max-epoch 1 --save-interval-updates 500 --keep-interval-updates 1
+    local flags
+    read -ra flags <<<"--arch ${ARCH[$2]}"
+    train "$1" "${TRAINING[@]}" "${flags[@]}" --seed "$3" --lr "$4" --max-update "$5"
 }
 
-best_loss() { grep -oP '"valid_loss": "\K[\d.]+' "$1/train.log" | sort -g | head -n 1; }
-
-# search MODEL: sets rate to the best of several
+# search MODEL: sets BEST to what names the best of several learning rates, and rate to that or to the only one
 search() {
-    rate=${LEARNING_RATES%% *}
-    [[ $LEARNING_RATES == *" "* ]] || return 0
-    for rate in $LEARNING_RATES; do
-        train_char "search/$1-$rate" "$1" 1 "$rate" $((PASS / 5))
-    done
-    ((DRY_RUN)) || rate=$(for each in $LEARNING_RATES; do echo "$(best_loss "$OUT/search/$1-$each") $each"; done |
-        sort -g | head -n 1 | cut -d' ' -f2)
+    local each logs=()
+    BEST=${LEARNING_RATES[0]} rate=${LEARNING_RATES[0]}
+    if ((${#LEARNING_RATES[@]} > 1)); then
+        for each in "${LEARNING_RATES[@]}"; do
+            train_char "search/$1-$each" "$1" 1 "$each" $((PASS / 5))
+            logs+=("$each=$OUT/search/$1-$each/train.log")
+        done
+        BEST=least_loss:$(IFS=: && echo "${logs[*]}")
+        rate=$(late "$BEST" --else "$each") BEST=@$BEST
+    fi
 }
 
-for model in $MODELS; do
+for model in "${MODELS[@]}"; do
     search "$model"
-    for seed in $SEEDS; do
+    for seed in "${SEEDS[@]}"; do
         name=$model-seed$seed
         train_char "$name" "$model" "$seed" "$rate" "$PASS"
-        evaluate "$name" valid --tokens-per-sample $((4 * BLOCK))
-        evaluate "$name" test --tokens-per-sample $((4 * BLOCK))
-        cell "$name" "dev bpc"="$(bpc "$OUT/$name/valid.log")" "test bpc"="$(bpc "$OUT/$name/test.log")" \
-            "learning rate"="$rate" parameters="$(parameters "$OUT/$name/test.log")"
+        evaluate "$name" valid "${EVALUATION[@]}"
+        evaluate "$name" test "${EVALUATION[@]}"
+        row "$name" "dev bpc=@bpc:$OUT/$name/valid.log" "test bpc=@bpc:$OUT/$name/test.log" \
+            "learning rate=$BEST" parameters="@parameters:$OUT/$name/test.log"
     done
 done
-show_table
+table

@@ -11,10 +11,9 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 setup_venv
-keep_freed_memory
-export PYTHONWARNINGS=ignore
 OUT=$(realpath -m "${OUT:-$ROOT/runs/quickstart}") # of the caller's folder, if relative
 cd "$ROOT"
+eval "$(python $LIB/machine.py --gpus 0 | grep '^export')"
 
 echo "== 1. A corpus =="
 [[ -e $OUT/raw/whole ]] || { python "$ROOT/preprocess/synthetic.py" --out "$OUT/raw" && touch "$OUT/raw/whole"; }
@@ -37,7 +36,7 @@ fi
 
 echo "== 3. Translating the 500 held-out sentences =="
 translate=(--user-dir "$ROOT/fairseq_plugins" --path "$OUT/model/checkpoint_best.pt" --beam 5 --remove-bpe)
-if ! made "$OUT/test.out" "$OUT/model/checkpoint_best.pt"; then
+if [[ ! -e $OUT/test.out || $OUT/model/checkpoint_best.pt -nt $OUT/test.out ]]; then
     quietly fairseq-generate "$OUT/data/bin" "${translate[@]}" --max-tokens 4000 >"$OUT/test.partial"
     mv "$OUT/test.partial" "$OUT/test.out"
 fi

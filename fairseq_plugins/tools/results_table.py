@@ -26,15 +26,20 @@ def main():
     if args.action == "add" and not args.cell:
         parser.error("add needs the name of a cell.")
     try:
-        rows = read_rows(args.table)
         if args.action == "add":
-            write_rows(args.table, rows | {args.cell: dict(map(_value, args.values))})
+            add(args.table, args.cell, args.values)
         if args.action == "show":
+            rows = read_rows(args.table)
             print(markdown(rows))
             if len(of_seeds := means(rows)) < len(rows):
                 print("", markdown(of_seeds), sep="\n")
     except ValueError as error:
         parser.error(str(error))
+
+
+def add(path: Path, cell: str, values: list[str]) -> None:
+    """Add a row, or replace the one of that name; values are COLUMN=VALUE."""
+    write_rows(path, read_rows(path) | {cell: dict(map(_value, values))})
 
 
 def read_rows(path: Path) -> dict[str, dict]:

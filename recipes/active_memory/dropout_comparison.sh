@@ -5,18 +5,18 @@
 #
 #   recipes/active_memory/dropout_comparison.sh            the paper's run, all operators one after the other
 #   recipes/active_memory/dropout_comparison.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/active_memory/dropout_comparison.sh --dry-run  every command through its parser, nothing run
+#   recipes/active_memory/dropout_comparison.sh --dry-run  every command is checked and printed, nothing run
 #   MIXERS="self-attention convolution" recipes/active_memory/...    only some
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lines.sh"
 begin_lines "$@"
 
-for mixer in $MIXERS; do
-    for rate in 0.1 0.3; do train_lines "$mixer-dropout-$rate" "$rate" --mixer "$mixer"; done
+for mixer in "${MIXERS[@]}"; do
+    for rate in 0.1 0.3; do train_lines "$mixer-dropout-$rate" "$mixer" "$rate"; done
 done
 first_node_only
-for mixer in $MIXERS; do
-    cell_lines "$mixer-dropout-0.1" "$(published "Table 1" "$mixer" loss)"
-    cell_lines "$mixer-dropout-0.3" "not given"
+for mixer in "${MIXERS[@]}"; do
+    row_lines "$mixer-dropout-0.1" "$(published "Table 1" "$mixer" loss)"
+    row_lines "$mixer-dropout-0.3" "not given"
 done
-show_table
+table

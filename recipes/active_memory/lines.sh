@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034 # recipes use what is set here
 # What the recipes for the paper's language models share; sourced, not run.
 #
 # From the paper (section 4.1.1): sizes (in the architecture), dropout, WikiText-103 lower-cased with marks apart and
@@ -15,51 +16,41 @@
 # shows our loss per token over all lines, then the paper's figure.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
-ALL_MIXERS="cgru convolution persistent-convolution highway-convolution self-attention self-attention+convolution
-    self-attention+persistent-convolution self-attention+highway-convolution"
+ALL_MIXERS=(cgru convolution persistent-convolution highway-convolution self-attention self-attention+convolution
+    self-attention+persistent-convolution self-attention+highway-convolution)
+SETTINGS+=([LINES_A_BATCH]=64 [WARM_UP]=10000 [UPDATES]=100000
+    [LEARNING_RATE]=0.000625) # 256^-0.5 x 10000^-0.5
+WORDS+=([CORPUS]="" [SMALLER]="" [FLAGS]="")
+CHOICES+=([MIXERS]="${ALL_MIXERS[*]}")
+SMOKE_SETTINGS+=([LINES_A_BATCH]=16 [LEARNING_RATE]=0.005 [WARM_UP]=10 [UPDATES]=30 [CORPUS]="--any-size --bpe 200"
+    [MIXERS]="cgru self-attention+persistent-convolution"
+    [SMALLER]="--decoder-layers 2 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64 --decoder-head-dim 8 --kernel-size 5")
 
 # begin_lines OPTIONS...
 begin_lines() {
-    local each
-    begin_recipe "$@"
-    number LINES_A_BATCH 64 16
-    number LEARNING_RATE 0.000625 0.005 # 256^-0.5 x 10000^-0.5
-    number WARM_UP 10000 10
-    number UPDATES 100000 30
-    number MIXERS "$ALL_MIXERS" "cgru self-attention+persistent-convolution"
-    number CORPUS "" "--any-size --bpe 200"
-    number SMALLER "" "--decoder-layers 2 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64 --decoder-head-dim 8
-        --kernel-size 5"
-    for each in $MIXERS; do
-        [[ " "$(echo $ALL_MIXERS)" " = *" $each "* ]] || stop "MIXERS: $each is none of" $ALL_MIXERS
-    done
-    ((LINES_A_BATCH % PROCESSES == 0)) ||
-        stop "$LINES_A_BATCH lines cannot be shared evenly by $PROCESSES processes: choose another --gpus."
+    local mixer
+    begin "$@"
+    LOG_FORMAT=json
+    for mixer in "${MIXERS[@]}"; do one_of MIXERS "$mixer" "${ALL_MIXERS[@]}"; done
+    share LINES_OF_A_PROCESS "$LINES_A_BATCH" lines
+    TRAINING=(--task language_modeling --sample-break-mode eos --max-target-positions 300
+        --skip-invalid-size-inputs-valid-test --criterion cross_entropy --arch active_memory_lm "${SMALLER[@]}"
+        --batch-size "$LINES_OF_A_PROCESS" --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8
+        --wavelengths tensor2tensor --lr "$LEARNING_RATE" --lr-scheduler inverse_sqrt --warmup-updates "$WARM_UP"
+        --warmup-init-lr 0 --max-update "$UPDATES" --no-epoch-checkpoints "${FLAGS[@]}")
     DATA=${DATA:-runs/data/wikitext103_lines}
-    prepare wikitext103 --lines $CORPUS
+    prepare wikitext103 --lines "${CORPUS[@]}"
 }
 
-# train_lines NAME DROPOUT FLAGS...
-train_lines() {
-    train "$1" --task language_modeling --sample-break-mode eos --max-target-positions 300 \
-        --skip-invalid-size-inputs-valid-test --criterion cross_entropy --arch active_memory_lm $SMALLER \
-        --batch-size $((LINES_A_BATCH / PROCESSES)) --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 \
-        --dropout "$2" --attention-dropout "$2" --activation-dropout "$2" --wavelengths tensor2tensor \
-        --lr "$LEARNING_RATE" --lr-scheduler inverse_sqrt --warmup-updates "$WARM_UP" --warmup-init-lr 0 \
-        --max-update "$UPDATES" --no-epoch-checkpoints --log-format json ${FLAGS:-} "${@:3}"
-}
+# train_lines NAME MIXER DROPOUT
+train_lines() { train "$1" "${TRAINING[@]}" --mixer "$2" --dropout "$3" --attention-dropout "$3" --activation-dropout "$3"; }
 
-# cell_lines NAME PAPER: every line of the test set scored once, and the paper's figure
-cell_lines() {
-    local checkpoint=$OUT/$1/checkpoint_last.pt figures=$OUT/$1/test.json device=()
-    if ((!GPUS)); then device=(--cpu); fi
-    made "$figures" "$checkpoint" ||
-        run python -m fairseq_plugins.tools.score_lines "$DATA/bin" --path "$checkpoint" --json "$figures" "${device[@]}"
-    cell "$1" "nats per token"="$(json "$figures" nats)" ppl="$(json "$figures" perplexity)" \
-        "padded"="$(json "$figures" padded)" "paper, padded"="$2" "too long for it"="$(json "$figures" left_out)" \
-        lines="$(json "$figures" lines)" parameters="$(trained_parameters "$OUT/$1/train.log")"
-}
-
-trained_parameters() {
-    ((DRY_RUN)) || awk -F'[:(]' '/num. shared model params/ { gsub(",", "", $(NF - 2)); printf "%.2fM", $(NF - 2) / 1e6; exit }' "$1"
+# row_lines NAME PAPER: every line of the test set scored once, and the paper's figure
+row_lines() {
+    local checkpoint=$OUT/$1/checkpoint_last.pt figures=$OUT/$1/test.json
+    make "$figures" --after "$checkpoint" -- python -m fairseq_plugins.tools.score_lines "$DATA/bin" \
+        --path "$checkpoint" --json "$figures" "${DEVICE[@]}"
+    row "$1" "nats per token=@json:$figures:nats" ppl="@json:$figures:perplexity" padded="@json:$figures:padded" \
+        "paper, padded=$2" "too long for it=@json:$figures:left_out" lines="@json:$figures:lines" \
+        parameters="@parameters:$OUT/$1/train.log"
 }

@@ -5,13 +5,13 @@
 #
 #   recipes/active_memory/table1_wikitext103.sh            the paper's run, all operators one after the other
 #   recipes/active_memory/table1_wikitext103.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/active_memory/table1_wikitext103.sh --dry-run  every command through its parser, nothing run
+#   recipes/active_memory/table1_wikitext103.sh --dry-run  every command is checked and printed, nothing run
 #   MIXERS="cgru convolution" recipes/active_memory/...    only some
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lines.sh"
 begin_lines "$@"
 
-for mixer in $MIXERS; do train_lines "$mixer" 0.1 --mixer "$mixer"; done
+for mixer in "${MIXERS[@]}"; do train_lines "$mixer" "$mixer" 0.1; done
 first_node_only
-for mixer in $MIXERS; do cell_lines "$mixer" "$(published "Table 1" "$mixer" loss)"; done
-show_table
+for mixer in "${MIXERS[@]}"; do row_lines "$mixer" "$(published "Table 1" "$mixer" loss)"; done
+table

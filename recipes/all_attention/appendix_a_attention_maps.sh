@@ -8,24 +8,24 @@
 #   CHECKPOINT=runs/all_attention/table3_wikitext103/all-attention-fine/checkpoint_best.pt \
 #       recipes/all_attention/appendix_a_attention_maps.sh        draws one that is there
 #   recipes/all_attention/appendix_a_attention_maps.sh --smoke    the same code path on generated text, CPU, a minute
-#   recipes/all_attention/appendix_a_attention_maps.sh --dry-run  every command through its parser, nothing run
+#   recipes/all_attention/appendix_a_attention_maps.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
-[[ -z ${CHECKPOINT:-} ]] || CHECKPOINT=$(folder CHECKPOINT "$CHECKPOINT")
+SETTINGS+=([TOKENS]=64 [CHECKPOINT]="")
+SMOKE_SETTINGS+=([TOKENS]=24)
+[[ ! ${CHECKPOINT:-} ]] || CHECKPOINT=$(realpath -ms -- "$CHECKPOINT") # of the caller's folder, if relative
 begin_words "$@"
 
-if [[ -z ${CHECKPOINT:-} ]]; then
-    train_words all-attention --arch all_attention_lm_wikitext103 $PERSISTENT
-    fine_tune_words all-attention --arch all_attention_lm_wikitext103 $PERSISTENT
+if [[ ! ${CHECKPOINT:-} ]]; then
+    train all-attention "${TRAINING[@]}" "${ALL_ATTENTION[@]}"
+    fine_tune all-attention "$FINE_TUNING" "${FINE[@]}" "${ALL_ATTENTION[@]}"
     CHECKPOINT=$OUT/all-attention-fine/checkpoint_best.pt
 fi
 first_node_only
-number TOKENS 64 24
-output "$OUT/maps.txt" python -m fairseq_plugins.tools.plot attention "$CHECKPOINT" --data "$DATA/bin" \
-    --heads 4 --tokens "$TOKENS" --out "$OUT/maps.png"
-if ((DRY_RUN)); then heads=0.0=; else heads=$(<"$OUT/maps.txt"); fi
-for head in $heads; do # LAYER.HEAD=SHARE
-    cell "layer ${head%%.*}, head $(cut -d= -f1 <<<"${head#*.}")" "attention to the context"="${head#*=}" \
+capture "$OUT/maps.txt" --after "$CHECKPOINT" -- python -m fairseq_plugins.tools.plot attention "$CHECKPOINT" \
+    --data "$DATA/bin" --heads 4 --tokens "$TOKENS" --out "$OUT/maps.png"
+for number in 1 2 3 4; do
+    row "@drawn_head:$OUT/maps.txt:$number" "attention to the context=@context_share:$OUT/maps.txt:$number" \
         paper=picture picture="$OUT/maps.png"
 done
-show_table
+table

@@ -7,34 +7,24 @@
 #
 #   recipes/all_attention/appendix_b_baselines.sh            the paper's run
 #   recipes/all_attention/appendix_b_baselines.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/all_attention/appendix_b_baselines.sh --dry-run  every command through its parser, nothing run
+#   recipes/all_attention/appendix_b_baselines.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
 begin_words "$@"
 
-# train_or_diverge NAME FLAGS...: divergence is a result here
-train_or_diverge() {
-    local errors=$OUT/$1/errors.$NODE_RANK.log where
-    if ((DRY_RUN)); then train_words "$@" && return; fi
-    mkdir -p "$OUT/$1"
-    { train_words "$@" 2>&1 >&3 | tee "$errors" >&2; } 3>&1 && return
-    where=$(grep -m1 -o "diverged at update [0-9]*" "$errors") || exit 1
-    echo "$where" >"$OUT/$1/diverged"
-    stamp "$OUT/$1/trained"
-}
-
-train_or_diverge all-attention --arch all_attention_lm_wikitext103 $PERSISTENT
-train_or_diverge transformer-22 --arch span_transformer_lm_wikitext103_22 $FEED_FORWARD
-train_or_diverge transformer-36 --arch span_transformer_lm_wikitext103_36 $FEED_FORWARD
+MAY_DIVERGE=yes # which is a result here
+train all-attention "${TRAINING[@]}" "${ALL_ATTENTION[@]}"
+train transformer-22 "${TRAINING[@]}" --arch span_transformer_lm_wikitext103_22 "${FEED_FORWARD[@]}"
+train transformer-36 "${TRAINING[@]}" --arch span_transformer_lm_wikitext103_36 "${FEED_FORWARD[@]}"
 first_node_only
 for name in all-attention transformer-22 transformer-36; do
-    if [[ -e $OUT/$name/checkpoint_best.pt || $DRY_RUN = 1 ]]; then evaluate "$name" valid; fi # else it diverged before
-    cell "$name" "dev ppl without line ends"="$(perplexity "$OUT/$name/valid.log" without 2>/dev/null || echo -)" \
-        "dev ppl with line ends"="$(perplexity "$OUT/$name/valid.log" 2>/dev/null || echo -)" \
-        paper="$(published "Figure 4" "$name" "dev ppl" figure)" \
-        end="$(cat "$OUT/$name/diverged" 2>/dev/null || echo "all updates")" \
-        parameters="$(parameters "$OUT/$name/valid.log" 2>/dev/null || echo -)" picture="$OUT/curves.png"
+    ONLY_IF=(--if "$OUT/$name/checkpoint_best.pt") # else it diverged before there was one
+    evaluate "$name" valid "${EVALUATION[@]}"
+    ONLY_IF=()
+    row "$name" "dev ppl without line ends=@?ppl:$OUT/$name/valid.log:without" \
+        "dev ppl with line ends=@?ppl:$OUT/$name/valid.log" paper="$(published "Figure 4" "$name" "dev ppl" figure)" \
+        end="@end:$OUT/$name/diverged" parameters="@?parameters:$OUT/$name/valid.log" picture="$OUT/curves.png"
 done
 plot curves.png curves "all-attention=$OUT/all-attention" "22 layers=$OUT/transformer-22" \
     "36 layers=$OUT/transformer-36" --metric ppl
-show_table
+table

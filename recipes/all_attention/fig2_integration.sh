@@ -8,16 +8,16 @@
 #
 #   recipes/all_attention/fig2_integration.sh            the paper's run
 #   recipes/all_attention/fig2_integration.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/all_attention/fig2_integration.sh --dry-run  every command through its parser, nothing run
+#   recipes/all_attention/fig2_integration.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
+CHOICES+=([INTEGRATIONS]="all-attn attn-split head-split single-head ff-attn")
 begin_characters text8 "$@"
-INTEGRATIONS=${INTEGRATIONS:-all-attn attn-split head-split single-head ff-attn}
 
-for name in $INTEGRATIONS; do
+for name in "${INTEGRATIONS[@]}"; do
     if [[ $name = ff-attn ]]; then arch=all_attention_lm_ff_attn; else arch=all_attention_lm_text8_large; fi
-    train_characters "$name" 200000 20000 --arch "$arch" --persistent-integration "$name"
+    train_characters "$name" 200000 20000 --arch "$arch" --persistent-integration "$name" "${PERSISTENT[@]}"
 done
 first_node_only
-for name in $INTEGRATIONS; do cell_characters "$name" "Table 2" figure; done
-show_table
+for name in "${INTEGRATIONS[@]}"; do row_characters "$name" "Table 2" figure; done
+table

@@ -5,20 +5,16 @@
 #
 #   recipes/all_attention/fig2_persistent_size.sh            the paper's run
 #   recipes/all_attention/fig2_persistent_size.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/all_attention/fig2_persistent_size.sh --dry-run  every command through its parser, nothing run
+#   recipes/all_attention/fig2_persistent_size.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
+CHOICES+=([SIZES]="0 256 512 1024 2048")
+SMOKE_SETTINGS+=([SIZES]="0 16")
 begin_characters text8 "$@"
-number SIZES "0 256 512 1024 2048" "0 16"
 
-smaller() {
-    ((SMOKE)) || return 0
-    echo --decoder-layers 2 --decoder-embed-dim 32 --decoder-attention-heads 2 --attention-span 64
-}
-
-for size in $SIZES; do
+for size in "${SIZES[@]}"; do
     train_characters "N-$size" 200000 20000 --arch all_attention_lm_text8_large --persistent-vectors "$size"
 done
 first_node_only
-for size in $SIZES; do cell_characters "N-$size" "Table 2" figure; done
-show_table
+for size in "${SIZES[@]}"; do row_characters "N-$size" "Table 2" figure; done
+table

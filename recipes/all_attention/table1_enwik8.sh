@@ -5,23 +5,28 @@
 #
 #   recipes/all_attention/table1_enwik8.sh            the paper's run
 #   recipes/all_attention/table1_enwik8.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/all_attention/table1_enwik8.sh --dry-run  every command through its parser, nothing run
+#   recipes/all_attention/table1_enwik8.sh --dry-run  every command is checked and printed, nothing run
 #   MODELS="small transformer-small" recipes/all_attention/table1_enwik8.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
+CHOICES+=([MODELS]="small transformer-small large transformer-large")
+SMOKE_SETTINGS+=([MODELS]="small transformer-small")
 begin_characters enwik8 "$@"
-number MODELS "small transformer-small large transformer-large" "small transformer-small"
+SMALL=(--arch all_attention_lm_enwik8_small "${PERSISTENT[@]}")
+LARGE=(--arch all_attention_lm_enwik8_large "${PERSISTENT[@]}")
+TRANSFORMER_SMALL=(--arch span_transformer_lm_enwik8_small "${FEED_FORWARD[@]}")
+TRANSFORMER_LARGE=(--arch span_transformer_lm_enwik8_large "${FEED_FORWARD[@]}")
 
-for model in $MODELS; do
-    case $model in
-        small) train_characters small 450000 30000 --arch all_attention_lm_enwik8_small ;;
-        large) train_characters large 200000 20000 --arch all_attention_lm_enwik8_large ;;
-        transformer-small) train_characters transformer-small 600000 0 --arch span_transformer_lm_enwik8_small ;;
-        transformer-large) train_characters transformer-large 150000 20000 --arch span_transformer_lm_enwik8_large ;;
+for model in "${MODELS[@]}"; do
+    case $model in # updates, and those of fine-tuning
+        small) train_characters small 450000 30000 "${SMALL[@]}" ;;
+        large) train_characters large 200000 20000 "${LARGE[@]}" ;;
+        transformer-small) train_characters transformer-small 600000 0 "${TRANSFORMER_SMALL[@]}" ;;
+        transformer-large) train_characters transformer-large 150000 20000 "${TRANSFORMER_LARGE[@]}" ;;
         *) stop "MODELS: $model is none of small, transformer-small, large, transformer-large." ;;
     esac
 done
 first_node_only
-for model in $MODELS; do cell_characters "$model" "Table 1"; done
-for model in $MODELS; do plot "spans-$model.png" spans "$OUT/$model"; done
-show_table
+for model in "${MODELS[@]}"; do row_characters "$model" "Table 1"; done
+for model in "${MODELS[@]}"; do plot "spans-$model.png" spans "$OUT/$model"; done
+table

@@ -6,23 +6,28 @@
 #
 #   recipes/all_attention/table2_text8.sh            the paper's run
 #   recipes/all_attention/table2_text8.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/all_attention/table2_text8.sh --dry-run  every command through its parser, nothing run
+#   recipes/all_attention/table2_text8.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
+CHOICES+=([MODELS]="small transformer-small large transformer-22 transformer-large")
+SMOKE_SETTINGS+=([MODELS]="small transformer-small")
 begin_characters text8 "$@"
-number MODELS "small transformer-small large transformer-22 transformer-large" \
-    "small transformer-small"
+SMALL=(--arch all_attention_lm_text8_small "${PERSISTENT[@]}")
+LARGE=(--arch all_attention_lm_text8_large "${PERSISTENT[@]}")
+TRANSFORMER_SMALL=(--arch span_transformer_lm_enwik8_small "${FEED_FORWARD[@]}")
+TRANSFORMER_22=(--arch span_transformer_lm_text8_large "${FEED_FORWARD[@]}")
+TRANSFORMER_LARGE=(--arch span_transformer_lm_enwik8_large "${FEED_FORWARD[@]}")
 
-for model in $MODELS; do
-    case $model in
-        small) train_characters small 450000 30000 --arch all_attention_lm_text8_small ;;
-        large) train_characters large 200000 20000 --arch all_attention_lm_text8_large ;;
-        transformer-small) train_characters transformer-small 600000 0 --arch span_transformer_lm_enwik8_small ;;
-        transformer-22) train_characters transformer-22 200000 20000 --arch span_transformer_lm_text8_large ;;
-        transformer-large) train_characters transformer-large 150000 20000 --arch span_transformer_lm_enwik8_large ;;
+for model in "${MODELS[@]}"; do
+    case $model in # updates, and those of fine-tuning
+        small) train_characters small 450000 30000 "${SMALL[@]}" ;;
+        large) train_characters large 200000 20000 "${LARGE[@]}" ;;
+        transformer-small) train_characters transformer-small 600000 0 "${TRANSFORMER_SMALL[@]}" ;;
+        transformer-22) train_characters transformer-22 200000 20000 "${TRANSFORMER_22[@]}" ;;
+        transformer-large) train_characters transformer-large 150000 20000 "${TRANSFORMER_LARGE[@]}" ;;
         *) stop "MODELS: $model is none of small, transformer-small, large, transformer-22, transformer-large." ;;
     esac
 done
 first_node_only
-for model in $MODELS; do cell_characters "$model" "Table 2"; done
-show_table
+for model in "${MODELS[@]}"; do row_characters "$model" "Table 2"; done
+table

@@ -5,14 +5,14 @@
 #
 #   recipes/all_attention/table3_wikitext103.sh            the paper's run
 #   recipes/all_attention/table3_wikitext103.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/all_attention/table3_wikitext103.sh --dry-run  every command through its parser, nothing run
+#   recipes/all_attention/table3_wikitext103.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
 begin_words "$@"
 
-train_words all-attention --arch all_attention_lm_wikitext103 $PERSISTENT
-fine_tune_words all-attention --arch all_attention_lm_wikitext103 $PERSISTENT
+train all-attention "${TRAINING[@]}" "${ALL_ATTENTION[@]}"
+fine_tune all-attention "$FINE_TUNING" "${FINE[@]}" "${ALL_ATTENTION[@]}"
 first_node_only
-cell_words all-attention
-cell_words all-attention-fine
-show_table
+row_words all-attention
+row_words all-attention-fine
+table

@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034 # recipes use what is set here
 # What the recipes for WikiText-103 share; sourced, not run.
 #
 # From the paper (section 5.1): sizes, span, span loss, dropout and adaptive input and softmax (in the architectures),
@@ -7,42 +8,39 @@
 # alone, where equation 4 has them on values too (--value-positions). Line ends are read and predicted; figures are given
 # with and without them, as the paper's Table 3 leaves them out. Ours: the checkpoint of the least validation loss is
 # taken, every token of dev and test is scored once by one stream (--batch-size 1), fp16 on GPUs.
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
+SETTINGS+=([STREAMS]=64 [VALID_STREAMS]=8 [BLOCK]=256 [LEARNING_RATE]=0.00025 [WARM_UP]=8000 [UPDATES]=800000
+    [FINE_TUNING]=50000)
+WORDS+=([ANY_SIZE]="" [SMALLER]="" [PERSISTENT]="" [FEED_FORWARD]="")
+SMOKE_SETTINGS+=([STREAMS]=4 [VALID_STREAMS]=2 [BLOCK]=16 [LEARNING_RATE]=0.002 [WARM_UP]=10 [UPDATES]=40
+    [FINE_TUNING]=10 [ANY_SIZE]=--any-size [PERSISTENT]="--persistent-vectors 16" [FEED_FORWARD]="--decoder-ffn-embed-dim 64"
+    [SMALLER]="--decoder-layers 2 --decoder-embed-dim 32 --decoder-attention-heads 2 --attention-span 64
+        --adaptive-input-cutoff 20,60 --adaptive-softmax-cutoff 20,60")
 
 begin_words() {
-    begin_recipe "$@"
-    number STREAMS 64 4
-    number VALID_STREAMS 8 2
-    number BLOCK 256 16
-    number LEARNING_RATE 0.00025 0.002
-    number WARM_UP 8000 10
-    number UPDATES 800000 40
-    number FINE_TUNING 50000 10
-    number ANY_SIZE "" --any-size
-    number SMALLER "" "--decoder-layers 2 --decoder-embed-dim 32 --decoder-attention-heads 2 --attention-span 64
-        --adaptive-input-cutoff 20,60 --adaptive-softmax-cutoff 20,60"
-    number PERSISTENT "" "--persistent-vectors 16"
-    number FEED_FORWARD "" "--decoder-ffn-embed-dim 64"
-    prepare wikitext103 $ANY_SIZE
+    begin "$@"
+    share_streams
+    BOTH=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
+        --stream-offset random --optimizer adam --clip-norm 1 --lr-scheduler fixed --warmup-updates "$WARM_UP"
+        --no-epoch-checkpoints "${SMALLER[@]}")
+    TRAINING=("${BOTH[@]}" --lr "$LEARNING_RATE" --max-update "$UPDATES")
+    FINE=("${BOTH[@]}" --lr "$(tenth "$LEARNING_RATE")")
+    ALL_ATTENTION=(--arch all_attention_lm_wikitext103 "${PERSISTENT[@]}")
+    EVALUATION=(--task streaming_language_modeling --batch-size 1 --tokens-per-sample "$BLOCK")
+    prepare wikitext103 "${ANY_SIZE[@]}"
 }
 
-# train_words NAME FLAGS..., then fine_tune_words NAME FLAGS...
-train_words() { train_lm "$1" "${OPTIMISATION[@]}" "${@:2}" $SMALLER; }
-fine_tune_words() { fine_tune "$1" "$FINE_TUNING" "${OPTIMISATION[@]}" "${@:2}" $SMALLER; }
-OPTIMISATION=(--optimizer adam --clip-norm 1)
-
-# cell_words NAME: perplexity on the dev and the test set, without line ends beside the paper's, with them beside that of
+# row_words NAME: perplexity on the dev and the test set, without line ends beside the paper's, with them beside that of
 # the paper's code
-cell_words() {
-    evaluate "$1" valid
-    evaluate "$1" test
-    cell "$1" "dev ppl without line ends"="$(perplexity "$OUT/$1/valid.log" without)" \
-        "paper, dev"="$(published "Table 3" "$1" "dev ppl" "not given")" \
-        "test ppl without line ends"="$(perplexity "$OUT/$1/test.log" without)" \
-        "paper, test"="$(published "Table 3" "$1" "test ppl" "not given")" \
-        "dev ppl with line ends"="$(perplexity "$OUT/$1/valid.log")" \
-        "code, dev"="$(published "README of the code" "$1" "dev ppl" "not given")" \
-        "test ppl with line ends"="$(perplexity "$OUT/$1/test.log")" \
-        "code, test"="$(published "README of the code" "$1" "test ppl" "not given")" \
-        parameters="$(parameters "$OUT/$1/test.log")"
+row_words() {
+    local dev=$OUT/$1/valid.log test=$OUT/$1/test.log code="README of the code"
+    evaluate "$1" valid "${EVALUATION[@]}"
+    evaluate "$1" test "${EVALUATION[@]}"
+    row "$1" "dev ppl without line ends=@ppl:$dev:without" \
+        "paper, dev=$(published "Table 3" "$1" "dev ppl" "not given")" \
+        "test ppl without line ends=@ppl:$test:without" \
+        "paper, test=$(published "Table 3" "$1" "test ppl" "not given")" \
+        "dev ppl with line ends=@ppl:$dev" "code, dev=$(published "$code" "$1" "dev ppl" "not given")" \
+        "test ppl with line ends=@ppl:$test" "code, test=$(published "$code" "$1" "test ppl" "not given")" \
+        parameters="@parameters:$test"
 }

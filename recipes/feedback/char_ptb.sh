@@ -5,16 +5,16 @@
 #
 #   recipes/feedback/char_ptb.sh            the paper's run
 #   recipes/feedback/char_ptb.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/feedback/char_ptb.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/char_ptb.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
 begin_char_ptb "$@"
 
-train_char_ptb feedback $FEEDBACK --log-learned
-train_char_ptb transformer $TRANSFORMER
+train_char_ptb feedback "${FEEDBACK[@]}" "${SIZE[@]}" --log-learned
+train_char_ptb transformer "${TRANSFORMER[@]}" "${SIZE[@]}"
 first_node_only
-cell_char_ptb feedback
-cell_char_ptb transformer
+row_char_ptb feedback
+row_char_ptb transformer
 plot curves.png curves "feedback=$OUT/feedback" "transformer=$OUT/transformer" --metric bpc
 plot memory.png memory "$OUT/feedback"
-show_table
+table

@@ -5,20 +5,21 @@
 #
 #   recipes/feedback/deep_encoder_wmt14.sh            the paper's run
 #   recipes/feedback/deep_encoder_wmt14.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/deep_encoder_wmt14.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/deep_encoder_wmt14.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/wmt14.sh"
+SETTINGS+=([ENCODER]=12)
+SMOKE_SETTINGS+=([ENCODER]=4)
 begin_wmt14 "$@"
-number ENCODER 12 4
 
 # a layer that was dropped has no gradient, which data-parallel training must expect
-train_wmt14 feedback --arch feedback_transformer_wmt_12_2 --encoder-layers "$ENCODER" --find-unused-parameters
-train_wmt14 transformer $TRANSFORMER --encoder-layers "$ENCODER" --decoder-layers 2 --encoder-layerdrop 0.1 \
-    --find-unused-parameters
+TRAINING+=(--encoder-layers "$ENCODER" --find-unused-parameters)
+train feedback "${TRAINING[@]}" --arch feedback_transformer_wmt_12_2
+train transformer "${TRAINING[@]}" "${TRANSFORMER[@]}" --decoder-layers 2 --encoder-layerdrop 0.1
 first_node_only
 
 test_wmt14 feedback
-cell_wmt14 feedback "$(published "section 4.2.1" "feedback, 12 + 2 layers" BLEU)"
+row_wmt14 feedback "$(published "section 4.2.1" "feedback, 12 + 2 layers" BLEU)"
 test_wmt14 transformer
-cell_wmt14 transformer "not given"
-show_table
+row_wmt14 transformer "not given"
+table

@@ -6,28 +6,35 @@
 #
 #   recipes/feedback/fig4_wmt14_depth.sh            the paper's run
 #   recipes/feedback/fig4_wmt14_depth.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/fig4_wmt14_depth.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/fig4_wmt14_depth.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/wmt14.sh"
+SETTINGS+=([ENCODER]=6)
+CHOICES+=([DEPTHS]="1 2 3 4 5 6")
+SMOKE_SETTINGS+=([ENCODER]=2 [DEPTHS]=1)
 begin_wmt14 "$@"
-number DEPTHS "1 2 3 4 5 6" 1
-number ENCODER 6 2
 
-train_depth() { train_wmt14 "$@" --encoder-layers "$ENCODER"; }
-
-# row NAME FLAGS...: six layers are those of Table 2
-row() {
-    local speed deepest paper
-    paper=$(published "section 4.2.1" "$1" BLEU figure)
-    if [[ $1 = *-6 ]]; then paper=$(published "Table 2" "${1%-*}" BLEU); fi
-    speed=$(generation_speed "$OUT/$1/test.txt")
-    deepest=$(generation_speed "$OUT/${1%-*}-${DEPTHS##* }/test.txt")
-    cell_wmt14 "$1" "$paper" words/s="$speed" speed-up="$(ratio "$speed" "$deepest")" \
-        "paper, speed-up"="$(published "section 4.2.1" "$1" speed-up figure)"
-}
-
-each_depth train_depth
+for depth in "${DEPTHS[@]}"; do
+    train "feedback-$depth" "${TRAINING[@]}" "${FEEDBACK[@]}" --encoder-layers "$ENCODER" --decoder-layers "$depth"
+    train "transformer-$depth" "${TRAINING[@]}" "${TRANSFORMER[@]}" --encoder-layers "$ENCODER" --decoder-layers "$depth"
+done
 first_node_only
-each_depth test_wmt14
-each_depth row
-show_table
+for depth in "${DEPTHS[@]}"; do
+    test_wmt14 "feedback-$depth"
+    test_wmt14 "transformer-$depth"
+done
+
+# row_depth MODEL DEPTH: six layers are those of Table 2
+row_depth() {
+    local name=$1-$2 deepest=$1-${DEPTHS[-1]} paper
+    paper=$(published "section 4.2.1" "$name" BLEU figure)
+    if [[ $2 = 6 ]]; then paper=$(published "Table 2" "$1" BLEU); fi
+    row_wmt14 "$name" "$paper" "words/s=@generation_speed:$OUT/$name/test.log" \
+        "speed-up=@ratio:generation_speed:$OUT/$name/test.log:$OUT/$deepest/test.log" \
+        "paper, speed-up=$(published "section 4.2.1" "$name" speed-up figure)"
+}
+for depth in "${DEPTHS[@]}"; do
+    row_depth feedback "$depth"
+    row_depth transformer "$depth"
+done
+table

@@ -5,13 +5,15 @@
 #
 #   recipes/feedback/fig5_memory_composition.sh            the paper's run
 #   recipes/feedback/fig5_memory_composition.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/fig5_memory_composition.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/fig5_memory_composition.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
 begin_char_ptb "$@"
 
-for memory in weighted top recurrent; do train_char_ptb "feedback-$memory" $FEEDBACK --feedback-memory "$memory"; done
-train_char_ptb transformer $TRANSFORMER
+for memory in weighted top recurrent; do
+    train_char_ptb "feedback-$memory" "${FEEDBACK[@]}" "${SIZE[@]}" --feedback-memory "$memory"
+done
+train_char_ptb transformer "${TRANSFORMER[@]}" "${SIZE[@]}"
 first_node_only
-for name in feedback-weighted feedback-top feedback-recurrent transformer; do cell_char_ptb "$name"; done
-show_table
+for name in feedback-weighted feedback-top feedback-recurrent transformer; do row_char_ptb "$name"; done
+table

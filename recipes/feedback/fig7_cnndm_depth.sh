@@ -10,45 +10,45 @@
 #
 #   recipes/feedback/fig7_cnndm_depth.sh            the paper's run
 #   recipes/feedback/fig7_cnndm_depth.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/fig7_cnndm_depth.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/fig7_cnndm_depth.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-begin_recipe "$@"
-number BPE 32000 300
-number TOKENS 4096 2000
-number TIMES 32 1
-number LEARNING_RATE 0.0005 0.005
-number UPDATES 30000 100
-number WARM_UP 4000 50
-number DEPTHS "1 2 3 4 5 6" 1
-number SHORTEST "30 45 60" "10"
-number LONGEST "90 120 150" "20 30"
-number BATCH 64 50
-number SIZE "" "--encoder-layers 2 --encoder-embed-dim 64 --encoder-ffn-embed-dim 128
-    --decoder-embed-dim 64 --decoder-ffn-embed-dim 128 --dropout 0.1"
-FEEDBACK="--arch feedback_transformer_cnndm"
-TRANSFORMER="--arch transformer --share-all-embeddings --dropout 0.3"
-SEARCH="--beam 5 --no-repeat-ngram-size 3"
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/translation.sh"
+SETTINGS+=([BPE]=32000 [TOKENS]=4096 [TIMES]=32 [LEARNING_RATE]=0.0005 [UPDATES]=30000 [WARM_UP]=4000 [BATCH]=64)
+WORDS+=([SHORTEST]="30 45 60" [LONGEST]="90 120 150" [SIZE]="")
+CHOICES+=([DEPTHS]="1 2 3 4 5 6")
+SMOKE_SETTINGS+=([BPE]=300 [TOKENS]=2000 [TIMES]=1 [LEARNING_RATE]=0.005 [UPDATES]=100 [WARM_UP]=50 [BATCH]=50
+    [SHORTEST]=10 [LONGEST]="20 30" [DEPTHS]=1
+    [SIZE]="--encoder-layers 2 --encoder-embed-dim 64 --encoder-ffn-embed-dim 128
+        --decoder-embed-dim 64 --decoder-ffn-embed-dim 128 --dropout 0.1")
+begin "$@"
 
-train_depth() {
-    train_translation "$@" $(batch "$TOKENS" "$TIMES") $SIZE
-}
+batch "$TOKENS" "$TIMES"
+TRAINING=("${BATCH_FLAGS[@]}" --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 0 --lr "$LEARNING_RATE"
+    --lr-scheduler inverse_sqrt --warmup-updates "$WARM_UP" --warmup-init-lr 1e-7
+    --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-update "$UPDATES" --no-epoch-checkpoints)
+FEEDBACK=(--arch feedback_transformer_cnndm)
+TRANSFORMER=(--arch transformer --share-all-embeddings --dropout 0.3)
+SEARCH=(--beam 5 --no-repeat-ngram-size 3 --batch-size "$BATCH")
 
 test_depth() {
-    local folder=$OUT/$1 scores=$OUT/$1/test.json chosen
-    chosen=$(tune "$folder/checkpoint_best.pt" "$folder/tuning" --lenpen 1 --min-len $SHORTEST \
-        --max-len-b $LONGEST --metric rougeLsum --references "$DATA/valid.article-highlights.ref" -- \
-        $SEARCH --batch-size "$BATCH")
-    say "$1: $chosen, tuned on the validation set"
-    generate "$folder/test.txt" "$folder/checkpoint_best.pt" $SEARCH --batch-size "$BATCH" $chosen
-    made "$scores" "$folder/test.txt" || run python -m fairseq_plugins.tools.rouge "$folder/test.txt" \
+    local scores=$OUT/$1/test.json references=$DATA/valid.article-highlights.ref
+    tune "$1" checkpoint_best.pt --lenpen 1 --min-len "${SHORTEST[@]}" --max-len-b "${LONGEST[@]}" \
+        --metric rougeLsum --references "$references" -- "${SEARCH[@]}"
+    generate "$1" checkpoint_best.pt "${SEARCH[@]}" "\$(cat $OUT/$1/tuning/flags.txt)"
+    make "$scores" --after "$OUT/$1/test.txt" -- python -m fairseq_plugins.tools.rouge "$OUT/$1/test.txt" \
         --references "$DATA/test.article-highlights.ref" --json "$scores"
-    cell "$1" ROUGE-L="$(json "$scores" rougeLsum)" paper=figure ROUGE-1="$(json "$scores" rouge1)" \
-        ROUGE-2="$(json "$scores" rouge2)" length="$chosen"
+    row "$1" ROUGE-L="@json:$scores:rougeLsum" paper=figure ROUGE-1="@json:$scores:rouge1" \
+        ROUGE-2="@json:$scores:rouge2" length="@flags:$OUT/$1/tuning/flags.txt"
 }
 
 prepare cnndm --bpe "$BPE"
-each_depth train_depth
+for depth in "${DEPTHS[@]}"; do
+    train "feedback-$depth" "${TRAINING[@]}" "${FEEDBACK[@]}" --decoder-layers "$depth" "${SIZE[@]}"
+    train "transformer-$depth" "${TRAINING[@]}" "${TRANSFORMER[@]}" --decoder-layers "$depth" "${SIZE[@]}"
+done
 first_node_only
-each_depth test_depth
-show_table
+for depth in "${DEPTHS[@]}"; do
+    test_depth "feedback-$depth"
+    test_depth "transformer-$depth"
+done
+table

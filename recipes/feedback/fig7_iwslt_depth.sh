@@ -9,35 +9,39 @@
 #
 #   recipes/feedback/fig7_iwslt_depth.sh            the paper's run
 #   recipes/feedback/fig7_iwslt_depth.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/fig7_iwslt_depth.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/fig7_iwslt_depth.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-begin_recipe "$@"
-number BPE 10000 300
-number TOKENS 4096 1500
-number LEARNING_RATE 0.0005 0.005
-number UPDATES 50000 150
-number WARM_UP 4000 50
-number DEPTHS "1 2 3 4 5 6" "1 2"
-number SIZE "" "--encoder-layers 2 --encoder-embed-dim 64 --encoder-ffn-embed-dim 128
-    --decoder-embed-dim 64 --decoder-ffn-embed-dim 128 --dropout 0.1"
-FEEDBACK="--arch feedback_transformer_iwslt"
-TRANSFORMER="--arch transformer_iwslt_de_en --share-decoder-input-output-embed --dropout 0.3"
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/translation.sh"
+SETTINGS+=([BPE]=10000 [TOKENS]=4096 [LEARNING_RATE]=0.0005 [UPDATES]=50000 [WARM_UP]=4000)
+WORDS+=([SIZE]="")
+CHOICES+=([DEPTHS]="1 2 3 4 5 6")
+SMOKE_SETTINGS+=([BPE]=300 [TOKENS]=1500 [LEARNING_RATE]=0.005 [UPDATES]=150 [WARM_UP]=50 [DEPTHS]="1 2"
+    [SIZE]="--encoder-layers 2 --encoder-embed-dim 64 --encoder-ffn-embed-dim 128
+        --decoder-embed-dim 64 --decoder-ffn-embed-dim 128 --dropout 0.1")
+begin "$@"
 
-train_depth() {
-    train_translation "$@" --weight-decay 0.0001 $(batch "$TOKENS" 1) $SIZE
-}
+batch "$TOKENS" 1
+TRAINING=("${BATCH_FLAGS[@]}" --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 0 --weight-decay 0.0001
+    --lr "$LEARNING_RATE" --lr-scheduler inverse_sqrt --warmup-updates "$WARM_UP" --warmup-init-lr 1e-7
+    --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-update "$UPDATES" --no-epoch-checkpoints)
+FEEDBACK=(--arch feedback_transformer_iwslt)
+TRANSFORMER=(--arch transformer_iwslt_de_en --share-decoder-input-output-embed --dropout 0.3)
 
 test_depth() {
     local scores=$OUT/$1/test.json
-    generate "$OUT/$1/test.txt" "$OUT/$1/checkpoint_best.pt" --beam 5 --batch-size 128
-    score "$OUT/$1/test.txt" --references "$DATA/test.de-en.ref" --lang en --lowercase
-    cell "$1" BLEU="$(json "$scores" bleu)" paper=figure \
-        sacreBLEU="$(json "$scores" sacrebleu)" signature="$(json "$scores" signature)"
+    generate "$1" checkpoint_best.pt --beam 5 --batch-size 128
+    score "$1" --references "$DATA/test.de-en.ref" --lang en --lowercase
+    row "$1" BLEU="@json:$scores:bleu" paper=figure sacreBLEU="@json:$scores:sacrebleu" signature="@json:$scores:signature"
 }
 
 prepare iwslt14_deen --bpe "$BPE"
-each_depth train_depth
+for depth in "${DEPTHS[@]}"; do
+    train "feedback-$depth" "${TRAINING[@]}" "${FEEDBACK[@]}" --decoder-layers "$depth" "${SIZE[@]}"
+    train "transformer-$depth" "${TRAINING[@]}" "${TRANSFORMER[@]}" --decoder-layers "$depth" "${SIZE[@]}"
+done
 first_node_only
-each_depth test_depth
-show_table
+for depth in "${DEPTHS[@]}"; do
+    test_depth "feedback-$depth"
+    test_depth "transformer-$depth"
+done
+table

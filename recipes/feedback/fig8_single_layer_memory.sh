@@ -6,15 +6,18 @@
 #
 #   recipes/feedback/fig8_single_layer_memory.sh            the paper's run
 #   recipes/feedback/fig8_single_layer_memory.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/fig8_single_layer_memory.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/fig8_single_layer_memory.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
+WORDS+=([MEMORIES]="layer-0 layer-1 layer-2 layer-3 layer-4 layer-5 layer-6 average weighted")
+SMOKE_SETTINGS+=([MEMORIES]="layer-1 average")
 begin_char_ptb "$@"
-number MEMORIES "layer-0 layer-1 layer-2 layer-3 layer-4 layer-5 layer-6 average weighted" "layer-1 average"
 
-for memory in $MEMORIES; do train_char_ptb "feedback-$memory" $FEEDBACK --feedback-memory "$memory"; done
-train_char_ptb transformer $TRANSFORMER
+for memory in "${MEMORIES[@]}"; do
+    train_char_ptb "feedback-$memory" "${FEEDBACK[@]}" "${SIZE[@]}" --feedback-memory "$memory"
+done
+train_char_ptb transformer "${TRANSFORMER[@]}" "${SIZE[@]}"
 first_node_only
-for memory in $MEMORIES; do cell_char_ptb "feedback-$memory"; done
-cell_char_ptb transformer
-show_table
+for memory in "${MEMORIES[@]}"; do row_char_ptb "feedback-$memory"; done
+row_char_ptb transformer
+table

@@ -15,41 +15,47 @@
 #
 #   recipes/feedback/table1_toy_tasks.sh            the paper's runs
 #   recipes/feedback/table1_toy_tasks.sh --smoke    the same code path with small numbers, CPU, a minute or two
-#   recipes/feedback/table1_toy_tasks.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/table1_toy_tasks.sh --dry-run  every command is checked and printed, nothing run
 #   TASKS=random-walk MODELS="feedback lstm" SEEDS="1 2" UPDATES=2000 STREAMS=64 FLAGS="--decoder-embed-dim 128" \
 #       recipes/feedback/table1_toy_tasks.sh        some of it, smaller
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-begin_recipe "$@"
-
-ALL_TASKS="copy reverse counting-50 counting-1000 random-walk programs-3 programs-5"
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
+ALL_TASKS=(copy reverse counting-50 counting-1000 random-walk programs-3 programs-5)
 declare -A ARCH=([feedback]=feedback_lm_toy [transformer]=span_transformer_lm_twin_toy
     [transformer-8]=span_transformer_lm_twin_toy_8 [lstm]=lstm_stream_lm_toy)
 declare -A SPAN=([copy]=1024 [reverse]=1024 [counting-50]=128 [counting-1000]=2048)
-number TASKS "$ALL_TASKS" "reverse random-walk"
-number MODELS "feedback transformer transformer-8 lstm" "feedback lstm"
-number SEEDS 1 1
-number STREAMS 512 4
-number VALID_STREAMS 32 4
-number BLOCK 64 32
-number LEARNING_RATE 0.0001 0.003
-number WARM_UP 1000 10
-number UPDATES 50000 40
-number EVERY 1000 20
-number FEW "" "--train-episodes 60 --test-episodes 8 --train-length 10 --test-length 20"
-number SMALLER "" "--decoder-layers 2 --decoder-embed-dim 32"
-number NARROWER "" "--decoder-attention-heads 2 --decoder-ffn-embed-dim 64"
-for each in $TASKS; do
-    [[ " $ALL_TASKS programs-3-equal programs-5-equal " = *" $each "* ]] ||
-        stop "TASKS: $each is none of $ALL_TASKS programs-3-equal programs-5-equal."
-done
-for each in $MODELS; do [[ -n ${ARCH[$each]:-} ]] || stop "MODELS: $each is none of ${!ARCH[*]}."; done
+SETTINGS+=([STREAMS]=512 [VALID_STREAMS]=32 [BLOCK]=64 [LEARNING_RATE]=0.0001 [WARM_UP]=1000 [UPDATES]=50000 [EVERY]=1000)
+WORDS+=([FEW]="" [SMALLER]="" [NARROWER]="" [FLAGS]="")
+CHOICES+=([TASKS]="${ALL_TASKS[*]}" [MODELS]="feedback transformer transformer-8 lstm" [SEEDS]=1)
+SMOKE_SETTINGS+=([TASKS]="reverse random-walk" [MODELS]="feedback lstm" [STREAMS]=4 [VALID_STREAMS]=4 [BLOCK]=32
+    [LEARNING_RATE]=0.003 [WARM_UP]=10 [UPDATES]=40 [EVERY]=20
+    [FEW]="--train-episodes 60 --test-episodes 8 --train-length 10 --test-length 20"
+    [SMALLER]="--decoder-layers 2 --decoder-embed-dim 32"
+    [NARROWER]="--decoder-attention-heads 2 --decoder-ffn-embed-dim 64")
+begin "$@"
+for each in "${TASKS[@]}"; do one_of TASKS "$each" "${ALL_TASKS[@]}" programs-3-equal programs-5-equal; done
+for each in "${MODELS[@]}"; do one_of MODELS "$each" "${!ARCH[@]}"; done
 DATA='' # it is drawn by the task
+share_streams
+TRAINING=(--task synthetic_stream --criterion label_cross_entropy --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
+    --stream-offset random --optimizer adam --clip-norm 0.1 --lr "$LEARNING_RATE" --lr-scheduler fixed
+    --warmup-updates "$WARM_UP" --max-update "$UPDATES" --validate-interval 1000000 --save-interval 1000000
+    --validate-interval-updates "$EVERY" --save-interval-updates "$EVERY" --keep-interval-updates 1
+    --no-epoch-checkpoints "${FEW[@]}" "${SMALLER[@]}")
 
-# flags TASK MODEL
-flags() {
-    echo --kind "$1" $FEW --arch "${ARCH[$2]}" $SMALLER
-    [[ $2 = lstm ]] || echo $NARROWER ${SPAN[$1]:+--attention-span "${SPAN[$1]}"}
+# train_toy TASK MODEL SEED
+train_toy() {
+    local attention=("${NARROWER[@]}" ${SPAN[$1]:+--attention-span "${SPAN[$1]}"})
+    [[ $2 != lstm ]] || attention=()
+    train "$1/$2-seed$3" "${TRAINING[@]}" --kind "$1" --arch "${ARCH[$2]}" "${attention[@]}" --seed "$3" "${FLAGS[@]}"
+}
+
+# row_toy TASK MEASURE MODEL: over all seeds
+row_toy() {
+    local files paper=("${1%-equal}, ${2/_/ }" "$3")
+    files=$(printf ":$OUT/$1/$3-seed%s/test.json" "${SEEDS[@]}")
+    row "$1, ${2/_/ }, $3" mean="@mean_of:$2$files" best="@best_of:$2$files" seeds="${#SEEDS[@]}" \
+        paper="$(published "Table 1" "${paper[@]}" "$(published "section 4.1.2" "${paper[@]}" "not given")")"
 }
 
 # measures TASK: what the paper tells of it
@@ -61,45 +67,23 @@ measures() {
     esac
 }
 
-# of_the_paper TASK MEASURE MODEL
-of_the_paper() {
-    local row="${1%-equal}, ${2/_/ }"
-    published "Table 1" "$row" "$3" "$(published "section 4.1.2" "$row" "$3" "not given")"
-}
-
-# test_labels NAME: OUT/NAME/test.json
-test_labels() {
-    local figures=$OUT/$1/test.json checkpoint=$OUT/$1/checkpoint_best.pt device=()
-    if ((!GPUS)); then device=(--cpu); fi
-    made "$figures" "$checkpoint" ||
-        run python -m fairseq_plugins.tools.label_accuracy "$checkpoint" --json "$figures" "${device[@]}"
-}
-
-for task in $TASKS; do
-    for model in $MODELS; do
-        for seed in $SEEDS; do
-            train_lm "$task/$model-seed$seed" --task synthetic_stream --criterion label_cross_entropy \
-                $(flags "$task" "$model") --optimizer adam --clip-norm 0.1 --seed "$seed" \
-                --validate-interval 1000000 --save-interval 1000000 --validate-interval-updates "$EVERY" \
-                --save-interval-updates "$EVERY" --keep-interval-updates 1 ${FLAGS:-}
-        done
+for task in "${TASKS[@]}"; do
+    for model in "${MODELS[@]}"; do
+        for seed in "${SEEDS[@]}"; do train_toy "$task" "$model" "$seed"; done
     done
 done
 first_node_only
-
-for task in $TASKS; do
+for task in "${TASKS[@]}"; do
     pictured=()
-    for model in $MODELS; do
-        for seed in $SEEDS; do test_labels "$task/$model-seed$seed"; done
-        pictured+=("$model=$OUT/$task/$model-seed${SEEDS%% *}/test.json")
-        for measure in $(measures "$task"); do
-            values=$(for seed in $SEEDS; do json "$OUT/$task/$model-seed$seed/test.json" "$measure"; done)
-            cell "$task, ${measure/_/ }, $model" \
-                mean="$(awk '{ sum += $1 } END { if (NR) printf "%.2f", sum / NR }' <<<"$values")" \
-                best="$(sort -g <<<"$values" | tail -n 1)" seeds="$(wc -w <<<"$SEEDS")" \
-                paper="$(of_the_paper "$task" "$measure" "$model")"
+    for model in "${MODELS[@]}"; do
+        for seed in "${SEEDS[@]}"; do
+            folder=$OUT/$task/$model-seed$seed
+            make "$folder/test.json" --after "$folder/checkpoint_best.pt" -- python -m fairseq_plugins.tools.label_accuracy \
+                "$folder/checkpoint_best.pt" --json "$folder/test.json" "${DEVICE[@]}"
         done
+        pictured+=("$model=$OUT/$task/$model-seed${SEEDS[0]}/test.json")
+        for measure in $(measures "$task"); do row_toy "$task" "$measure" "$model"; done
     done
     run python -m fairseq_plugins.tools.position_accuracy "${pictured[@]}" --out "$OUT/$task.png"
 done
-show_table
+table

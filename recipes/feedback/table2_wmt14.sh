@@ -5,18 +5,18 @@
 #
 #   recipes/feedback/table2_wmt14.sh            the paper's run
 #   recipes/feedback/table2_wmt14.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/table2_wmt14.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/table2_wmt14.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/wmt14.sh"
+WORDS+=([LAYERS]="")
+SMOKE_SETTINGS+=([LAYERS]="--encoder-layers 2 --decoder-layers 2")
 begin_wmt14 "$@"
-number LAYERS "" "--encoder-layers 2 --decoder-layers 2"
 
-train_wmt14 feedback $FEEDBACK $LAYERS
-train_wmt14 transformer $TRANSFORMER $LAYERS
+train feedback "${TRAINING[@]}" "${FEEDBACK[@]}" "${LAYERS[@]}"
+train transformer "${TRAINING[@]}" "${TRANSFORMER[@]}" "${LAYERS[@]}"
 first_node_only
-
-test_wmt14 feedback
-cell_wmt14 feedback "$(published "Table 2" feedback BLEU)"
-test_wmt14 transformer
-cell_wmt14 transformer "$(published "Table 2" transformer BLEU)"
-show_table
+for model in feedback transformer; do
+    test_wmt14 "$model"
+    row_wmt14 "$model" "$(published "Table 2" "$model" BLEU)"
+done
+table

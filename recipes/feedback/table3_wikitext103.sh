@@ -6,25 +6,24 @@
 #
 #   recipes/feedback/table3_wikitext103.sh            the paper's run
 #   recipes/feedback/table3_wikitext103.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/feedback/table3_wikitext103.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/table3_wikitext103.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
+CHOICES+=([MODELS]="feedback transformer")
 begin_words "$@"
-MODELS=${MODELS:-feedback transformer}
 declare -A ARCH=([feedback]=feedback_lm_wikitext103_large
     [transformer]=span_transformer_lm_twin_wikitext103_large)
 
-for model in $MODELS; do
-    [[ ${ARCH[$model]:-} ]] || stop "MODELS: $model is none of ${!ARCH[*]}."
-    train_words "$model" --arch "${ARCH[$model]}" --no-end-of-line $GROW
-    fine_tune_words "$model" --arch "${ARCH[$model]}" --reset-dataloader
+for model in "${MODELS[@]}"; do
+    one_of MODELS "$model" "${!ARCH[@]}"
+    train "$model" "${TRAINING[@]}" --arch "${ARCH[$model]}" --no-end-of-line "${GROW[@]}"
+    fine_tune_words "$model" --arch "${ARCH[$model]}"
 done
 first_node_only
-for model in $MODELS; do
-    evaluate "$model" test --no-end-of-line
-    evaluate "$model-fine" test
-    cell "$model" "test ppl"="$(perplexity "$OUT/$model-fine/test.log")" paper="$(published "Table 3" "$model" "test ppl")" \
-        "before fine-tuning, without line ends"="$(perplexity "$OUT/$model/test.log")" \
-        parameters="$(parameters "$OUT/$model/test.log")"
+for model in "${MODELS[@]}"; do
+    evaluate "$model" test "${EVALUATION[@]}" --no-end-of-line
+    evaluate "$model-fine" test "${EVALUATION[@]}"
+    row "$model" "test ppl=@ppl:$OUT/$model-fine/test.log" paper="$(published "Table 3" "$model" "test ppl")" \
+        "before fine-tuning, without line ends=@ppl:$OUT/$model/test.log" parameters="@parameters:$OUT/$model/test.log"
 done
-show_table
+table

@@ -10,38 +10,37 @@
 #
 #   recipes/feedback/table4_enwik8.sh            the paper's run
 #   recipes/feedback/table4_enwik8.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/feedback/table4_enwik8.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/table4_enwik8.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-begin_recipe "$@"
-number STREAMS 1024 8
-number VALID_STREAMS 128 2
-number BLOCK 128 32
-number SHORT_BLOCK 64 16
-number LEARNING_RATE 0.0015 0.005
-number WARM_UP 8000 10
-number UPDATES 100000 40
-number FINE_TUNING 10000 10
-number SPLIT "" "--split 60000,2000,2000"
-number SMALLER "" "--decoder-layers 2 --decoder-embed-dim 32 --decoder-attention-heads 2 --decoder-head-dim 16
-    --decoder-ffn-embed-dim 64 --attention-span 64"
-MODELS=${MODELS:-feedback transformer}
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
+SETTINGS+=([STREAMS]=1024 [VALID_STREAMS]=128 [BLOCK]=128 [SHORT_BLOCK]=64 [LEARNING_RATE]=0.0015 [WARM_UP]=8000
+    [UPDATES]=100000 [FINE_TUNING]=10000)
+WORDS+=([SPLIT]="" [SMALLER]="")
+CHOICES+=([MODELS]="feedback transformer")
+SMOKE_SETTINGS+=([STREAMS]=8 [VALID_STREAMS]=2 [BLOCK]=32 [SHORT_BLOCK]=16 [LEARNING_RATE]=0.005 [WARM_UP]=10
+    [UPDATES]=40 [FINE_TUNING]=10 [SPLIT]="--split 60000,2000,2000"
+    [SMALLER]="--decoder-layers 2 --decoder-embed-dim 32 --decoder-attention-heads 2 --decoder-head-dim 16
+        --decoder-ffn-embed-dim 64 --attention-span 64")
+begin "$@"
+share_streams
 declare -A ARCH=([feedback]=feedback_lm_enwik8
     [transformer]=span_transformer_lm_twin_enwik8)
+TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
+    --stream-offset random --optimizer adam --clip-norm 0.1 --lr-scheduler fixed --warmup-updates "$WARM_UP"
+    --block-warmup "$SHORT_BLOCK" --block-warmup-updates $((UPDATES / 2)) --no-epoch-checkpoints "${SMALLER[@]}")
+EVALUATION=(--task streaming_language_modeling --batch-size 1 --tokens-per-sample "$BLOCK")
 
-prepare enwik8 $SPLIT
-for model in $MODELS; do
-    [[ ${ARCH[$model]:-} ]] || stop "MODELS: $model is none of ${!ARCH[*]}."
-    flags=(--arch "${ARCH[$model]}" --optimizer adam --clip-norm 0.1 $SMALLER --block-warmup "$SHORT_BLOCK"
-        --block-warmup-updates $((UPDATES / 2)))
-    train_lm "$model" "${flags[@]}"
-    fine_tune "$model" "$FINE_TUNING" "${flags[@]}"
+prepare enwik8 "${SPLIT[@]}"
+for model in "${MODELS[@]}"; do
+    one_of MODELS "$model" "${!ARCH[@]}"
+    train "$model" "${TRAINING[@]}" --arch "${ARCH[$model]}" --lr "$LEARNING_RATE" --max-update "$UPDATES"
+    fine_tune "$model" "$FINE_TUNING" "${TRAINING[@]}" --arch "${ARCH[$model]}" --lr "$(tenth "$LEARNING_RATE")"
 done
 first_node_only
-for model in $MODELS; do
-    evaluate "$model-fine" test
-    cell "$model" "test bpc"="$(bpc "$OUT/$model-fine/test.log")" paper="$(published "Table 4" "$model" "test bpc" "not given")" \
-        "without line ends"="$(bpc "$OUT/$model-fine/test.log" without)" \
-        parameters="$(parameters "$OUT/$model-fine/test.log")"
+for model in "${MODELS[@]}"; do
+    evaluate "$model-fine" test "${EVALUATION[@]}"
+    row "$model" "test bpc=@bpc:$OUT/$model-fine/test.log" \
+        paper="$(published "Table 4" "$model" "test bpc" "not given")" \
+        "without line ends=@bpc:$OUT/$model-fine/test.log:without" parameters="@parameters:$OUT/$model-fine/test.log"
 done
-show_table
+table

@@ -8,27 +8,24 @@
 #
 #   recipes/feedback/table5_speed_lm.sh            the paper's sizes
 #   recipes/feedback/table5_speed_lm.sh --smoke    the same code path on generated text, CPU, a minute
-#   recipes/feedback/table5_speed_lm.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/table5_speed_lm.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/translation.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/speed.sh"
+SETTINGS+=([UPDATES]=100 [WARM_UP]=100 [LOG_INTERVAL]=10 [BATCH]=64 [LENGTH]=128 [SHARDS]=20)
+WORDS+=([SPAN]="--attention-span 512 --span-init 1")
+SMOKE_SETTINGS+=([UPDATES]=30 [WARM_UP]=10 [LOG_INTERVAL]=5 [BATCH]=16 [LENGTH]=16 [SHARDS]=1 [SPAN]="--span-init 1")
 begin_words "$@"
-number UPDATES 100 30
-number WARM_UP 100 10
-number LOG_INTERVAL 10 5
-number BATCH 64 16
-number LENGTH 128 16
-number SHARDS 20 1
-number SPAN "--attention-span 512 --span-init 1" "--span-init 1"
 
-train_words transformer --arch span_transformer_lm_twin_wikitext103_large $SPAN
-train_words feedback --arch feedback_lm_wikitext103_large $SPAN
+train transformer "${TRAINING[@]}" --arch span_transformer_lm_twin_wikitext103_large "${SPAN[@]}"
+train feedback "${TRAINING[@]}" --arch feedback_lm_wikitext103_large "${SPAN[@]}"
 first_node_only
 
-FLAGS="--task streaming_language_modeling --sample-break-mode eos --prefix-size 1 --beam 1 --sampling
-    --distributed-world-size $SHARDS --distributed-rank 0"
+SAMPLING=(--task streaming_language_modeling --sample-break-mode eos --prefix-size 1 --beam 1 --sampling
+    --distributed-world-size "$SHARDS" --distributed-rank 0)
 TASK="language modeling"
-measure transformer $FLAGS
-measure feedback $FLAGS
+measure transformer "${SAMPLING[@]}"
+measure feedback "${SAMPLING[@]}"
 compare
-show_table
+table

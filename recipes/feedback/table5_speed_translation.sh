@@ -7,22 +7,21 @@
 #
 #   recipes/feedback/table5_speed_translation.sh            the paper's sizes
 #   recipes/feedback/table5_speed_translation.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/table5_speed_translation.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/table5_speed_translation.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/wmt14.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/speed.sh"
+SETTINGS+=([ENCODER]=6 [UPDATES]=100 [LOG_INTERVAL]=10 [LENGTH]=25)
+SMOKE_SETTINGS+=([ENCODER]=2 [UPDATES]=30 [LOG_INTERVAL]=5 [LENGTH]=10)
 begin_wmt14 "$@"
-number ENCODER 6 2
-number UPDATES 100 30
-number LOG_INTERVAL 10 5
-number LENGTH 25 10
 
-train_wmt14 transformer $TRANSFORMER --encoder-layers "$ENCODER" --decoder-layers 2
-train_wmt14 feedback $FEEDBACK --encoder-layers "$ENCODER" --decoder-layers 2
+TRAINING+=(--encoder-layers "$ENCODER" --decoder-layers 2)
+train transformer "${TRAINING[@]}" "${TRANSFORMER[@]}"
+train feedback "${TRAINING[@]}" "${FEEDBACK[@]}"
 first_node_only
 
 TASK=translation
 measure transformer --beam 5
 measure feedback --beam 5
 compare
-show_table
+table

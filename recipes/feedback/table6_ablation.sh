@@ -8,49 +8,52 @@
 #
 #   recipes/feedback/table6_ablation.sh            the paper's run
 #   recipes/feedback/table6_ablation.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/table6_ablation.sh --dry-run  every command through its parser, nothing run
+#   recipes/feedback/table6_ablation.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
+CHOICES+=([CHOSEN]="1 2 3 4")
+SMOKE_SETTINGS+=([CHOSEN]="1 4")
 begin_words "$@"
 CUTOFFS=20000,40000,200000
-LARGE="--decoder-layers 8 --decoder-embed-dim 1024 --decoder-ffn-embed-dim 4096 --decoder-attention-heads 8
-    --dropout 0.3 --embed-dropout 0.2 --output-dropout 0.2 --adaptive-input --adaptive-input-cutoff $CUTOFFS
-    --adaptive-softmax-cutoff $CUTOFFS --tie-adaptive-weights --tie-adaptive-proj"
-FEEDBACK="--arch feedback_lm --feedback-kv shared"
-TRANSFORMER="--arch span_transformer_lm"
-PRE_NORM="--decoder-normalize-before"
-POST_NORM="--lr 0.00025"
-FIXED="--attention-span 512"
-ADAPTIVE="--attention-span 2048 --adaptive-span --span-loss 0.00001"
+LARGE=(--decoder-layers 8 --decoder-embed-dim 1024 --decoder-ffn-embed-dim 4096 --decoder-attention-heads 8
+    --dropout 0.3 --embed-dropout 0.2 --output-dropout 0.2 --adaptive-input --adaptive-input-cutoff "$CUTOFFS"
+    --adaptive-softmax-cutoff "$CUTOFFS" --tie-adaptive-weights --tie-adaptive-proj --no-end-of-line)
+FEEDBACK=(--arch feedback_lm --feedback-kv shared)
+TRANSFORMER=(--arch span_transformer_lm)
+PRE_NORM=(--lr "$LEARNING_RATE" --decoder-normalize-before)
+POST_NORM=(--lr 0.00025)
+FIXED=(--attention-span 512)
+ADAPTIVE=(--attention-span 2048 --adaptive-span --span-loss 0.00001)
 
-# name|flags|pre-norm|adaptive span|blocks
-ROWS=(
-    "transformer-1|$TRANSFORMER $POST_NORM $FIXED|no|no|no"
-    "transformer-2|$TRANSFORMER $POST_NORM $FIXED $GROW|no|no|yes"
-    "transformer-3|$TRANSFORMER $PRE_NORM $FIXED $GROW|yes|no|yes"
-    "transformer-4|$TRANSFORMER $PRE_NORM $ADAPTIVE|yes|yes|no"
-    "feedback-1|$FEEDBACK $POST_NORM $FIXED|no|no|no"
-    "feedback-2|$FEEDBACK $POST_NORM $FIXED $GROW|no|no|yes"
-    "feedback-3|$FEEDBACK $PRE_NORM $FIXED $GROW|yes|no|yes"
-    "feedback-4|$FEEDBACK $PRE_NORM $ADAPTIVE $GROW|yes|yes|yes"
-)
-number CHOSEN "1 2 3 4" "1 4"
-
+# each_row COMMAND: COMMAND NAME PRE-NORM SPAN BLOCKS FLAGS for those of the rows that are chosen
 each_row() {
-    local row fields
-    for row in "${ROWS[@]}"; do
-        IFS='|' read -r -a fields <<<"${row//$'\n'/ }"
-        [[ " $CHOSEN " != *" ${fields[0]##*-} "* ]] || "$1" "${fields[@]}"
+    local row
+    for row in "${CHOSEN[@]}"; do
+        case $row in
+            1) "$1" transformer-1 no no no "${TRANSFORMER[@]}" "${POST_NORM[@]}" "${FIXED[@]}" ;;
+            2) "$1" transformer-2 no no yes "${TRANSFORMER[@]}" "${POST_NORM[@]}" "${FIXED[@]}" "${GROW[@]}" ;;
+            3) "$1" transformer-3 yes no yes "${TRANSFORMER[@]}" "${PRE_NORM[@]}" "${FIXED[@]}" "${GROW[@]}" ;;
+            4) "$1" transformer-4 yes yes no "${TRANSFORMER[@]}" "${PRE_NORM[@]}" "${ADAPTIVE[@]}" ;;
+            *) stop "CHOSEN: $row is none of 1 2 3 4." ;;
+        esac
+    done
+    for row in "${CHOSEN[@]}"; do
+        case $row in
+            1) "$1" feedback-1 no no no "${FEEDBACK[@]}" "${POST_NORM[@]}" "${FIXED[@]}" ;;
+            2) "$1" feedback-2 no no yes "${FEEDBACK[@]}" "${POST_NORM[@]}" "${FIXED[@]}" "${GROW[@]}" ;;
+            3) "$1" feedback-3 yes no yes "${FEEDBACK[@]}" "${PRE_NORM[@]}" "${FIXED[@]}" "${GROW[@]}" ;;
+            4) "$1" feedback-4 yes yes yes "${FEEDBACK[@]}" "${PRE_NORM[@]}" "${ADAPTIVE[@]}" "${GROW[@]}" ;;
+        esac
     done
 }
-train_row() { train_words "$1" $LARGE $2 $SMALLER --no-end-of-line; }
+train_row() { train "$1" "${BOTH[@]}" --max-update "$UPDATES" "${LARGE[@]}" "${@:5}" "${SMALLER[@]}"; }
 show_row() {
-    evaluate "$1" valid --no-end-of-line
-    cell "$1" "pre-norm + higher LR"="$3" "adaptive span"="$4" "increase BPTT"="$5" \
-        "dev ppl"="$(perplexity "$OUT/$1/valid.log")" paper="$(published "Table 6" "$1" "dev ppl")"
+    evaluate "$1" valid "${EVALUATION[@]}" --no-end-of-line
+    row "$1" "pre-norm + higher LR=$2" "adaptive span=$3" "increase BPTT=$4" \
+        "dev ppl=@ppl:$OUT/$1/valid.log" paper="$(published "Table 6" "$1" "dev ppl")"
 }
 
 each_row train_row
 first_node_only
 each_row show_row
-show_table
+table

@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034 # recipes use what is set here
 # What the WMT14 En-De recipes share; sourced, not run.
 #
 # From the paper: data, sizes and dropout (Table 8, in the architecture), learning rate 0.001, average of the last 10
@@ -9,51 +10,41 @@
 # The punctuation of training text and references is normalised, which the paper does not say: quotation marks of 364 of
 # the 3,003 sentences become others. At 29.6 BLEU that is 0.8 more than against the references as they are
 # (benchmarks/wmt14_references.md, with the command); the table has both.
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/translation.sh"
+SETTINGS+=([BPE]=32000 [TOKENS]=3584 [TIMES]=128 [LEARNING_RATE]=0.001 [UPDATES]=30000 [WARM_UP]=4000 [SAVE_EVERY]=300
+    [AVERAGED]=10 [BATCH]=128)
+WORDS+=([LENGTH_PENALTIES]="0.2 0.4 0.6 0.8 1.0 1.2" [WIDTH]="")
+SMOKE_SETTINGS+=([BPE]=300 [TOKENS]=1500 [TIMES]=1 [LEARNING_RATE]=0.005 [UPDATES]=250 [WARM_UP]=50 [SAVE_EVERY]=20
+    [AVERAGED]=2 [BATCH]=50 [LENGTH_PENALTIES]="0.6 1.0"
+    [WIDTH]="--encoder-embed-dim 64 --encoder-ffn-embed-dim 128 --encoder-attention-heads 2
+        --decoder-embed-dim 64 --decoder-ffn-embed-dim 128 --decoder-attention-heads 2 --dropout 0.1")
 
 begin_wmt14() {
-    begin_recipe "$@"
-    number BPE 32000 300
-    number TOKENS 3584 1500
-    number TIMES 128 1
-    number LEARNING_RATE 0.001 0.005
-    number UPDATES 30000 250
-    number WARM_UP 4000 50
-    number SAVE_EVERY 300 20
-    number AVERAGED 10 2
-    number LENGTH_PENALTIES "0.2 0.4 0.6 0.8 1.0 1.2" "0.6 1.0"
-    number WIDTH "" "--encoder-embed-dim 64 --encoder-ffn-embed-dim 128 --encoder-attention-heads 2
-        --decoder-embed-dim 64 --decoder-ffn-embed-dim 128 --decoder-attention-heads 2 --dropout 0.1"
-    number BATCH 128 50
+    begin "$@"
+    batch "$TOKENS" "$TIMES"
+    TRAINING=("${BATCH_FLAGS[@]}" --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 0 --lr "$LEARNING_RATE"
+        --lr-scheduler inverse_sqrt --warmup-updates "$WARM_UP" --warmup-init-lr 1e-7
+        --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-update "$UPDATES" --no-epoch-checkpoints
+        --save-interval-updates "$SAVE_EVERY" --keep-interval-updates "$AVERAGED"
+        "${WIDTH[@]}")
+    FEEDBACK=(--arch feedback_transformer_wmt)
+    TRANSFORMER=(--arch transformer_vaswani_wmt_en_de_big --share-all-embeddings --dropout 0.3)
+    SEARCH=(--beam 5 --batch-size "$BATCH")
     prepare wmt14_ende --bpe "$BPE"
-}
-
-FEEDBACK="--arch feedback_transformer_wmt"
-TRANSFORMER="--arch transformer_vaswani_wmt_en_de_big --share-all-embeddings --dropout 0.3"
-
-# train_wmt14 NAME FLAGS...
-train_wmt14() {
-    train_translation "$1" $(batch "$TOKENS" "$TIMES") --save-interval-updates "$SAVE_EVERY" \
-        --keep-interval-updates "$AVERAGED" $WIDTH "${@:2}"
 }
 
 # test_wmt14 NAME: from OUT/NAME/checkpoint*.pt to OUT/NAME/test.{txt,json}
 test_wmt14() {
-    local model=$OUT/$1/average.pt chosen
-    made "$model" "$OUT/$1/trained" || run python -m fairseq_plugins.tools.average_checkpoints "$OUT/$1" \
-        --by update --last "$AVERAGED" --output "$model"
-    chosen=$(tune "$model" "$OUT/$1/tuning" --lenpen $LENGTH_PENALTIES --metric compound-bleu -- \
-        --beam 5 --batch-size "$BATCH")
-    say "$1: $chosen, tuned on newstest2013"
-    generate "$OUT/$1/test.txt" "$model" --beam 5 --batch-size "$BATCH" $chosen
-    score "$OUT/$1/test.txt" --references "$DATA/test.en-de.ref" --lang de --compound-split --tokenise-references
+    average "$1" "$AVERAGED"
+    tune "$1" average.pt --lenpen "${LENGTH_PENALTIES[@]}" --metric compound-bleu -- "${SEARCH[@]}"
+    generate "$1" average.pt "${SEARCH[@]}" "\$(cat $OUT/$1/tuning/flags.txt)"
+    score "$1" --references "$DATA/test.en-de.ref" --lang de --compound-split --tokenise-references
 }
 
-# cell_wmt14 NAME PAPER COLUMN=VALUE...: BLEU after compound splitting, the paper's, the same against the raw references,
+# row_wmt14 NAME PAPER COLUMN=VALUE...: BLEU after compound splitting, the paper's, the same against the raw references,
 # sacreBLEU
-cell_wmt14() {
+row_wmt14() {
     local scores=$OUT/$1/test.json
-    cell "$1" BLEU="$(json "$scores" bleu)" paper="$2" "${@:3}" \
-        "BLEU, raw references"="$(json "$scores" bleu_raw_references)" \
-        sacreBLEU="$(json "$scores" sacrebleu)" signature="$(json "$scores" signature)"
+    row "$1" BLEU="@json:$scores:bleu" paper="$2" "${@:3}" "BLEU, raw references=@json:$scores:bleu_raw_references" \
+        sacreBLEU="@json:$scores:sacrebleu" signature="@json:$scores:signature"
 }

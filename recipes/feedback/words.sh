@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034 # recipes use what is set here
 # What the recipes for WikiText-103 share; sourced, not run.
 #
 # From the paper (section 7.6, Table 9): sizes, span and dropout (in the architectures), adaptive input and softmax,
@@ -6,29 +7,30 @@
 # training, as section 7.6 has it for enwik8; of this corpus Table 6 ("increase BPTT") says only that there are shorter
 # blocks, and its best Transformer has none, where ours of Table 3 has the same as Feedback; the checkpoint of the least
 # validation loss is taken; every token is scored once by one stream (--batch-size 1); fp16 on GPUs.
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
+SETTINGS+=([STREAMS]=512 [VALID_STREAMS]=16 [BLOCK]=256 [SHORT_BLOCK]=64 [LEARNING_RATE]=0.0007 [WARM_UP]=8000
+    [UPDATES]=200000 [FINE_TUNING]=10000)
+WORDS+=([ANY_SIZE]="" [SMALLER]="")
+SMOKE_SETTINGS+=([STREAMS]=4 [VALID_STREAMS]=2 [BLOCK]=16 [SHORT_BLOCK]=8 [LEARNING_RATE]=0.002 [WARM_UP]=10 [UPDATES]=40
+    [FINE_TUNING]=10 [ANY_SIZE]=--any-size
+    [SMALLER]="--decoder-layers 2 --decoder-embed-dim 32 --decoder-attention-heads 2 --decoder-head-dim 16
+        --decoder-ffn-embed-dim 64 --attention-span 64 --adaptive-input-cutoff 20,60 --adaptive-softmax-cutoff 20,60")
 
 begin_words() {
-    begin_recipe "$@"
-    set_up_words
+    begin "$@"
+    share_streams
+    BOTH=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
+        --stream-offset random --optimizer adam --clip-norm 0.1 --lr-scheduler fixed --warmup-updates "$WARM_UP"
+        --no-epoch-checkpoints "${SMALLER[@]}")
+    TRAINING=("${BOTH[@]}" --lr "$LEARNING_RATE" --max-update "$UPDATES")
+    FINE=("${BOTH[@]}" --lr "$(tenth "$LEARNING_RATE")")
+    GROW=(--block-warmup "$SHORT_BLOCK" --block-warmup-updates $((UPDATES / 2)))
+    EVALUATION=(--task streaming_language_modeling --batch-size 1 --tokens-per-sample "$BLOCK")
+    prepare wikitext103 "${ANY_SIZE[@]}"
 }
 
-set_up_words() {
-    number STREAMS 512 4
-    number VALID_STREAMS 16 2
-    number BLOCK 256 16
-    number SHORT_BLOCK 64 8
-    number LEARNING_RATE 0.0007 0.002
-    number WARM_UP 8000 10
-    number UPDATES 200000 40
-    number FINE_TUNING 10000 10
-    number ANY_SIZE "" --any-size
-    number SMALLER "" "--decoder-layers 2 --decoder-embed-dim 32 --decoder-attention-heads 2 --decoder-head-dim 16
-        --decoder-ffn-embed-dim 64 --attention-span 64 --adaptive-input-cutoff 20,60 --adaptive-softmax-cutoff 20,60"
-    prepare wikitext103 $ANY_SIZE
-    GROW="--block-warmup $SHORT_BLOCK --block-warmup-updates $((UPDATES / 2))"
+# fine_tune_words NAME FLAGS...: with line ends, which are other data
+fine_tune_words() {
+    local START=(--reset-dataloader)
+    fine_tune "$1" "$FINE_TUNING" "${FINE[@]}" "${@:2}"
 }
-
-# train_words NAME FLAGS..., then fine_tune_words NAME FLAGS...
-train_words() { train_lm "$1" --optimizer adam --clip-norm 0.1 $SMALLER "${@:2}"; }
-fine_tune_words() { fine_tune "$1" "$FINE_TUNING" --optimizer adam --clip-norm 0.1 $SMALLER "${@:2}"; }

@@ -5,17 +5,16 @@
 # 15 layers in the paper; its equation 6 is missing from the text that we have, so ours is inferred (2 x the sum of p).
 #
 #   recipes/skip_cross_head/fig1_2.sh            seconds; there is nothing to train
-#   recipes/skip_cross_head/fig1_2.sh --dry-run  every command through its parser, nothing run
+#   recipes/skip_cross_head/fig1_2.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-begin_recipe "$@"
+begin "$@"
 
 plot lags.png lags linear --layers 15 --updates 64
 for layers in 8 12 15; do
     file=$OUT/schedule-$layers.txt
-    output "$file" python -m fairseq_plugins.tools.skip_schedule linear --layers "$layers"
-    cell "$layers layers" "skipped layers"="$( ((DRY_RUN)) || sed -n 's/expected share.*: //p' "$file")" \
-        "context, inferred"="$( ((DRY_RUN)) || sed -n 's/.*context factor.*: //p' "$file")" paper="$(published "section 2.1.2" "$layers layers" context "not given")" \
-        picture="$OUT/lags.png"
+    capture "$file" -- python -m fairseq_plugins.tools.skip_schedule linear --layers "$layers"
+    row "$layers layers" "skipped layers=@skipped_layers:$file" "context, inferred=@context_factor:$file" \
+        paper="$(published "section 2.1.2" "$layers layers" context "not given")" picture="$OUT/lags.png"
 done
-show_table
+table

@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034 # recipes use what is set here
 # What the recipes for the paper's language models share; sourced, not run.
 #
 # From the paper (appendix B): sizes, memory and dropout (in the architectures), Adam with learning rate 0.00025, cosine
@@ -14,74 +15,65 @@
 # Ours: phase 2, and trainings of one phase, end as phase 1 does; on enwik8 0.01 stands for the 0.2, as the perplexity of
 # bytes is about 2; figures are means over tokens, the code's over blocks; fp16 on GPUs. Ends of lines are scored. In the
 # code a skipped layer moves on by Adam's momentum; here it rests, as the paper says.
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
+SETTINGS+=([VALID_STREAMS]=10 [BLOCK]=512 [VALID_BLOCK]=128 [LEARNING_RATE]=0.00025 [UPDATES]=1200000 [INTERVAL]=4000
+    [OVER]=64000 [CLAMP]=800 [PHASE_1]="" [TOTAL]="")
+WORDS+=([EVALUATION]="--batch-size 10 --tokens-per-sample 128" [SMALLER]="")
+SMOKE_SETTINGS+=([STREAMS]=4 [VALID_STREAMS]=2 [BLOCK]=16 [VALID_BLOCK]=8 [LEARNING_RATE]=0.002 [UPDATES]=40 [INTERVAL]=10
+    [OVER]=10 [HALF_PERIOD]=10 [CHANGE]=1e99 [EVALUATION]="--batch-size 2 --tokens-per-sample 8"
+    [SMALLER]="--decoder-layers 3 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64 --decoder-attention-heads 2
+        --mem-len 16")
 
 # begin_words STREAMS OPTIONS...
 begin_words() {
-    begin_recipe "${@:2}"
-    numbers "$1"
-    number HALF_PERIOD 16000 10
-    number CHANGE 0.2 1e99
-    number ANY_SIZE "" --any-size
-    number SMALLER "" "$SMALLER --adaptive-input-cutoff 20,60 --adaptive-softmax-cutoff 20,60"
-    prepare wikitext103 $ANY_SIZE
+    SETTINGS+=([STREAMS]=$1 [HALF_PERIOD]=16000 [CHANGE]=0.2)
+    WORDS+=([ANY_SIZE]="")
+    SMOKE_SETTINGS+=([ANY_SIZE]=--any-size)
+    SMOKE_SETTINGS[SMALLER]+=" --adaptive-input-cutoff 20,60 --adaptive-softmax-cutoff 20,60"
+    begin_both "${@:2}"
+    prepare wikitext103 "${ANY_SIZE[@]}"
 }
 
 # begin_characters STREAMS OPTIONS...
 begin_characters() {
-    begin_recipe "${@:2}"
-    numbers "$1"
-    number HALF_PERIOD 4000 10
-    number CHANGE 0.01 1e99
-    number SPLIT "" "--split 60000,2000,2000"
-    prepare enwik8 $SPLIT
+    SETTINGS+=([STREAMS]=$1 [HALF_PERIOD]=4000 [CHANGE]=0.01)
+    WORDS+=([SPLIT]="")
+    SMOKE_SETTINGS+=([SPLIT]="--split 60000,2000,2000")
+    begin_both "${@:2}"
+    prepare enwik8 "${SPLIT[@]}"
 }
 
-# numbers STREAMS
-numbers() {
-    number STREAMS "$1" 4
-    number VALID_STREAMS 10 2
-    number BLOCK 512 16
-    number VALID_BLOCK 128 8
-    number LEARNING_RATE 0.00025 0.002
-    number UPDATES 1200000 40
-    number INTERVAL 4000 10
-    number OVER 64000 10
-    number EVALUATION "--batch-size 10 --tokens-per-sample 128" "--batch-size 2 --tokens-per-sample 8"
-    number SMALLER "" "--decoder-layers 3 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64
-        --decoder-attention-heads 2 --mem-len 16"
-}
-
-# train_xl NAME FLAGS...: a training of one phase
-train_xl() {
-    WARM_UP=$HALF_PERIOD
-    train_lm "$1" --optimizer adam --clip-norm 0.25 --lr-scheduler cosine_wave --warmup-init-lr 0 \
-        --lr-period-updates "$HALF_PERIOD" --wave-in-warmup --stream-offset zero --valid-tokens-per-sample "$VALID_BLOCK" \
-        --converged-by "$CHANGE" --converged-over "$OVER" \
-        --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --ddp-backend legacy_ddp $SMALLER "${@:2}"
+begin_both() {
+    begin "$@"
+    share_streams
+    STREAMING=(--task streaming_language_modeling --criterion streaming_lm --stream-offset zero --optimizer adam
+        --clip-norm 0.25 --lr "$LEARNING_RATE" --save-interval-updates "$INTERVAL" --keep-interval-updates 1
+        --ddp-backend legacy_ddp --no-epoch-checkpoints "${SMALLER[@]}")
+    TRAINING=("${STREAMING[@]}" "${STREAM_FLAGS[@]}" --tokens-per-sample "$BLOCK" --valid-tokens-per-sample "$VALID_BLOCK"
+        --lr-scheduler cosine_wave --warmup-updates "$HALF_PERIOD" --warmup-init-lr 0 --lr-period-updates "$HALF_PERIOD"
+        --wave-in-warmup --converged-by "$CHANGE" --converged-over "$OVER")
 }
 
 # train_phases NAME FLAGS...: phase 1 in OUT/NAME-phase1, which skips layers (--skip-schedule is linear in the paper's
-# architectures), then phase 2 in OUT/NAME, after which there were TOTAL updates, or UPDATES more than phase 1 took
+# architectures), then phase 2 in OUT/NAME, after which there were TOTAL updates, or UPDATES more than phase 1 took.
+# PHASE_1_FLAGS are of phase 1 alone.
 train_phases() {
-    local first=$OUT/$1-phase1 start=() reached=0
-    train_xl "$1-phase1" "${@:2}" --max-update "${PHASE_1:-$UPDATES}"
-    if ((!DRY_RUN)); then reached=$(updates "$first"); fi
-    if ((DRY_RUN)) || [[ ! -e $OUT/$1/checkpoint_last.pt ]]; then
-        start=(--restore-file "$first/checkpoint_best.pt" --reset-meters)
-    fi
-    train_xl "$1" "${@:2}" --skip-schedule none --max-update "${TOTAL:-$((reached + UPDATES))}" "${start[@]}"
+    local first=$OUT/$1-phase1 all START
+    all=${TOTAL:-$(late "updates:$first/train.log" --plus "$UPDATES" --else "$UPDATES")}
+    train "$1-phase1" "${TRAINING[@]}" "${@:2}" "${PHASE_1_FLAGS[@]}" --max-update "${PHASE_1:-$UPDATES}"
+    START=(--restore-file "$first/checkpoint_best.pt" --reset-meters)
+    train "$1" "${TRAINING[@]}" "${@:2}" --skip-schedule none --max-update "$all"
 }
+PHASE_1_FLAGS=()
 
 # train_dai STREAMS BLOCK UPDATES NAME FLAGS...: as in the scripts of Dai et al. (2019), but for validation in training,
 # which has training's blocks and memory here; on enwik8 theirs has blocks of 128 after 896 tokens
 train_dai() {
-    local STREAMS BLOCK UPDATES WARM_UP=0
-    number STREAMS "$1" 4
-    number BLOCK "$2" 16
-    number UPDATES "$3" 20
-    train_lm "$4" --optimizer adam --clip-norm 0.25 --lr-scheduler cosine --lr-period-updates "$UPDATES" \
-        --stream-offset zero --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --ddp-backend legacy_ddp $SMALLER "${@:5}"
+    local STREAMS=$1 block=$2 updates=$3
+    if ((SMOKE)); then STREAMS=4 block=16 updates=20; fi
+    share_streams
+    train "$4" "${STREAMING[@]}" "${STREAM_FLAGS[@]}" --tokens-per-sample "$block" --lr-scheduler cosine \
+        --lr-period-updates "$updates" --warmup-updates 0 --max-update "$updates" "${@:5}"
 }
 
 # evaluate_at CONTEXT NAME CLAMP: dev and test set, with so many tokens before each
@@ -89,44 +81,26 @@ evaluate_at() {
     local context=$1 split
     if ((SMOKE)); then context=$((context / 40)); fi
     for split in valid test; do
-        evaluate "$2" "$split/$1" $EVALUATION \
+        evaluate "$2" "$split/$1" --task streaming_language_modeling "${EVALUATION[@]}" \
             --model-overrides "{'mem_len': $context, 'clamp_len': $3, 'same_length': True}"
     done
 }
 
-# cell_words CELL NAME CONTEXT TABLE ROW COLUMN=VALUE...: perplexity, ours and that of a row of the paper's table
-cell_words() {
-    evaluate_at "$3" "$2" "${CLAMP:-800}"
-    cell "$1" "dev ppl"="$(perplexity "$OUT/$2/valid-$3.log")" \
-        "paper, dev"="$(published "$4" "$5" "dev ppl" "not given")" \
-        "test ppl"="$(perplexity "$OUT/$2/test-$3.log")" \
-        "paper, test"="$(published "$4" "$5" "test ppl" "not given")" "${@:6}" \
-        parameters="$(parameters "$OUT/$2/test-$3.log")" \
-        "paper, parameters"="$(published "$4" "$5" parameters "not given")"
+# row_words ROW NAME CONTEXT TABLE ITS_ROW COLUMN=VALUE...: perplexity, ours and that of a row of the paper's table
+row_words() {
+    local dev=$OUT/$2/valid-$3.log test=$OUT/$2/test-$3.log
+    evaluate_at "$3" "$2" "$CLAMP"
+    row "$1" "dev ppl=@ppl:$dev" "paper, dev=$(published "$4" "$5" "dev ppl" "not given")" \
+        "test ppl=@ppl:$test" "paper, test=$(published "$4" "$5" "test ppl" "not given")" "${@:6}" \
+        parameters="@parameters:$test" "paper, parameters=$(published "$4" "$5" parameters "not given")"
 }
 
-# cell_characters CELL NAME CONTEXT TABLE ROW: bits per character, ours and those of a row of the paper's table
-cell_characters() {
-    evaluate_at "$3" "$2" "${CLAMP:-800}"
-    cell "$1" "dev bpc"="$(bpc "$OUT/$2/valid-$3.log")" \
-        "paper, dev"="$(published "$4" "$5" "dev bpc" "not given")" \
-        "test bpc"="$(bpc "$OUT/$2/test-$3.log")" \
-        "paper, test"="$(published "$4" "$5" "test bpc" "not given")" \
-        "test, without line ends"="$(bpc "$OUT/$2/test-$3.log" without)" \
-        parameters="$(parameters "$OUT/$2/test-$3.log")" \
-        "paper, parameters"="$(published "$4" "$5" parameters "not given")"
-}
-
-# milliseconds NAME: the median time of an update
-milliseconds() {
-    training_speed "$OUT/$1" | awk -v tokens=$((STREAMS * BLOCK)) '{ printf "%.0f", 1000 * tokens / $1 }'
-}
-
-# wall_time NAME...: hours:minutes of all these trainings, with their validations and checkpoints; one that was killed
-# counts from nought when it goes on
-wall_time() {
-    local name
-    for name in "$@"; do
-        ((DRY_RUN)) || grep -oP '"wall": "\K[\d.]+' "$OUT/$name/train.log" && echo 0
-    done | awk '$1 < last { sum += last } { last = $1 } END { printf "%d:%02d", sum / 3600, sum % 3600 / 60 }'
+# row_characters ROW NAME CONTEXT TABLE ITS_ROW: bits per character, ours and those of a row of the paper's table
+row_characters() {
+    local dev=$OUT/$2/valid-$3.log test=$OUT/$2/test-$3.log
+    evaluate_at "$3" "$2" "$CLAMP"
+    row "$1" "dev bpc=@bpc:$dev" "paper, dev=$(published "$4" "$5" "dev bpc" "not given")" \
+        "test bpc=@bpc:$test" "paper, test=$(published "$4" "$5" "test bpc" "not given")" \
+        "test, without line ends=@bpc:$test:without" \
+        parameters="@parameters:$test" "paper, parameters=$(published "$4" "$5" parameters "not given")"
 }

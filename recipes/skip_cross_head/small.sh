@@ -14,52 +14,45 @@
 #   recipes/skip_cross_head/small.sh              the same from all of enwik8, downloads 35 MB
 #   MODELS="plain both" SEEDS=1 recipes/skip_cross_head/small.sh --raw DIR
 #   recipes/skip_cross_head/small.sh --smoke      the same code path on generated text, a minute or two
-#   recipes/skip_cross_head/small.sh --dry-run    every command through its parser, nothing run
+#   recipes/skip_cross_head/small.sh --dry-run    every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/language_models.sh"
-begin_recipe "$@"
+SETTINGS+=([STREAMS]=16 [VALID_STREAMS]=16 [BLOCK]=64 [LEARNING_RATE]=0.001 [WARM_UP]=100 [TOTAL]=2000 [PHASE_1]=""
+    [INTERVAL]=400 [SPLIT]="3600000,200000,200000" [FILE]="")
+WORDS+=([SIZES]="--decoder-layers 8 --decoder-embed-dim 128 --decoder-attention-heads 4 --decoder-ffn-embed-dim 512")
+CHOICES+=([MODELS]="plain cross-head phase-1 phases both" [SEEDS]="1 2 3")
+SMOKE_SETTINGS+=([MODELS]="plain phase-1 both" [SEEDS]=1 [WARM_UP]=5 [TOTAL]=40 [PHASE_1]=30 [SPLIT]="60000,2000,2000"
+    [SIZES]="--decoder-layers 3 --decoder-embed-dim 32 --decoder-attention-heads 2 --decoder-ffn-embed-dim 64")
+begin "$@"
 one_machine_only
 DATA=${DATA:-runs/data/enwik8_excerpt} # the other recipes' is all of it
-number MODELS "plain cross-head phase-1 phases both" "plain phase-1 both"
-number SEEDS "1 2 3" 1
-number STREAMS 16 4
-number VALID_STREAMS 16 2
-number BLOCK 64 16
-number LEARNING_RATE 0.001 0.002
-number WARM_UP 100 5
-number TOTAL 2000 40
-number PHASE_1 $((TOTAL * 4 / 5)) 30
-number INTERVAL 400 10
-number SPLIT "3600000,200000,200000" 60000,2000,2000
-number SIZES "--decoder-layers 8 --decoder-embed-dim 128 --decoder-attention-heads 4 --decoder-ffn-embed-dim 512" \
-    "--decoder-layers 3 --decoder-embed-dim 32 --decoder-attention-heads 2 --decoder-ffn-embed-dim 64"
-UPDATES=$TOTAL
+PHASE_1=${PHASE_1:-$((TOTAL * 4 / 5))} UPDATES=$TOTAL
 prepare enwik8 --split "$SPLIT" ${FILE:+--file "$FILE"}
+share_streams
+TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
+    --stream-offset random --arch transformer_xl_lm "${SIZES[@]}" --mem-len "$BLOCK" --dropout 0.1
+    --share-decoder-input-output-embed --optimizer adam --clip-norm 0.25 --lr "$LEARNING_RATE" --lr-scheduler cosine
+    --warmup-updates "$WARM_UP" --warmup-init-lr 0 --lr-period-updates $((TOTAL - WARM_UP))
+    --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --no-epoch-checkpoints)
+PHASE_1_FLAGS=(--skip-schedule linear)
 
-# train_xl NAME FLAGS..., which train_phases takes for both phases
-train_xl() {
-    train_lm "$1" --arch transformer_xl_lm $SIZES --mem-len "$BLOCK" --dropout 0.1 \
-        --share-decoder-input-output-embed --optimizer adam --clip-norm 0.25 --lr-scheduler cosine --warmup-init-lr 0 \
-        --lr-period-updates $((TOTAL - WARM_UP)) --save-interval-updates "$INTERVAL" --keep-interval-updates 1 "${@:2}"
-}
-
-for seed in $SEEDS; do
-    for model in $MODELS; do
-        name=$model-seed$seed
+for seed in "${SEEDS[@]}"; do
+    for model in "${MODELS[@]}"; do
+        name=$model-seed$seed whole=("${TRAINING[@]}" --max-update "$TOTAL" --seed "$seed")
         case $model in
-            plain) train_xl "$name" --seed "$seed" ;;
-            cross-head) train_xl "$name" --seed "$seed" --cross-head-p 0.1 ;;
-            phase-1) train_xl "$name" --seed "$seed" --skip-schedule linear ;;
-            phases) train_phases "$name" --seed "$seed" --skip-schedule linear ;;
-            both) train_phases "$name" --seed "$seed" --skip-schedule linear --cross-head-p 0.1 ;;
+            plain) train "$name" "${whole[@]}" ;;
+            cross-head) train "$name" "${whole[@]}" --cross-head-p 0.1 ;;
+            phase-1) train "$name" "${whole[@]}" --skip-schedule linear ;;
+            phases) train_phases "$name" --seed "$seed" ;;
+            both) train_phases "$name" --seed "$seed" --cross-head-p 0.1 ;;
             *) stop "MODELS: $model is none of plain, cross-head, phase-1, phases, both." ;;
         esac
         for split in valid test; do
-            evaluate "$name" "$split" --tokens-per-sample $((4 * BLOCK)) \
-                --model-overrides "{'mem_len': $((2 * BLOCK)), 'same_length': True}"
+            evaluate "$name" "$split" --task streaming_language_modeling --batch-size 1 \
+                --tokens-per-sample $((4 * BLOCK)) --model-overrides "{'mem_len': $((2 * BLOCK)), 'same_length': True}"
         done
-        cell "$name" "dev bpc"="$(bpc "$OUT/$name/valid.log")" "test bpc"="$(bpc "$OUT/$name/test.log")" \
-            updates="$( ((DRY_RUN)) || updates "$OUT/$name")" parameters="$(parameters "$OUT/$name/test.log")"
+        row "$name" "dev bpc=@bpc:$OUT/$name/valid.log" "test bpc=@bpc:$OUT/$name/test.log" \
+            updates="@updates:$OUT/$name/train.log" parameters="@parameters:$OUT/$name/test.log"
     done
 done
-show_table
+table

@@ -5,20 +5,22 @@
 #
 #   recipes/skip_cross_head/table10_heads.sh            the paper's run
 #   recipes/skip_cross_head/table10_heads.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/skip_cross_head/table10_heads.sh --dry-run  every command through its parser, nothing run
+#   recipes/skip_cross_head/table10_heads.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/ablations.sh"
+WORDS+=([SIZES]="--decoder-embed-dim 480 --decoder-ffn-embed-dim 1920")
+CHOICES+=([HEADS]="4 8 12 16")
+SMOKE_SETTINGS+=([HEADS]="2 4" [SIZES]="")
 begin_ablations "$@"
-number HEADS "4 8 12 16" "2 4"
-number SIZES "--decoder-embed-dim 480 --decoder-ffn-embed-dim 1920" ""
 
-for heads in $HEADS; do
-    ablation "heads-$heads" $SIZES --decoder-attention-heads "$heads"
-    ablation "heads-$heads-cross-head" $SIZES --decoder-attention-heads "$heads" --cross-head-p 0.1
+for heads in "${HEADS[@]}"; do
+    size=("${SIZES[@]}" --decoder-attention-heads "$heads" --skip-schedule none)
+    ablation "heads-$heads" "${size[@]}" --cross-head-p 0
+    ablation "heads-$heads-cross-head" "${size[@]}" --cross-head-p 0.1
 done
 first_node_only
-for heads in $HEADS; do
-    cell_ablation "heads-$heads, transformer-xl" "heads-$heads" "Table 10" "heads-$heads, transformer-xl"
-    cell_ablation "heads-$heads, cross-head" "heads-$heads-cross-head" "Table 10" "heads-$heads, cross-head"
+for heads in "${HEADS[@]}"; do
+    row_ablation "heads-$heads, transformer-xl" "heads-$heads" "Table 10" "heads-$heads, transformer-xl"
+    row_ablation "heads-$heads, cross-head" "heads-$heads-cross-head" "Table 10" "heads-$heads, cross-head"
 done
-show_table
+table

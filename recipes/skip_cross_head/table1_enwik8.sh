@@ -10,14 +10,14 @@
 #
 #   recipes/skip_cross_head/table1_enwik8.sh            the paper's run
 #   recipes/skip_cross_head/table1_enwik8.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/skip_cross_head/table1_enwik8.sh --dry-run  every command through its parser, nothing run
+#   recipes/skip_cross_head/table1_enwik8.sh --dry-run  every command is checked and printed, nothing run
 #   MODELS=transformer-xl recipes/skip_cross_head/table1_enwik8.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/language_models.sh"
+CHOICES+=([MODELS]="skip-cross-head transformer-xl")
 begin_characters 60 "$@"
-MODELS=${MODELS:-skip-cross-head transformer-xl}
 
-for model in $MODELS; do
+for model in "${MODELS[@]}"; do
     case $model in
         skip-cross-head) train_phases skip-cross-head --arch skip_cross_head_xl_enwik8 ;;
         transformer-xl) train_dai 22 512 400000 transformer-xl --arch transformer_xl_lm_enwik8 ;;
@@ -25,13 +25,13 @@ for model in $MODELS; do
     esac
 done
 first_node_only
-for model in $MODELS; do
+for model in "${MODELS[@]}"; do
     if [[ $model = skip-cross-head ]]; then
         for context in 1600 3800; do
-            cell_characters "skip-cross-head-$context" skip-cross-head "$context" "Table 1" "skip-cross-head-$context"
+            row_characters "skip-cross-head-$context" skip-cross-head "$context" "Table 1" "skip-cross-head-$context"
         done
     else
-        CLAMP=820 cell_characters transformer-xl-3800 transformer-xl 3800 "Table 1" transformer-xl-3800
+        CLAMP=820 row_characters transformer-xl-3800 transformer-xl 3800 "Table 1" transformer-xl-3800
     fi
 done
-show_table
+table

@@ -9,14 +9,14 @@
 #
 #   recipes/skip_cross_head/table2_wikitext103.sh            the paper's run
 #   recipes/skip_cross_head/table2_wikitext103.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/skip_cross_head/table2_wikitext103.sh --dry-run  every command through its parser, nothing run
+#   recipes/skip_cross_head/table2_wikitext103.sh --dry-run  every command is checked and printed, nothing run
 #   MODELS=transformer-xl recipes/skip_cross_head/table2_wikitext103.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/language_models.sh"
+CHOICES+=([MODELS]="skip-cross-head transformer-xl")
 begin_words 32 "$@"
-MODELS=${MODELS:-skip-cross-head transformer-xl}
 
-for model in $MODELS; do
+for model in "${MODELS[@]}"; do
     case $model in
         skip-cross-head) train_phases skip-cross-head --arch skip_cross_head_xl_wikitext103 ;;
         transformer-xl) train_dai 60 150 200000 transformer-xl --arch transformer_xl_lm_wikitext103 ;;
@@ -24,13 +24,13 @@ for model in $MODELS; do
     esac
 done
 first_node_only
-for model in $MODELS; do
+for model in "${MODELS[@]}"; do
     if [[ $model = skip-cross-head ]]; then
         for context in 640 2000; do
-            cell_words "skip-cross-head-$context" skip-cross-head "$context" "Table 2" "skip-cross-head-$context"
+            row_words "skip-cross-head-$context" skip-cross-head "$context" "Table 2" "skip-cross-head-$context"
         done
     else
-        CLAMP=400 cell_words transformer-xl-640 transformer-xl 640 "Table 2" transformer-xl-640
+        CLAMP=400 row_words transformer-xl-640 transformer-xl 640 "Table 2" transformer-xl-640
     fi
 done
-show_table
+table

@@ -8,50 +8,42 @@
 #
 #   recipes/skip_cross_head/table3_head_pruning.sh            the paper's run
 #   recipes/skip_cross_head/table3_head_pruning.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/skip_cross_head/table3_head_pruning.sh --dry-run  every command through its parser, nothing run
+#   recipes/skip_cross_head/table3_head_pruning.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/ablations.sh"
+SETTINGS+=([CONTEXT]=640 [LAYERS]=8)
+CHOICES+=([HEADS]=8 [PRUNED]=test)
+SMOKE_SETTINGS+=([CONTEXT]=16 [LAYERS]=3 [HEADS]=2)
 begin_ablations "$@"
-number CONTEXT 640 16
-number LAYERS 8 3
-number HEADS 8 2
-number PRUNED test test
 [[ $PRUNED = test || $PRUNED = valid ]] || stop "PRUNED: $PRUNED is neither test nor valid."
-if ((!GPUS)); then device=--cpu; else device=; fi
 
-ablation plain
-ablation cross-head-0.1 --cross-head-p 0.1
+ablation plain "${PLAIN[@]}"
+ablation cross-head-0.1 --skip-schedule none --cross-head-p 0.1
 first_node_only
 
 # prune NAME TRAINING
 prune() {
     local checkpoint=$OUT/$SHARED/$2/checkpoint_best.pt
-    made "$OUT/$1-$PRUNED.txt" "$checkpoint" ||
-        output "$OUT/$1-$PRUNED.txt" python -m fairseq_plugins.tools.head_pruning "$checkpoint" --data "$DATA/bin" \
-            --split "$PRUNED" $EVALUATION $device --model-overrides "{'mem_len': $CONTEXT, 'clamp_len': 800, 'same_length': True}"
+    capture "$OUT/$1-$PRUNED.txt" --after "$checkpoint" -- python -m fairseq_plugins.tools.head_pruning "$checkpoint" \
+        --data "$DATA/bin" --split "$PRUNED" "${EVALUATION[@]}" "${DEVICE[@]}" \
+        --model-overrides "{'mem_len': $CONTEXT, 'clamp_len': 800, 'same_length': True}"
 }
 
-# column NAME LAYER COLUMN: of the grid, whose first column is the layer and last the standard deviation
-column() {
-    if ((DRY_RUN)); then echo 1 && return; fi
-    awk -F ' *\\| *' -v layer="$2" -v column="${3:-}" '$2 == layer { print $(column ? column + 2 : NF - 1) }' "$OUT/$1-$PRUNED.txt"
-}
-
-# row LAYER NAME COLUMN=VALUE...
-row() {
-    local head cells=()
+# row_layer LAYER NAME COLUMN=VALUE...
+row_layer() {
+    local head cells=() grid=$OUT/$2-$PRUNED.txt
     for ((head = 1; head <= HEADS; head++)); do
-        cells+=("H$head"="$(column "$2" "$1" "$head")" "paper, H$head"="$(published "Table 3" "layer $1, $2" "H$head")")
+        cells+=("H$head=@grid:$grid:$1:H$head" "paper, H$head=$(published "Table 3" "layer $1, $2" "H$head")")
     done
-    cell "layer $1, $2" set="$PRUNED" "${cells[@]}" stddev="$(column "$2" "$1")" \
-        "paper, stddev"="$(published "Table 3" "layer $1, $2" stddev)" "${@:3}"
+    row "layer $1, $2" set="$PRUNED" "${cells[@]}" stddev="@grid:$grid:$1:stddev" \
+        "paper, stddev=$(published "Table 3" "layer $1, $2" stddev)" "${@:3}"
 }
 
 prune plain plain
 prune cross-head cross-head-0.1
 for ((layer = 1; layer <= LAYERS; layer++)); do
-    row "$layer" plain ratio=- "paper, change in %"=-
-    row "$layer" cross-head ratio="$(ratio "$(column cross-head "$layer")" "$(column plain "$layer")")" \
-        "paper, change in %"="$(published "Table 3" "layer $layer, cross-head" change)"
+    row_layer "$layer" plain ratio=- "paper, change in %=-"
+    row_layer "$layer" cross-head ratio="@ratio_in_grids:$OUT/cross-head-$PRUNED.txt:$OUT/plain-$PRUNED.txt:$layer:stddev" \
+        "paper, change in %=$(published "Table 3" "layer $layer, cross-head" change)"
 done
-show_table
+table

@@ -5,7 +5,7 @@
 #
 #   recipes/skip_cross_head/table4_glue.sh --raw DIR    the paper's run; DIR/MRPC/train.tsv, DIR/MRPC/dev.tsv ...
 #   recipes/skip_cross_head/table4_glue.sh --smoke      the same code path on generated text, CPU, a minute or two
-#   recipes/skip_cross_head/table4_glue.sh --dry-run    every command through its parser, nothing run
+#   recipes/skip_cross_head/table4_glue.sh --dry-run    every command is checked and printed, nothing run
 #   ROBERTA=roberta.base/model.pt BPE_DIR=gpt2_bpe TASKS="MRPC CoLA" SEEDS="1 2 3" ...    other files, fewer trainings
 #
 # From the paper: cross-head attention in fine-tuning only, all else as Devlin et al. (2019): batches of 32, 3 epochs,
@@ -15,100 +15,86 @@
 # last checkpoint is scored, the standard deviation is a sample's. Each of 60 checkpoints has 1.5 GB.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-[[ -z ${ROBERTA:-} ]] || ROBERTA=$(folder ROBERTA "$ROBERTA")
-[[ -z ${BPE_DIR:-} ]] || BPE_DIR=$(folder BPE_DIR "$BPE_DIR")
-begin_recipe "$@"
-number TASKS "MRPC CoLA SST-2 MNLI QNLI QQP" "MRPC"
-number SEEDS "1 2 3 4 5" "1 2"
-ROBERTA=${ROBERTA:-runs/data/roberta.base/model.pt}
-((!SMOKE)) || ROBERTA=$OUT/roberta/checkpoint_last.pt
-ENCODING=(${BPE_DIR:+--bpe-dir "$BPE_DIR"})
-((!SMOKE)) || ENCODING=(--learn-bpe 100)
-number SMALLER "" "--encoder-layers 2 --encoder-embed-dim 32 --encoder-ffn-embed-dim 64 --encoder-attention-heads 4"
-number LEARNING_RATE 2e-5 0.002
+SETTINGS+=([ROBERTA]="" [BPE_DIR]="" [LEARNING_RATE]=2e-5)
+WORDS+=([SMALLER]="")
+CHOICES+=([TASKS]="MRPC CoLA SST-2 MNLI QNLI QQP" [SEEDS]="1 2 3 4 5")
+SMOKE_SETTINGS+=([LEARNING_RATE]=0.002 [TASKS]=MRPC [SEEDS]="1 2"
+    [SMALLER]="--encoder-layers 2 --encoder-embed-dim 32 --encoder-ffn-embed-dim 64 --encoder-attention-heads 4")
+[[ ! ${ROBERTA:-} ]] || ROBERTA=$(realpath -ms -- "$ROBERTA") # of the caller's folder, if relative
+[[ ! ${BPE_DIR:-} ]] || BPE_DIR=$(realpath -ms -- "$BPE_DIR")
+begin "$@"
 BATCH=32
 declare -A ARCH=([roberta]=roberta_base [cross-head]=roberta_cross_head_base)
 declare -A METRICS=([MRPC]="accuracy f1" [CoLA]=matthews [SST-2]=accuracy [MNLI]=accuracy [QNLI]=accuracy
     [QQP]="accuracy f1")
+ROBERTA=${ROBERTA:-runs/data/roberta.base/model.pt}
+ENCODING=(${BPE_DIR:+--bpe-dir "$BPE_DIR"})
+if ((SMOKE)); then ROBERTA=$OUT/roberta/checkpoint_last.pt ENCODING=(--learn-bpe 100); fi
 
-for task in $TASKS; do [[ -n ${METRICS[$task]:-} ]] || stop "TASKS: $task is none of ${!METRICS[*]}."; done
-[[ $SEEDS = *\ * ]] || stop "SEEDS: a standard deviation needs two seeds or more."
+for task in "${TASKS[@]}"; do one_of TASKS "$task" "${!METRICS[@]}"; done
+((${#SEEDS[@]} > 1)) || stop "SEEDS: a standard deviation needs two seeds or more."
 ((BATCH % PROCESSES == 0)) || stop "batches of $BATCH cannot be shared evenly by $PROCESSES processes:" \
     "choose another --gpus."
 ((SMOKE || DRY_RUN)) || [[ -e $ROBERTA ]] || stop "ROBERTA: $ROBERTA does not exist: unpack" \
     "https://dl.fbaipublicfiles.com/fairseq/models/roberta.base.tar.gz in runs/data, or name another model.pt."
 
-# epochs TASK: the updates of 3 epochs
-epochs() {
-    local sentences
-    if ((SMOKE || DRY_RUN)); then echo 40 && return; fi
-    sentences=$(wc -l <"$GLUE/$1/text/train.label")
-    echo $(((3 * sentences + BATCH - 1) / BATCH))
-}
+TRAINING=(--task sentence_prediction --criterion sentence_prediction "${SMALLER[@]}" --finetune-from-model "$ROBERTA"
+    --init-token 0 --separator-token 2 --max-positions 512 --shorten-method truncate
+    --dropout 0.1 --attention-dropout 0.1 --pooler-dropout 0.1 --batch-size $((BATCH / PROCESSES))
+    --optimizer adam --adam-eps 1e-6 --weight-decay 0.01 --clip-norm 1 --lr "$LEARNING_RATE"
+    --lr-scheduler polynomial_decay --disable-validation --no-epoch-checkpoints --find-unused-parameters)
+if ((GPUS)); then TRAINING+=(--fp16-init-scale 4 --threshold-loss-scale 1 --fp16-scale-window 128); fi
 
-# fine_tune_task TASK MODEL SEED
-fine_tune_task() {
-    local updates classes=2 half=()
-    updates=$(epochs "$1")
+# train_task TASK MODEL SEED: 3 epochs, a tenth of them warm-up
+train_task() {
+    local labels=$GLUE/$1/text/train.label classes=2 updates=40 warm_up=4
     if [[ $1 = MNLI ]]; then classes=3; fi
-    if ((GPUS)); then half=(--fp16-init-scale 4 --threshold-loss-scale 1 --fp16-scale-window 128); fi
-    DATA=$GLUE/$1 train "$1-$2-seed$3" --task sentence_prediction --criterion sentence_prediction --seed "$3" \
-        --arch "${ARCH[$2]}" $SMALLER --finetune-from-model "$ROBERTA" --num-classes "$classes" \
-        --init-token 0 --separator-token 2 --max-positions 512 --shorten-method truncate \
-        --dropout 0.1 --attention-dropout 0.1 --pooler-dropout 0.1 --batch-size $((BATCH / PROCESSES)) \
-        --optimizer adam --adam-eps 1e-6 --weight-decay 0.01 --clip-norm 1 --lr "$LEARNING_RATE" \
-        --lr-scheduler polynomial_decay --warmup-updates $((updates / 10)) --total-num-update "$updates" \
-        --max-update "$updates" --disable-validation --no-epoch-checkpoints --find-unused-parameters "${half[@]}"
+    if ((!SMOKE)); then
+        updates=$(late "updates_of_epochs:$labels:3:$BATCH" --else 40)
+        warm_up=$(late "updates_of_epochs:$labels:3:$BATCH:10" --else 4)
+    fi
+    DATA=$GLUE/$1 train "$1-$2-seed$3" "${TRAINING[@]}" --seed "$3" --arch "${ARCH[$2]}" --num-classes "$classes" \
+        --warmup-updates "$warm_up" --total-num-update "$updates" --max-update "$updates"
 }
 
 # scores TASK MODEL: the file with the figures over all seeds
-scores() { echo "$OUT/$1-$2-seeds-${SEEDS// /-}.json"; }
+scores() { echo "$OUT/$1-$2-seeds-$(IFS=- && echo "${SEEDS[*]}").json"; }
 
 # score_task TASK MODEL
 score_task() {
-    local file checkpoints=() device=()
-    file=$(scores "$@")
-    for seed in $SEEDS; do checkpoints+=("$OUT/$1-$2-seed$seed/checkpoint_last.pt"); done
-    if ((!GPUS)); then device=(--cpu); fi
-    made "$file" "${checkpoints[@]}" || run python -m fairseq_plugins.tools.score_sentences "$GLUE/$1/bin" \
-        --path "${checkpoints[@]}" "${device[@]}" --json "$file" >&2
+    local checkpoints=()
+    for seed in "${SEEDS[@]}"; do checkpoints+=("$OUT/$1-$2-seed$seed/checkpoint_last.pt"); done
+    make "$(scores "$@")" --after "${checkpoints[@]}" -- python -m fairseq_plugins.tools.score_sentences "$GLUE/$1/bin" \
+        --path "${checkpoints[@]}" "${DEVICE[@]}" --json "$(scores "$@")"
 }
 
-# spread MEAN DEVIATION, and change DEVIATION OTHER in percent
-spread() { awk -v mean="$1" -v deviation="$2" 'BEGIN { printf "%.2f ± %.2f", mean, deviation }'; }
-change() {
-    awk -v from="$1" -v to="$2" 'BEGIN { if (from > 0) printf "%+.0f %%", 100 * (to / from - 1); else print "-" }'
-}
-
-# cell_task TASK METRIC
-cell_task() {
-    local model ours=() paper=()
-    for model in roberta cross-head; do
-        ours+=("$(json "$(scores "$1" "$model")" "$2")" "$(json "$(scores "$1" "$model")" "$2_deviation")")
-    done
+# row_task TASK METRIC
+row_task() {
+    local paper=() roberta crossed
+    roberta=$(scores "$1" roberta) crossed=$(scores "$1" cross-head)
     for column in BERT "BERT, deviation" cross-head "cross-head, deviation" "change in %"; do
-        paper+=("paper, $column"="$(published "Table 4" "$1 $2" "$column")")
+        paper+=("paper, $column=$(published "Table 4" "$1 $2" "$column")")
     done
-    cell "$1 $2" RoBERTa="$(spread "${ours[@]::2}")" cross-head="$(spread "${ours[@]:2}")" \
-        "change of deviation"="$(change "${ours[1]}" "${ours[3]}")" "${paper[@]}"
+    row "$1 $2" RoBERTa="@spread:$roberta:$2" cross-head="@spread:$crossed:$2" \
+        "change of deviation=@change_of_deviation:$2:$roberta:$crossed" "${paper[@]}"
 }
 
-prepare glue --tasks $TASKS "${ENCODING[@]}"
+prepare glue --tasks "${TASKS[@]}" "${ENCODING[@]}"
 GLUE=$DATA
-if ((SMOKE)) && ! made "$ROBERTA"; then # a checkpoint to start from
-    output "$OUT/roberta/train.txt" fairseq-train "$GLUE/${TASKS%% *}/bin/input0" --user-dir fairseq_plugins \
-        --task masked_lm --criterion masked_lm --arch roberta_base $SMALLER --tokens-per-sample 512 --batch-size 4 \
+if ((SMOKE)); then # a checkpoint to start from
+    capture "$OUT/roberta/train.txt" -- fairseq-train "$GLUE/${TASKS[0]}/bin/input0" --user-dir fairseq_plugins \
+        --task masked_lm --criterion masked_lm --arch roberta_base "${SMALLER[@]}" --tokens-per-sample 512 --batch-size 4 \
         --optimizer adam --lr 0.001 --max-update 10 --disable-validation --no-epoch-checkpoints \
         --save-dir "$OUT/roberta" "${MACHINE[@]}"
 fi
-for task in $TASKS; do
+for task in "${TASKS[@]}"; do
     for model in roberta cross-head; do
-        for seed in $SEEDS; do fine_tune_task "$task" "$model" "$seed"; done
+        for seed in "${SEEDS[@]}"; do train_task "$task" "$model" "$seed"; done
     done
 done
 first_node_only
-for task in $TASKS; do
+for task in "${TASKS[@]}"; do
     for model in roberta cross-head; do score_task "$task" "$model"; done
-    for metric in ${METRICS[$task]}; do cell_task "$task" "$metric"; done
+    for metric in ${METRICS[$task]}; do row_task "$task" "$metric"; done
 done
-show_table
+table

@@ -6,30 +6,34 @@
 #
 #   recipes/skip_cross_head/table5_summary.sh            the paper's run
 #   recipes/skip_cross_head/table5_summary.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/skip_cross_head/table5_summary.sh --dry-run  every command through its parser, nothing run
+#   recipes/skip_cross_head/table5_summary.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/ablations.sh"
 begin_ablations "$@"
 
-ablation plain
-ablation cross-head-0.1 --cross-head-p 0.1
-ablation_phases linear
+ablation plain "${PLAIN[@]}"
+ablation cross-head-0.1 --skip-schedule none --cross-head-p 0.1
+ablation_phases linear --cross-head-p 0
 ablation_phases skip-cross-head --cross-head-p 0.1
 first_node_only
 
-# row CELL NAMES: NAMES are a training, or those of both phases; wall time is of both
-row() {
-    local names=($2) first="-"
-    if ((${#names[@]} > 1)); then first=$(milliseconds "$SHARED/${names[0]}"); fi
-    cell_ablation "$1" "${names[-1]}" "Table 5" "$1" \
-        "ms, phase 1"="$first" "paper, ms of phase 1"="$(published "Table 5" "$1" "ms, phase 1" -)" \
-        "ms per update"="$(milliseconds "$SHARED/${names[-1]}")" "paper, ms"="$(published "Table 5" "$1" ms)" \
-        "wall time"="$(wall_time "${names[@]/#/$SHARED/}")" "paper, wall time"="$(published "Table 5" "$1" "wall time")"
+# row_summary ROW TRAINING [PHASE_1]: wall time is of both phases
+row_summary() {
+    local log=$OUT/$SHARED/$2/train.log first=- logs
+    logs=$log
+    if [[ ${3:-} ]]; then
+        logs=$OUT/$SHARED/$3/train.log:$log
+        first="@milliseconds:$OUT/$SHARED/$3/train.log:$((STREAMS * BLOCK))"
+    fi
+    row_ablation "$1" "$2" "Table 5" "$1" \
+        "ms, phase 1=$first" "paper, ms of phase 1=$(published "Table 5" "$1" "ms, phase 1" -)" \
+        "ms per update=@milliseconds:$log:$((STREAMS * BLOCK))" "paper, ms=$(published "Table 5" "$1" ms)" \
+        "wall time=@wall_time:$logs" "paper, wall time=$(published "Table 5" "$1" "wall time")"
 }
 
-row transformer-xl plain
-row cross-head cross-head-0.1
-row "phase 1" linear-phase1
-row "phases 1 and 2" "linear-phase1 linear"
-row skip-cross-head "skip-cross-head-phase1 skip-cross-head"
-show_table
+row_summary transformer-xl plain
+row_summary cross-head cross-head-0.1
+row_summary "phase 1" linear-phase1
+row_summary "phases 1 and 2" linear linear-phase1
+row_summary skip-cross-head skip-cross-head skip-cross-head-phase1
+table

@@ -5,15 +5,16 @@
 #
 #   recipes/skip_cross_head/table6_cross_head_p.sh            the paper's run
 #   recipes/skip_cross_head/table6_cross_head_p.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/skip_cross_head/table6_cross_head_p.sh --dry-run  every command through its parser, nothing run
+#   recipes/skip_cross_head/table6_cross_head_p.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/ablations.sh"
+CHOICES+=([PROBABILITIES]="0.04 0.1 0.2 0.5")
+SMOKE_SETTINGS+=([PROBABILITIES]="0.1 0.5")
 begin_ablations "$@"
-number PROBABILITIES "0.04 0.1 0.2 0.5" "0.1 0.5"
 
-ablation plain
-for p in $PROBABILITIES; do ablation "cross-head-$p" --cross-head-p "$p"; done
+ablation plain "${PLAIN[@]}"
+for p in "${PROBABILITIES[@]}"; do ablation "cross-head-$p" --skip-schedule none --cross-head-p "$p"; done
 first_node_only
-cell_ablation transformer-xl plain "Table 6" transformer-xl
-for p in $PROBABILITIES; do cell_ablation "cross-head-$p" "cross-head-$p" "Table 6" "cross-head-$p"; done
-show_table
+row_ablation transformer-xl plain "Table 6" transformer-xl
+for p in "${PROBABILITIES[@]}"; do row_ablation "cross-head-$p" "cross-head-$p" "Table 6" "cross-head-$p"; done
+table

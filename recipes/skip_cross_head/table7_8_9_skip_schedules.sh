@@ -7,21 +7,26 @@
 #
 #   recipes/skip_cross_head/table7_8_9_skip_schedules.sh            the paper's run
 #   recipes/skip_cross_head/table7_8_9_skip_schedules.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/skip_cross_head/table7_8_9_skip_schedules.sh --dry-run  every command through its parser, nothing run
+#   recipes/skip_cross_head/table7_8_9_skip_schedules.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/ablations.sh"
+CHOICES+=([PHASE_1_ONLY]="uniform-0.1 uniform-0.3 not-first-0.1 not-last-0.1")
+SMOKE_SETTINGS+=([PHASE_1_ONLY]=uniform-0.1)
 begin_ablations "$@"
-number PHASE_1_ONLY "uniform-0.1 uniform-0.3 not-first-0.1 not-last-0.1" uniform-0.1
 
-ablation plain
-for name in $PHASE_1_ONLY; do ablation "$name" --skip-schedule "${name%-*}" --skip-p "${name##*-}"; done
-ablation_phases inner-0.1 --skip-schedule inner --skip-p 0.1
-ablation_phases linear
+ablation plain "${PLAIN[@]}"
+for name in "${PHASE_1_ONLY[@]}"; do
+    ablation "$name" --cross-head-p 0 --skip-schedule "${name%-*}" --skip-p "${name##*-}"
+done
+PHASE_1_FLAGS=(--skip-schedule inner)
+ablation_phases inner-0.1 --cross-head-p 0 --skip-p 0.1
+PHASE_1_FLAGS=()
+ablation_phases linear --cross-head-p 0
 first_node_only
-for name in $PHASE_1_ONLY; do cell_ablation "$name" "$name" "Tables 7 and 8" "$name"; done
-cell_ablation inner-0.1 inner-0.1-phase1 "Tables 7 and 8" inner-0.1
-cell_ablation linear linear-phase1 "Tables 7 and 8" linear
-cell_ablation transformer-xl plain "Table 9" transformer-xl
-cell_ablation "inner-0.1, both phases" inner-0.1 "Table 9" inner-0.1
-cell_ablation "linear, both phases" linear "Table 9" linear
-show_table
+for name in "${PHASE_1_ONLY[@]}"; do row_ablation "$name" "$name" "Tables 7 and 8" "$name"; done
+row_ablation inner-0.1 inner-0.1-phase1 "Tables 7 and 8" inner-0.1
+row_ablation linear linear-phase1 "Tables 7 and 8" linear
+row_ablation transformer-xl plain "Table 9" transformer-xl
+row_ablation "inner-0.1, both phases" inner-0.1 "Table 9" inner-0.1
+row_ablation "linear, both phases" linear "Table 9" linear
+table

@@ -47,7 +47,7 @@ from fairseq_plugins.tools.parse_commands import launched, parse
 
 OUT, DATA = "/out", "/data"  # what recipes are called with
 SOURCE = re.compile(r"paper: .+|code|code: .+|ours: .+")
-PRINTING = {"results_table", "plot", "position_accuracy"}  # tables and pictures of what the others found
+PRINTING = {"row", "results_table", "plot", "position_accuracy"}  # tables and pictures of what the others found
 
 # Options that change no result: where files lie, what is logged and kept, the machine, the same figures another way.
 HOUSEKEEPING = {
@@ -96,8 +96,8 @@ def split(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
 def read_rows(lines: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
     """Name and columns of each row that the recipe prints."""
     for _, words in split(lines):
-        if words[1:3] == ["fairseq_plugins/tools/results_table.py", "add"]:
-            yield words[4], dict(word.split("=", 1) for word in words[5:])
+        if words[1] == "recipes/lib/row.py":
+            yield words[3], dict(word.split("=", 1) for word in words[4:] if "=" in word)
 
 
 def read_command(words: list[str]) -> Command:
@@ -112,7 +112,9 @@ def read_command(words: list[str]) -> Command:
     if "--" in words:  # of tune_length_penalty, for fairseq-generate
         rest = read_command(["fairseq-generate", DATA, "--path", "a", *words[words.index("--") + 1 :]])
         options, needed = {**rest.options, **options}, needed | rest.needed - {"lenpen"}
-    return Command(" ".join([program.replace("fairseq_plugins tools ", ""), *subject(words)]), options, needed)
+    return Command(
+        " ".join([re.sub("^(fairseq_plugins tools|recipes lib) ", "", program), *subject(words)]), options, needed
+    )
 
 
 def effective(options: argparse.Namespace, parser: argparse.ArgumentParser, every_number: bool):

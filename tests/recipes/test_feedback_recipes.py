@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from dry_runs import commands_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = [
@@ -23,14 +24,13 @@ KILLED = "table5_speed_translation.sh"
 @pytest.mark.parametrize("name", RECIPES)
 def test_dry_run_parses_every_command_and_runs_none(name, recipe, tmp_path):
     done = recipe(name, "--dry-run", "--gpus", 8, "--out", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"\d+ commands parsed, 0 refused", done.stdout.strip())
+    assert commands_of(done)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("flag, line", [
-    ("--save-interval-updates", "train_wmt14 feedback $FEEDBACK $LAYERS"),
-    ("--compound-split", "test_wmt14 feedback"),
+    ("--save-interval-updates", 'train feedback "${TRAINING[@]}" "${FEEDBACK[@]}" "${LAYERS[@]}"'),
+    ("--compound-split", '    test_wmt14 "$model"'),
 ])  # fmt: skip
 def test_dry_run_names_the_line_of_a_misspelt_flag(flag, line, recipe, tmp_path):
     """A copy of the repository's scripts with one flag misspelt."""
@@ -39,7 +39,7 @@ def test_dry_run_names_the_line_of_a_misspelt_flag(flag, line, recipe, tmp_path)
     shared = tmp_path / "recipes/feedback/wmt14.sh"
     shared.write_text(shared.read_text().replace(flag, flag + "z"))
     done = recipe(TABLE_2, "--dry-run", folder=shared.parent)
-    assert done.returncode == 1
+    assert done.returncode == 1 and done.stdout == ""  # nothing that could be piped into a shell
     number = (shared.parent / TABLE_2).read_text().splitlines().index(line) + 1
     assert re.search(rf"{TABLE_2}:{number}: error: .*{flag}z", done.stderr)
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from dry_runs import commands_of
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes/skip_cross_head"
 NAME = "table4_glue.sh"
@@ -14,10 +15,9 @@ MODELS = 2
 def test_dry_run_parses_every_command_and_runs_none(recipe, tmp_path):
     env = {"SEEDS": "1 2", "BPE_DIR": str(tmp_path / "with space")}
     done = recipe(NAME, "--dry-run", "--gpus", 8, "--out", tmp_path / "out", folder=RECIPES, env=env)
-    assert done.returncode == 0, done.stderr
     rows = 8
     commands = 1 + TASKS * MODELS * (2 + 1) + rows + 1  # prepare; two trainings and scores; the table
-    assert done.stdout.strip() == f"{commands} commands parsed, 0 refused"
+    assert len(commands_of(done)) == commands
     assert not (tmp_path / "out").exists()
 
 
@@ -40,7 +40,8 @@ def test_smoke_run_compares_both_models(recipe, tmp_path, request):
     table = [line for line in done.stdout.splitlines() if line.startswith("| ")]
     assert [row.split(" | ")[0] for row in table[2:]] == ["| MRPC accuracy", "| MRPC f1"]
     figure = r"\d+\.\d\d ± \d+\.\d\d"
-    assert re.search(rf"\| {figure} \| {figure} \| \S+.* \| 82\.242 \| 1\.281 \| 82\.609 \| 1\.4 \| 9\.3 \|", table[2])
+    published = r"82\.242 \| 1\.281 \| 82\.609 \| 1\.4 \| 9\.3"
+    assert re.search(rf"\| {figure} \| {figure} \| \S+.* \| {published} \|", table[2])
 
     again = recipe(NAME, "--smoke", "--out", tmp_path, folder=RECIPES)
     assert again.returncode == 0 and "fairseq-train" not in again.stderr and "score_sentences" not in again.stderr

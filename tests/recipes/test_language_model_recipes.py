@@ -1,9 +1,11 @@
 """The recipes of both papers' language models: dry runs of all, a smoke run of one (--all: of each)."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
+from dry_runs import commands_of
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 ALL_ATTENTION = [
@@ -38,8 +40,7 @@ ROWS = {
 @pytest.mark.parametrize("name", NAMES)
 def test_dry_run_parses_every_command_and_runs_none(name, recipe, tmp_path):
     done = recipe(name, "--dry-run", "--gpus", 8, "--out", tmp_path / "out", folder=RECIPES)
-    assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"\d+ commands parsed, 0 refused", done.stdout.strip())
+    assert commands_of(done)
     assert not (tmp_path / "out").exists()
 
 
@@ -47,8 +48,7 @@ def test_figure_9_is_its_two_halves(recipe, tmp_path):
     def commands(corpus):
         env = {"CORPUS": corpus, "DEPTHS": "2"}
         done = recipe("feedback/fig9_depth.sh", "--dry-run", "--out", tmp_path, folder=RECIPES, env=env)
-        assert done.returncode == 0, done.stderr
-        return int(done.stdout.split()[0])
+        return len(commands_of(done))
 
     assert commands("") == commands("char_ptb") + commands("wikitext103")
 
@@ -110,27 +110,15 @@ def test_smoke_run_ends_in_a_table(name, recipe, tmp_path, request):
 
 
 def test_fine_tuning_goes_on_at_a_tenth_of_the_rate(recipe, tmp_path):
-    """The commands of a dry run, as they are noted for the parser."""
-    commands = tmp_path / "commands"
-    copy = tmp_path / "python"  # instead of the parser
-    copy.write_text(f'#!/bin/sh\nfor file; do :; done; cp "$file" {commands}; exit 0\n')
-    copy.chmod(0o755)
-    setup = RECIPES / "lib.sh"
-    script = tmp_path / "recipes/feedback/recipe.sh"
-    script.parent.mkdir(parents=True)
-    script.write_text(
-        f'source {setup}\nbegin_recipe "$@"\nexport PATH={tmp_path}:$PATH\n'
-        "STREAMS=8 VALID_STREAMS=2 BLOCK=16 LEARNING_RATE=0.07 WARM_UP=5 UPDATES=100 DATA=data\n"
-        "train_lm small --arch feedback_lm_tiny\nfine_tune small 30 --arch feedback_lm_tiny --reset-dataloader\n"
-    )
-    done = recipe("recipe.sh", "--dry-run", "--gpus", 2, "--out", tmp_path / "out", folder=script.parent)
-    assert done.returncode == 0, done.stderr
-    first, second = commands.read_text().splitlines()
-    assert "--batch-size 4 " in first and "--lr 0.07 " in first and "--max-update 100 " in first
-    assert second.index("--lr 0.007 ") > second.index("--lr 0.07 ")  # the last one counts
-    assert second.index("--max-update 130 ") > second.index("--max-update 100 ")
-    restored = f"--restore-file {tmp_path}/out/small/checkpoint_last.pt --reset-lr-scheduler --reset-meters"
-    assert restored in second and second.count("--reset-dataloader") == 1 and "small-fine" in second
+    name, out = "feedback/table3_wikitext103.sh", tmp_path / "out"
+    done = recipe(name, "--dry-run", "--gpus", 2, "--out", out, folder=RECIPES, env={"MODELS": "feedback"})
+    first, second = (line for line in commands_of(done) if "fairseq-train" in line)
+    assert "--batch-size 256 " in first and "--lr 0.0007 " in first and "--max-update 200000 " in first
+    assert "--lr 7e-05 " in second and f"--save-dir {out}/feedback-fine " in second
+    restored = f"--restore-file {out}/feedback/checkpoint_last.pt --reset-lr-scheduler --reset-meters"
+    assert restored in second and "--reset-dataloader" in second and "--reset-dataloader" not in first
+    more = f"$(python recipes/lib/figures.py updates:{out}/feedback/train.log --plus 10000 --else 210000)"
+    assert f"--max-update {more}" in second
 
 
 def test_what_is_trained_is_not_taken_for_a_training_with_other_settings(recipe, tmp_path):
@@ -139,12 +127,13 @@ def test_what_is_trained_is_not_taken_for_a_training_with_other_settings(recipe,
     program.write_text('#!/bin/sh\necho "| valid | $*"\n')
     program.chmod(0o755)
     (tmp_path / "recipe.sh").write_text(
-        f'source {RECIPES / "lib.sh"}\nbegin_recipe "$@"\nexport PATH={tmp_path}:$PATH\n'
-        'train small --max-update "${UPDATES:-100}"\necho "$THIS_COMMAND, ${MODELS:-all}"\n'
+        f'set -euo pipefail\nsource {RECIPES / "lib.sh"}\nSETTINGS+=([UPDATES]=100)\nCHOICES+=([MODELS]=all)\n'
+        f'begin "$@"\nexport PATH={tmp_path}:$PATH\n'
+        'train small --max-update "$UPDATES"\necho "$(given SETTINGS CHOICES | tr "\\n" " ")$CALL, $MODELS"\n'
     )
 
-    def call(**env):
-        return recipe("recipe.sh", "--gpus", 0, "--out", tmp_path / "out", folder=tmp_path, env=env)
+    def call(*flags, **env):
+        return recipe("recipe.sh", "--gpus", 0, "--out", tmp_path / "out", *flags, folder=tmp_path, env=env)
 
     first = call(UPDATES="7 ", MODELS="a b")
     assert first.returncode == 0 and "--max-update 7" in first.stdout
@@ -154,6 +143,8 @@ def test_what_is_trained_is_not_taken_for_a_training_with_other_settings(recipe,
     other = call()
     assert other.returncode == 2 and other.stdout == ""
     assert re.search(r"out/small was trained with UPDATES='7 ', this call has the defaults: give another", other.stderr)
+    flags = call("--", "--seed", "2", UPDATES="7 ")
+    assert flags.returncode == 2 and "this call has UPDATES='7 ' flags '--seed' '2': give another" in flags.stderr
 
 
 @pytest.mark.parametrize("said, goes_on", [("training diverged at update 7, block 6", True), ("out of memory", False)])
@@ -161,15 +152,16 @@ def test_a_baseline_that_diverges_is_a_result_and_nothing_else_is(said, goes_on,
     """Appendix B with a fairseq-train that fails and other commands that do nothing."""
     programs = tmp_path / "programs"
     programs.mkdir()
-    for name, action in (("fairseq-train", f'echo "{said}" >&2; exit 1'), ("fairseq-eval-lm", ":"), ("python", ":")):
+    python = f'case $* in *fairseq_plugins.tools.plot*) ;; *) exec {sys.executable} "$@" ;; esac'
+    for name, action in (("fairseq-train", f'echo "{said}" >&2; exit 1'), ("fairseq-eval-lm", ":"), ("python", python)):
         (programs / name).write_text(f"#!/bin/sh\n{action}\n")
         (programs / name).chmod(0o755)
     copy = tmp_path / "recipes/all_attention"
     copy.mkdir(parents=True)
-    (tmp_path / "data").mkdir()
+    (copy / "paper.json").write_text((RECIPES / "all_attention/paper.json").read_text())
     text = (RECIPES / "all_attention/appendix_b_baselines.sh").read_text()
     text = text.replace('"$(dirname "${BASH_SOURCE[0]}")', f'"{RECIPES / "all_attention"}')
-    text = text.replace('begin_words "$@"', f'setup_venv() {{ export PATH={programs}:$PATH; }}\nbegin_words "$@"')
+    text = text.replace("MAY_DIVERGE=yes", f"export PATH={programs}:$PATH MAY_DIVERGE=yes")
     (copy / "appendix_b.sh").write_text(text)
     done = recipe("appendix_b.sh", "--gpus", 0, "--data", tmp_path / "data", "--out", tmp_path / "out", folder=copy)
     assert said in done.stderr

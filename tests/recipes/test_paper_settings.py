@@ -25,7 +25,7 @@ from pathlib import Path
 
 import pytest
 from fairseq.models import ARCH_CONFIG_REGISTRY
-from paper_settings import DATA, OUT, Command, Paper, read_command, read_commands, read_rows
+from paper_settings import DATA, OUT, Command, Paper, read_command, read_commands, read_rows, split
 
 from fairseq_plugins.models.all_attention_lm import AllAttentionConfig, AllAttentionLanguageModel
 from fairseq_plugins.tools.lib.register import register
@@ -76,6 +76,14 @@ def commands(dry_run):
 def test_recipe_sets_what_is_declared_and_nothing_else(paper, name, commands):
     differences = Paper(text_of(paper)).differences(name, commands(paper, name))
     assert not differences, "\n".join(differences)
+
+
+@pytest.mark.parametrize("paper, name", RECIPES)
+def test_no_flag_stands_twice_in_a_command(paper, name, dry_run):
+    for _, words in split(dry_run(paper, name)):
+        for part in (words, []) if "--" not in words else (words[: words.index("--")], words[words.index("--") :]):
+            flags = [word for word in part if re.match("--[a-z]", word)]
+            assert len(flags) == len({*flags}), words
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -139,14 +147,14 @@ def test_numbers_of_the_readme_are_in_the_file(paper):
 
 
 @pytest.mark.parametrize("paper, name, file, line, change", [
-    ("all_attention", "table1_enwik8", "all_attention/characters.sh", "number LEARNING_RATE 0.07", "number LEARNING_RATE 0.08"),
+    ("all_attention", "table1_enwik8", "all_attention/characters.sh", "[LEARNING_RATE]=0.07", "[LEARNING_RATE]=0.08"),
     ("all_attention", "table1_enwik8", "all_attention/table1_enwik8.sh", "small 450000", "small 400000"),
-    ("all_attention", "table3_wikitext103", "all_attention/words.sh", "--clip-norm 1)", "--clip-norm 1 --weight-decay 0.01)"),
-    ("feedback", "table2_wmt14", "feedback/wmt14.sh", "number TIMES 128", "number TIMES 64"),
+    ("all_attention", "table3_wikitext103", "all_attention/words.sh", "--clip-norm 1 ", "--clip-norm 1 --weight-decay 0.01 "),
+    ("feedback", "table2_wmt14", "feedback/wmt14.sh", "[TIMES]=128", "[TIMES]=64"),
     ("feedback", "table2_wmt14", "feedback/wmt14.sh", "--share-all-embeddings --dropout 0.3", "--dropout 0.3"),
     ("feedback", "table2_wmt14", "feedback/wmt14.sh", "--beam 5 --batch-size", "--beam 4 --batch-size"),
     ("feedback", "table6_ablation", "feedback/table6_ablation.sh", "--output-dropout 0.2", "--output-dropout 0.1"),
-    ("feedback", "char_ptb", "lib.sh", "--stream-offset random", "--stream-offset zero"),
+    ("feedback", "char_ptb", "feedback/characters.sh", "--stream-offset random", "--stream-offset zero"),
 ])  # fmt: skip
 def test_changed_recipe_is_a_difference(paper, name, file, line, change, run, venv, tmp_path):
     """A copy of the repository's scripts with one line changed."""
@@ -271,7 +279,7 @@ def test_a_file_that_says_nothing_clear_is_refused(text, sentence):
 def test_a_recipe_takes_published_numbers_from_the_file_beside_it(run, venv, tmp_path):
     (tmp_path / "paper.json").write_text('{"published": {"Table 1": {"large": {"test bpc": 1.060}}}}')
     (tmp_path / "recipe.sh").write_text(
-        f'source {ROOT / "recipes/lib.sh"}\nbegin_recipe "$@"\npublished "Table 1" large "test bpc"\n'
+        f'source {ROOT / "recipes/lib.sh"}\nbegin "$@"\npublished "Table 1" large "test bpc"\n'
         'published "Table 1" small "test bpc" "not given"\npublished "Table 1" small "test bpc"\n'
     )
     done = run("bash", tmp_path / "recipe.sh", "--gpus", 0, env={"VENV": str(venv)}, check=False)

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from dry_runs import commands_of
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes/skip_cross_head"
 ROWS = {  # of a smoke run
@@ -25,8 +26,7 @@ DEFAULT = "fig1_2.sh"
 @pytest.mark.parametrize("name", ROWS)
 def test_dry_run_parses_every_command_and_runs_none(name, recipe, tmp_path):
     done = recipe(name, "--dry-run", "--gpus", 2, "--out", tmp_path / "out", folder=RECIPES)
-    assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"\d+ commands parsed, 0 refused", done.stdout.strip())
+    assert commands_of(done)
     assert not (tmp_path / "out").exists()
 
 
@@ -82,8 +82,9 @@ def phases(tmp_path, recipe):
     script = tmp_path / "recipes/skip_cross_head/recipe.sh"
     script.parent.mkdir(parents=True)
     script.write_text(
-        f'set -euo pipefail\nsource {RECIPES}/language_models.sh\nbegin_recipe "$@"\nexport PATH={programs}:$PATH\n'
-        "numbers 4\nHALF_PERIOD=10 CHANGE=0.2 DATA=data\ntrain_phases both --arch skip_cross_head_xl_enwik8\n"
+        f"set -euo pipefail\nsource {RECIPES}/language_models.sh\n"
+        'SETTINGS+=([STREAMS]=4 [HALF_PERIOD]=10 [CHANGE]=0.2)\nbegin_both "$@"\n'
+        f"export PATH={programs}:$PATH DATA=data\ntrain_phases both --arch skip_cross_head_xl_enwik8\n"
     )
 
     def phases(env={}):
@@ -105,8 +106,8 @@ def test_phase_2_begins_with_the_best_of_phase_1_and_all_its_state(phases, tmp_p
 
 def test_phase_2_begins_at_a_given_update(phases):
     _, (first, second) = phases({"PHASE_1": "500", "TOTAL": "600"})
-    assert first.rindex("--max-update 500") > first.index("--max-update 1200000")
-    assert second.rindex("--max-update 600") > second.index("--max-update 1200000")
+    assert "--max-update 500" in first and "--max-update 600" in second
+    assert first.count("--max-update") == second.count("--max-update") == 1
 
 
 def test_what_was_killed_in_either_phase_goes_on_there(phases, tmp_path):
@@ -119,17 +120,3 @@ def test_what_was_killed_in_either_phase_goes_on_there(phases, tmp_path):
     _, (second,) = phases()
     assert f"--save-dir {tmp_path}/out/both " in second and "--restore-file" not in second
     assert phases() == (0, [])
-
-
-def test_wall_time_is_of_all_phases_and_of_what_was_killed(recipe, tmp_path):
-    script = tmp_path / "recipes/skip_cross_head/times.sh"
-    script.parent.mkdir(parents=True)
-    script.write_text(
-        f'set -euo pipefail\nsource {RECIPES}/language_models.sh\nbegin_recipe "$@"\nwall_time first second\n'
-    )
-    for name, walls in {"first": (3500, 4000, 100, 700), "second": (60,)}.items():  # killed after 4000 seconds
-        (tmp_path / "out" / name).mkdir(parents=True)
-        lines = [f'| train_inner | {{"train_wall": "9999", "wall": "{wall}"}}\n' for wall in walls]
-        (tmp_path / "out" / name / "train.log").write_text("".join(lines))
-    done = recipe("times.sh", "--gpus", 0, "--out", tmp_path / "out", folder=script.parent)
-    assert done.stdout.splitlines()[-1] == "1:19", done.stderr

@@ -1,0 +1,75 @@
+"""How commands are started on this machine, as assignments that the shell evaluates.
+
+    eval "$(python recipes/lib/machine.py --gpus 8)"
+
+Sets GPUS; NNODES and NODE_RANK, from the environment or of a single node; PROCESSES, those of all nodes; LAUNCH, what
+stands before fairseq-train; MACHINE, flags of fairseq-train and fairseq-generate; DEVICE, flags of the tools that run
+in one process. Exports the environment of all of them.
+
+On several nodes torchrun has to be told the first one: MASTER_ADDR and MASTER_PORT, as for torch.distributed.
+"""
+
+import argparse
+import os
+import shlex
+from pathlib import Path
+
+import options
+import say
+
+QUIET = {"PYTHONWARNINGS": "ignore"}
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+# glibc hands every large tensor back to the system and faults it in anew: keeping them trains up to a sixth faster
+KEEP_FREED_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gpus", default="", help="of this node (default: all there are; 0: the CPU)")
+    parser.add_argument("--smoke", action="store_true", help="the CPU unless --gpus, one thread")
+    parser.add_argument("--script", type=Path, metavar="FILE", help="write there how a dry run's script begins")
+    args = parser.parse_args()
+    gpus = int(args.gpus or (0 if args.smoke else count_gpus()))
+    exports = [f"export {options.assignments({name: value})}" for name, value in environment(gpus, args.smoke).items()]
+    print("\n".join(exports))
+    if args.script:
+        folder = shlex.quote(os.path.join(os.environ["VENV"], "bin"))
+        lines = ["set -euo pipefail", f"cd {shlex.quote(os.getcwd())}", f'export PATH={folder}:"$PATH"', *exports]
+        args.script.write_text("".join(f"{line}\n" for line in lines))
+    print(options.assignments(variables(gpus, os.environ)))
+
+
+def count_gpus() -> int:
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def environment(gpus: int, smoke: bool) -> dict[str, str]:
+    kept = {} if gpus else {name: os.environ.get(name) or value for name, value in KEEP_FREED_MEMORY.items()}
+    return QUIET | (ONE_THREAD if smoke else {}) | kept
+
+
+def variables(gpus: int, given) -> dict:
+    """The shell's variables for so many GPUs a node; ``given`` may hold NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT."""
+    nodes, rank = int(given.get("NNODES") or 1), int(given.get("NODE_RANK") or 0)
+    here = max(gpus, 1)
+    launch, machine = [], ["--fp16"] if gpus else ["--cpu"]
+    torchrun = ["torchrun", "--no-python", "--nproc_per_node", str(here)]
+    if nodes > 1:
+        if not given.get("MASTER_ADDR"):
+            say.stop(f"NNODES is {nodes} but MASTER_ADDR, the first node's address, is not set.")
+        launch = [*torchrun, "--nnodes", str(nodes), "--node_rank", str(rank)]
+        launch += ["--master_addr", given["MASTER_ADDR"], "--master_port", given.get("MASTER_PORT") or "29500"]
+    elif here > 1:
+        launch = [*torchrun, "--standalone"]
+    else:
+        machine += ["--distributed-world-size", "1"]  # fairseq's default is every GPU it sees
+    return {
+        "GPUS": gpus, "NNODES": nodes, "NODE_RANK": rank, "PROCESSES": here * nodes, "LAUNCH": launch,
+        "MACHINE": machine, "DEVICE": [] if gpus else ["--cpu"],
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""A recipe's command line, as assignments that the shell evaluates.
+
+    eval "$(python recipes/lib/options.py recipes/feedback/table2_wmt14.sh --smoke --out runs/try -- --seed 2)"
+
+Sets RECIPE (its name), PAPER (the file of its paper), PUBLISHED (the numbers in it), CALL (the command without
+variables), SMOKE, DRY_RUN, COMMANDS, GPUS, RAW, DATA, OUT, and EXTRA: the flags after ``--``. A wrong option ends in
+one sentence and status 2; --help prints the recipe's header.
+"""
+
+import itertools
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import say
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "fairseq_plugins/tools"))
+import published  # noqa: E402  by path: as a part of the package it would import torch, which takes seconds
+
+SWITCHES = ("--smoke", "--dry-run")
+TAKE_A_VALUE = ("--commands", "--gpus", "--raw", "--data", "--out")
+HELP = """options:
+  --smoke     the same code path with small numbers on generated text, on the CPU
+  --dry-run   check every command with its own parser and print it; RECIPE --dry-run | bash does the work
+  --commands FILE  only write every command into FILE, and the line of the recipe that it comes from
+  --gpus N    GPUs to train on (default: all of this machine; 0: the CPU)
+  --raw DIR   raw text that is already there, instead of downloading it
+  --data DIR  the prepared corpus, shared by recipes (default: runs/data/CORPUS)
+  --out DIR   everything else (default: runs/ and the recipe's path in recipes/)
+  -- FLAGS    flags of fairseq-train, added to every training
+several nodes: set NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT as for torchrun, and share --data and --out;
+on a SLURM cluster: sbatch recipes/slurm.sh RECIPE OPTIONS"""
+
+
+def main():
+    script, *words = sys.argv[1:]
+    os.environ["RECIPE"] = Path(script).stem
+    if "--help" in words:
+        print(f"cat <<'END_OF_HELP'\n{header(Path(script))}\n\n{HELP}\nEND_OF_HELP\nexit 0")
+        return
+    print(assignments(read(words, Path(script)) | {"CALL": call(script, words)}))
+
+
+def header(script: Path) -> str:
+    """The comment at the top of a script, without the line that names the shell."""
+    comment = itertools.takewhile(lambda line: line.startswith("#"), script.read_text().splitlines()[1:])
+    return "\n".join(re.sub("^# ?", "", line) for line in comment)
+
+
+def call(script: str, words: list[str]) -> str:
+    """The command as it stands in the table: of what was run, not of its dry run."""
+    return " ".join([relative(script, ROOT), *(word for word in words if word != "--dry-run")])
+
+
+def read(words: list[str], script: Path) -> dict:
+    """Values by the names of the shell's variables; ``words`` may end in ``--`` and flags for every training."""
+    words, extra = say.split(words) if "--" in words else (words, [])
+    given, rest = {}, iter(words)
+    for word in rest:
+        if word in SWITCHES:
+            given[word] = 1
+        elif word in TAKE_A_VALUE:
+            given[word] = next(rest, "--")
+            if given[word].startswith("--"):
+                say.stop(f"{word} needs a value: --help lists the options.")
+        else:
+            say.stop(f"there is no option {word}: --help lists those there are.")
+    return checked(given, script) | {"EXTRA": extra}
+
+
+def checked(given: dict, script: Path) -> dict:
+    gpus, commands = given.get("--gpus", ""), given.get("--commands", "")
+    raw, data, out = (absolute(given.get(option, "")) for option in ("--raw", "--data", "--out"))
+    if not re.fullmatch(r"\d*", gpus):
+        say.stop(f"--gpus {gpus} is no number.")
+    if raw and not os.path.isdir(raw):
+        say.stop(f"--raw {raw} does not exist: name the folder that holds the raw text.")
+    if commands and (not os.path.isdir(os.path.dirname(commands) or ".") or os.path.isdir(commands)):
+        say.stop(f"--commands {commands} cannot be written: name another file.")
+    if ":" in out:
+        say.stop(f"--out {out} has a colon in it, which the table's figures cannot take: name another folder.")
+    out = out or "runs/" + relative(script, ROOT / "recipes").removesuffix(".sh")
+    smoke = given.get("--smoke", 0)
+    if smoke:  # never among what a real run made
+        out += "/smoke"
+        data = f"{out}/data"
+    return {
+        "RECIPE": script.stem, "PAPER": str(script.resolve().parent / "paper.json"), "SMOKE": smoke,
+        "DRY_RUN": int("--dry-run" in given or bool(commands)), "COMMANDS": commands and os.path.realpath(commands),
+        "GPUS": gpus, "RAW": raw, "DATA": data, "OUT": out, "PUBLISHED": published_beside(script),
+    }  # fmt: skip
+
+
+def published_beside(script: Path) -> dict[str, str]:
+    """Numbers of the recipe's paper, by TABLE|ROW|COLUMN."""
+    paper = script.resolve().parent / "paper.json"
+    numbers = published.published(paper.read_text(encoding="utf-8")) if paper.exists() else {}
+    return {"|".join(name): str(number) for name, number in numbers.items()}
+
+
+def absolute(path: str) -> str:
+    """From the caller's folder, which the recipe leaves; links are kept."""
+    return path and os.path.abspath(path)
+
+
+def relative(path: str | Path, folder: Path) -> str:
+    return os.path.relpath(os.path.realpath(path), folder)
+
+
+def assignments(values: dict) -> str:
+    """Shell code that sets the variables."""
+    return "\n".join(f"{name}={shell_value(value)}" for name, value in values.items())
+
+
+def shell_value(value) -> str:
+    """A list becomes an array, a dictionary one with names."""
+    if isinstance(value, dict):
+        return f"({' '.join(f'[{shlex.quote(name)}]={shlex.quote(text)}' for name, text in value.items())})"
+    return f"({shlex.join(value)})" if isinstance(value, list) else shlex.quote(str(value))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Run a command that makes a file, unless the file is there.
+
+    python recipes/lib/step.py runs/x/average.pt --after runs/x/trained -- python -m ...average_checkpoints ...
+    python recipes/lib/step.py runs/x/test.txt --after runs/x/average.pt --capture -- fairseq-generate ...
+
+It is there if it is no older than the files after --after, and if the same command made it: other flags make another
+file. With --capture the file is what the command prints, whole or not there; its stderr is shown and goes to FILE.log.
+"""
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import commands
+import say
+
+
+def main():
+    own, command = say.split(sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, help="what the command makes")
+    parser.add_argument("--after", type=Path, nargs="*", default=[], metavar="FILE", help="what it is made from")
+    parser.add_argument("--stamp", action="store_true", help="the file only says that the command has ended")
+    parser.add_argument("--again", action="store_true", help="although the file is there, and then it is removed first")
+    parser.add_argument("--if", dest="needed", type=Path, metavar="FILE", help="nothing is done without this file")
+    parser.add_argument("--capture", action="store_true", help="the file is what the command prints")
+    args = parser.parse_args(own)
+    if commands.is_dry():
+        dry_run(args, command)
+        return
+    command = commands.resolved(command)
+    record, words = args.file.with_name(args.file.name + ".command"), shlex.join(command)
+    if args.needed and not args.needed.exists():
+        return
+    if args.again:
+        args.file.unlink(missing_ok=True)
+    if is_made(args.file, args.after, record, words):
+        say.say(f"{args.file} is there")
+        return
+    say.say(commands.typed(command))
+    args.file.parent.mkdir(parents=True, exist_ok=True)
+    status = capture(command, args.file) if args.capture else subprocess.run(command).returncode
+    if status:
+        sys.exit(status)
+    if args.stamp:
+        args.file.touch()
+    else:
+        record.write_text(f"{words}\n")
+
+
+def dry_run(args, command: list[str]) -> None:
+    """The same for the shell, whether the file is there or not."""
+    file, log = (commands.typed([str(path)]) for path in (args.file, args.file.with_suffix(".log")))
+    before = f"test ! -e {commands.typed([str(args.needed)])} || " if args.needed else ""
+    if args.capture:
+        commands.print_line(f"mkdir -p {commands.typed([str(args.file.parent)])}")
+    commands.dry_run(command, before, f" 2>{log} >{file}" if args.capture else "")
+    if args.stamp:
+        commands.print_line(f"touch {file}")
+
+
+def is_made(file: Path, after: list[Path], record: Path, words: str) -> bool:
+    if not file.exists() or any(each.exists() and newer(each, file) for each in after):
+        return False
+    return not record.exists() or shlex.split(record.read_text()) == shlex.split(words)
+
+
+def newer(one: Path, other: Path) -> bool:
+    return one.stat().st_mtime_ns > other.stat().st_mtime_ns
+
+
+def capture(command: list[str], file: Path) -> int:
+    """Status of the command, whose output becomes the file if it is 0."""
+    partial = file.with_name(file.name + ".partial")
+    with open(partial, "w") as out, open(file.with_suffix(".log"), "w", buffering=1, errors="replace") as log:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True, errors="replace")
+        for line in process.stderr:
+            log.write(line)
+            sys.stderr.write(line)
+            sys.stderr.flush()
+        status = process.wait()
+    if not status:
+        os.replace(partial, file)
+    return status
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Run one training of a recipe: once, from where it was, with all that it prints in a log.
+
+    python recipes/lib/training.py runs/x/feedback --data runs/data/x --settings "UPDATES='100'" -- fairseq-train ...
+
+A folder that holds the file ``trained`` is done, and a training that was killed goes on from its last checkpoint.
+Variables and data that were others when the folder was begun are refused. What the command prints goes to
+FOLDER/train.log; losses are shown.
+"""
+
+import argparse
+import re
+import shlex
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import commands
+import say
+
+PROGRESS = re.compile(r"\| (?:train_inner|valid) \| (.*)")
+MANY = re.compile(r', "(span_\d*|memory)_\d*": "[^"]*"')  # a number for each layer or head
+DIVERGED = re.compile("diverged at update [0-9]*")
+
+
+def main():
+    own, command = say.split(sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="--save-dir of the command")
+    parser.add_argument("--settings", nargs="*", default=[], help="variables of this call")
+    parser.add_argument("--data", default="", help="folder of the prepared corpus, if there is one")
+    parser.add_argument("--rank", type=int, default=0, help="of this node; the first one marks the training as done")
+    parser.add_argument("--start", default="", help="flags of the first start, in one word")
+    parser.add_argument("--may-diverge", action="store_true", help="divergence is a result: FOLDER/diverged")
+    args = parser.parse_args(own)
+    log = args.folder / (f"train.node{args.rank}.log" if args.rank else "train.log")
+    if commands.is_dry():
+        dry_run(args, command + shlex.split(args.start), log)
+        return
+
+    args.folder.mkdir(parents=True, exist_ok=True)
+    check_settings(args.folder, "\n".join(args.settings), args.data)
+    if (args.folder / "trained").exists():
+        say.say(f"{args.folder} is trained")
+        return
+    command = commands.resolved(command) + first_flags(args.folder, shlex.split(args.start))
+    say.say(commands.typed(command))
+    status, errors = run(command, log)
+    if status and not (args.may_diverge and record_divergence(args.folder, errors)):
+        sys.exit(status)
+    if not args.rank:  # the first node writes the last checkpoint
+        (args.folder / "trained").touch()
+
+
+def dry_run(args, command: list[str], log: Path) -> None:
+    """The same for the shell: what it does not know is when to leave out the flags of the first start."""
+    folder, log = (commands.typed([str(path)]) for path in (args.folder, log))
+    commands.print_line(f"mkdir -p {folder}")
+    may_diverge = f" || grep -m1 -o '{DIVERGED.pattern}' {log} >{folder}/diverged" if args.may_diverge else ""
+    commands.dry_run(command, after=f" 2>&1 | tee -a {log}{may_diverge}")
+    if not args.rank:
+        commands.print_line(f"touch {folder}/trained")
+
+
+def check_settings(folder: Path, settings: str, data: str) -> None:
+    """What is trained there was begun with these variables and on these data."""
+    way_out = "give another --out, or remove that folder."
+    if (before := recorded(folder / "settings", settings)) != settings:
+        defaults = "the defaults"
+        before, now = (text.replace("\n", " ") or defaults for text in (before, settings))
+        say.stop(f"{folder} was trained with {before}, this call has {now}: {way_out}")
+    fingerprint = fingerprint_of(Path(data)) if data else ""
+    if recorded(folder / "data", fingerprint) != fingerprint:
+        say.stop(f"{folder} was trained on other data than those in {data}: {way_out}")
+
+
+def recorded(file: Path, text: str) -> str:
+    """What the file holds; the text, which is written, where it is not there."""
+    if not file.exists():
+        file.write_text(f"{text}\n")
+    return file.read_text().rstrip("\n")
+
+
+def fingerprint_of(data: Path) -> str:
+    """A number that tells binarised data from others: the checksum of their dictionaries and indices."""
+    files = [*sorted(data.glob("bin/dict*.txt")), *sorted(data.glob("bin/*.idx"))]
+    with subprocess.Popen(["cat", "/dev/null", *files], stdout=subprocess.PIPE) as content:
+        return subprocess.run("cksum", stdin=content.stdout, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def first_flags(folder: Path, start: list[str]) -> list[str]:
+    """What the command needs beside its flags to begin, or to go on from a checkpoint that was not yet copied to
+    checkpoint_last.pt when the training was killed."""
+    if (folder / "checkpoint_last.pt").exists():
+        return []
+    for checkpoint in sorted(folder.glob("checkpoint*.pt")):
+        return ["--restore-file", str(checkpoint)]
+    return start
+
+
+def run(command: list[str], log: Path) -> tuple[int, str]:
+    """Status of the command, and what it said on stderr. All that it prints is added to the log."""
+    errors = []
+    with open(log, "a", buffering=1, errors="replace") as file:
+        pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
+        with subprocess.Popen(command, **pipe) as process:
+            thread = threading.Thread(target=pass_errors, args=(process.stderr, file, errors))
+            thread.start()
+            for line in process.stdout:
+                file.write(line)
+                if shown := progress(line):
+                    print(shown, flush=True)
+            thread.join()
+    return process.returncode, "".join(errors)
+
+
+def pass_errors(lines, file, errors: list[str]) -> None:
+    for line in lines:
+        file.write(line)
+        sys.stderr.write(line)
+        sys.stderr.flush()
+        errors.append(line)
+
+
+def progress(line: str) -> str | None:
+    """What is shown of a line of the log: losses, without those numbers that there are many of."""
+    found = PROGRESS.search(line)
+    return MANY.sub("", found[1]) if found else None
+
+
+def record_divergence(folder: Path, errors: str) -> bool:
+    """Whether the command ended because the training diverged."""
+    found = DIVERGED.search(errors)
+    if found:
+        (folder / "diverged").write_text(f"{found[0]}\n")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    main()

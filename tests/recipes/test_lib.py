@@ -1,0 +1,324 @@
+"""The small programs that recipes call, recipes/lib/*.py."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+LIB = Path(__file__).resolve().parents[2] / "recipes/lib"
+
+
+def call(name, *words, env={}, input=None, cwd=None):
+    environment = {key: value for key, value in os.environ.items() if key not in ("NNODES", "NODE_RANK", "MASTER_ADDR")}
+    return subprocess.run(
+        [sys.executable, LIB / f"{name}.py", *map(str, words)],
+        env=environment | {"RECIPE": "small"} | env, input=input, cwd=cwd, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def script(path, *lines):
+    path.write_text("#!/bin/sh\n" + "\n".join(lines) + "\n")
+    path.chmod(0o755)
+    return path
+
+
+def printed(name, *words, **options):
+    done = call(name, *words, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+# options.py and machine.py: what the shell gets of them
+
+
+def shell(code, *names):
+    """Values of variables after the shell has evaluated the code; arrays as lists."""
+    shown = "".join(f'printf "%s\\0" "${{{name}[@]}}" && echo;' for name in names)
+    done = subprocess.run(["bash", "-euc", f"declare -A PUBLISHED\n{code}\n{shown}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [line.rstrip("\0").split("\0") for line in done.stdout.splitlines()]
+
+
+@pytest.fixture
+def recipe_file(tmp_path):
+    file = tmp_path / "table1.sh"
+    file.write_text("#!/usr/bin/env bash\n# Table 1: 0.96.\n#\n#   table1.sh --smoke\nset -euo pipefail\n# no header\n")
+    (tmp_path / "paper.json").write_text('{"published": {"Table 1": {"large": {"test bpc": 1.060}}}}')
+    return file
+
+
+def test_options_are_variables_and_what_follows_the_dashes_is_kept(recipe_file, tmp_path):
+    code = printed(
+        "options",
+        recipe_file,
+        "--dry-run",
+        "--out",
+        "a b",
+        "--gpus",
+        4,
+        "--",
+        "--seed",
+        "2",
+        "--x",
+        "a b",
+        cwd=tmp_path,
+    )
+    names = ("RECIPE", "DRY_RUN", "SMOKE", "OUT", "GPUS", "EXTRA")
+    assert shell(code, *names) == [["table1"], ["1"], ["0"], [f"{tmp_path}/a b"], ["4"], ["--seed", "2", "--x", "a b"]]
+    assert shell(code, "PUBLISHED") == [["1.060"]]
+
+
+def test_a_smoke_run_is_never_among_what_a_real_run_made(recipe_file):
+    code = printed("options", recipe_file, "--smoke", "--out", "/o", "--data", "/d")
+    assert shell(code, "OUT", "DATA") == [["/o/smoke"], ["/o/smoke/data"]]
+
+
+def test_the_command_of_a_table_is_that_of_the_run_and_not_of_its_dry_run(recipe_file):
+    code = printed("options", recipe_file, "--dry-run", "--smoke")
+    assert shell(code, "CALL")[0][0].endswith("table1.sh --smoke")
+
+
+def test_help_is_the_header_and_the_options(recipe_file):
+    done = subprocess.run(["bash", "-c", printed("options", recipe_file, "--help")], capture_output=True, text=True)
+    assert done.stdout.startswith("Table 1: 0.96.\n\n  table1.sh --smoke\n\noptions:\n  --smoke ")
+
+
+def test_a_colon_in_out_is_refused_in_one_sentence(recipe_file):
+    done = call("options", recipe_file, "--out", "/a:b")
+    assert done.returncode == 2 and done.stderr.startswith("table1: error: --out /a:b has a colon in it")
+
+
+@pytest.mark.parametrize("gpus, launch, machine, processes", [
+    (0, [""], ["--cpu", "--distributed-world-size", "1"], "1"),
+    (1, [""], ["--fp16", "--distributed-world-size", "1"], "1"),
+    (8, ["torchrun", "--no-python", "--nproc_per_node", "8", "--standalone"], ["--fp16"], "8"),
+])  # fmt: skip
+def test_one_machine(gpus, launch, machine, processes):
+    code = printed("machine", "--gpus", gpus)
+    assert shell(code, "LAUNCH", "MACHINE", "PROCESSES") == [launch, machine, [processes]]
+    assert ("MALLOC_MMAP_MAX_" in code) == (gpus == 0)
+
+
+def test_several_nodes_know_the_first_one():
+    env = {"NNODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "node7", "MASTER_PORT": "1234"}
+    launch, processes = shell(printed("machine", "--gpus", 4, env=env), "LAUNCH", "PROCESSES")
+    assert launch == shlex.split(
+        "torchrun --no-python --nproc_per_node 4 --nnodes 2 --node_rank 1 --master_addr node7 --master_port 1234"
+    )
+    assert processes == ["8"]
+    del env["MASTER_ADDR"]
+    done = call("machine", "--gpus", 4, env=env)
+    assert done.returncode == 2 and "NNODES is 2 but MASTER_ADDR" in done.stderr
+
+
+# step.py
+
+
+@pytest.fixture
+def append(tmp_path):
+    """A command that adds a word to a file and prints all of it."""
+    return script(tmp_path / "append", f'echo "$1" >> {tmp_path}/all', f"cat {tmp_path}/all", "echo said >&2")
+
+
+def test_a_file_is_made_once_until_its_source_or_its_command_changes(append, tmp_path):
+    source, file = tmp_path / "source", tmp_path / "new/file.txt"
+    source.touch()
+
+    def step(word):
+        done = call("step", file, "--capture", "--after", source, tmp_path / "missing", "--", append, word)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    assert "append a" in step("a") and file.read_text() == "a\n"
+    assert "file.txt is there" in step("a") and file.read_text() == "a\n"
+    step("b")
+    assert file.read_text() == "a\nb\n" and (tmp_path / "new/file.log").read_text() == "said\n"
+    later = time.time() + 10
+    os.utime(source, (later, later))
+    step("b")
+    assert file.read_text() == "a\nb\nb\n"
+
+
+def test_what_fails_leaves_no_file_and_its_status(tmp_path):
+    failing = script(tmp_path / "failing", "echo half", "exit 3")
+    done = call("step", tmp_path / "file.txt", "--capture", "--", failing)
+    assert done.returncode == 3 and not (tmp_path / "file.txt").exists()
+
+
+def test_nothing_is_done_without_a_needed_file(append, tmp_path):
+    assert not call("step", tmp_path / "file", "--if", tmp_path / "missing", "--", append, "a").returncode
+    assert not (tmp_path / "all").exists()
+
+
+def test_a_stamp_says_that_the_command_ended_this_time(append, tmp_path):
+    stamp = tmp_path / "prepared"
+    for number in (1, 2):
+        call("step", stamp, "--again", "--stamp", "--", append, "a")
+        assert stamp.exists() and (tmp_path / "all").read_text() == "a\n" * number
+    assert call("step", stamp, "--again", "--stamp", "--", "false").returncode and not stamp.exists()
+
+
+def test_a_word_of_the_shell_is_what_the_commands_before_have_left(append, tmp_path):
+    (tmp_path / "flags.txt").write_text("--lenpen 0.6\n")
+    done = call("step", tmp_path / "file.txt", "--capture", "--", "echo", "a b", f"$(cat {tmp_path}/flags.txt)")
+    assert (tmp_path / "file.txt").read_text() == "a b --lenpen 0.6\n", done.stderr
+    missing = call("commands", "--", "echo", f"$(cat {tmp_path}/nothing.txt)")
+    assert missing.returncode == 2 and "nothing.txt" in missing.stderr
+
+
+def test_a_dry_run_is_a_script_and_commands_with_their_places(tmp_path):
+    env = {"DRY_RUN": "1", "WHERE": "x.sh:7", "SCRIPT": f"{tmp_path}/script", "COMMANDS": f"{tmp_path}/commands"}
+    words = ("echo", "a b", f"$(cat {tmp_path}/flags)", "$HOME")
+    call("step", tmp_path / "new/file.txt", "--capture", "--", *words, env=env)
+    assert (tmp_path / "commands").read_text() == "x.sh:7\techo 'a b' '$HOME'\n"
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "flags").write_text("--lenpen 1")
+    subprocess.run(["bash", "-eu", tmp_path / "script"], check=True)
+    assert (tmp_path / "new/file.txt").read_text() == "a b --lenpen 1 $HOME\n"
+
+
+# training.py
+
+
+@pytest.fixture
+def train(tmp_path):
+    """A fairseq-train that says what it was told, and fails where there is a file of that name."""
+    program = script(
+        tmp_path / "fairseq-train", f"[ ! -e {tmp_path}/fail ] || {{ cat {tmp_path}/fail >&2; exit 1; }}",
+        "echo '2026 | INFO | train_inner | {\"loss\": \"2\", \"span_3_0\": \"7\", \"memory_0\": \"1\"}'", 'echo "args $*"',
+    )  # fmt: skip
+    return lambda *own, env={}: call("training", tmp_path / "run", *own, "--", program, "--lr", "1", env=env)
+
+
+def test_a_training_is_logged_whole_and_shown_in_part(train, tmp_path):
+    done = train()
+    assert done.stdout == '{"loss": "2"}\n' and (tmp_path / "run/trained").exists()
+    assert "args --lr 1" in (tmp_path / "run/train.log").read_text()
+    again = train()
+    assert again.stdout == "" and "run is trained" in again.stderr
+
+
+def test_flags_of_the_first_start_are_left_out_when_it_goes_on(train, tmp_path):
+    start = ("--start", "--restore-file 'a b.pt'")
+    (tmp_path / "fail").write_text("killed")
+    assert train(*start).returncode == 1 and not (tmp_path / "run/trained").exists()
+    (tmp_path / "fail").unlink()
+    assert "--restore-file a b.pt" in train(*start).stderr.replace("'", "")
+    (tmp_path / "run/trained").unlink()
+    (tmp_path / "run/checkpoint_1_50.pt").touch()  # killed before it was copied to checkpoint_last.pt
+    assert "checkpoint_1_50.pt" in train(*start).stderr
+    (tmp_path / "run/trained").unlink()
+    (tmp_path / "run/checkpoint_last.pt").touch()
+    assert "--restore-file" not in train(*start).stderr
+
+
+@pytest.mark.parametrize("said, goes_on", [("training diverged at update 7, block 6", True), ("out of memory", False)])
+def test_divergence_is_a_result_only_where_it_may_be(train, said, goes_on, tmp_path):
+    (tmp_path / "fail").write_text(said)
+    assert train().returncode == 1
+    done = train("--may-diverge")
+    assert (done.returncode == 0) == goes_on and said in done.stderr
+    diverged = tmp_path / "run/diverged"
+    assert diverged.exists() == goes_on and (not goes_on or diverged.read_text() == "diverged at update 7\n")
+
+
+def test_other_data_are_refused(train, tmp_path):
+    (tmp_path / "data/bin").mkdir(parents=True)
+    (tmp_path / "data/bin/dict.txt").write_text("a 1\n")
+    assert train("--data", tmp_path / "data").returncode == 0
+    (tmp_path / "data/bin/dict.txt").write_text("b 1\n")
+    done = train("--data", tmp_path / "data")
+    assert done.returncode == 2 and "was trained on other data than those in" in done.stderr
+
+
+def test_only_the_first_node_says_that_it_is_trained(train, tmp_path):
+    train("--rank", 1)
+    assert not (tmp_path / "run/trained").exists() and (tmp_path / "run/train.node1.log").exists()
+
+
+# jobs.py
+
+
+def test_jobs_share_gpus_and_failures_are_named_at_the_end(tmp_path):
+    job = script(tmp_path / "job", f'echo "$CUDA_VISIBLE_DEVICES" > {tmp_path}/$1', "sleep 0.2", '[ "$1" != b ]')
+    lines = "".join(f"out/{name}\t{job} {name}\n" for name in "abcd")
+    done = call("jobs", "--jobs", 2, "--gpus", 2, input=lines, env={"CUDA_VISIBLE_DEVICES": "3,5"})
+    assert done.returncode == 1 and done.stderr.splitlines() == [
+        "small: out/b is not trained: its train.log says why; call again."
+    ]
+    assert {(tmp_path / name).read_text().strip() for name in "abcd"} == {"3", "5"}
+
+
+# figures.py and row.py
+
+EVALUATED = """2026 | INFO | num. model params: 1,234,567
+x with end-of-line: 9 tokens, 1 nats, 1 nats per token, 1.500000 bits per token (bpc), perplexity 20.1234
+x without end-of-line: 8 tokens, 1 nats, 1 nats per token, 1.400000 bits per token (bpc), perplexity 19.5
+"""
+TRAINED = (
+    "".join(
+        f'x | train_inner | {{"wps": "{speed}", "num_updates": "{number}", "train_wall": "9999", "wall": "{wall}"}}\n'
+        for number, speed, wall in ((10, 100.5, 3500), (20, 300, 4000), (10, 200, 100), (20, 250, 700))
+    )
+    + '| valid | {"valid_loss": "2.5", "valid_num_updates": "20"}\nx | valid | {"valid_loss": "2.25"}\n'
+)
+GRID = "| layer | H1 | H2 | stddev |\n| --- | --- | --- | --- |\n| 1 | 0.1 | 0.2 | 0.5 |\n| 2 | 0.3 | 0.4 | 2 |\n"
+
+
+@pytest.fixture
+def results(tmp_path):
+    for name, text in {
+        "test.log": EVALUATED, "train.log": TRAINED, "grid.txt": GRID, "maps.txt": "0.3=0.125 2.1=0.5\n",
+        "generate.log": "Translated 9 sentences (90 tokens) in 1s (9.00 sentences/s, 90.25 tokens/s)\n",
+        "a.json": json.dumps({"bleu": 28.10, "accuracy": 80.0, "accuracy_deviation": 2}),
+        "b.json": json.dumps({"bleu": 27.0, "accuracy": 82.0, "accuracy_deviation": 1}), "labels": "1\n" * 100,
+    }.items():  # fmt: skip
+        (tmp_path / name).write_text(text)
+    for seed, size in ((1, 10), (2, 20.5)):
+        (tmp_path / f"not/cgru-seed{seed}").mkdir(parents=True)
+        (tmp_path / f"not/cgru-seed{seed}/train.log").write_text(f'"valid_reached": "5"\n"valid_reached": "{size}"\n')
+        (tmp_path / f"not/cgru-seed{seed}/trained").touch()
+    (tmp_path / "not/cgru-seed3").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize("figure, expected", [
+    ("json:a.json:bleu", "28.1"), ("bpc:test.log", "1.500000"), ("ppl:test.log:without", "19.5"),
+    ("parameters:test.log", "1.23M"), ("updates:train.log", "20"), ("training_speed:train.log", "200"),
+    ("milliseconds:train.log:1000", "5000"), ("wall_time:train.log", "1:18"), ("wall_time:train.log:train.log", "2:36"),
+    ("least_loss:0.1=train.log:0.2=train.log", "0.1"), ("end:diverged", "all updates"), ("end:labels", "\n".join("1" * 100)),
+    ("generation_speed:generate.log", "90.25"), ("ratio:generation_speed:generate.log:generate.log", "1.00"),
+    ("mean_of:bleu:a.json:b.json", "27.55"), ("best_of:bleu:a.json:b.json", "28.1"),
+    ("reached:mean:not/cgru-seed*", "15.2"), ("reached:best:not/cgru-seed*", "20.5"),
+    ("reached:runs:not/cgru-seed*", "2"), ("spread:a.json:accuracy", "80.00 ± 2.00"),
+    ("change_of_deviation:accuracy:a.json:b.json", "-50 %"), ("grid:grid.txt:2:H2", "0.4"),
+    ("ratio_in_grids:grid.txt:grid.txt:2:stddev", "1.00"), ("drawn_head:maps.txt:2", "layer 2, head 1"),
+    ("context_share:maps.txt:1", "0.125"), ("updates_of_epochs:labels:3:32", "10"),
+    ("updates_of_epochs:labels:3:32:10", "1"),
+])  # fmt: skip
+def test_figures(figure, expected, results):
+    assert printed("figures", figure, cwd=results) == expected
+
+
+def test_a_figure_that_is_not_there(results):
+    assert printed("figures", "updates:none.log", "--plus", 5, "--else", 15, cwd=results) == "15"
+    assert printed("figures", "updates:train.log", "--plus", 5, "--else", 15, cwd=results) == "25"
+    done = call("figures", "updates:none.log", cwd=results)
+    assert done.returncode == 2 and "small: error: none.log cannot be read" in done.stderr
+    assert "speed is no figure: there are " in call("figures", "speed:x").stderr
+
+
+def test_a_row_takes_figures_and_words(results):
+    row = ("row", "t.jsonl", "@drawn_head:maps.txt:1", "BLEU=@json:a.json:bleu", "ppl=@?ppl:none.log", "paper=29.5")
+    assert printed(*row, cwd=results) == ""
+    printed("row", "t.jsonl", "none", "x=1", "--if", "reached:runs:copy/*", cwd=results)
+    printed("row", "t.jsonl", "some", "x=1", "--if", "reached:runs:not/*", cwd=results)
+    rows = [json.loads(line) for line in (results / "t.jsonl").read_text().splitlines()]
+    assert rows == [{"cell": "layer 0, head 3", "BLEU": 28.1, "ppl": "-", "paper": 29.5}, {"cell": "some", "x": 1}]
+    done = call("row", "t.jsonl", "x", "BLEU=@json:none.json:bleu", cwd=results)
+    assert done.returncode == 2 and "none.json cannot be read" in done.stderr
