@@ -16,7 +16,6 @@ from typing import get_args, get_origin
 from unittest import mock
 
 import fairseq.optim.lr_scheduler  # noqa: F401  (registers)
-from fairseq.dataclass import FairseqDataclass
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY

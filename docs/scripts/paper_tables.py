@@ -23,9 +23,9 @@ class Number(str):
 def settings(paper: str) -> str:
     """One row for each group of settings and each source."""
     rows = [
-        (name if first else "", "<br>".join(setting(option, value) for option, value in options.items()), source)
+        ("" if number else name, "<br>".join(setting(option, value) for option, value in options.items()), source)
         for name, sources in read(paper)["settings"].items()
-        for first, (source, options) in zip([True] + [False] * len(sources), sources.items())
+        for number, (source, options) in zip(range(len(sources)), sources.items(), strict=True)
     ]
     return table(["what", "settings", "source"], rows)
 

@@ -1,17 +1,24 @@
-"""A folder in which the pages' examples find what they name: small models and data in place of those that take hours."""
+"""Where the code in the pages is tried."""
 
 import shutil
 from pathlib import Path
 
 import pytest
 from pages import ROOT
+from shell import Shell
 
 CHECKPOINTS = ROOT / "tests/models/checkpoints"
 SENTENCES = {"train": 60, "valid": 10, "test": 10}
 
 
 @pytest.fixture(scope="session")
+def shell(tmp_path_factory) -> Shell:
+    return Shell(tmp_path_factory.mktemp("shell"))
+
+
+@pytest.fixture(scope="session")
 def workspace(run, tmp_path_factory) -> Path:
+    """A folder in which examples find what they name: small models and data in place of those that take hours."""
     folder = tmp_path_factory.mktemp("workspace")
     (folder / "fairseq_plugins").symlink_to(ROOT / "fairseq_plugins")
     make_language_model(run, folder)

@@ -57,9 +57,9 @@ def blocks(page: Path) -> list[Block]:
     ]
 
 
-def every_block(language: str) -> list[Block]:
-    """Those of all pages that are to be tried."""
-    found = [block for page in PAGES for block in blocks(page)]
+def every_block(language: str, *pages: Path) -> list[Block]:
+    """Those that are to be tried, of some pages, by default of all."""
+    found = [block for page in pages or PAGES for block in blocks(page)]
     return [block for block in found if block.language == language and not block.left_out]
 
 

@@ -12,6 +12,8 @@ TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
 ALL = "\n".join(TEXTS.values())
 AWAITED = {"fairseq_plugins/modules/contracts.py", "recipes/slurm.sh", "tests/modules/test_plain_torch.py"}
 
+PATH = re.compile(r"\b((?:docs|recipes|benchmarks|preprocess|tests|fairseq_plugins)/[\w/]*\w\.(?:py|sh|md|json|png))\b")
+
 pages = pytest.mark.parametrize("page", PAGES, ids=name)
 
 
@@ -40,10 +42,9 @@ def test_links_lead_somewhere(page):
 
 @pages
 def test_files_that_are_named_exist(page):
-    paths = re.findall(
-        r"\b((?:docs|recipes|benchmarks|preprocess|tests|fairseq_plugins)/[\w/]*\w\.(?:py|sh|md|json|png))\b", TEXTS[page]
-    )
-    named = {path for path in paths if not re.search(r"\b[A-Z]+\b", path)}  # recipes/PAPER/paper.json stands for any
+    named = {
+        path for path in PATH.findall(TEXTS[page]) if not re.search(r"\b[A-Z]+\b", path)
+    }  # recipes/PAPER/paper.json stands for any
     assert sorted(path for path in named - AWAITED if not (ROOT / path).exists()) == []
 
 
@@ -81,5 +82,6 @@ def test_architectures_are_listed_and_exist():
 
 def test_the_readme_is_one_page():
     readme = (ROOT / "README.md").read_text()
+    papers = {"2002.09402", "1907.01470", "2311.08123", "1912.11959"}
     assert len(readme.splitlines()) <= 150
-    assert {"2002.09402", "1907.01470", "2311.08123", "1912.11959"} <= set(re.findall(r"arxiv\.org/abs/([\d.]+)", readme))
+    assert papers <= set(re.findall(r"arxiv\.org/abs/([\d.]+)", readme))
