@@ -1,6 +1,6 @@
 """What mkdocs has to know of files beside docs/: a hook, named in mkdocs.yml.
 
-On a forge, pages link to files anywhere in the repository. On the site, some of these files are pages too. A link to any
+On a forge, pages link to files anywhere in the repository. On the site, some of these are pages too. A link to any
 other (a source file, a recipe) becomes its text.
 """
 

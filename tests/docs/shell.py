@@ -1,5 +1,5 @@
-"""What a block of bash calls, told by the shell itself: in place of every program and script there is one that only notes
-its name and words."""
+"""What a block of bash calls, told by the shell itself: in place of every program and script stands one that notes
+its name and words, and does nothing."""
 
 import subprocess
 import sys
