@@ -43,11 +43,16 @@ def check(words: list[str]) -> None:
 
 
 def check_script(script: str, words: list[str]) -> None:
-    """A script is there, and a recipe has the options that it is called with."""
+    """A script is there, and a recipe has the options that it is called with; those after -- are fairseq's."""
     assert (ROOT / script).exists()
     if script.startswith("recipes/") and script != "recipes/quickstart.sh":
-        known = set(re.findall(r"--[a-z-]+", (ROOT / "recipes/lib.sh").read_text()))
-        assert {word for word in words if word.startswith("--")} <= known
+        own = words[: words.index("--")] if "--" in words else words
+        assert {word for word in own if word.startswith("--")} <= options_of_recipes()
+
+
+def options_of_recipes() -> set[str]:
+    shared = [ROOT / "recipes/lib.sh", *ROOT.glob("recipes/lib/*.py")]
+    return {option for file in shared for option in re.findall(r"--[a-z-]+", file.read_text())}
 
 
 def test_the_shell_splits_words_and_wrong_ones_are_found(shell):
