@@ -70,6 +70,7 @@ def serve(place: str) -> dict | None:
     """Fork for each client. Returns in the fork, with what it is to become."""
     import fairseq.models  # noqa: F401  (what takes the time)
     import fairseq.tasks  # noqa: F401
+    import torch._dynamo  # noqa: F401  (every optimiser of torch imports it)
 
     gc.collect()
     gc.freeze()  # forks share what the collector does not touch
