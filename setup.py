@@ -2,7 +2,7 @@ from setuptools import find_packages, setup
 
 setup(
     name="fairseq_plugins",
-    version="0.1.0",
+    version="0.2.0",
     description="Feedback Transformer and other memory architectures as fairseq plugins",
     license="MIT",
     python_requires=">=3.11,<3.13",
@@ -19,6 +19,7 @@ setup(
     ],
     extras_require={
         "plots": ["matplotlib"],
-        "dev": ["pytest", "pytest-xdist", "ruff"],
+        "dev": ["pre-commit", "pytest", "pytest-xdist", "ruff"],
+        "docs": ["mkdocs-material"],
     },
 )

@@ -1,0 +1,56 @@
+"""Write the parts of docs/ that the code and paper.json know best.
+
+    python docs/scripts/generate.py            every generated part, anew
+    python docs/scripts/generate.py --check    only say which pages are out of date; the exit status is 1 if any is
+
+A page holds its generated parts between two comments, and prose around them:
+
+    <!-- generated: architectures feedback -->
+    ...
+    <!-- end -->
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parents[1]
+ROOT = DOCS.parent
+sys.path[:0] = [str(ROOT), str(DOCS / "scripts")]
+
+import code_tables  # noqa: E402
+import paper_tables  # noqa: E402
+
+PART = re.compile(r"(<!-- generated: (\w+) ?([\w /-]*?) ?-->\n).*?(<!-- end -->)", re.DOTALL)
+
+PARTS: dict[str, Callable[[str], str]] = {
+    "architectures": code_tables.architectures,
+    "options": code_tables.options,
+    "tools": code_tables.tools,
+    "patches": code_tables.patches,
+    "settings": paper_tables.settings,
+    "published": paper_tables.published,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing")
+    check = parser.parse_args().check
+    stale = [page for page in sorted(DOCS.rglob("*.md")) if fresh(text := page.read_text()) != text]
+    for page in stale:
+        if not check:
+            page.write_text(fresh(page.read_text()))
+        print(f"{page.relative_to(ROOT)} {'is out of date' if check else 'is written'}")
+    sys.exit(check and bool(stale))
+
+
+def fresh(text: str) -> str:
+    """A page with its generated parts as they should be."""
+    return PART.sub(lambda part: f"{part[1]}{PARTS[part[2]](part[3]).strip()}\n{part[4]}", text)
+
+
+if __name__ == "__main__":
+    main()

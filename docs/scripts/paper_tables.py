@@ -1,0 +1,46 @@
+"""What recipes/PAPER/paper.json says, as tables: settings with their sources, and published numbers."""
+
+import json
+from pathlib import Path
+
+from markdown_table import code, table
+
+RECIPES = Path(__file__).resolve().parents[2] / "recipes"
+
+
+def read(paper: str) -> dict:
+    """The paper's file, with numbers as they are written there."""
+    text = (RECIPES / paper / "paper.json").read_text(encoding="utf-8")
+    return json.loads(text, parse_float=Number, parse_int=Number)
+
+
+class Number(str):
+    """A number as it is written: 1e-7 stays 1e-7, and 1.060 keeps its zero."""
+
+    __repr__ = str.__str__
+
+
+def settings(paper: str) -> str:
+    """One row for each group of settings and each source."""
+    rows = [
+        ("" if number else name, "<br>".join(setting(option, value) for option, value in options.items()), source)
+        for name, sources in read(paper)["settings"].items()
+        for number, (source, options) in zip(range(len(sources)), sources.items(), strict=True)
+    ]
+    return table(["what", "settings", "source"], rows)
+
+
+def setting(option: str, value) -> str:
+    if isinstance(value, dict):
+        return f"`{option}` is one of " + ", ".join(code(each) for each in value["one of"])
+    return f"`{option} = {value}`"
+
+
+def published(paper: str) -> str:
+    """A table for each table or figure of the paper that its recipes print numbers of."""
+    parts = []
+    for name, rows in read(paper)["published"].items():
+        columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+        cells = [[row, *(str(numbers.get(column, "")) for column in columns)] for row, numbers in rows.items()]
+        parts.append(f"**{name}**\n\n{table(['', *columns], cells)}")
+    return "\n\n".join(parts)

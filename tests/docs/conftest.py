@@ -1,0 +1,52 @@
+"""Where the code in the pages is tried."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pages import ROOT
+from shell import Shell
+
+CHECKPOINTS = ROOT / "tests/models/checkpoints"
+SENTENCES = {"train": 60, "valid": 10, "test": 10}
+
+
+@pytest.fixture(scope="session")
+def shell(tmp_path_factory) -> Shell:
+    return Shell(tmp_path_factory.mktemp("shell"))
+
+
+@pytest.fixture(scope="session")
+def workspace(run, tmp_path_factory) -> Path:
+    """A folder in which examples find what they name: small models and data in place of those that take hours."""
+    folder = tmp_path_factory.mktemp("workspace")
+    (folder / "fairseq_plugins").symlink_to(ROOT / "fairseq_plugins")
+    make_language_model(run, folder)
+    make_translation(run, folder / "runs/quickstart")
+    return folder
+
+
+def make_language_model(run, folder: Path) -> None:
+    """A kept checkpoint of some letters in place of char-PTB's, and these letters binarised."""
+    (folder / "runs/ptb").mkdir(parents=True)
+    shutil.copy(CHECKPOINTS / "feedback_lm_tiny.pt", folder / "runs/ptb/checkpoint_best.pt")
+    text = folder / "letters"
+    text.write_text("a b c d e f g h\nh g f e d c b a\na a b b c c\n" * 20)
+    letters = folder / "data/letters/bin"
+    run("fairseq-preprocess", "--only-source", "--trainpref", text, "--validpref", text, "--destdir", letters)
+    (folder / "data/char_ptb").mkdir()
+    shutil.copytree(letters, folder / "data/char_ptb/bin")
+    shutil.copy(CHECKPOINTS / "dict.txt", folder / "data/char_ptb/bin")
+
+
+def make_translation(run, folder: Path) -> None:
+    """What recipes/quickstart.sh leaves behind, after two updates on a few sentences."""
+    sizes = [word for split, number in SENTENCES.items() for word in (f"--{split}", number)]
+    run("python", ROOT / "preprocess/synthetic.py", "--out", folder / "raw", *sizes)
+    languages = ("--source", "en", "--target", "lomi", "--bpe", 60)
+    run("python", ROOT / "preprocess/parallel.py", "--raw", folder / "raw", *languages, "--out", folder / "data")
+    run(
+        "fairseq-train", folder / "data/bin", "--source-lang", "en", "--target-lang", "lomi",
+        "--user-dir", ROOT / "fairseq_plugins", "--arch", "feedback_transformer_tiny", "--optimizer", "adam",
+        "--max-tokens", 2000, "--max-update", 2, "--save-dir", folder / "model", "--cpu",
+    )  # fmt: skip

@@ -1,0 +1,33 @@
+"""The generated parts of the pages are what docs/scripts/generate.py writes now."""
+
+import sys
+
+import pytest
+from pages import PAGES, ROOT, name
+
+sys.path.insert(0, str(ROOT / "docs/scripts"))
+
+import generate  # noqa: E402
+import paper_tables  # noqa: E402
+
+GENERATED = [page for page in PAGES if "<!-- generated: " in page.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("page", GENERATED, ids=name)
+def test_a_page_is_up_to_date(page):
+    text = page.read_text(encoding="utf-8")
+    assert generate.fresh(text) == text, "run python docs/scripts/generate.py"
+
+
+def test_a_stale_part_is_written_anew():
+    begin, end = "<!-- generated: published active_memory -->\n", "<!-- end -->"
+    fresh = generate.fresh(f"before\n{begin}old\n{end}\nafter\n")
+    assert fresh == f"before\n{begin}{paper_tables.published('active_memory')}\n{end}\nafter\n"
+    assert "| cgru | 1.6834 |" in fresh
+
+
+def test_every_paper_has_its_settings_and_numbers():
+    parts = {part for page in GENERATED for part in generate.PART.findall(page.read_text(encoding="utf-8"))}
+    shown = {(kind, paper) for _, kind, paper, _ in parts}
+    for paper in ROOT.glob("recipes/*/paper.json"):
+        assert {("settings", paper.parent.name), ("published", paper.parent.name)} <= shown

@@ -1,0 +1,21 @@
+"""mkdocs builds the site, and every link of it leads somewhere."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pages import ROOT
+
+MKDOCS = shutil.which("mkdocs", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+
+
+@pytest.mark.skipif(MKDOCS is None, reason="mkdocs is not installed: pip install mkdocs-material")
+def test_the_site_builds(tmp_path):
+    command = [MKDOCS, "build", "--strict", "--quiet", "--site-dir", tmp_path]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Multi30k" in (tmp_path / "benchmarks/multi30k/index.html").read_text()
+    assert 'href="../benchmarks/char_lm/"' in (tmp_path / "language_models/index.html").read_text()
