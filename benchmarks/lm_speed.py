@@ -324,7 +324,7 @@ class Generation:
 
     @torch.no_grad()
     def start(self, args) -> None:
-        self.state = self.decoder.body.start([], self.decoder.embed(self.tokens[:, 0]))  # zeros cost as anything does
+        self.state = self.decoder.body.start(None, self.decoder.embed(self.tokens[:, 0]))  # zeros cost as anything does
 
     @torch.no_grad()
     def __call__(self) -> int:
@@ -335,7 +335,7 @@ class Generation:
     def buffers(self) -> list[torch.Tensor]:
         """Keys and values of what a step sees."""
         if isinstance(self.state, list):
-            return [x for window in self.state for x in (window.keys, window.values)]
+            return [x for cache in self.state for x in (cache.keys, cache.values)]
         self()
         sources = [writer.source for writer in self.state.block.writers]
         return [x[..., : source.span] for source in sources for x in (source.keys.transpose(1, 2), source.values)]
@@ -345,12 +345,12 @@ class HiddenStates(Generation):
     """A Transformer that caches hidden states and makes keys and values of all of them anew at every token."""
 
     def start(self, args) -> None:
-        self.caches = []
+        self.memory = None
 
     @torch.no_grad()
     def __call__(self) -> int:
         for tokens in self.tokens.split(1, dim=1):
-            y, self.caches = self.decoder.body(self.decoder.embed(tokens), self.caches)
+            y, self.memory = self.decoder.body(self.decoder.embed(tokens), self.memory)
             self.decoder.output(y)
         return self.tokens.numel()
 

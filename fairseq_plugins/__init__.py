@@ -1,8 +1,14 @@
-"""Plugins for fairseq, loaded with ``--user-dir``."""
+"""Plugins for fairseq, loaded with ``--user-dir``.
 
-from fairseq_plugins import compat, errors
+Without fairseq the package ``fairseq_plugins.modules`` still works: plain torch modules for any training loop.
+"""
 
-errors.install()
-compat.apply()
+from importlib.util import find_spec
 
-from fairseq_plugins import criterions, optim  # noqa: E402, F401  (after the patches)
+if find_spec("fairseq"):
+    from fairseq_plugins import compat, errors
+
+    errors.install()
+    compat.apply()
+
+    from fairseq_plugins import criterions, optim  # noqa: F401  (after compat)

@@ -3,11 +3,30 @@
 B streams, M block length, C width, L layers.
 """
 
+from typing import NamedTuple
+
 from torch import Tensor, nn
 
 
+class LSTMMemory(NamedTuple):
+    """Hidden state and cell of every layer after a block, both [B, L, C]."""
+
+    hidden: Tensor
+    cell: Tensor
+
+    def tensors(self) -> list[Tensor]:
+        return list(self)
+
+    @classmethod
+    def from_tensors(cls, tensors: list[Tensor]) -> "LSTMMemory":
+        """The memory of which `tensors` made this list."""
+        if len(tensors) != 2:
+            raise ValueError(f"the memory of an LSTM is 2 tensors, not {len(tensors)}")
+        return cls(*tensors)
+
+
 class LSTMState:
-    """Hidden state and cell of every layer, both [L, B, C]; what decoding carries from step to step."""
+    """The decoding state: hidden state and cell of every layer, both [L, B, C]."""
 
     def __init__(self, hidden: Tensor, cell: Tensor):
         self.hidden, self.cell = hidden, cell
@@ -18,31 +37,36 @@ class LSTMState:
 
 
 class LSTMStack(nn.Module):
-    """L layers, with dropout between them. At the start of a stream all states are zeros."""
+    """L layers, with dropout between them. At the start of a stream all states are zeros.
+
+    It is a `contracts.StreamBody`.
+    """
+
+    memory_type = LSTMMemory
 
     def __init__(self, width: int, layers: int, dropout: float = 0.0):
         super().__init__()
         between = dropout if layers > 1 else 0.0
         self.lstm = nn.LSTM(width, width, layers, batch_first=True, dropout=between)
 
-    def forward(self, x: Tensor, caches: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def forward(self, x: Tensor, memory: LSTMMemory | None = None) -> tuple[Tensor, LSTMMemory]:
         """One block.
 
         Args:
             x: embeddings [B, M, C]
-            caches: what the block before returned: hidden states and cells, each [B, L, C]; [] at the start
+            memory: what the block before returned; None at the start of the streams
 
         Returns:
-            Outputs [B, M, C], and the caches for the next block.
+            Outputs [B, M, C], and the memory for the next block.
         """
-        state = self.start(caches, x[:, 0])
+        state = self.start(memory, x[:, 0])
         y, after = self.lstm(x, (state.hidden, state.cell))
-        return y, [part.transpose(0, 1) for part in after]
+        return y, LSTMMemory(*(part.detach().transpose(0, 1) for part in after))
 
-    def start(self, caches: list[Tensor], like: Tensor) -> LSTMState:
-        """State before the first step of decoding, for embeddings like [B, C]."""
-        if caches:
-            return LSTMState(*(cache.transpose(0, 1).contiguous() for cache in caches))
+    def start(self, memory: LSTMMemory | None, like: Tensor) -> LSTMState:
+        """The state before the first step of decoding, for embeddings like [B, C]."""
+        if memory is not None:
+            return LSTMState(*(part.transpose(0, 1).contiguous() for part in memory))
         zeros = like.new_zeros(self.lstm.num_layers, len(like), self.lstm.hidden_size)
         return LSTMState(zeros, zeros)
 

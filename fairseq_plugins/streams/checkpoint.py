@@ -4,16 +4,13 @@ fairseq saves the state of rank 0 only. Each rank has streams of its own, so eac
 """
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
-from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.streams import checkpoint_files as files
 from fairseq_plugins.streams.convergence import Convergence
 from fairseq_plugins.streams.loss_guard import LossGuard
@@ -85,38 +82,26 @@ class StreamCheckpoints:
             restore_random_state(state["random"])
 
     def restore_memory(self, state: dict, trainer) -> None:
-        """Load the memory, after the model has read one token with a copy of it: this fails for another model's memory.
+        """Load the memory, and let the model read one token with a copy of it: this fails for another model's memory.
 
         Raises:
-            ValueError: the memory has numbers that are not finite, or another number of tensors than the model's
+            ValueError: the memory has numbers that are not finite
             Exception: whatever the model raises
         """
-        memory, copy = self.training.memory, StreamMemory()
+        memory = self.training.memory
         memory.load_state_dict(state, trainer.device)
-        copy.load_state_dict(state, trainer.device)
-        saved = list(tensors_in(state))
-        if not all(tensor.isfinite().all() for tensor in saved):
+        tensors = memory.tensors()
+        if not all(tensor.isfinite().all() for tensor in tensors):
             raise ValueError("not finite")
-        model, streams = trainer.get_model(), self.args.batch_size or len(saved[0])
+        model, streams = trainer.get_model(), self.args.batch_size or len(tensors[0])
         model.eval()
         with torch.no_grad():
-            model(torch.zeros(streams, 1, dtype=torch.long, device=trainer.device), memory=copy)
-        if len(list(tensors_in(copy.state_dict()))) != len(saved):
-            raise ValueError("another number of tensors")
+            model(torch.zeros(streams, 1, dtype=torch.long, device=trainer.device), memory=memory.copy())
 
 
 def rank_of(trainer) -> tuple[int, int]:
     """Rank and world size."""
     return trainer.data_parallel_rank, trainer.data_parallel_world_size
-
-
-def tensors_in(state) -> Iterator[Tensor]:
-    """The tensors of a nested state."""
-    if isinstance(state, Tensor):
-        yield state
-    elif isinstance(state, dict | list | tuple):
-        for part in state.values() if isinstance(state, dict) else state:
-            yield from tensors_in(part)
 
 
 def random_state() -> dict:

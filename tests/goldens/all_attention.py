@@ -6,7 +6,7 @@ from torch import nn
 
 from fairseq_plugins.modules.common.adaptive_io import log_softmax
 from fairseq_plugins.modules.span.attention import SpanConfig
-from fairseq_plugins.modules.span.stack import TRANSFORMER, SpanStack, integration
+from fairseq_plugins.modules.span.stack import TRANSFORMER, SpanMemory, SpanStack, integration
 
 NAMES = {
     "stack.position.weight": "pos_key",
@@ -71,24 +71,24 @@ def check(case, assert_close) -> None:
     attentions = [layer.attention for layer in model.stack.layers]
     if config["adaptive_span"]:
         check_spans(case, config, [attention.span for attention in attentions], assert_close)
-        kept = [attention.kept(attention.width()) for attention in attentions]
+        kept = [attention.memory_length(attention.width()) for attention in attentions]
         assert kept == case["cache_size"].tolist() or not config["span_cache"]
-    caches = tensors(case, *(f"block0/layer{layer}/cache_in" for layer in range(config["layers"])))
+    memory = SpanMemory(tensors(case, *(f"block0/layer{layer}/cache_in" for layer in range(config["layers"]))))
     for number in range(config["blocks"]):
         forget_gradients(named)
-        caches = check_block(case, f"block{number}/", model, caches, assert_close)
-        check_caches(case, f"block{number}/", config, caches, assert_close)
+        memory = check_block(case, f"block{number}/", model, memory, assert_close)
+        check_memory(case, f"block{number}/", config, memory, assert_close)
         check_gradients(case, named, assert_close, f"block{number}/")
 
 
-def check_block(case, block, model, caches, assert_close) -> list:
-    """Compare everything that a block computes; its caches."""
+def check_block(case, block, model, memory, assert_close) -> SpanMemory:
+    """Compare everything that a block computes; its memory."""
     tokens, targets = tensors(case, f"{block}tokens", f"{block}targets")
     seen, hooks = {}, []
     for number, layer in enumerate(model.stack.layers):
         for name, module in ((f"layer{number}/attn_sublayer_out", layer.attention), (f"layer{number}/out", layer)):
             hooks.append(module.register_forward_hook(keep(seen, name)))
-    y, caches = model.stack(model.embed(tokens), caches)
+    y, memory = model.stack(model.embed(tokens), memory)
     for hook in hooks:
         hook.remove()
     nll = model.nll(y, targets)
@@ -98,7 +98,7 @@ def check_block(case, block, model, caches, assert_close) -> list:
         del seen["nll"]
     for name, value in seen.items():
         assert_close(name, value, case[f"{block}{name}"])
-    return caches
+    return memory
 
 
 def keep(seen: dict, name: str):
@@ -108,9 +108,9 @@ def keep(seen: dict, name: str):
     return hook
 
 
-def check_caches(case, block, config, caches, assert_close) -> None:
+def check_memory(case, block, config, memory, assert_close) -> None:
     """As many steps as both hold: all of them, unless the file's caches stay long when spans are short."""
-    for layer, cache in enumerate(caches):
+    for layer, cache in enumerate(memory.inputs):
         expected = case[f"{block}layer{layer}/cache_out"]
         assert cache.size(1) == expected.shape[1] or not config["span_cache"]
         both = min(cache.size(1), expected.shape[1])

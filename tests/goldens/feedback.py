@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
+from fairseq_plugins.modules.feedback.memory import FeedbackMemory
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
 from fairseq_plugins.modules.feedback.window import MemoryWindow
 
@@ -51,8 +52,8 @@ class Model(nn.Module):
 
     def forward(self, tokens, cache):
         """Log-probabilities, and the memories after the block."""
-        y, (cache,) = self.stream(self.embed(tokens), [cache])
-        return self.output(y).log_softmax(-1), cache
+        y, memory = self.stream(self.embed(tokens), FeedbackMemory([cache]))
+        return self.output(y).log_softmax(-1), memory.vectors[0]
 
 
 def check(case, assert_close) -> None:

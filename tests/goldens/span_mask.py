@@ -44,4 +44,4 @@ def check_sizes(case, config, name, step) -> None:
     attention = SpanAttention(SpanConfig(embed_dim=heads, heads=heads, span=span, ramp=ramp, trim_step=step))
     attention.span = build(case, config, step)
     assert attention.span.trim_length() == case[f"trim_len_step{name}"]
-    assert attention.kept(attention.width()) == case[f"cache_size_step{name}"]
+    assert attention.memory_length(attention.width()) == case[f"cache_size_step{name}"]

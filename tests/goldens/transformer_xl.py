@@ -12,7 +12,7 @@ from fairseq_plugins.modules.transformer_xl import ages
 from fairseq_plugins.modules.transformer_xl.attention import Biases, XLAttention, XLConfig
 from fairseq_plugins.modules.transformer_xl.position import SinusoidalPosition
 from fairseq_plugins.modules.transformer_xl.skip_retain import SCHEDULES
-from fairseq_plugins.modules.transformer_xl.stack import Memory, XLLayer, XLStack
+from fairseq_plugins.modules.transformer_xl.stack import LayerMemory, XLLayer, XLStack
 
 NAMES = {  # a part of our names -> of theirs
     "layers.": "layer",
@@ -98,11 +98,11 @@ def check(case, assert_close) -> None:
     names = NAMES_UNTIED if config["untied_biases"] else NAMES
     named = by_their_names(model.named_parameters(), names) | words_by_name(embed, softmax)
     load(case, named)
-    caches: list = []
+    memory = None
     for number in range(config["segments"]):
         segment = f"segment{number}"
         tokens, targets = tensors(case, f"{segment}/tokens", f"{segment}/targets")
-        hidden, caches = check_layers(case, segment, model, embed(tokens), caches, assert_close)
+        hidden, memory = check_layers(case, segment, model, embed(tokens), memory, assert_close)
         nll = softmax.nll(hidden, targets)
         assert_close("nll", nll, case[f"{segment}/nll"])
         check_outcome(case, segment, softmax.log_probs(hidden), nll, named, assert_close)
@@ -139,20 +139,20 @@ def words_by_name(embed: AdaptiveInput, softmax: AdaptiveSoftmax) -> dict:
     return named
 
 
-def check_layers(case, segment, model, x, caches, assert_close) -> tuple:
-    """What the top gives, and the caches."""
+def check_layers(case, segment, model, x, memory, assert_close) -> tuple:
+    """What the top gives, and the memory."""
     seen: dict = {}
     hooks = [hook for i, layer in enumerate(model.layers) for hook in spy(seen, i, layer)]
-    hidden, caches = model(x, caches)
+    hidden, memory = model(x, memory)
     for hook in hooks:
         hook.remove()
     assert_close("hidden_final", hidden, case[f"{segment}/hidden_final"])
-    for i, (layer, cache) in enumerate(zip(model.layers, caches, strict=True)):
+    for i, (layer, remembered) in enumerate(zip(model.layers, memory.layers, strict=True)):
         residual = seen[f"input{i}"] + seen[f"attention{i}"]
         attention = residual if layer.pre_norm else layer.attention_norm(residual)
         assert_close("attn_sublayer_out", attention, case[f"{segment}/layer{i}/attn_sublayer_out"])
-        assert_close("mem_out", cache, case[f"{segment}/mem_out{i}"])
-    return hidden, caches
+        assert_close("mem_out", remembered.inputs, case[f"{segment}/mem_out{i}"])
+    return hidden, memory
 
 
 # Skip Cross-Head Transformer-XL
@@ -170,7 +170,7 @@ def check_skip_cross_head(case, assert_close) -> None:
     words = [("embed.weight", embed.weight), ("output.weight", output.weight), ("output.bias", output.bias)]
     named = by_their_names(model.named_parameters(), NAMES) | dict(words)
     load(case, named)
-    caches: list = []
+    memory = None
     for number in range(config["segments"]):
         segment = f"segment{number}"
         if config["cross_head"]:
@@ -178,11 +178,11 @@ def check_skip_cross_head(case, assert_close) -> None:
         if config["skip_retain"]:
             model.skip.skipped = case["skipped"][number].tolist
         tokens, targets = tensors(case, f"{segment}/tokens", f"{segment}/targets")
-        for i, memory in enumerate(model.unpack(caches, embed(tokens))):
-            assert_close("mem_in", memory.inputs, case[f"{segment}/mem_in{i}"])
+        for i, layer in enumerate(model.memories_before(memory, embed(tokens))):
+            assert_close("mem_in", layer.inputs, case[f"{segment}/mem_in{i}"])
         seen: dict = {}
         hooks = [hook for i, layer in enumerate(model.layers) for hook in spy(seen, i, layer)]
-        hidden, caches = model(embed(tokens), caches)
+        hidden, memory = model(embed(tokens), memory)
         for hook in hooks:
             hook.remove()
         for i in range(config["layers"]):
@@ -190,9 +190,9 @@ def check_skip_cross_head(case, assert_close) -> None:
             if f"out{i}" in seen:
                 assert_close("attn_sublayer_out", seen[f"attention{i}"], case[f"{segment}/layer{i}/attn_sublayer_out"])
                 assert_close("out", seen[f"out{i}"], case[f"{segment}/layer{i}/out"])
-            assert_close("mem_out", caches[i], case[f"{segment}/mem_out{i}"])
+            assert_close("mem_out", memory.layers[i].inputs, case[f"{segment}/mem_out{i}"])
         if config["skip_retain"]:
-            lags = lags_in_blocks(model.unpack(caches, hidden), config["block"])
+            lags = lags_in_blocks(memory.layers, config["block"])
             assert lags == case["mem_lag_blocks_after"][number].tolist()
         log_probs = log_softmax(output(hidden))
         nll = -log_probs.gather(-1, targets.unsqueeze(-1))
@@ -205,7 +205,7 @@ def cross_heads(model: XLStack, permutations) -> None:
         layer.attention.cross_head.draw = lambda permutation=permutation: permutation
 
 
-def lags_in_blocks(memories: list[Memory], block: int) -> list[int]:
+def lags_in_blocks(memories: list[LayerMemory], block: int) -> list[int]:
     return [(memory.ages[-1].newest - 1) // block + 1 for memory in memories]
 
 
@@ -246,7 +246,7 @@ EQUATIONS = {"eq1": "linear", "eq2": "uniform", "eq3": "not-first", "eq4": "not-
 def check_skip_retain(case, assert_close) -> None:
     config = config_of(case)
     inputs, start = tensors(case, "layer_inputs", "mem_initial")
-    memories = [Memory(memory, ages.just_before(config["mem_len"])) for memory in start]
+    memories = [LayerMemory(memory, ages.just_before(config["mem_len"])) for memory in start]
     for number, skipped in enumerate(case["skipped"]):
         assert lags_in_blocks(memories, config["block"]) == case["mem_lag_blocks"][number].tolist()
         memories = [

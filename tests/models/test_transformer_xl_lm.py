@@ -80,7 +80,7 @@ def test_a_model_may_remember_more_in_evaluation_than_it_did_in_training():
     longer.load_state_dict(trained.state_dict())
     memory = StreamMemory()
     blocks = torch.cat([longer(block, memory=memory)[0] for block in x.split(4, dim=1)], dim=1)
-    assert memory.caches[0].size(1) == longer.memory_length == 16
+    assert memory.tensors()[0].size(1) == longer.memory_length == 16
     assert torch.allclose(blocks, longer(x)[0], atol=1e-12)
 
 
@@ -192,9 +192,9 @@ def test_a_model_is_told_the_update_and_skips_accordingly():
         model.set_num_updates(update)
         model.zero_grad()
         model(tokens())[0].sum().backward()
-        resting = set(model.frozen_parameters())
-        assert {parameter for parameter in model.parameters() if parameter.grad is None} == resting
-        skipped.append(len(resting))
+        frozen = set(model.frozen_parameters())
+        assert {parameter for parameter in model.parameters() if parameter.grad is None} == frozen
+        skipped.append(len(frozen))
     assert len(set(skipped)) > 2
     assert not model.eval().frozen_parameters()
 
@@ -212,9 +212,9 @@ def test_a_memory_saved_between_skips_goes_on_where_it_was():
         saved.load_state_dict(memory.state_dict())
         saved_y = model(block, memory=saved)[0]
         assert torch.equal(saved_y, model(block, memory=memory)[0])
-        for ours, theirs in zip(saved.caches, memory.caches, strict=True):
+        for ours, theirs in zip(saved.tensors(), memory.tensors(), strict=True):
             assert torch.equal(ours, theirs)
-    assert len(memory.caches) == 5  # of four layers, and their ages
+    assert len(memory.tensors()) == 5  # of four layers, and their ages
 
 
 def test_overrides_of_another_kind_are_refused():

@@ -12,21 +12,21 @@ def make():
 
 def test_blocks_equal_the_whole():
     stack, x = make()
-    whole, after = stack(x, [])
-    blocks, caches = [], []
+    whole, after = stack(x)
+    blocks, memory = [], None
     for block in x.split([4, 1, 6], dim=1):
-        y, caches = stack(block, caches)
+        y, memory = stack(block, memory)
         blocks.append(y)
     assert torch.allclose(torch.cat(blocks, dim=1), whole, atol=1e-12)
-    assert [cache.shape for cache in caches] == [(2, 3, 8)] * 2
-    assert all(torch.allclose(*pair, atol=1e-12) for pair in zip(caches, after, strict=True))
+    assert [part.shape for part in memory] == [(2, 3, 8)] * 2
+    assert all(torch.allclose(*pair, atol=1e-12) for pair in zip(memory, after, strict=True))
 
 
 def test_steps_go_on_from_a_block_in_another_order():
     stack, x = make()
     order = torch.tensor([1, 0])
-    _, caches = stack(x[:, :6], [])
-    state = stack.start(caches, x[:, 6])
+    _, memory = stack(x[:, :6])
+    state = stack.start(memory, x[:, 6])
     state.reorder(order)
     steps = [stack.step(state, x[order, t]) for t in range(6, 11)]
-    assert torch.allclose(torch.stack(steps, dim=1), stack(x, [])[0][order, 6:], atol=1e-12)
+    assert torch.allclose(torch.stack(steps, dim=1), stack(x)[0][order, 6:], atol=1e-12)

@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from fairseq_plugins.models.common.base import StreamingLanguageModel
+from fairseq_plugins.modules.span.stack import SpanMemory
 from fairseq_plugins.streams.dataset import StreamDataset
 from fairseq_plugins.tasks.streaming_language_modeling import (
     StreamingLanguageModelingConfig,
@@ -28,12 +29,12 @@ class WindowDecoder(FairseqDecoder):
 
     def forward(self, src_tokens, src_lengths=None, memory=None):
         x = self.embed(src_tokens)
-        cache = memory.caches[0] if memory and memory.caches else x.new_zeros(len(x), SPAN, WIDTH)
-        seen = torch.cat([cache, x], dim=1)
+        before = memory.read(SpanMemory) if memory else None
+        seen = torch.cat([before.inputs[0] if before else x.new_zeros(len(x), SPAN, WIDTH), x], dim=1)
         windows = seen[:, :-1].unfold(1, SPAN, 1).mean(-1)
         if memory is not None:
             memory.claim(self)
-            memory.advance([seen[:, -SPAN:]], src_tokens.size(1))
+            memory.advance(SpanMemory([seen[:, -SPAN:].detach()]), src_tokens.size(1))
         return self.output(torch.tanh(x + windows)), {}
 
 

@@ -17,6 +17,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
 from fairseq_plugins.models import active_memory_lm, all_attention_lm, feedback_transformer  # noqa: F401  (registered)
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
+from fairseq_plugins.modules.span.stack import SpanMemory
 from fairseq_plugins.streams import checkpoint_files
 from fairseq_plugins.tasks import streaming_language_modeling as tasks
 
@@ -82,9 +83,9 @@ def test_validation_in_the_middle_of_training_changes_nothing(make_task, model, 
 def test_the_memory_matters_and_carries_no_gradient(make_task, model):
     task = make_task({"train": tokens_of(100)}, tokens_per_sample=5)
     sample = blocks(task)[1]
-    task.training.memory.advance([torch.ones(2, 6, 8, dtype=torch.float64)], 5)
+    task.training.memory.advance(SpanMemory([torch.ones(2, 6, 8, dtype=torch.float64)]), 5)
     (with_memory,) = train(task, model, [sample], sgd(model, lr=0))
-    assert task.training.memory.position == 10 and not task.training.memory.caches[0].requires_grad
+    assert task.training.memory.position == 10 and not task.training.memory.tensors()[0].requires_grad
     with torch.no_grad():
         log_probs = model.get_normalized_probs(model(**sample["net_input"]), log_probs=True)
     without = -log_probs.gather(-1, sample["target"].unsqueeze(-1)).mean().item()
@@ -342,7 +343,7 @@ def test_a_rank_goes_on_with_memory_guard_and_random_state(make_task, model, tmp
     resumed.after_loading(last, fake_trainer(model, 7), in_epoch(3))
     assert torch.equal(torch.rand(3), drawn)
     assert resumed.training.memory.position == 15
-    assert torch.equal(resumed.training.memory.caches[0], task.training.memory.caches[0])
+    assert torch.equal(resumed.training.memory.tensors()[0], task.training.memory.tensors()[0])
     assert resumed.guard.state_dict() == task.guard.state_dict()
 
 
@@ -411,7 +412,7 @@ def test_replay_rebuilds_the_memory_of_unchanged_parameters_exactly(make_task, m
     resumed = make_task({"train": tokens_of(200)}, tokens_per_sample=5, memory_in_checkpoint="replay")
     resumed.after_loading(tmp_path / "checkpoint_last.pt", fake_trainer(model), epochs)
     assert resumed.training.memory.position == 45
-    assert torch.equal(resumed.training.memory.caches[0], task.training.memory.caches[0])
+    assert torch.equal(resumed.training.memory.tensors()[0], task.training.memory.tensors()[0])
     assert f"from {12 if memory_length else 45} tokens" in caplog.text and "differ slightly" in caplog.text
 
 

@@ -8,6 +8,7 @@ import torch
 from omegaconf import OmegaConf
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.modules.span.stack import SpanMemory
 from fairseq_plugins.synthetic.streams import KINDS
 from fairseq_plugins.tasks.synthetic_stream import SyntheticStreamConfig, SyntheticStreamTask
 
@@ -87,7 +88,7 @@ def test_the_memory_goes_on_from_block_to_block():
     task = make()
     first, second = list(task.stream_iterator(task.dataset("valid"), 2).next_epoch_itr())[:2]
     memory = task.with_memory(first)["net_input"]["memory"]
-    memory.advance([torch.zeros(2, 1, 1)], 16)
+    memory.advance(SpanMemory([torch.zeros(2, 1, 1)]), 16)
     assert task.with_memory(second)["net_input"]["memory"] is memory
 
 

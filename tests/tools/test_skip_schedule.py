@@ -47,12 +47,11 @@ def test_expected_lags_are_those_of_many_updates():
 def test_lags_are_those_of_a_stacks_memories():
     skip, block = SkipRetain("uniform", 3, p=0.5, seed=1), 4
     stack = XLStack(XLConfig(embed_dim=8, heads=2, ffn_dim=8, mem_len=block, initial_memory="zeros"), 3, skip)
-    x, caches, seen = torch.randn(1, block, 8), [], []
+    x, memory, seen = torch.randn(1, block, 8), None, []
     for update in range(12):
-        memories = stack.unpack(caches, x)
-        seen.append([(memory.ages[-1].newest - 1) // block + 1 for memory in memories])
+        seen.append([(layer.ages[-1].newest - 1) // block + 1 for layer in stack.memories_before(memory, x)])
         skip.set_num_updates(update)
-        caches = stack(x, caches)[1]
+        memory = stack(x, memory)[1]
     assert lags_of(SkipRetain("uniform", 3, p=0.5, seed=1), 12) == seen
     assert max(map(max, seen)) > 2
 

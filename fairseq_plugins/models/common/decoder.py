@@ -61,10 +61,8 @@ class StreamingDecoder(StepwiseDecoder):
     """Embeddings, a body, and an output layer.
 
     Args:
-        embed: tokens [B, M] -> [B, M, C] body: forward(x [B, M, C], memory) -> (y [B, M, C], memory), where the memory
-        is a list of tensors [B, n, C], and
-            [] at the start of the streams; start(memory, like [B, C]) -> state with a method ``reorder``;
-            step(state, x [B, C]) -> y [B, C]
+        embed: tokens [B, M] -> [B, M, C]
+        body: a ``StreamBody`` (modules/contracts.py)
         output: [..., C] -> [..., V], or an AdaptiveSoftmax
     """
 
@@ -88,13 +86,13 @@ class StreamingDecoder(StepwiseDecoder):
 
     def extract_features(self, tokens, encoder_out=None, memory: StreamMemory | None = None):
         """tokens [B, M] -> [B, M, C]. Advances the memory; without a memory the streams start here."""
-        caches = []
+        before = None
         if memory is not None:
             memory.claim(self)
-            caches = memory.caches
-        y, caches = self.body(self.embed_dropout(self.embed(tokens)), caches)
+            before = memory.read(self.body.memory_type)
+        y, after = self.body(self.embed_dropout(self.embed(tokens)), before)
         if memory is not None:
-            memory.advance(caches, tokens.size(1))
+            memory.advance(after, tokens.size(1))
         return self.output_dropout(y), {"attn": None}
 
     def output_layer(self, features: Tensor) -> Tensor:
@@ -110,7 +108,7 @@ class StreamingDecoder(StepwiseDecoder):
         return self.embed_dropout(self.embed(token))
 
     def start(self, x):
-        return self.body.start([], x)
+        return self.body.start(None, x)
 
     def step(self, state, x):
         return self.output_dropout(self.body.step(state, x))

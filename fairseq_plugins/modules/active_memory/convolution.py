@@ -1,4 +1,4 @@
-"""Convolutions over time, causal or to both sides, all at once or token by token.
+"""Convolutions over time, causal or bidirectional, of a whole sequence or token by token.
 
 B batch, T length, C width, K kernel size.
 """
@@ -13,20 +13,20 @@ from fairseq_plugins.modules.active_memory.sequence_ends import ZeroEnds
 
 
 def reach(kernel_size: int, causal: bool) -> tuple[int, int]:
-    """How many tokens to the left and to the right of its own an output sees. Of the K - 1 of an even kernel the larger
-    half lies to the right: 9 and 10 for K = 20."""
+    """How many tokens an output sees to the left and to the right of its own, K - 1 together. For an even K one more
+    lies to the right: 9 and 10 for K = 20."""
     left = kernel_size - 1 if causal else (kernel_size - 1) // 2
     return left, kernel_size - 1 - left
 
 
-class Inputs:
-    """The last K - 1 inputs of a causal convolution [B, K - 1, C]: all that decoding has to keep of the past."""
+class LastInputs:
+    """The decoding state of a causal convolution: its last K - 1 inputs [B, K - 1, C]."""
 
     def __init__(self, last: Tensor):
         self.last = last
 
     def push(self, x: Tensor) -> Tensor:
-        """Those and one more [B, C] -> [B, K, C]; the oldest is forgotten."""
+        """Append an input [B, C]. Return it and the K - 1 before it [B, K, C]."""
         window = torch.cat([self.last, x.unsqueeze(1)], dim=1)
         self.last = window[:, 1:]
         return window
@@ -37,13 +37,13 @@ class Inputs:
 
 
 class TimeConvolution(nn.Module):
-    """y_t = sum_j W_j x_(t - left + j) + b, with full matrices W_j between channels.
+    """y_t = sum_j W_j x_(t - left + j) + b, where the W_j are full matrices between channels.
 
     Args:
         dim: C, of inputs and outputs
         kernel_size: K
-        ends: what stands before and behind a sequence; its sizes make the convolution causal or not
-        outputs: how many convolutions of the same input are computed at once, each [B, T, C]
+        ends: what stands before and behind a sequence. Its sizes make the convolution causal or bidirectional
+        outputs: how many convolutions of the same input are computed at once
     """
 
     def __init__(self, dim: int, kernel_size: int, ends: ZeroEnds, outputs: int = 1):
@@ -54,23 +54,23 @@ class TimeConvolution(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Glorot uniform, biases too, as in the authors' code."""
+        """Draw weights and biases as in the authors' code: Glorot uniform."""
         _, kernel_size, dim = self.weight.shape
         nn.init.uniform_(self.weight, -math.sqrt(3 / (kernel_size * dim)), math.sqrt(3 / (kernel_size * dim)))
         nn.init.uniform_(self.bias, -math.sqrt(3 / dim), math.sqrt(3 / dim))
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> tuple[Tensor, ...]:
-        """x [B, T, C], padding at the end [B, T] -> [B, T, C] for each output."""
-        # a picture of height 1 with channels last: a quarter faster than conv1d on a CPU, and no copy
+        """x [B, T, C], padding at the end [B, T] -> [B, T, C] for each output"""
+        # conv2d of a picture of height 1 with channels last is a quarter faster than conv1d on a CPU, and needs no copy
         picture = self.ends(x, padding).transpose(1, 2).unsqueeze(2)
         kernel = self.weight.transpose(1, 2).unsqueeze(2)
         return F.conv2d(picture, kernel, self.bias).squeeze(2).transpose(1, 2).chunk(self.outputs, dim=-1)
 
-    def start(self, like: Tensor) -> Inputs:
-        """What decoding begins with, for inputs like [B, C]."""
-        return Inputs(self.ends.start(like))
+    def start(self, like: Tensor) -> LastInputs:
+        """The state before the first token, for inputs like [B, C]."""
+        return LastInputs(self.ends.start(like))
 
-    def step(self, inputs: Inputs, x: Tensor) -> tuple[Tensor, ...]:
-        """One token [B, C] -> [B, C] for each output."""
+    def step(self, inputs: LastInputs, x: Tensor) -> tuple[Tensor, ...]:
+        """One token [B, C] -> [B, C] for each output"""
         y = F.linear(inputs.push(x).flatten(1), self.weight.flatten(1), self.bias)
         return y.chunk(self.outputs, dim=-1)

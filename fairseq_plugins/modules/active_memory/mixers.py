@@ -1,13 +1,7 @@
-"""What mixes the tokens of a sequence: active memory, self-attention, or the sum of both (Dowdell and Zhang, "Is
-Attention All What You Need?", sections 3.1 and 3.2).
+"""Sublayers that mix the tokens of a sequence: active memory, self-attention, or the sum of both (Dowdell and Zhang,
+"Is Attention All What You Need?", sections 3.1 and 3.2). Each is a `contracts.Mixer`.
 
-B batch, T length, C width, K kernel size, * convolution over time. A mixer has
-
-    forward(x [B, T, C], padding [B, T] or None) -> [B, T, C]
-    start(like [B, C]) -> state, with a method reorder(order)
-    step(state, x [B, C]) -> [B, C]
-
-the last two if it is causal. Padding stands at the end of a sequence.
+B batch, T length, C width, K kernel size, * convolution over time.
 """
 
 from dataclasses import dataclass
@@ -30,12 +24,16 @@ class MixerConfig:
     Attributes:
         embed_dim: C
         kernel_size: K
-        heads, head_dim: of self-attention; head_dim None for C / heads
-        causal: tokens see those before them and themselves, else those on both sides
+        heads: of self-attention
+        head_dim: width of a head; None for C / heads
+        causal: a token sees itself and those before it; else the mixer is bidirectional
         activation: what follows a plain or persistent convolution, a name in ACTIVATIONS. The paper has ReLU, its code
-            GELU in tanh form (gelu_accurate)
+            has GELU in tanh form (gelu_accurate)
         attention_dropout: of attention weights
-        attention_scaling: of self-attention's scores, a name in SCALINGS
+        attention_scaling: scale of the scores of self-attention, a name in SCALINGS
+
+    Raises:
+        ValueError: a size is too small, a name is not known, or the heads do not divide C
     """
 
     embed_dim: int
@@ -66,8 +64,8 @@ class Convolution(nn.Module):
     """y = activation(U * x + B), section 3.1.1.
 
     Attributes:
-        ENDS: what stands before and behind a sequence
-        DEPTH: how many convolutions a value goes through
+        ENDS: the type of what stands before and behind a sequence
+        DEPTH: how many convolutions follow one another
     """
 
     ENDS = ZeroEnds
@@ -91,13 +89,13 @@ class Convolution(nn.Module):
 
 
 class PersistentConvolution(Convolution):
-    """The same with learned vectors in place of the zeros at the ends, section 3.1.2."""
+    """A convolution with learned vectors instead of zeros at the ends of a sequence, section 3.1.2."""
 
     ENDS = PersistentEnds
 
 
 class HighwayConvolution(nn.Module):
-    """y = a b + x (1 - b) with a = U0 * x + B0, b = hard_sigmoid(U1 * x + B1), section 3.1.3."""
+    """y = a b + x (1 - b), where a = U0 * x + B0 and b = hard_sigmoid(U1 * x + B1), section 3.1.3."""
 
     ENDS = ZeroEnds
     DEPTH = 1
@@ -123,8 +121,9 @@ class HighwayConvolution(nn.Module):
 class CGRU(nn.Module):
     """The Neural GPU's unit (Kaiser and Sutskever, 2015), section 2.
 
-    u = hard_sigmoid(U1 * x + B1), r = hard_sigmoid(U2 * x + B2), y = u x + (1 - u) tanh(U0 * (r x) + B0). The gates are
-    hard as in the authors' code and in section 3.1.3. One convolution follows another, which doubles the reach.
+    y = u x + (1 - u) tanh(U0 * (r x) + B0), where u = hard_sigmoid(U1 * x + B1) and r = hard_sigmoid(U2 * x + B2). The
+    gates are hard as in the authors' code and in section 3.1.3. One convolution follows another, so a token sees twice
+    as far.
     """
 
     ENDS = ZeroEnds
@@ -144,14 +143,14 @@ class CGRU(nn.Module):
         return LayerStates([self.gates.start(like), self.candidate.start(like)])
 
     def step(self, state: LayerStates, x: Tensor) -> Tensor:
-        seen_by_gates, seen_by_candidate = state
-        update, reset = map(hard_sigmoid, self.gates.step(seen_by_gates, x))
-        (candidate,) = self.candidate.step(seen_by_candidate, reset * x)
+        inputs_of_gates, inputs_of_candidate = state
+        update, reset = map(hard_sigmoid, self.gates.step(inputs_of_gates, x))
+        (candidate,) = self.candidate.step(inputs_of_candidate, reset * x)
         return torch.lerp(candidate.tanh(), x, update)
 
 
 class Sum(nn.ModuleList):
-    """The sum of what several mixers make of the same input (section 3.2)."""
+    """The sum of the outputs of several mixers for one input (section 3.2)."""
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         return sum(mixer(x, padding) for mixer in self)
@@ -160,7 +159,7 @@ class Sum(nn.ModuleList):
         return LayerStates(mixer.start(like) for mixer in self)
 
     def step(self, state: LayerStates, x: Tensor) -> Tensor:
-        return sum(mixer.step(past, x) for mixer, past in zip(self, state, strict=True))
+        return sum(mixer.step(own, x) for mixer, own in zip(self, state, strict=True))
 
 
 ATTENTION = "self-attention"
@@ -170,14 +169,18 @@ MEMORIES = {
     "highway-convolution": HighwayConvolution,
     "cgru": CGRU,
 }
-# name of --mixer -> the names of what it is the sum of
+# name of a mixer -> the names of the parts that it is the sum of
 MIXERS = {name: (name,) for name in (ATTENTION, *MEMORIES)} | {
     f"{ATTENTION}+{name}": (ATTENTION, name) for name in MEMORIES
 }
 
 
 def build_mixers(name: str, config: MixerConfig, layers: int) -> list[nn.Module]:
-    """One of MIXERS for each layer of a model. Persistent vectors are one set for all of them."""
+    """A mixer for each layer of a model. All layers share one set of persistent vectors.
+
+    Raises:
+        ValueError: the name is not in MIXERS
+    """
     if name not in MIXERS:
         raise ValueError(f"mixer {name!r} is not one of {', '.join(MIXERS)}")
     sides = reach(config.kernel_size, config.causal)
@@ -194,5 +197,5 @@ def build_mixers(name: str, config: MixerConfig, layers: int) -> list[nn.Module]
 
 
 def memories_in(name: str) -> list[str]:
-    """The active memories among the parts of a mixer."""
+    """The names of the active memories among the parts of a mixer."""
     return [part for part in MIXERS[name] if part in MEMORIES]

@@ -1,6 +1,6 @@
-"""Self-attention among the tokens of a sequence, without positions of its own (Vaswani et al., 2017).
+"""Self-attention among the tokens of a sequence (Vaswani et al., 2017). It has no positions of its own.
 
-B batch, H heads, T length, C width, D width of a head.
+B batch, H heads, T length, n tokens so far, C width, D width of a head.
 """
 
 import torch
@@ -8,13 +8,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-class KeysAndValues:
-    """For decoding: keys and values of the tokens so far [B, H, n, D]."""
+class KVCache:
+    """The decoding state: keys and values of the tokens so far, both [B, H, n, D]."""
 
     def __init__(self, keys: Tensor, values: Tensor):
         self.pair = keys, values
 
     def append(self, *pair: Tensor) -> tuple[Tensor, Tensor]:
+        """Append a key and a value [B, H, 1, D]. Return all keys and values so far."""
         self.pair = tuple(torch.cat([old, new], dim=2) for old, new in zip(self.pair, pair))
         return self.pair
 
@@ -23,8 +24,8 @@ class KeysAndValues:
         self.pair = tuple(x.index_select(0, order) for x in self.pair)
 
 
-# name -> by what q k^T is multiplied, of the width of a head. The active-memory paper prints the first; its code divides
-# queries by the root and their products with keys by the width once more
+# name -> the factor of q k^T, a function of the width of a head D. The active-memory paper prints the first. Its code
+# divides queries by sqrt(D) and then scores by D, which is the second
 SCALINGS = {"sqrt": lambda width: width**-0.5, "sqrt-times-width": lambda width: width**-1.5}
 
 
@@ -33,10 +34,11 @@ class SelfAttention(nn.Module):
 
     Args:
         dim: C
-        heads, head_dim: H and D, whose product need not be C
-        causal: tokens see those before them and themselves, else all
+        heads: H
+        head_dim: D; H * D need not be C
+        causal: a token sees itself and those before it; else it sees all
         dropout: of attention weights
-        scaling: a name in SCALINGS, for another factor than 1 / sqrt(D)
+        scaling: the factor of q k^T, a name in SCALINGS
     """
 
     def __init__(self, dim: int, heads: int, head_dim: int, causal: bool, dropout: float = 0.0, scaling: str = "sqrt"):
@@ -46,7 +48,7 @@ class SelfAttention(nn.Module):
         self.out_proj = nn.Linear(heads * head_dim, dim, bias=False)
 
     def split(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """x [B, T, C] -> queries, keys and values [B, H, T, D]"""
+        """x [B, T, C] -> queries, keys and values, each [B, H, T, D]"""
         projected = (project(x) for project in (self.q_proj, self.k_proj, self.v_proj))
         return tuple(y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in projected)
 
@@ -56,19 +58,19 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """x [B, T, C], padding at the end [B, T] -> [B, T, C]"""
-        # before padding at the end, no causal query sees it
+        # a causal query before the padding does not see it anyway
         seen = None if padding is None or self.causal else ~padding[:, None, None]
         dropout = self.dropout if self.training else 0.0
         y = F.scaled_dot_product_attention(*self.split(x), seen, dropout, self.causal, scale=self.scale)
         return self.merge(y)
 
-    def start(self, like: Tensor) -> KeysAndValues:
-        """What decoding begins with, for inputs like [B, C]."""
-        nothing = self.split(like.unsqueeze(1)[:, :0])
-        return KeysAndValues(*nothing[1:])
+    def start(self, like: Tensor) -> KVCache:
+        """The state before the first token, for inputs like [B, C]."""
+        _, keys, values = self.split(like.unsqueeze(1)[:, :0])
+        return KVCache(keys, values)
 
-    def step(self, past: KeysAndValues, x: Tensor) -> Tensor:
+    def step(self, cache: KVCache, x: Tensor) -> Tensor:
         """One token [B, C] -> [B, C]"""
         query, *pair = self.split(x.unsqueeze(1))
-        y = F.scaled_dot_product_attention(query, *past.append(*pair), scale=self.scale)
+        y = F.scaled_dot_product_attention(query, *cache.append(*pair), scale=self.scale)
         return self.merge(y).squeeze(1)

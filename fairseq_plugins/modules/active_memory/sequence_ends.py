@@ -1,6 +1,6 @@
-"""What a convolution finds before the first token of a sequence and behind the last.
+"""What a convolution sees before the first token of a sequence and behind the last.
 
-B batch, T length, C width. Sequences of a batch that are shorter than T have their padding at the end.
+B batch, T length, C width. A sequence that is shorter than T has padding at its end.
 """
 
 import torch
@@ -8,10 +8,11 @@ from torch import Tensor, nn
 
 
 class ZeroEnds(nn.Module):
-    """Zeros (the active-memory paper, section 3.1.1).
+    """Zeros at both ends (the active-memory paper, section 3.1.1).
 
     Args:
-        left, right: how many
+        left: how many stand before a sequence
+        right: how many stand behind it
         dim: C
     """
 
@@ -20,15 +21,19 @@ class ZeroEnds(nn.Module):
         self.left, self.right, self.dim = left, right, dim
 
     def vectors(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """[left, C] and [right, C]"""
+        """What stands before a sequence [left, C], and behind it [right, C]."""
         return like.new_zeros(self.left, self.dim), like.new_zeros(self.right, self.dim)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """The sequences between their ends, [B, T, C] -> [B, left + T + right, C].
+        """Put the sequences between their ends.
 
         Args:
-            padding: True where no token is [B, T]. What lies there is left out; a sequence's right end follows its own
-                last token.
+            x: [B, T, C]
+            padding: True where there is no token [B, T]; None if there is a token everywhere. The right end of a
+                sequence follows its last token, and takes the place of the padding.
+
+        Returns:
+            [B, left + T + right, C]
         """
         before, behind = (vectors.expand(len(x), -1, -1) for vectors in self.vectors(x))
         if padding is None or not self.right:
@@ -40,12 +45,13 @@ class ZeroEnds(nn.Module):
         return torch.cat([before, rest], dim=1)
 
     def start(self, like: Tensor) -> Tensor:
-        """What comes before the first of B tokens that follow one by one, each [B, C] -> [B, left, C]"""
+        """What stands before the first token in decoding [B, left, C], for tokens like [B, C]."""
         return self.vectors(like)[0].expand(len(like), -1, -1)
 
 
 class PersistentEnds(ZeroEnds):
-    """Learned vectors, persistent memory (section 3.1.2). One set serves all convolutions of a model."""
+    """Learned vectors at both ends, which the paper calls persistent memory (section 3.1.2). All convolutions of a
+    model share one set."""
 
     def __init__(self, left: int, right: int, dim: int):
         super().__init__(left, right, dim)

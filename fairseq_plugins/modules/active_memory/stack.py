@@ -1,6 +1,6 @@
-"""A Transformer whose layers mix tokens by active memory, self-attention or both (the active-memory paper).
+"""A Transformer whose layers mix tokens by active memory, self-attention, or both (the active-memory paper).
 
-B batch, T length, C width, L layers.
+B batch, T length, C width, L layers, P positions.
 """
 
 import torch
@@ -16,15 +16,16 @@ NORM_EPSILON = 1e-6
 
 
 class Layer(nn.Module):
-    """x + f(LayerNorm(x)), with the mixer, then with a feed-forward layer, for f.
+    """Two residual sublayers x + f(LayerNorm(x)): f is the mixer in the first and a feed-forward layer in the second.
 
     Args:
         dim: C
         ffn_dim: width of the feed-forward layer
-        mixer: as in `active_memory`
+        mixer: a mixer, see `mixers`
         activation: of the feed-forward layer, a name in ACTIVATIONS
-        dropout: of what mixer and feed-forward layer give. The paper does not say of what; this is Vaswani et al.'s
-        activation_dropout: of what the feed-forward layer's activation gives; the authors' code has it too
+        dropout: of what the mixer and the feed-forward layer give. The paper does not say where its dropout is; this is
+            where Vaswani et al. have it
+        activation_dropout: of what the feed-forward layer's activation gives, as in the authors' code
     """
 
     def __init__(
@@ -42,7 +43,8 @@ class Layer(nn.Module):
         return self.add(x, self.mixer(self.mixer_norm(x), padding))
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """What follows the mixer's result y, both [..., C]."""
+        """All that follows the mixer: the layer's input x and the mixer's output y -> the layer's output. All are
+        [..., C]."""
         x = x + self.dropout(y)
         inner = self.activation_dropout(self.activation(self.fc1(self.ffn_norm(x))))
         return x + self.dropout(self.fc2(inner))
@@ -53,21 +55,25 @@ class Layer(nn.Module):
 
 
 class Steps(LayerStates):
-    """The decoding state: one of each layer's mixer, and how many tokens there were."""
+    """The decoding state: the states of all mixers, and the position of the next token."""
 
     position = 0
 
 
 class ActiveMemoryStack(nn.Module):
-    """L layers and a LayerNorm. Sinusoids of positions are added at the input and again before every layer, as the
-    authors' code does.
+    """L layers and a LayerNorm. Sinusoids of positions are added to the input, and again before every layer, as in the
+    authors' code.
 
     Args:
-        config: of the mixers
+        config: what the mixers share
         num_layers: L
         mixer: a name in MIXERS
-        ffn_dim, activation, dropout, activation_dropout: as of Layer; dropout is also of embeddings
+        ffn_dim, activation, activation_dropout: as of Layer
+        dropout: as of Layer, and of the embeddings
         wavelengths: of the sinusoids, a name in WAVELENGTHS
+
+    Raises:
+        ValueError: C is odd, or a name is not known
     """
 
     def __init__(
@@ -97,7 +103,7 @@ class ActiveMemoryStack(nn.Module):
         self.norm = nn.LayerNorm(config.embed_dim, NORM_EPSILON)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """x: embeddings [B, T, C], padding at the end [B, T] -> [B, T, C]"""
+        """Embeddings x [B, T, C], padding at the end [B, T] -> [B, T, C]"""
         position = self.positions(torch.arange(x.size(1), device=x.device), x)
         x = self.dropout(x + position)
         for layer in self.layers:
@@ -105,18 +111,18 @@ class ActiveMemoryStack(nn.Module):
         return self.norm(x)
 
     def positions(self, places: Tensor, like: Tensor) -> Tensor:
-        """Embeddings [P, C] of places [P], for embeddings like [..., C]."""
+        """Places [P] -> sinusoids [P, C], like embeddings [..., C] in type"""
         return sinusoids(places, like.size(-1), like.dtype, self.wavelengths)
 
     def start(self, like: Tensor) -> Steps:
-        """State before the first step of decoding, for embeddings like [B, C]."""
+        """The state before the first token, for embeddings like [B, C]."""
         return Steps(layer.mixer.start(like) for layer in self.layers)
 
     def step(self, state: Steps, x: Tensor) -> Tensor:
         """The embedding of one token [B, C] -> [B, C]"""
         position = self.positions(torch.tensor([state.position], device=x.device), x)
         x = self.dropout(x + position)
-        for layer, past in zip(self.layers, state, strict=True):
-            x = layer.step(past, x + position)
+        for layer, own in zip(self.layers, state, strict=True):
+            x = layer.step(own, x + position)
         state.position += 1
         return self.norm(x)

@@ -1,4 +1,4 @@
-"""Activation functions by fairseq's names, each with its derivative for backward passes that are written by hand."""
+"""Activation functions by fairseq's names. Each has its derivative, for backward passes that are written by hand."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -10,7 +10,7 @@ aten = torch.ops.aten
 
 
 class Activation(NamedTuple):
-    """forward(x) -> y; backward(dy, x, y) -> dx. All of one shape."""
+    """forward(x) -> y; backward(dy, x, y) -> dx. All tensors have one shape."""
 
     forward: Callable
     backward: Callable

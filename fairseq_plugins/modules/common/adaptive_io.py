@@ -1,10 +1,11 @@
 """Adaptive input (Baevski & Auli, 2019) and adaptive softmax (Grave et al., 2017) as the all-attention paper uses them.
 
-Words are sorted by falling frequency and cut into clusters; the rarer the cluster, the narrower its vectors. Other than
-in fairseq's own, every cluster has a bias and a projection, the head too; there are no projections where all clusters
-are as wide as the model. Where all are of one other width, as Transformer-XL's may be, all words have one projection at
-the input. V vocabulary, V_i size of cluster i, C width of the model, E_i = E_0 / factor^i width of
-cluster i.
+Words are sorted by falling frequency and cut into clusters. The rarer the words of a cluster, the narrower its vectors.
+Unlike in fairseq's own module, every cluster has a bias and a projection, the first one too. If all clusters are as
+wide as the model, there are no projections. If all have one other width, as in some models of Transformer-XL, all words
+share one projection at the input.
+
+V vocabulary, V_i size of cluster i, n tokens, C width of the model, E_i = E_0 / factor^i width of cluster i.
 """
 
 import math
@@ -20,13 +21,13 @@ class Clusters:
 
     Args:
         vocabulary: V
-        cutoffs: rising, cumulative: [20000, 40000, 200000] makes four clusters
+        cutoffs: where clusters end, cumulative: [20000, 40000, 200000] makes four clusters
         dim: C
-        factor: each cluster is as many times narrower than the one before
-        embed_dim: E_0, None for C
+        factor: each cluster is this many times narrower than the one before
+        embed_dim: E_0; None for C
 
     Raises:
-        ValueError: cut-offs that do not rise, or lie outside the vocabulary; a cluster without width
+        ValueError: the cut-offs do not rise or lie outside the vocabulary, or a cluster has no width
     """
 
     def __init__(self, vocabulary: int, cutoffs: list[int], dim: int, factor: float, embed_dim: int | None = None):
@@ -47,20 +48,20 @@ class Clusters:
         return [end - begin for begin, end in pairwise(self.bounds)]
 
     def members(self, tokens: Tensor, cluster: int) -> tuple[Tensor, Tensor]:
-        """Where in tokens [n] those of a cluster stand, and their numbers within it."""
+        """tokens [n] -> places in `tokens` of those that are in the cluster, and their numbers within it"""
         begin, end = self.bounds[cluster : cluster + 2]
         places = ((tokens >= begin) & (tokens < end)).nonzero().squeeze(1)
         return places, tokens[places] - begin
 
 
 def make_tables(clusters: Clusters) -> nn.ParameterList:
-    """[V_i, E_i] for each cluster"""
+    """A table [V_i, E_i] for each cluster"""
     return nn.ParameterList(torch.randn(size, width) for size, width in zip(clusters.sizes(), clusters.widths))
 
 
 def make_projections(clusters: Clusters, widths: list[int]) -> nn.ParameterList:
-    """[C, E] for each of these widths, at first as the weight of a Linear layer; none where all clusters are of width
-    C"""
+    """A projection [C, E] for each of these widths, with the initial values of a Linear layer. There are none if all
+    clusters have width C."""
     dim = clusters.dim
     if all(width == dim for width in clusters.widths):
         return nn.ParameterList()
@@ -68,7 +69,7 @@ def make_projections(clusters: Clusters, widths: list[int]) -> nn.ParameterList:
 
 
 class AdaptiveInput(nn.Module):
-    """Embeddings of clusters of words, projected to width C and multiplied by sqrt(C). Arguments as of Clusters."""
+    """Embeddings that are projected to width C and multiplied by sqrt(C). The arguments are those of Clusters."""
 
     def __init__(self, vocabulary: int, cutoffs: list[int], dim: int, factor: float = 4, embed_dim: int | None = None):
         super().__init__()
@@ -78,7 +79,7 @@ class AdaptiveInput(nn.Module):
         self.projections = make_projections(self.clusters, widths[:1] if len(set(widths)) == 1 else widths)
 
     def projection(self, cluster: int) -> nn.Parameter:
-        """[C, E_i] of a cluster, where there are projections"""
+        """The projection of a cluster [C, E_i], if there are projections"""
         return self.projections[cluster if len(self.projections) > 1 else 0]
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -86,7 +87,7 @@ class AdaptiveInput(nn.Module):
         flat = tokens.flatten()
         y = self.tables[0].new_zeros(len(flat), self.dim)
         for i, table in enumerate(self.tables):
-            # also for a cluster with no token here: data-parallel training wants a gradient of every parameter
+            # also for a cluster without a token here: data-parallel training needs a gradient of every parameter
             places, members = self.clusters.members(flat, i)
             rows = F.embedding(members, table)
             if self.projections:
@@ -96,16 +97,16 @@ class AdaptiveInput(nn.Module):
 
 
 class AdaptiveSoftmax(nn.Module):
-    """Probabilities of words as those of their clusters times those within the clusters.
+    """The probability of a word is that of its cluster, times that of the word within the cluster.
 
-    The first cluster's words and, after them, the other clusters are scored together; cluster i is the i-th from the
-    end there.
+    One softmax, the head, scores the words of the first cluster and, after them, the other clusters. In it cluster i is
+    the i-th from the end.
 
     Args:
         vocabulary, cutoffs, dim, factor, embed_dim: as of Clusters
-        tied_to: shares the tables of the same clusters
-        tie_projections: and their projections; without it every cluster has its own
-        tie_head: that of the first cluster, the head, included
+        tied_to: the input whose tables the softmax shares, None for tables of its own
+        tie_projections: share the projections too
+        tie_head: share the first cluster's projection too
     """
 
     def __init__(
@@ -132,13 +133,13 @@ class AdaptiveSoftmax(nn.Module):
         self.cluster_bias = nn.Parameter(torch.zeros(len(cutoffs)))
 
     def head(self, hidden: Tensor) -> Tensor:
-        """hidden [n, C] -> log-probabilities of the first cluster's words, then of the other clusters [n, V_0 + ...]"""
+        """hidden [n, C] -> log-probabilities of the first cluster's words and of the other clusters [n, V_0 + ...]"""
         weight = torch.cat([self.tables[0], self.cluster_weight])
         bias = torch.cat([self.biases[0], self.cluster_bias])
         return log_softmax(F.linear(self.project(hidden, 0), weight, bias))
 
     def tail(self, hidden: Tensor, cluster: int) -> Tensor:
-        """hidden [n, C] -> log-probabilities within a cluster [n, V_i]"""
+        """hidden [n, C] -> log-probabilities of a cluster's words within it [n, V_i]"""
         return log_softmax(F.linear(self.project(hidden, cluster), self.tables[cluster], self.biases[cluster]))
 
     def project(self, hidden: Tensor, cluster: int) -> Tensor:
@@ -154,7 +155,8 @@ class AdaptiveSoftmax(nn.Module):
         return torch.cat(parts, dim=1).view(*hidden.shape[:-1], -1)
 
     def nll(self, hidden: Tensor, target: Tensor) -> Tensor:
-        """hidden [..., C], target [...] -> negative log-probabilities of the targets [...], at less cost"""
+        """hidden [..., C], target [...] -> negative log-probabilities of the targets [...]. It costs less than
+        `log_probs`, as only the clusters of the targets are scored."""
         flat, words = hidden.flatten(0, -2), target.flatten()
         head = self.head(flat)
         places, members = self.clusters.members(words, 0)
@@ -167,5 +169,5 @@ class AdaptiveSoftmax(nn.Module):
 
 
 def log_softmax(x: Tensor) -> Tensor:
-    """Over the last dimension, in float32 at least."""
+    """Logarithm of the softmax over the last dimension, in float32 at least."""
     return F.log_softmax(x, dim=-1, dtype=torch.promote_types(x.dtype, torch.float32))

@@ -10,14 +10,21 @@ from torch import Tensor, nn
 
 
 class CrossHead(nn.Module):
-    """With probability p, in training, the queries of each head look at keys, values and positions of another.
+    """In training, with probability p, the queries of each head look at the keys, values and positions of another head.
 
-    One permutation of heads serves a whole forward pass of a layer (equation 10); a head may stay with itself. Instead
-    of everything that is looked at, the queries are moved, and the results moved back: that is cheaper, and whatever is
-    a key's or a value's (positions, persistent vectors, a head's span) goes with it. Biases that are added to queries
-    stay with the queries.
+    One permutation of the heads serves a whole forward pass of a layer (equation 10). A head may be mapped to itself.
+    The module permutes the queries and permutes the results back, which is cheaper than to permute keys and values. All
+    that belongs to keys and values (positions, persistent vectors, a head's span) is then exchanged with them. Biases
+    that are added to queries stay with the queries.
 
-    With p = 0 and in evaluation nothing is drawn.
+    With p = 0 and in evaluation no random number is drawn.
+
+    Args:
+        heads: H
+        p: the probability
+
+    Raises:
+        ValueError: p is not from 0 to 1
     """
 
     def __init__(self, heads: int, p: float):
@@ -27,13 +34,13 @@ class CrossHead(nn.Module):
         self.heads, self.p = heads, p
 
     def draw(self) -> Tensor | None:
-        """Whose keys each head looks at [H], or None for its own."""
+        """For each head, the head whose keys it looks at [H]. None if each head looks at its own."""
         if not self.training or not self.p or torch.rand(()) >= self.p:
             return None
         return torch.randperm(self.heads)
 
     def forward(self, attend: Callable[..., Tensor], *queries: Tensor) -> Tensor:
-        """attend(*queries), heads first in all of them [H, ...], where the heads may be crossed."""
+        """attend(*queries) [H, ...], where the heads may be exchanged. All queries are [H, ...] too."""
         visited = self.draw()
         if visited is None:
             return attend(*queries)

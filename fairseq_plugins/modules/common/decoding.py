@@ -1,10 +1,10 @@
-"""What decoding carries from token to token."""
+"""The decoding state of a stack of layers."""
 
 from torch import Tensor
 
 
 class LayerStates(list):
-    """The decoding state of a stack: one state for each layer."""
+    """One decoding state for each layer (see `contracts.DecodingState`)."""
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""

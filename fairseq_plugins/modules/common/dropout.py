@@ -1,7 +1,7 @@
-"""Dropout whose masks cost little on a CPU.
+"""Dropout whose masks are cheap on a CPU.
 
-torch draws every element of a mask with a generator call of its own there, which takes longer than the attention
-around it. Here one call gives the random bits of four elements.
+On a CPU torch calls its generator once for each element of a mask, which takes longer than the attention around it.
+Here one call gives the random bits of four elements.
 """
 
 import torch
@@ -12,11 +12,11 @@ BITS = 16
 
 
 class Dropout(nn.Dropout):
-    """nn.Dropout; on a CPU its probability is rounded to a multiple of 2^-16."""
+    """nn.Dropout, except that on a CPU its probability is rounded to a multiple of 2^-16."""
 
     @property
     def rate(self) -> float:
-        """0 at evaluation"""
+        """The probability in the present mode: 0 in evaluation."""
         return self.p if self.training else 0.0
 
     def forward(self, x: Tensor) -> Tensor:
@@ -28,23 +28,26 @@ class Dropout(nn.Dropout):
 
 
 class Masked(torch.autograd.Function):
+    """x * mask * scale. It saves only the mask."""
+
     @staticmethod
-    def forward(ctx, x, keep, scale):
-        ctx.save_for_backward(keep)
+    def forward(ctx, x, mask, scale):
+        ctx.save_for_backward(mask)
         ctx.scale = scale
-        return (x * keep).mul_(scale)
+        return (x * mask).mul_(scale)
 
     @staticmethod
     def backward(ctx, grad):
-        (keep,) = ctx.saved_tensors
-        return (grad * keep).mul_(ctx.scale), None, None
+        (mask,) = ctx.saved_tensors
+        return (grad * mask).mul_(ctx.scale), None, None
 
 
 def draw(like: Tensor, rate: float) -> tuple[Tensor, float]:
-    """A mask of some tensor's shape, False with probability `rate`, and what makes up for it."""
+    """Draw a mask for a tensor, False with probability `rate`; and the scale, 1 / (1 - rate), by which what is left has
+    to be multiplied."""
     if like.device.type != "cpu" or rate == 1:
         return torch.empty_like(like, dtype=torch.bool).bernoulli_(1 - rate), 1 / (1 - rate) if rate < 1 else 0.0
     lanes, dropped, lowest = 64 // BITS, round(rate * 2**BITS), -(2 ** (BITS - 1))
     numbers = torch.empty(-(-like.numel() // lanes), dtype=torch.int64).random_(-(2**63), None)
-    keep = numbers.view(torch.int16)[: like.numel()] >= min(lowest + dropped, -lowest - 1)
-    return keep.view(like.shape), 2**BITS / max(2**BITS - dropped, 1)
+    mask = numbers.view(torch.int16)[: like.numel()] >= min(lowest + dropped, -lowest - 1)
+    return mask.view(like.shape), 2**BITS / max(2**BITS - dropped, 1)

@@ -1,11 +1,14 @@
-"""The width of a head."""
+"""The width of a head.
+
+H heads, C width of the model, D width of a head.
+"""
 
 
 def head_width(embed_dim: int, heads: int, head_dim: int | None) -> int:
-    """D, or C / H where it is None.
+    """D: the given one, or C / H if it is None.
 
     Raises:
-        ValueError: the heads cannot share the width
+        ValueError: C is not divisible by H
     """
     if head_dim is not None:
         return head_dim

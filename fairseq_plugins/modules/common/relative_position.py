@@ -8,12 +8,17 @@ from torch import Tensor, nn
 
 
 class RelativePosition(nn.Module):
-    """One vector a distance, shared by all heads and layers: weight [D, S], the last column that of distance 1."""
+    """One learned vector for each distance, shared by all heads and layers.
+
+    Attributes:
+        weight: the vectors [D, S], the last column that of distance 1
+    """
 
     def __init__(self, head_dim: int, max_span: int):
         super().__init__()
         self.weight = nn.Parameter(torch.randn(head_dim, max_span))
 
     def scores(self, query: Tensor, span: int | None = None) -> Tensor:
-        """query [..., D] -> scores [..., span] for the last `span` positions, the nearest last; all by default."""
+        """query [..., D] -> scores [..., span] of the last `span` positions, by default all. The last column is that of
+        the nearest."""
         return query @ self.weight[:, -(span or self.weight.size(1)) :]

@@ -6,14 +6,13 @@ P positions, C width.
 import torch
 from torch import Tensor
 
-# name -> by what the number of a sine, from 0 to n - 1, is divided in the exponent of its wavelength, 2 pi 10000^(i / n)
-# in Vaswani et al. (2017). With n - 1 the last is 10000 times the first; tensor2tensor and fairseq have it so
+# Sine i of n has the wavelength 2 pi 10000^(i / n) in Vaswani et al. (2017). In tensor2tensor and fairseq it is
+# 2 pi 10000^(i / (n - 1)), so that the last is 10000 times the first. name -> the divisor of i
 WAVELENGTHS = {"vaswani": lambda sines: sines, "tensor2tensor": lambda sines: max(sines - 1, 1)}
 
 
 def sinusoids(positions: Tensor, dim: int, dtype: torch.dtype, wavelengths: str = "vaswani") -> Tensor:
-    """[P] -> [P, C]: C / 2 sines, then as many cosines, of wavelengths from 2 pi to 10000 times that; `wavelengths` is
-    a name in WAVELENGTHS."""
+    """Positions [P] -> embeddings [P, C]: C / 2 sines, then as many cosines. `wavelengths` is a name in WAVELENGTHS."""
     exact = torch.promote_types(dtype, torch.float32)
     number = torch.arange(dim // 2, device=positions.device, dtype=exact)
     frequencies = 10000 ** -(number / WAVELENGTHS[wavelengths](dim // 2))

@@ -1,7 +1,10 @@
-"""The feedback recurrence, fast: buffers written in place, and a backward pass that leaves to the end of the block all
-that no earlier step needs (see `deferred`). Equal to `feedback_reference`.
+"""The fast engine of the Feedback Transformer. It computes what `reference` computes.
 
-T steps, B batch, C width, H heads, D width of a head, R = B * H, S source positions, L layers, G memories.
+Keys and values are written into buffers in place. The backward pass leaves all that no earlier step needs until the end
+of the block (see `manual_backward`).
+
+T steps, B batch, C width, H heads, D width of a head, R = B * H, S source positions, L layers, G memories a step, n
+remembered steps.
 """
 
 import torch
@@ -25,31 +28,34 @@ from fairseq_plugins.modules.feedback.manual_backward import (
     Source,
     dropout,
 )
+from fairseq_plugins.modules.feedback.memory import mix, mix_backward_mixing, mix_backward_output
 from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource, WindowAttention
 from fairseq_plugins.modules.feedback.window import Limits
 
-INITIAL_CAPACITY = 32  # positions, doubled whenever they are used up
-STREAM_CAPACITY = 64  # positions, then the window moves back to the front; rows of wider buffers read more slowly
+INITIAL_CAPACITY = 32  # positions; doubled whenever the buffers are full
+STREAM_CAPACITY = 64  # positions; then the window moves to the front, as rows of wider buffers are slower to read
 
 
 def score_mask(padding: Tensor, heads: int, like: Tensor) -> Tensor:
-    """What is added to scores [R, 1, S] so that nothing attends to padding [B, S]."""
+    """padding [B, S] -> the mask [R, 1, S] that is added to scores: 0, or -inf for padding."""
     mask = like.new_zeros(padding.shape).masked_fill_(padding, float("-inf"))
     return mask.repeat_interleave(heads, dim=0).unsqueeze(1)
 
 
 class FastRecurrence:
-    """State of a Feedback Transformer between two steps: keys and values of the memories so far and of the encoder.
+    """State of a Feedback Transformer between two steps: the KV caches of the memories so far and of the encoder.
+
+    It is a `contracts.Recurrence`.
 
     Args:
-        layers: the stack, lowest first.
+        layers: the stack, the lowest layer first.
         mixing: coefficients of the memories [G, L + 1].
         context: encoder output [B, S, context_dim], or None.
         context_padding: [B, S], True where the encoder's input is padding, or None.
-        beam: how many neighbouring rows of the batch each row of the context serves: hypotheses for one sentence share
-            its keys and values (step-by-step decoding only).
-        limits: of a stream, how far back each layer looks, or None: at everything since the start.
-        memories: of a stream, those of earlier blocks, G tensors [B, S, C] where S is at least every layer's width.
+        beam: how many neighbouring rows of the batch share one row of the context (in step-by-step decoding only).
+            Hypotheses for one sentence share the keys and values of its context.
+        limits: for a stream, how far back each layer looks; None: to the start.
+        memories: for a stream, those of earlier blocks, G tensors [B, n, C]. n is at least the width of every layer.
     """
 
     def __init__(
@@ -73,7 +79,7 @@ class FastRecurrence:
         self.block: Block | None = None
 
     def project_context(self, layer: FeedbackLayer, context: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys, scaled, and values of the encoder's output, each [R, S, D]."""
+        """Context [B, S, context_dim] -> its keys, scaled, and its values, both [R, S, D]."""
 
         def split_heads(x):
             return x.unflatten(-1, (self.heads, -1)).transpose(1, 2).flatten(0, 1)
@@ -82,13 +88,13 @@ class FastRecurrence:
         return split_heads(projections.k_proj(context) * scale), split_heads(projections.v_proj(context))
 
     def sources(self) -> list[tuple[int, int]]:
-        """What each layer attends to: the number of its memory and the identity of its key matrix. Layers that agree in
-        both share their keys and values."""
+        """What each layer attends to: the number of its memory, and the identity of its key matrix. Layers that agree
+        in both share one source."""
         last = len(self.mixing) - 1
         return [(min(i, last), id(layer.self_attn.k_proj)) for i, layer in enumerate(self.layers)]
 
     def new_source(self, key: tuple[int, int], like: Tensor, capacity: int, mask: Tensor | None):
-        """An empty source for steps of the shape of `like` [B, C]."""
+        """An empty source for inputs like [B, C], with room for `capacity` steps."""
         head_dim = self.layers[0].config.head_dim
         if self.limits is None:
             return GrowingSource(len(like), self.heads, head_dim, capacity, like, mask)
@@ -104,14 +110,15 @@ class FastRecurrence:
         limits = [tensor for limit in self.limits or [] for tensor in limit.tensors()]
         return RecordedBlock.apply(block, x, self.mixing, *pairs, *limits, *self.layers.parameters())
 
-    def past_and(self, width: int) -> list[Tensor]:
-        """The last `width` memories of a stream after `run`, G tensors [B, width, C], without their history."""
+    def final_memories(self, width: int) -> list[Tensor]:
+        """After `run`: the last `width` memories of a stream, G tensors [B, width, C], without their history."""
         latest = [torch.stack(steps, dim=1) for steps in zip(*self.block.memories)]
         return [torch.cat([past, new], dim=1)[:, -width:].detach().clone() for past, new in zip(self.memories, latest)]
 
     @torch.no_grad()
     def step(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """One embedding [B, C] -> top output [B, C] and its attention to the encoder [B, H, S]. No gradients."""
+        """One embedding [B, C] -> output of the top layer [B, C], and its attention to the encoder [B, H, S] or None.
+        There are no gradients."""
         if self.block is None:
             self.block = Block(self, x, INITIAL_CAPACITY if self.limits is None else STREAM_CAPACITY)
         return self.block.step(x), self.block.context_weights()
@@ -122,14 +129,22 @@ class FastRecurrence:
 
 
 class Block:
-    """The parts of all layers, put together for one block of steps (recorded) or for step-by-step decoding (not)."""
+    """The parts of all layers, put together for one block of T steps, or for step-by-step decoding.
+
+    Args:
+        state: what the block belongs to.
+        like: the embeddings of a step are like it [B, C].
+        capacity: room for so many steps.
+        padding: [B, T], True where the input is padding, or None.
+        record: save what the backward pass needs.
+    """
 
     def __init__(
         self, state: FastRecurrence, like: Tensor, capacity: int, padding: Tensor | None = None, record: bool = False
     ):
         self.record, self.heads, self.beam = record, state.heads, state.beam
         few_rows, many_steps = len(like) <= 2, state.limits is not None and capacity >= STREAM_CAPACITY
-        self.turns_weights = few_rows and many_steps and not record
+        self.transposes_weights = few_rows and many_steps and not record
         layers = state.layers
         self.mixture = Mixture(state.mixing, record)
         mask = None
@@ -143,19 +158,20 @@ class Block:
             if key not in writers:
                 writers[key] = MemoryWriter(layer, key[0], state.new_source(key, like, capacity, mask), record)
                 if state.limits is not None:
-                    writers[key].remember(state.memories[key[0]])
+                    writers[key].fill(state.memories[key[0]])
             context = self.contexts[i] if self.contexts else None
             limits = state.limits[i] if state.limits else None
             self.layers.append(self.assemble(layer, writers[key].source, context, limits))
         self.writers = list(writers.values())
-        self.memories = []  # of every step, G tensors [B, C]
+        self.memories = []  # G tensors [B, C] for each step of a block
         self.starts_with_zero = state.limits is None
         if self.starts_with_zero:
-            self.write([torch.zeros_like(like)] * len(state.mixing))  # m_0: zeros that are attended
+            self.write([torch.zeros_like(like)] * len(state.mixing))  # m_0: zeros, which are attended to
 
     def assemble(
         self, layer: FeedbackLayer, memory: Source, context: FixedSource | None, limits: Limits | None
     ) -> Chain:
+        """The parts of one layer, which attends to these sources."""
         config, record, training = layer.config, self.record, layer.training
 
         def sublayer(norm, *body):
@@ -178,8 +194,8 @@ class Block:
                 sublayer(layer.encoder_attn_layer_norm, attend, Linear(layer.encoder_attn.out_proj, record))
             )
         widen = Linear(layer.fc1, record)
-        if self.turns_weights:
-            widen.turn()
+        if self.transposes_weights:
+            widen.transpose_weight()
         sublayers.append(
             sublayer(
                 layer.final_layer_norm,
@@ -192,13 +208,14 @@ class Block:
         return Chain(*sublayers)
 
     def context_weights(self) -> Tensor | None:
-        """The top layer's attention to the encoder at the latest step [B, H, S]."""
+        """The top layer's attention to the encoder at the latest step [B, H, S], or None without an encoder."""
         if not self.context_attentions:
             return None
         top = self.context_attentions[-1]
         return top.merge_heads(top.weights)
 
     def write(self, memories: list[Tensor]) -> None:
+        """Append the memories of one step, G tensors [B, C], to all sources."""
         for writer in self.writers:
             writer.forward(memories[writer.memory])
 
@@ -216,7 +233,8 @@ class Block:
         return states
 
     def forward(self, x: Tensor) -> Tensor:
-        """Embeddings [T, B, C] -> outputs of the top layer [T, B, C]; a stream's memories are left in `memories`."""
+        """Embeddings [T, B, C] -> outputs of the top layer [T, B, C]. The memories of all steps are left in
+        `self.memories`."""
         outputs = []
         for x_t in x[:-1]:
             states = self.run_layers(x_t)
@@ -224,19 +242,20 @@ class Block:
             memories = self.mixture.forward(states)
             self.memories.append(memories)
             self.write(memories)
-        states = self.run_layers(x[-1])  # nothing in the block attends to the last step's memory
-        self.memories.append(self.mixture.mix(states))
+        states = self.run_layers(x[-1])  # no step of the block attends to the last memory
+        self.memories.append(mix(self.mixture.rows, states))
         return torch.stack([*outputs, states[-1]])
 
     def backward(self, d_top: Tensor) -> tuple[Tensor, dict]:
-        """Gradient of the outputs [T, B, C] -> gradient of the embeddings, and of every other tensor by its id."""
+        """Gradient of the outputs [T, B, C] -> gradient of the embeddings [T, B, C], and gradients of all other tensors
+        by their id."""
         d_top = d_top.contiguous()
         dx = torch.empty_like(d_top)
         for t in range(len(d_top) - 1, -1, -1):
             d_memories = self.read_gradients() if t < len(d_top) - 1 else []
             dx[t] = self.step_backward(d_top[t], d_memories)
         if self.starts_with_zero:
-            self.read_gradients()  # m_0 is a constant, but its key and value carry the gradient of their biases
+            self.read_gradients()  # m_0 is constant, but its key and value pass gradients to their biases
         gradients = {}
         for part in (*self.layers, *self.contexts, *self.writers, self.mixture):
             for tensor, gradient in part.gradients():
@@ -245,7 +264,7 @@ class Block:
         return dx, gradients
 
     def read_gradients(self) -> list[Tensor]:
-        """Gradients of the latest memories that nobody has read yet, [B, C] each."""
+        """Gradients of the memories of the last step that the backward pass has not reached yet, G tensors [B, C]."""
         d_memories = [None] * self.mixture.count
         for writer in self.writers:
             dm, known = writer.backward(), d_memories[writer.memory]
@@ -253,14 +272,16 @@ class Block:
         return d_memories
 
     def step_backward(self, dx: Tensor, d_memories: list[Tensor]) -> Tensor:
-        """Gradients of the top output and of the step's memories -> gradient of the embedding [B, C]."""
-        self.mixture.keep(d_memories)
-        dx = self.mixture.add_backward(dx, d_memories, len(self.layers))
+        """Gradients of the top layer's output [B, C] and of the step's memories -> gradient of the embedding [B, C]."""
+        self.mixture.record_grads(d_memories)
+        rows = self.mixture.rows
+        dx = mix_backward_output(dx, d_memories, rows, len(self.layers))
         for level in range(len(self.layers) - 1, -1, -1):
-            dx = self.mixture.add_backward(self.layers[level].backward(dx), d_memories, level)
+            dx = mix_backward_output(self.layers[level].backward(dx), d_memories, rows, level)
         return dx
 
     def reorder(self, order: Tensor) -> None:
+        """Continue row order[i] of the batch as row i."""
         for writer in self.writers:
             writer.source.reorder(order)
         if not self.contexts:
@@ -268,7 +289,7 @@ class Block:
         sentences = order // self.beam
         groups = sentences.view(-1, self.beam) if len(order) % self.beam == 0 else sentences[:, None]
         if groups.size(1) != self.beam or (groups != groups[:, :1]).any():
-            # rows have left their group, which beam search never does: each gets keys and values of its own
+            # a row has left its group, which beam search never does: every row gets keys and values of its own
             groups = sentences[:, None]
             self.beam = 1
             for attention in self.context_attentions:
@@ -280,17 +301,17 @@ class Block:
 
 
 class MemoryWriter:
-    """Turns a memory into one more key and value of a source."""
+    """Makes one more key and value of a source from each memory."""
 
-    def __init__(self, layer: FeedbackLayer, memory: int, source: GrowingSource, record: bool):
+    def __init__(self, layer: FeedbackLayer, memory: int, source: GrowingSource | SlidingSource, record: bool):
         self.memory, self.source = memory, source
         self.norm = LayerNorm(layer.self_attn_layer_norm, record) if layer.config.pre_norm else Part()
         self.key, self.value = Linear(layer.self_attn.k_proj, record), Linear(layer.self_attn.v_proj, record)
         self.scale = layer.config.head_dim**-0.5
 
     @torch.no_grad()
-    def remember(self, memories: Tensor) -> None:
-        """The memories of earlier blocks of a stream [B, n, C], of which the source takes the last."""
+    def fill(self, memories: Tensor) -> None:
+        """Fill the source with the last memories of earlier blocks [B, n, C]."""
         self.source.fill(*self.project(memories[:, -self.source.span :].flatten(0, 1)))
 
     def forward(self, memory: Tensor) -> None:
@@ -302,28 +323,28 @@ class MemoryWriter:
         return self.key.forward(memory) * self.scale, self.value.forward(memory)
 
     def backward(self) -> Tensor:
-        return self.norm.backward(self.project_backward(*self.source.pop()))
+        return self.norm.backward(self.project_backward(*self.source.pop_kv_grads()))
 
     def project_backward(self, d_key: Tensor, d_value: Tensor) -> Tensor:
         return self.key.backward(d_key * self.scale) + self.value.backward(d_value)
 
-    def keep(self, d_key: Tensor, d_value: Tensor) -> None:
-        """Gradients of what the source was filled with: made from constants, with parameters."""
+    def record_fill_grads(self, d_key: Tensor, d_value: Tensor) -> None:
+        """Take the gradients of what `fill` wrote. The memories were constants, but the projections have gradients."""
         if isinstance(self.norm, LayerNorm):
-            self.norm.keep(self.project_backward(d_key, d_value))
+            self.norm.record_grad(self.project_backward(d_key, d_value))
         else:
-            self.key.keep(d_key * self.scale)
-            self.value.keep(d_value)
+            self.key.record_grad(d_key * self.scale)
+            self.value.record_grad(d_value)
 
     def gradients(self) -> Gradients:
         if isinstance(self.source, SlidingSource):
-            self.keep(*self.source.filled())
+            self.record_fill_grads(*self.source.fill_grads())
         for part in (self.norm, self.key, self.value):
             yield from part.gradients()
 
 
 class Mixture:
-    """m_t = sum over l of mixing_l x_t^l (equation 1), for G memories."""
+    """The memories of each step (equation 1, see `memory.mix`), and the gradient of their coefficients."""
 
     def __init__(self, mixing: Tensor, record: bool):
         self.mixing, self.record = mixing, record
@@ -332,50 +353,30 @@ class Mixture:
         self.states, self.output_grads = [], []
 
     def forward(self, states: list[Tensor]) -> list[Tensor]:
+        """x^0 .. x^L, each [B, C] -> G memories [B, C]"""
         if self.record:
             self.states.append(states)
-        return self.mix(states)
+        return mix(self.rows, states)
 
-    def mix(self, states: list[Tensor]) -> list[Tensor]:
-        """x^0 .. x^L -> G memories, all [B, C]."""
-        memories = []
-        for row in self.rows:
-            (first, x), *others = ((weight, x) for weight, x in zip(row, states) if weight)
-            memory = x * first
-            for weight, x in others:
-                memory.add_(x, alpha=weight)
-            memories.append(memory)
-        return memories
-
-    def keep(self, d_memories: list[Tensor]) -> None:
+    def record_grads(self, d_memories: list[Tensor]) -> None:
+        """Take the gradients of a step's memories; [] if no step attends to them."""
         if d_memories:
             self.output_grads.append(d_memories)
-
-    def add_backward(self, dx: Tensor, d_memories: list[Tensor], level: int) -> Tensor:
-        """dx plus what reaches x^level through the memories."""
-        for row, dm in zip(self.rows, d_memories):
-            if row[level]:
-                dx = dx.add(dm, alpha=row[level])
-        return dx
 
     def gradients(self) -> Gradients:
         if not self.mixing.requires_grad:
             return
-        if not self.output_grads:  # a single step; data-parallel training wants a gradient all the same
+        if not self.output_grads:  # a block of one step; data-parallel training needs a gradient all the same
             yield self.mixing, torch.zeros_like(self.mixing)
             return
-        states = [torch.cat(column) for column in zip(*self.states)]
-        memories = [torch.cat(column) for column in zip(*self.output_grads[::-1])]
-        yield (
-            self.mixing,
-            torch.stack([torch.stack([(dm * x).sum(dtype=torch.float64) for x in states]) for dm in memories]).to(
-                self.mixing
-            ),
-        )
+        states = [torch.cat(steps) for steps in zip(*self.states)]
+        d_memories = [torch.cat(steps) for steps in zip(*self.output_grads[::-1])]
+        yield self.mixing, mix_backward_mixing(d_memories, states).to(self.mixing)
 
 
 class RecordedBlock(torch.autograd.Function):
-    """A block as one node of autograd's graph."""
+    """A block as one node of the graph of autograd. The arguments after `mixing` are all other tensors that get
+    gradients."""
 
     @staticmethod
     def forward(ctx, block, x, mixing, *tensors):
@@ -385,7 +386,7 @@ class RecordedBlock(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, d_top):
-        block, ctx.block = ctx.block, None  # frees what the block kept
+        block, ctx.block = ctx.block, None  # frees what the block has saved
         if block is None:
             raise RuntimeError("the feedback recurrence was differentiated a second time; its activations are gone")
         dx, gradients = block.backward(d_top)

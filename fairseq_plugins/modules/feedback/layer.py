@@ -1,7 +1,8 @@
-"""The parameters of one Feedback Transformer layer. How a step is computed stands in the engines: `feedback_reference`
-(plain) and `feedback_fast`. Names and initial values are those of fairseq's Transformer, so both can be compared.
+"""The parameters of one layer of the Feedback Transformer. The engines, `reference` and `fast`, compute with them.
 
-C width, F feed-forward width, H heads, D width of a head.
+Names and initial values are those of fairseq's Transformer, so that the two can be compared.
+
+C width, H heads, D width of a head, L layers.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,18 @@ from fairseq_plugins.modules.common.head_width import head_width
 class FeedbackLayerConfig:
     """Sizes and rates that all layers of a stack share.
 
-    context_dim is the encoder's width, None without an encoder; head_dim the width of a head, None for C / H.
+    Attributes:
+        embed_dim: C
+        ffn_dim: width of the feed-forward sublayer
+        heads: H
+        context_dim: width of the encoder's output; None without an encoder
+        head_dim: D; None for C / H
+        attention_bias: projections of attention have biases
+        pre_norm: a LayerNorm before each sublayer; else after it
+        dropout: of what each sublayer gives
+        attention_dropout: of attention weights
+        activation_dropout: of what the feed-forward activation gives
+        activation: a name in ACTIVATIONS
     """
 
     embed_dim: int
@@ -38,7 +50,7 @@ class FeedbackLayerConfig:
 
 
 class AttentionProjections(nn.Module):
-    """Projections of one attention sublayer; keys and values come from vectors of width key_dim."""
+    """The four projections of an attention sublayer. Keys and values are made from vectors of width key_dim."""
 
     def __init__(self, config: FeedbackLayerConfig, key_dim: int):
         super().__init__()
@@ -47,7 +59,7 @@ class AttentionProjections(nn.Module):
         self.v_proj = nn.Linear(key_dim, inner_dim, bias)
         self.q_proj = nn.Linear(embed_dim, inner_dim, bias)
         self.out_proj = nn.Linear(inner_dim, embed_dim, bias)
-        gain = 2**-0.5 if key_dim == embed_dim else 1.0  # as fairseq: [q; k; v] is seen as one matrix
+        gain = 2**-0.5 if key_dim == embed_dim else 1.0  # as in fairseq, where [q; k; v] is one matrix
         for projection in (self.k_proj, self.v_proj, self.q_proj):
             nn.init.xavier_uniform_(projection.weight, gain=gain)
         nn.init.xavier_uniform_(self.out_proj.weight)
@@ -56,7 +68,7 @@ class AttentionProjections(nn.Module):
 
 
 class FeedbackLayer(nn.Module):
-    """Attention to the feedback memory, attention to the encoder (where there is one), feed-forward."""
+    """Attention to the feedback memory, attention to the encoder if there is one, and a feed-forward sublayer."""
 
     def __init__(self, config: FeedbackLayerConfig):
         super().__init__()
@@ -73,10 +85,10 @@ class FeedbackLayer(nn.Module):
 
 
 def share_keys_and_values(layers: nn.ModuleList) -> None:
-    """One key and one value matrix for all layers (section 3.3).
+    """Give all layers one key matrix and one value matrix (section 3.3).
 
-    With pre-norm the memory is normalised before it is projected, so one attention LayerNorm is shared too, for the
-    memory and the queries alike: otherwise a layer's keys would differ by its own LayerNorm.
+    With pre-norm the memory is normalised before it is projected. So all layers share one attention LayerNorm too, for
+    memory and queries alike: with a LayerNorm of its own each layer would have other keys.
     """
     first = layers[0]
     for layer in layers[1:]:
@@ -87,8 +99,8 @@ def share_keys_and_values(layers: nn.ModuleList) -> None:
 
 
 def initialise_as_published(layers: nn.ModuleList) -> None:
-    """The initial values of the language models' public code: torch's own; with pre-norm what ends a residual branch is
-    divided by sqrt(2 L), bias included."""
+    """Set the initial values of the language models' public code: those of torch. With pre-norm, the last projection of
+    each residual branch is divided by sqrt(2 L), its bias included."""
     for layer in layers:
         for module in layer.modules():
             if isinstance(module, nn.Linear):

@@ -1,14 +1,16 @@
 """Parts of a recurrence whose backward pass is written by hand.
 
-Autograd through a loop over time computes the gradient of every weight once a step: T small products that are added up.
-The parts here compute in the loop only what the step before needs, the gradients of activations, and every weight's
-gradient once after the loop, as one large product.
+Autograd through a loop over time would compute the gradient of every weight at every step: T small products, added up.
+The parts here compute only the gradients of activations in the loop, which the step before needs. They compute every
+weight's gradient once, after the loop, as one large product.
 
-Each part works on one time step. `forward` is called for t = 0..T-1 and keeps what the backward pass needs (nothing if
-`record` is off); `backward` is called for t = T-1..0, takes the gradient of that step's output and returns that of its
-input; `gradients` is called at the end and yields pairs (tensor, its gradient).
+A part works on one time step at a time:
 
-B batch, C width, R = B * heads, D = C / heads, S positions attended to.
+    forward(x)   is called for t = 0..T-1. It saves what the backward pass needs, if `record` is set.
+    backward(dy) is called for t = T-1..0. It takes the gradient of the step's output and returns that of its input.
+    gradients()  is called once, after the loop. It yields pairs (tensor, gradient of this tensor).
+
+T steps, B batch, H heads, R = B * H, D width of a head, C = H * D, S positions attended to.
 """
 
 from collections.abc import Iterator
@@ -23,36 +25,38 @@ Gradients = Iterator[tuple[Tensor, Tensor]]
 
 
 class Part:
-    """A part without parameters that changes nothing."""
+    """The part that changes nothing, and the base of all others."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x
 
-    def again(self, x: Tensor) -> Tensor:
-        """In the backward pass, before `backward`: what `forward` made of x. Cheaper than keeping it."""
+    def recompute(self, x: Tensor) -> Tensor:
+        """What `forward` returned for x at this step. To be called in the backward pass, before `backward`. It costs
+        less than saving the result."""
         return x
 
     def backward(self, dy: Tensor) -> Tensor:
         return dy
 
-    def keep(self, dy: Tensor) -> None:
-        """Instead of `backward`, where the input was a constant."""
+    def record_grad(self, dy: Tensor) -> None:
+        """Take the gradient of the output without computing that of the input. To be called instead of `backward` where
+        the input was a constant."""
 
     def gradients(self) -> Gradients:
         return iter(())
 
 
 class Linear(Part):
-    """y = x W^T + b for x [B, in]; b may be missing."""
+    """y = x W^T + b for x [B, in]. The layer may have no b."""
 
     def __init__(self, linear: nn.Linear, record: bool):
         self.weight, self.bias, self.record = linear.weight, linear.bias, record
         self.transposed = self.weight.t()
         self.inputs, self.output_grads = [], []
 
-    def turn(self) -> None:
-        """Copy the weight the other way round: where `out` is the larger, a CPU multiplies one or two rows by it up to
-        three times as fast. The copy pays after some twenty steps."""
+    def transpose_weight(self) -> None:
+        """Store the weight transposed. Where `out` is larger than `in`, a CPU then multiplies one or two rows by it up
+        to three times as fast. The copy pays off after about twenty steps."""
         self.transposed = self.transposed.contiguous()
 
     def forward(self, x):
@@ -61,10 +65,10 @@ class Linear(Part):
         return torch.mm(x, self.transposed) if self.bias is None else torch.addmm(self.bias, x, self.transposed)
 
     def backward(self, dy):
-        self.keep(dy)
+        self.record_grad(dy)
         return torch.mm(dy, self.weight)
 
-    def keep(self, dy):
+    def record_grad(self, dy):
         self.output_grads.append(dy)
 
     def gradients(self):
@@ -82,13 +86,13 @@ class LayerNorm(Part):
 
     def __init__(self, norm: nn.LayerNorm, record: bool):
         self.norm, self.record = norm, record
-        self.kept, self.output_grads = [], []
+        self.saved, self.output_grads = [], []
 
     def forward(self, x):
         norm = self.norm
         y, mean, rstd = torch.native_layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
         if self.record:
-            self.kept.append((x, mean, rstd))
+            self.saved.append((x, mean, rstd))
         return y
 
     def _backward(self, dy, x, mean, rstd, which):
@@ -96,18 +100,18 @@ class LayerNorm(Part):
         return aten.native_layer_norm_backward(dy, x, norm.normalized_shape, mean, rstd, norm.weight, norm.bias, which)
 
     def backward(self, dy):
-        # kept tensors are wanted again for the parameters: index from the end, do not pop
-        kept = self.kept[-1 - len(self.output_grads)]
-        self.keep(dy)
-        return self._backward(dy, *kept, (True, False, False))[0]
+        # the saved tensors are needed again for the parameters: index from the end, do not pop
+        saved = self.saved[-1 - len(self.output_grads)]
+        self.record_grad(dy)
+        return self._backward(dy, *saved, (True, False, False))[0]
 
-    def keep(self, dy):
+    def record_grad(self, dy):
         self.output_grads.append(dy)
 
     def gradients(self):
         if not self.output_grads:
             return
-        x, mean, rstd = (torch.cat(kept) for kept in zip(*self.kept))
+        x, mean, rstd = (torch.cat(steps) for steps in zip(*self.saved))
         dy = torch.cat(self.output_grads[::-1])
         _, weight, bias = self._backward(dy, x, mean, rstd, (False, True, True))
         yield self.norm.weight, weight
@@ -115,7 +119,7 @@ class LayerNorm(Part):
 
 
 class Dropout(Part):
-    """Dropout with rate p of a tensor of any shape."""
+    """Dropout of a tensor of any shape, with probability p."""
 
     def __init__(self, p: float, record: bool):
         self.p, self.record = p, record
@@ -128,7 +132,7 @@ class Dropout(Part):
             self.masks.append(mask)
         return y
 
-    def again(self, x):
+    def recompute(self, x):
         return aten.native_dropout_backward(x, self.masks[-1], self.scale)
 
     def backward(self, dy):
@@ -144,20 +148,20 @@ class Pointwise(Part):
 
     def __init__(self, activation: Activation, record: bool):
         self.activation, self.record = activation, record
-        self.kept = []
+        self.saved = []
 
     def forward(self, x):
         y = self.activation.forward(x)
         if self.record:
-            self.kept.append((x, y))
+            self.saved.append((x, y))
         return y
 
     def backward(self, dy):
-        return self.activation.backward(dy, *self.kept.pop())
+        return self.activation.backward(dy, *self.saved.pop())
 
 
 class Chain(Part):
-    """Parts one after the other."""
+    """Several parts, one after the other."""
 
     def __init__(self, *parts: Part):
         self.parts = [part for part in parts if type(part) is not Part]
@@ -178,7 +182,7 @@ class Chain(Part):
 
 
 class Residual(Part):
-    """x + body(norm(x)), or post-norm norm(x + body(x))."""
+    """x + body(norm(x)) with pre-norm, norm(x + body(x)) with post-norm."""
 
     def __init__(self, norm: LayerNorm, body: Part, pre_norm: bool):
         self.norm, self.body, self.pre_norm = norm, body, pre_norm
@@ -200,38 +204,45 @@ class Residual(Part):
 
 
 class Source:
-    """Keys and values [R, S, D] that queries attend to. Keys come scaled by D^-1/2, so scores need no scaling."""
+    """Keys and values [R, S, D] that queries attend to: in decoding, the KV cache. The keys are scaled by D^-1/2
+    already, so the scores need no scaling.
+
+    A use of a source is one attention to it, of one layer at one step.
+    """
 
     def __init__(self):
-        self.uses = []  # (queries, gradient of scores, dropped weights, gradient of outputs), each [R, 1, ...]
+        self.uses = []  # (queries, gradients of scores, weights after dropout, gradients of outputs), each [R, 1, ...]
 
     def window(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Keys and values [R, S, D] and what is added to the scores [R, 1, S], or None, at the present step."""
+        """What the present step attends to: keys and values [R, S, D], and the mask [R, 1, S] that is added to the
+        scores, or None."""
         raise NotImplementedError
 
     def add_use(self, *use: Tensor) -> None:
+        """Take the four tensors of one use, in the backward pass."""
         self.uses.append(use)
 
     def gradients(self) -> Gradients:
         return iter(())
 
     def products(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """All uses so far, one after the other along dimension 1: the gradient of the keys is the product of the first
-        two, that of the values of the last two."""
+        """The factors of the gradients of all uses so far, which are then forgotten. The gradient of the keys is the
+        product of the first two, the gradient of the values is the product of the last two."""
         query, dscores, weights, dy = (torch.cat(column, dim=1) for column in zip(*self.uses))
         self.uses.clear()
         return dscores.transpose(1, 2), query, weights.transpose(1, 2), dy
 
 
 def reorder_rows(x: Tensor, order: Tensor, heads: int, out: Tensor | None = None) -> Tensor:
-    """[B * heads, ...] with the batch in a new order, written to the first rows of `out` where that is given."""
+    """Rows [B * heads, ...] with the batch in a new order [B']. They are written to the first rows of `out`, if
+    given."""
     if out is not None:
         out = out[: len(order) * heads].unflatten(0, (-1, heads))
     return torch.index_select(x.unflatten(0, (-1, heads)), 0, order, out=out).flatten(0, 1)
 
 
 class FixedSource(Source):
-    """A source that is the same for all steps: the encoder's output. mask [R, 1, S] is added to the scores, or None."""
+    """A source that is the same at all steps: the encoder's output. mask [R, 1, S] is added to the scores, or None."""
 
     def __init__(self, keys: Tensor, values: Tensor, mask: Tensor | None):
         super().__init__()
@@ -252,10 +263,10 @@ class FixedSource(Source):
 
 
 class GrowingSource(Source):
-    """A source that gets one more position each step, written in place.
+    """A source that grows by one position at every step. Keys and values are written in place.
 
-    In the backward pass `pop` returns the gradient of the last position's key and value and forgets the position: all
-    its uses have been seen by then. What the layers of one step add to the gradients is added as one product.
+    In the backward pass `pop_kv_grads` returns the gradients of the last position and forgets the position: by then the
+    loop has passed all uses of it. All layers of a step add to the gradients by one product.
     """
 
     def __init__(self, batch: int, heads: int, head_dim: int, capacity: int, like: Tensor, mask: Tensor | None = None):
@@ -264,7 +275,7 @@ class GrowingSource(Source):
         self.length = 0
         self.keys = like.new_empty(batch * heads, capacity, head_dim)
         self.values = torch.empty_like(self.keys)
-        self.key_grads = self.value_grads = None  # made by the first `pop`
+        self.key_grads = self.value_grads = None  # made by the first `pop_kv_grads`
         self.spare_keys = self.spare_values = None  # made by the first `reorder`
 
     def append(self, key: Tensor, value: Tensor) -> None:
@@ -279,7 +290,7 @@ class GrowingSource(Source):
         n = self.length
         return self.keys[:, :n], self.values[:, :n], None if self.mask is None else self.mask[..., :n]
 
-    def pop(self) -> tuple[Tensor, Tensor]:
+    def pop_kv_grads(self) -> tuple[Tensor, Tensor]:
         """Gradients of the last position's key and value, both [B, C]."""
         n = self.length
         if self.key_grads is None:
@@ -302,16 +313,16 @@ class GrowingSource(Source):
 
 
 class Attention(Part):
-    """Attention of one query a row [B, C] to a source, the heads side by side in C.
+    """Attention of one query [B, C] to a source.
 
-    With beam > 1 the source has one row for every `beam` rows of queries, which then attend to it together.
+    With beam > 1 the source has one row for every `beam` neighbouring rows of queries, which attend to it together.
     """
 
     def __init__(self, query: Linear, source: Source, weight_dropout: Part, heads: int, record: bool, beam: int = 1):
         self.query, self.source, self.weight_dropout, self.record = query, source, weight_dropout, record
         self.heads, self.beam = heads, beam
-        self.weights: Tensor | None = None  # [R, beam, S] of the latest step
-        self.kept = []
+        self.weights: Tensor | None = None  # [B / beam * heads, beam, S] of the latest step
+        self.saved = []
 
     def split_heads(self, x: Tensor) -> Tensor:
         """[B, C] -> [B / beam * heads, beam, D]"""
@@ -333,12 +344,12 @@ class Attention(Part):
         self.weights = scores.softmax(-1)
         dropped = self.weight_dropout.forward(self.weights)
         if self.record:
-            self.kept.append((query, self.weights))
+            self.saved.append((query, self.weights))
         return self.merge_heads(torch.bmm(dropped, values)).flatten(1)
 
     def backward(self, dy):
-        query, weights = self.kept.pop()
-        dropped = self.weight_dropout.again(weights)
+        query, weights = self.saved.pop()
+        dropped = self.weight_dropout.recompute(weights)
         keys, values, _ = self.source.window()
         dy = self.split_heads(dy)
         dweights = self.weight_dropout.backward(torch.bmm(dy, values.transpose(1, 2)))

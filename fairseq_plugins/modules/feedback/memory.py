@@ -1,33 +1,112 @@
-"""Feedback memory: one vector a time step, mixed from the outputs of all layers (Fan et al., 2020, equation 1).
+"""Equation (1) of the Feedback Transformer (Fan et al., 2020): the memory of a step is a mix of all layers' outputs.
 
-L layers, G memories a time step: one that all layers share, or (recurrent) one a layer.
+    m_t = sum over l = 0..L of softmax(w)_l x_t^l, where x_t^0 is the embedding and x_t^L the top layer's output
+
+T steps, B streams or rows of a batch, C width, L layers, n remembered steps. G memories a time step: one that all
+layers share, or one a layer (`RecurrentMemory`).
 """
 
 import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 
-class FeedbackMemory(nn.Module):
-    """m_t = sum over l = 0..L of mixing_l x_t^l, where x^0 is the embedding and x^L the top layer's output.
+def mix(mixing: Iterable[Sequence[float] | Tensor], outputs: Sequence[Tensor]) -> list[Tensor]:
+    """Equation (1) for one time step: m^g = sum over l of mixing^g_l x^l.
 
-    A subclass is one composition. `mixing()` returns its coefficients [G, L + 1], each row summing to one; layer number
-    i (from 0) attends to memory i, or to memory 0 where G is 1.
+    Args:
+        mixing: the coefficients [G, L + 1], numbers or a tensor. A tensor gets gradients. What is exactly 0 is left out
+        outputs: x^0 .. x^L, each [B, C]
+
+    Returns:
+        G memories [B, C].
+    """
+    memories = []
+    for row in mixing:
+        (first, x), *others = ((weight, x) for weight, x in zip(row, outputs, strict=True) if weight)
+        memory = x * first
+        for weight, x in others:
+            if isinstance(weight, Tensor):
+                memory = torch.addcmul(memory, x, weight)  # autograd goes through the weight
+            else:
+                memory.add_(x, alpha=weight)  # one operation, where there is no gradient of the weight
+        memories.append(memory)
+    return memories
+
+
+def mix_backward_output(dx: Tensor, d_memories: Sequence[Tensor], mixing: list[list[float]], level: int) -> Tensor:
+    """The gradient of x^l, with the part that comes through equation (1): dx + sum over g of mixing^g_l dm^g.
+
+    Args:
+        dx: the part that comes from the layer above [B, C]
+        d_memories: gradients of the G memories [B, C]; [] if no step attends to them
+        mixing: the coefficients [G, L + 1] as numbers
+        level: l
+
+    Returns:
+        [B, C]
+    """
+    for row, dm in zip(mixing, d_memories):
+        if row[level]:
+            dx = dx.add(dm, alpha=row[level])
+    return dx
+
+
+def mix_backward_mixing(d_memories: Sequence[Tensor], outputs: Sequence[Tensor]) -> Tensor:
+    """The gradient of the coefficients of equation (1): for each g and l the sum of dm^g x^l over all elements and
+    steps.
+
+    Args:
+        d_memories: gradients of the G memories of all steps [T * B, C]
+        outputs: x^0 .. x^L of all steps, each [T * B, C]
+
+    Returns:
+        [G, L + 1] in float64.
+    """
+    rows = [torch.stack([(dm * x).sum(dtype=torch.float64) for x in outputs]) for dm in d_memories]
+    return torch.stack(rows)
+
+
+class FeedbackMemory(NamedTuple):
+    """What a stream remembers from block to block: G tensors [B, n, C], the oldest memory first, before any
+    LayerNorm."""
+
+    vectors: list[Tensor]
+
+    def tensors(self) -> list[Tensor]:
+        return self.vectors
+
+    @classmethod
+    def from_tensors(cls, tensors: list[Tensor]) -> "FeedbackMemory":
+        """The memory of which `tensors` made this list."""
+        return cls(list(tensors))
+
+
+class MemoryComposition(nn.Module):
+    """Which layers the memory of a time step is made of. A subclass is one composition.
+
+    Layer number i, counted from 0, attends to memory i, or to memory 0 where G is 1.
+
+    Attributes:
+        count: G
     """
 
-    count = 1  # G
+    count = 1
 
     def __init__(self, num_layers: int):
         super().__init__()
         self.num_layers = num_layers
 
     def mixing(self) -> Tensor:
+        """The coefficients of equation (1) [G, L + 1]. Each row sums to one."""
         raise NotImplementedError
 
 
-class WeightedMemory(FeedbackMemory):
-    """Softmax-weighted sum of all layers (equation 1), the plain average at the start."""
+class WeightedMemory(MemoryComposition):
+    """A sum of all layers, weighted by a learned softmax (equation 1). At first it is the plain average."""
 
     def __init__(self, num_layers: int):
         super().__init__(num_layers)
@@ -37,9 +116,9 @@ class WeightedMemory(FeedbackMemory):
         return self.layer_logits.softmax(0).unsqueeze(0)
 
 
-class RecurrentMemory(FeedbackMemory):
-    """Layer l attends to its own sum over k = 0..l, x^l being its own output: recurrence without feedback from above
-    (section 4.3.2)."""
+class RecurrentMemory(MemoryComposition):
+    """Layer l attends to a memory of its own, a sum over x^0 .. x^l, where x^l is its own output. This is recurrence
+    without feedback from the layers above (section 4.3.2)."""
 
     def __init__(self, num_layers: int):
         super().__init__(num_layers)
@@ -51,10 +130,10 @@ class RecurrentMemory(FeedbackMemory):
         return torch.stack(rows)
 
 
-class FixedMemory(FeedbackMemory):
-    """The plain average of some layers, not learned (sections 4.3.2 and 6.4).
+class FixedMemory(MemoryComposition):
+    """The plain average of some layers, which is not learned (sections 4.3.2 and 6.4).
 
-    Which layers is saved with the model, so that a checkpoint of another composition is refused.
+    The choice of layers is saved with the model, so a checkpoint of another composition is refused.
     """
 
     def __init__(self, layers: list[int], num_layers: int):
@@ -71,13 +150,17 @@ class FixedMemory(FeedbackMemory):
         super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
 
 
-def average_memory(num_layers: int) -> FeedbackMemory:
+def average_memory(num_layers: int) -> MemoryComposition:
     """The plain average of all layers (Figure 8)."""
     return FixedMemory(list(range(num_layers + 1)), num_layers)
 
 
-def layer_memory(layer: int, num_layers: int) -> FeedbackMemory:
-    """A single layer (Figure 8); layer 0 is the embedding."""
+def layer_memory(layer: int, num_layers: int) -> MemoryComposition:
+    """A single layer (Figure 8). Layer 0 is the embedding.
+
+    Raises:
+        ValueError: the model has no such layer
+    """
     if not 0 <= layer <= num_layers:
         raise ValueError(
             f"memory layer-{layer} does not exist; a model of {num_layers} layers has layer-0 (the "
@@ -86,8 +169,8 @@ def layer_memory(layer: int, num_layers: int) -> FeedbackMemory:
     return FixedMemory([layer], num_layers)
 
 
-def top_memory(num_layers: int) -> FeedbackMemory:
-    """The topmost layer only (section 4.3.2)."""
+def top_memory(num_layers: int) -> MemoryComposition:
+    """The top layer only (section 4.3.2)."""
     return layer_memory(num_layers, num_layers)
 
 
@@ -99,8 +182,12 @@ COMPOSITIONS = {
 }
 
 
-def build_feedback_memory(name: str, num_layers: int) -> FeedbackMemory:
-    """A composition by its name: one of COMPOSITIONS, or `layer-I`. Raises ValueError for any other."""
+def build_composition(name: str, num_layers: int) -> MemoryComposition:
+    """The composition of this name: one of COMPOSITIONS, or `layer-I`.
+
+    Raises:
+        ValueError: there is no such composition
+    """
     single = re.fullmatch(r"layer-(\d+)", name)
     if single:
         return layer_memory(int(single[1]), num_layers)

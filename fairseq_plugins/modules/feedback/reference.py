@@ -1,8 +1,8 @@
-"""The feedback recurrence as the paper writes it: a plain loop over time steps, differentiated by autograd.
+"""The Feedback Transformer as the paper writes it: a plain loop over time steps, differentiated by autograd.
 
-Slow and obvious. It is the oracle that `feedback_fast` is held against.
+It is slow and obvious. Tests compare the engine in `fast` with it.
 
-B batch, C width, H heads, D width of a head, S memories or source positions, L layers, G memories a step.
+T steps, B batch, C width, H heads, D width of a head, S memories or source positions, L layers, G memories a step.
 """
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.adaptive_span import divisor
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer
+from fairseq_plugins.modules.feedback.memory import mix
 from fairseq_plugins.modules.feedback.window import Limits
 
 
@@ -22,14 +23,16 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
 class ReferenceRecurrence:
     """State of a Feedback Transformer between two time steps: the memories so far, and the encoder's output.
 
+    It is a `contracts.Recurrence`.
+
     Args:
-        layers: the stack, lowest first.
+        layers: the stack, the lowest layer first.
         mixing: coefficients of the memories [G, L + 1].
         context: encoder output [B, S, context_dim], or None.
         context_padding: [B, S], True where the encoder's input is padding, or None.
-        beam: how many neighbouring rows of the batch each row of the context serves.
-        limits: of a stream, how far back each layer looks, or None: at everything since the start.
-        memories: of a stream, those of earlier blocks, G tensors [B, S, C].
+        beam: how many neighbouring rows of the batch share one row of the context.
+        limits: for a stream, how far back each layer looks; None: to the start.
+        memories: for a stream, those of earlier blocks, G tensors [B, S, C].
     """
 
     def __init__(
@@ -46,8 +49,8 @@ class ReferenceRecurrence:
         self.context, self.context_padding = (
             None if x is None else x.repeat_interleave(beam, dim=0) for x in (context, context_padding)
         )
-        self.memories: list[Tensor] = []  # one [G, B, C] a time step
-        self.padding: list[Tensor] = []  # one [B] a time step, True where the memory is of a padding token
+        self.memories: list[Tensor] = []  # [G, B, C] for each time step
+        self.padding: list[Tensor] = []  # [B] for each time step, True where the memory is of padding
         if limits is not None:
             self.memories += torch.stack(memories).unbind(2)
             self.padding += memories[0].new_zeros(memories[0].shape[:2], dtype=torch.bool).unbind(1)
@@ -58,9 +61,10 @@ class ReferenceRecurrence:
         return torch.stack([self.step(x_t, padded_t)[0] for x_t, padded_t in zip(x, padded)])
 
     def step(self, x: Tensor, padded: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """One embedding [B, C] -> top layer's output [B, C] and its attention to the encoder [B, H, S]."""
+        """One embedding [B, C] -> output of the top layer [B, C], and its attention to the encoder [B, H, S] or None.
+        padded [B] is True where the embedding is of padding."""
         never = x.new_zeros(len(x), dtype=torch.bool)
-        if not self.memories:  # m_0: zeros that are attended
+        if not self.memories:  # m_0: zeros, which are attended to
             self.memories.append(x.new_zeros(len(self.mixing), *x.shape))
             self.padding.append(never)
         memories, padding = torch.stack(self.memories, dim=2), torch.stack(self.padding, dim=1)
@@ -71,16 +75,17 @@ class ReferenceRecurrence:
             memory = memories[min(i, len(memories) - 1)]
             x, attention = self.layer_step(layer, x, memory[:, seen], padding[:, seen], limits)
             states.append(x)
-        self.memories.append(torch.einsum("gl,lbc->gbc", self.mixing.to(x), torch.stack(states)))
+        self.memories.append(torch.stack(mix(self.mixing.to(x), states)))
         self.padding.append(never if padded is None else padded)
         return x, attention
 
-    def past_and(self, width: int) -> list[Tensor]:
+    def final_memories(self, width: int) -> list[Tensor]:
         """The last `width` memories of a stream, G tensors [B, width, C], without their history."""
         return list(torch.stack(self.memories[-width:], dim=2).detach())
 
     def layer_step(self, layer: FeedbackLayer, x: Tensor, memory: Tensor, padding: Tensor, limits: Limits | None):
-        """x [B, C], the memories that it sees [B, S, C] -> the layer's output and its attention to the encoder."""
+        """x [B, C], memories that it sees [B, S, C] -> the layer's output [B, C], and its attention to the encoder
+        [B, H, S] or None."""
         config, attention = layer.config, None
         norm, keys = layer.self_attn_layer_norm, memory
         if config.pre_norm:
@@ -98,6 +103,8 @@ class ReferenceRecurrence:
 
     @staticmethod
     def sublayer(layer: FeedbackLayer, norm: nn.LayerNorm, x: Tensor, body):
+        """body(input) -> (output, attention weights or None), with residual connection, dropout and LayerNorm around
+        it."""
         pre_norm = layer.config.pre_norm
         y, attention = body(norm(x) if pre_norm else x)
         y = x + dropout(y, layer.config.dropout, layer.training)
@@ -114,7 +121,7 @@ class ReferenceRecurrence:
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
-    # native_dropout draws its mask as the fast engine does, so equal seeds give equal masks
+    # native_dropout draws masks as the fast engine does: equal seeds give equal masks
     return torch.native_dropout(x, p, True)[0] if training and p > 0 else x
 
 
@@ -126,7 +133,8 @@ def attend(
     layer: FeedbackLayer,
     limits: Limits | None = None,
 ):
-    """Multi-head attention of one query [B, C] to source [B, S, C] -> [B, C] and the weights [B, H, S]."""
+    """Multi-head attention of one query [B, C] to a source [B, S, C] -> output [B, C] and weights [B, H, S]. padding
+    [B, S] is True where the source is padding."""
     heads = layer.config.heads
     query = split_heads(projections.q_proj(x).unsqueeze(1), heads)
     key, value = (split_heads(p(source), heads) for p in (projections.k_proj, projections.v_proj))

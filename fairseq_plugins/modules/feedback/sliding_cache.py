@@ -1,7 +1,7 @@
-"""Attention to the last S positions of a stream, as parts of a recurrence (see `deferred`).
+"""Attention to the last S positions of a stream, as parts of a recurrence (see `manual_backward`).
 
-B batch, H heads, R = B * H, D width of a head, S positions seen by a step, T steps of a block, U uses: T times the
-layers that read the source.
+B batch, H heads, R = B * H, D width of a head, S positions that a step sees, W <= S positions that one layer sees, T
+steps of a block, U uses: T times the number of layers that read the source.
 """
 
 import torch
@@ -12,127 +12,136 @@ from fairseq_plugins.modules.feedback.manual_backward import Attention, Source, 
 
 
 def column(x: Tensor) -> Tensor:
-    """[R, 1, n] -> [R, n, 1], strided (n, 1, n): products with a batch of columns strided (n, 1, 1), which would be the
-    same to read, take five times as long on a CPU of several cores."""
+    """[R, 1, n] -> [R, n, 1] with strides (n, 1, n). With strides (n, 1, 1), which mean the same, products with a batch
+    of columns take five times as long on a CPU of several cores."""
     return x.reshape(len(x), -1).unsqueeze(1).transpose(1, 2)
 
 
 class SlidingSource(Source):
-    """A source of S positions from before the block, to which every step adds one; a step sees the last S.
+    """A source that holds S positions from before the block and grows by one at every step. A step sees the last S.
 
-    There is one query a row at a time, so attention is bound by reading keys and values, and that is fastest along the
-    dimension that is summed over. So the forward pass keeps keys position by position and values component by
-    component, and the backward pass, which sums over the other dimension of each, the other way round.
+    There is only one query a row and step, so attention takes the time of reading keys and values. Reading is fastest
+    along the dimension that is summed over. So the forward pass stores keys position by position and values component
+    by component. The backward pass sums over the other dimension of each, so it stores them the other way round.
 
-    In the backward pass the uses are kept by absolute position. So when the loop reaches a position, its gradient is
-    one product over all later uses, and that of the positions before the block one product after the loop.
+    The backward pass stores the uses by absolute position. When the loop reaches a position, the gradient of its key is
+    one product over all later uses. The gradients of the positions from before the block are one product after the
+    loop.
     """
 
     def __init__(self, batch: int, heads: int, head_dim: int, span: int, capacity: int, layers: int, like: Tensor):
-        """Room for S positions and `capacity` more, which so many layers read."""
+        """
+        Args:
+            span: S
+            capacity: room for so many steps
+            layers: how many layers read the source
+            like: the buffers have its type and device
+        """
         super().__init__()
         self.heads, self.span, self.capacity, self.layers = heads, span, capacity, layers
         rows, places = batch * heads, span + capacity
         self.keys = like.new_empty(rows, places, head_dim)  # [R, S + capacity, D]
         self.values = like.new_empty(rows, head_dim, places)  # [R, D, S + capacity]
         self.steps = 0
-        self.turned = False
-        self.uses = 0  # those of the forward pass that the backward pass has not come to
+        self.laid_out_for_backward = False
+        self.uses = 0  # in the forward pass: so far; in the backward pass: those that it has not reached yet
         self.weights: Tensor | None = None  # [R, U, S + capacity]
-        self.kept: list[Tensor] | None = None  # queries, gradients of scores and of outputs, each [R, U, ...]
+        self.saved: list[Tensor] | None = None  # queries, gradients of scores and of outputs, each [R, U, ...]
 
     def fill(self, keys: Tensor, values: Tensor) -> None:
-        """The S positions from before the block, keys and values [B * S, H * D]"""
+        """Write the S positions from before the block: keys and values [B * S, H * D]."""
         for buffer, x in ((self.keys, keys), (self.values.transpose(1, 2), values)):
             buffer[:, : self.span] = x.view(-1, self.span, self.heads, buffer.size(2)).transpose(1, 2).flatten(0, 1)
 
     def append(self, key: Tensor, value: Tensor) -> None:
-        """key and value [B, H * D]"""
+        """Write one more position: key and value [B, H * D]."""
         if self.steps == self.capacity:
-            self.forget()
+            self.move_window_to_front()
         place = self.span + self.steps
         self.keys[:, place] = key.view(len(self.keys), -1)
         self.values[..., place] = value.view(len(self.keys), -1)
         self.steps += 1
 
-    def forget(self) -> None:
-        """Move the last S positions to the front of the buffers."""
+    def move_window_to_front(self) -> None:
+        """Move the last S positions to the front of the buffers. The others are overwritten from now on."""
         for buffer in (self.keys, self.values.transpose(1, 2)):
             buffer[:, : self.span] = buffer[:, self.steps : self.steps + self.span].clone()
         self.steps = 0
 
     def seen(self, width: int) -> slice:
-        """Where the last positions lie at the present step."""
+        """Where in the buffers the last `width` positions lie at the present step."""
         return slice(self.steps + self.span - width, self.steps + self.span)
 
     def scores(self, query: Tensor, position: Tensor) -> Tensor:
-        """query [R, 1, D] and the scores of the last W positions by their distance [R, W] -> scores [R, 1, W]"""
+        """query [R, 1, D] -> scores of the last W positions [R, 1, W]; position [R, W] is what their distance adds."""
         keys = self.keys[:, self.seen(position.size(1))]
         return torch.baddbmm(position.unsqueeze(2), keys, column(query)).transpose(1, 2)
 
     def mix(self, weights: Tensor) -> Tensor:
-        """weights [R, 1, W] -> the values' sum [R, 1, D]"""
+        """weights [R, 1, W] -> weighted sum of the last W values [R, 1, D]"""
         values = self.values[..., self.seen(weights.size(2))]
         return torch.bmm(values, column(weights)).transpose(1, 2)
 
-    def turn(self) -> None:
-        """To the layout of the backward pass."""
+    def lay_out_for_backward(self) -> None:
+        """Store keys and values in the layout of the backward pass."""
         self.keys, self.values = self.keys.transpose(1, 2).contiguous(), self.values.transpose(1, 2).contiguous()
-        self.turned = True
+        self.laid_out_for_backward = True
 
     def scores_backward(self, dscores: Tensor, dposition: Tensor) -> Tensor:
-        """Gradient of scores [R, 1, W] and what reaches the query through the distances [R, D] -> that of the query
-        [R, 1, D]."""
+        """Gradient of the scores [R, 1, W] -> gradient of the query [R, 1, D]; dposition [R, D] is what reaches the
+        query through the distances."""
         keys = self.keys[..., self.seen(dscores.size(2))]
         return torch.baddbmm(dposition.unsqueeze(2), keys, column(dscores)).transpose(1, 2)
 
     def mix_backward(self, dy: Tensor, width: int) -> Tensor:
-        """Gradient of the output [R, 1, D] -> that of the weights of the last W positions [R, 1, W]"""
-        if not self.turned:
-            self.turn()
+        """Gradient of the output [R, 1, D] -> gradient of the weights of the last W positions [R, 1, W]"""
+        if not self.laid_out_for_backward:
+            self.lay_out_for_backward()
         return torch.bmm(self.values[:, self.seen(width)], column(dy)).transpose(1, 2)
 
-    def keep(self, weights: Tensor) -> None:
-        """In the forward pass, the weights [R, 1, W] of one more use."""
+    def record_weights(self, weights: Tensor) -> None:
+        """Save the weights [R, 1, W] of one more use, in the forward pass."""
         if self.weights is None:
             self.weights = weights.new_zeros(len(weights), self.capacity * self.layers, self.span + self.capacity)
         self.weights[:, self.uses, self.seen(weights.size(2))] = weights[:, 0]
         self.uses += 1
 
-    def last_kept(self, width: int) -> Tensor:
-        """In the backward pass, the weights [R, 1, W] of the latest use that it has not been through."""
+    def last_weights(self, width: int) -> Tensor:
+        """The weights [R, 1, W] of the last use that the backward pass has not reached yet."""
         return self.weights[:, self.uses - 1, self.seen(width)].unsqueeze(1).contiguous()
 
     def add_use(self, query: Tensor, dscores: Tensor, weights: Tensor, dy: Tensor) -> None:
-        """In the backward pass; the weights after dropout take the place of those that were kept."""
-        if self.kept is None:
+        """Take the four tensors of one use, in the backward pass. The weights after dropout overwrite those that the
+        forward pass saved."""
+        if self.saved is None:
             widths = query.size(2), self.weights.size(2), dy.size(2)
-            self.kept = [query.new_zeros(len(query), self.uses, width) for width in widths]
+            self.saved = [query.new_zeros(len(query), self.uses, width) for width in widths]
         self.uses -= 1
-        queries, score_grads, output_grads = self.kept
+        queries, score_grads, output_grads = self.saved
         seen = self.seen(dscores.size(2))
         queries[:, self.uses], output_grads[:, self.uses] = query[:, 0], dy[:, 0]
         score_grads[:, self.uses, seen], self.weights[:, self.uses, seen] = dscores[:, 0], weights[:, 0]
 
-    def pop(self) -> tuple[Tensor, Tensor]:
-        """Gradients of the last position's key and value, both [B, H * D], by all who saw it."""
+    def pop_kv_grads(self) -> tuple[Tensor, Tensor]:
+        """Gradients of the last position's key and value, both [B, H * D], over all its uses. The position is then
+        forgotten."""
         self.steps -= 1
-        # a slice, whose transpose is a batch of matrices to BLAS; rows picked by an index are copied one by one
+        # a slice keeps a dimension of size 1, so BLAS takes the transpose as it is; an index would make a copy
         place = slice(self.span + self.steps, self.span + self.steps + 1)
-        queries, score_grads, output_grads = (kept[:, self.uses :] for kept in self.kept)
+        queries, score_grads, output_grads = (tensor[:, self.uses :] for tensor in self.saved)
         key = torch.bmm(score_grads[..., place].transpose(1, 2), queries)
         value = torch.bmm(self.weights[:, self.uses :, place].transpose(1, 2), output_grads)
         return tuple(grad.view(len(grad) // self.heads, -1) for grad in (key, value))
 
-    def filled(self) -> tuple[Tensor, Tensor]:
-        """After the loop: gradients of the keys and values that it was filled with, both [B * S, H * D]. What was kept
-        for them is freed before another source makes its own."""
-        queries, score_grads, output_grads = self.kept
+    def fill_grads(self) -> tuple[Tensor, Tensor]:
+        """Gradients of the keys and values that `fill` wrote, both [B * S, H * D]. To be called after the loop. It
+        frees all buffers before the next source computes its gradients."""
+        queries, score_grads, output_grads = self.saved
         grads = [
             torch.bmm(rows[..., : self.span].transpose(1, 2), columns)
             for rows, columns in ((score_grads, queries), (self.weights, output_grads))
         ]
-        self.keys = self.values = self.weights = self.kept = None
+        self.keys = self.values = self.weights = self.saved = None
         return tuple(
             grad.unflatten(0, (-1, self.heads)).transpose(1, 2).reshape(-1, self.heads * grad.size(2)) for grad in grads
         )
@@ -143,11 +152,12 @@ class SlidingSource(Source):
 
 
 class WindowAttention(Attention):
-    """Attention to a window with learned relative positions on the keys and a soft limit for every head.
+    """Attention of one layer to the last W positions, with learned relative positions on the keys and a soft span for
+    each head.
 
-    position [D, S] is scaled as the keys are, its last column that of the position before; mask [H, S] the weights'
-    limit, or None. Masked weights are divided by their sum (Sukhbaatar et al., 2019). S is this attention's own, and
-    may be less than the source's.
+    Args:
+        position: relative positions [D, W], scaled as the keys are, the last column that of the position before
+        mask: the spans [H, W], or None. Masked weights are divided by their sum (Sukhbaatar et al., 2019)
     """
 
     def __init__(self, query, source, weight_dropout, heads, record, position: Tensor, mask: Tensor | None):
@@ -160,12 +170,13 @@ class WindowAttention(Attention):
         weights = self.source.scores(query, torch.mm(query.squeeze(1), self.position)).softmax(-1)
         dropped = self.weight_dropout.forward(self.limit(weights)[0])
         if self.record:
-            self.source.keep(weights)
-            self.kept.append(query)
+            self.source.record_weights(weights)
+            self.saved.append(query)
         return self.merge_heads(self.source.mix(dropped)).flatten(1)
 
     def limit(self, weights: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Weights [R, 1, S] -> masked weights that sum to one, and the sum they were divided by [R, 1, 1]."""
+        """Weights [R, 1, W] -> masked weights that sum to one [R, 1, W], and what they were divided by [R, 1, 1].
+        Without a mask the second is None."""
         if self.mask is None:
             return weights, None
         masked = self.by_head(weights) * self.mask
@@ -173,13 +184,13 @@ class WindowAttention(Attention):
         return (masked / total).view_as(weights), total.view(-1, 1, 1)
 
     def by_head(self, x: Tensor) -> Tensor:
-        """[R, 1, S] -> [B, H, S]"""
+        """[R, 1, W] -> a view [B, H, W]"""
         return x.view(-1, self.heads, x.size(-1))
 
     def backward(self, dy):
-        query, weights = self.kept.pop(), self.source.last_kept(self.position.size(1))
+        query, weights = self.saved.pop(), self.source.last_weights(self.position.size(1))
         limited, total = self.limit(weights)
-        dropped = self.weight_dropout.again(limited)
+        dropped = self.weight_dropout.recompute(limited)
         dy = self.split_heads(dy)
         dweights = self.weight_dropout.backward(self.source.mix_backward(dy, self.position.size(1)))
         if self.mask is not None:
@@ -188,7 +199,7 @@ class WindowAttention(Attention):
             dweights = (self.by_head(dweights) * self.mask).view_as(weights)
         dscores = aten._softmax_backward_data(dweights, weights, -1, weights.dtype)
         self.source.add_use(query, dscores, dropped, dy)
-        # a product a step, not one after the loop: gradients of scores are large, and kept by the source already
+        # one product a step, not one after the loop: that would need all gradients of scores once more, which are large
         self.position_grad = add(self.position_grad, torch.mm(query.squeeze(1).t(), dscores.squeeze(1)))
         dquery = self.source.scores_backward(dscores, torch.mm(dscores.squeeze(1), self.position.t()))
         return self.query.backward(self.merge_heads(dquery).flatten(1))
@@ -201,7 +212,7 @@ class WindowAttention(Attention):
 
 
 def add(total: Tensor | None, x: Tensor) -> Tensor:
-    """The total, in single precision at least, and x; None is the empty total."""
+    """total + x, where None is an empty total. A total is of float32 at least."""
     if total is None:
         return x.to(torch.promote_types(x.dtype, torch.float32))
     return total.add_(x)

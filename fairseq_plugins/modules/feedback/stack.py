@@ -1,38 +1,40 @@
 """The Feedback Transformer's layers as one module (Fan et al., 2020, section 3.3).
 
-T steps, B batch, C width, S source positions, H heads.
+T steps, B batch, C width, S source positions, H heads, L layers, G memories a step.
 """
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
+from fairseq_plugins.modules.contracts import Recurrence
 from fairseq_plugins.modules.feedback.fast import FastRecurrence
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer, FeedbackLayerConfig, share_keys_and_values
-from fairseq_plugins.modules.feedback.memory import build_feedback_memory
+from fairseq_plugins.modules.feedback.memory import FeedbackMemory, build_composition
 from fairseq_plugins.modules.feedback.reference import ReferenceRecurrence
 from fairseq_plugins.modules.feedback.window import MemoryWindow
 
-ENGINES = {"fast": FastRecurrence, "reference": ReferenceRecurrence}
+ENGINES: dict[str, Callable[..., Recurrence]] = {"fast": FastRecurrence, "reference": ReferenceRecurrence}
 KEYS_AND_VALUES = {"shared": share_keys_and_values, "per-layer": lambda layers: None}
 
 
 class FeedbackStack(nn.Module):
     """Layers that all attend to the feedback memory of earlier steps.
 
-    Without a window there is a memory before the first, m_0, which is zeros and is attended at every step: a choice of
-    ours, since the paper does not say what the first step attends to. With a window the streams start with zeros, as in
-    the paper's code.
+    The paper does not say what the first step attends to. Without a window it is a memory of zeros, m_0, to which all
+    later steps attend too. With a window a stream starts with a full window of zeros, as in the paper's code.
 
     Args:
         config: what the layers share.
         num_layers: L.
-        memory: name of the memory's composition, see `feedback_memory`.
+        memory: the composition of the memory, a name that `memory.build_composition` knows.
         kv: "shared" for one key and one value matrix for all layers, or "per-layer".
-        engine: "fast", or "reference", the same numbers by a plain loop.
-        window: of a model of streams, how far back its layers look; None: they see everything since the start.
+        engine: "fast", or "reference" for the same numbers by a plain loop.
+        window: for streams, how far back the layers look; None: to the start.
 
     Raises:
-        ValueError: for an unknown name.
+        ValueError: a name is not known.
     """
 
     def __init__(
@@ -46,13 +48,14 @@ class FeedbackStack(nn.Module):
     ):
         super().__init__()
         self.layers = nn.ModuleList(FeedbackLayer(config) for _ in range(num_layers))
-        self.memory = build_feedback_memory(memory, num_layers)
+        self.memory = build_composition(memory, num_layers)
         KEYS_AND_VALUES[kv](self.layers)
         self.engine = ENGINES[engine]
         self.window = window
 
     def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors):
-        # a checkpoint with keys and values per layer has the same names: loading would keep one layer's, drop the rest
+        # A checkpoint with keys and values per layer has the same names. Without this check one layer's would be loaded
+        # and the others dropped.
         tied = {}
         for name, parameter in self.named_parameters(remove_duplicate=False):
             tied.setdefault(parameter, []).append(state_dict.get(prefix + name))
@@ -67,25 +70,35 @@ class FeedbackStack(nn.Module):
         context: Tensor | None = None,
         context_padding: Tensor | None = None,
         beam: int = 1,
-        memories: list[Tensor] | None = None,
-    ):
-        """State before the first step of step-by-step decoding; it has a method `reorder`.
+        memory: FeedbackMemory | None = None,
+    ) -> Recurrence:
+        """The state before the first step of decoding.
 
-        With beam > 1 every row of context and context_padding serves that many neighbouring rows of x. A stream goes on
-        from `memories` of earlier blocks, see `no_memories`.
+        Args:
+            context, context_padding: as of `forward`.
+            beam: how many neighbouring rows of x share one row of context and context_padding.
+            memory: of a stream, see `advance`; None without a window.
+
+        Raises:
+            ValueError: the memory is of another composition.
         """
-        with own_precision(self):
+        memories = None if memory is None else memory.vectors
+        if memories is not None and len(memories) != self.memory.count:
+            raise ValueError(f"the memory holds {len(memories)} vectors a step, this model makes {self.memory.count}")
+        with autocast_disabled(self):
             context = None if context is None else context.to(self.dtype)
             limits = None if self.window is None else self.window.limits()
             return self.engine(self.layers, self.memory.mixing(), context, context_padding, beam, limits, memories)
 
-    def no_memories(self, x: Tensor) -> list[Tensor]:
-        """What a stream starts with: zeros, G tensors [B, S, C] for x [B, C]."""
-        return [x.new_zeros(len(x), self.window.kept(), x.size(1), dtype=self.dtype)] * self.memory.count
+    def initial_memory(self, x: Tensor) -> FeedbackMemory:
+        """The memory at the start of the streams, for embeddings like x [B, C]: zeros."""
+        zeros = x.new_zeros(len(x), self.window.memory_length(), x.size(1), dtype=self.dtype)
+        return FeedbackMemory([zeros] * self.memory.count)
 
-    def step(self, state, x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """One embedding [B, C] -> top layer's output [B, C] and its attention to the encoder [B, H, S]."""
-        with own_precision(self):
+    def step(self, state: Recurrence, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """One embedding [B, C] -> output of the top layer [B, C], and its attention to the encoder [B, H, S] or
+        None."""
+        with autocast_disabled(self):
             return state.step(x.to(self.dtype))
 
     @property
@@ -99,44 +112,45 @@ class FeedbackStack(nn.Module):
         context_padding: Tensor | None = None,
         padding: Tensor | None = None,
     ) -> Tensor:
-        """All steps of a sequence that is known.
+        """All steps of a known sequence.
 
         Args:
             x: embeddings [T, B, C].
             context: encoder output [B, S, context_dim], or None.
             context_padding: [B, S], True where the encoder's input is padding, or None.
-            padding: [B, T], True where x is padding, or None. Padding on the right may be left out: no token attends to
-                what comes after it.
+            padding: [B, T], True where x is padding, or None. Padding on the right need not be given, because no token
+                attends to what comes after it.
 
         Returns:
-            The top layer's output [T, B, C].
+            Outputs of the top layer [T, B, C].
         """
-        with own_precision(self):
+        with autocast_disabled(self):
             return self.start(context, context_padding).run(x.to(self.dtype), padding)
 
-    def advance(self, x: Tensor, memories: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def advance(self, x: Tensor, memory: FeedbackMemory) -> tuple[Tensor, FeedbackMemory]:
         """The next block of a stream.
 
         Args:
             x: embeddings [T, B, C].
-            memories: of the blocks before, G tensors [B, S, C], oldest first; `no_memories` at the start.
+            memory: of the blocks before; at the start of the streams, `initial_memory`.
 
         Returns:
-            The top layer's output [T, B, C], and the memories for the next block, without their history.
+            Outputs of the top layer [T, B, C], and the memory for the next block.
         """
-        with own_precision(self):
-            kept = self.window.kept()
-            state = self.start(memories=[resize(memory.to(self.dtype), kept) for memory in memories])
+        with autocast_disabled(self):
+            length = self.window.memory_length()
+            vectors = [resize(vectors.to(self.dtype), length) for vectors in memory.vectors]
+            state = self.start(memory=FeedbackMemory(vectors))
             y = state.run(x.to(self.dtype))
-            return y, state.past_and(kept)
+            return y, FeedbackMemory(state.final_memories(length))
 
 
-def own_precision(stack: FeedbackStack):
-    """Under autocast too the recurrence runs in the precision of its parameters."""
+def autocast_disabled(stack: FeedbackStack):
+    """A context in which the recurrence runs in the precision of its parameters, under autocast too."""
     return torch.autocast(stack.layers[0].fc1.weight.device.type, enabled=False)
 
 
 def resize(memory: Tensor, length: int) -> Tensor:
-    """The last `length` of [B, S, C], with zeros before the first where a span has grown."""
+    """The last `length` of the memories [B, n, C]. Where a span has grown, zeros stand before the first."""
     missing = length - memory.size(1)
     return memory[:, -length:] if missing <= 0 else nn.functional.pad(memory, (0, 0, missing, 0))

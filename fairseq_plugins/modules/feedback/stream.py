@@ -1,17 +1,21 @@
 """The Feedback Transformer over an unbounded stream (Fan et al., 2020, section 7.6): the body of a language model.
 
-B streams, M block length, S memories kept, C width.
+B streams, M block length, C width, L layers.
 """
 
 from torch import Tensor, nn
 
+from fairseq_plugins.modules.contracts import Recurrence
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig, initialise_as_published
+from fairseq_plugins.modules.feedback.memory import FeedbackMemory
 from fairseq_plugins.modules.feedback.stack import FeedbackStack
 from fairseq_plugins.modules.feedback.window import MemoryWindow
 
 
 class FeedbackStream(nn.Module):
-    """A feedback stack whose memories go from block to block; with pre-norm a LayerNorm follows the top layer.
+    """A feedback stack whose memory goes from block to block. With pre-norm a LayerNorm follows the top layer.
+
+    It is a `contracts.StreamBody`.
 
     Args:
         config: what the layers share.
@@ -19,6 +23,8 @@ class FeedbackStream(nn.Module):
         window: how far back the layers look.
         memory, kv, engine: as of FeedbackStack.
     """
+
+    memory_type = FeedbackMemory
 
     def __init__(
         self,
@@ -34,25 +40,24 @@ class FeedbackStream(nn.Module):
         self.norm = nn.LayerNorm(config.embed_dim) if config.pre_norm else nn.Identity()
         initialise_as_published(self.stack.layers)
 
-    def forward(self, x: Tensor, caches: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def forward(self, x: Tensor, memory: FeedbackMemory | None = None) -> tuple[Tensor, FeedbackMemory]:
         """One block.
 
         Args:
             x: embeddings [B, M, C].
-            caches: the memories before the block, one tensor [B, S, C] (recurrent: one a layer), oldest first; [] at
-                the start of the streams, where zeros are attended.
+            memory: what the block before returned; None at the start of the streams, where zeros are attended to.
 
         Returns:
-            Outputs [B, M, C], and the caches for the next block, without their history.
+            Outputs [B, M, C], and the memory for the next block.
         """
         x = x.transpose(0, 1).contiguous()
-        y, caches = self.stack.advance(x, caches or self.stack.no_memories(x[0]))
-        return self.norm(y).transpose(0, 1), caches
+        y, memory = self.stack.advance(x, self.stack.initial_memory(x[0]) if memory is None else memory)
+        return self.norm(y).transpose(0, 1), memory
 
-    def start(self, caches: list[Tensor], like: Tensor):
-        """State before the first step of decoding, for embeddings like [B, C]; it has a method `reorder`."""
-        return self.stack.start(memories=caches or self.stack.no_memories(like))
+    def start(self, memory: FeedbackMemory | None, like: Tensor) -> Recurrence:
+        """The state before the first step of decoding, for embeddings like [B, C]."""
+        return self.stack.start(memory=self.stack.initial_memory(like) if memory is None else memory)
 
-    def step(self, state, x: Tensor) -> Tensor:
+    def step(self, state: Recurrence, x: Tensor) -> Tensor:
         """One embedding [B, C] -> output [B, C]."""
         return self.norm(self.stack.step(state, x)[0])

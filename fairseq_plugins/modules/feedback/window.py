@@ -1,6 +1,6 @@
 """How far back the layers of a Feedback Transformer look in a stream (Fan et al., 2020, section 7.6).
 
-H heads, D width of a head, S the most that any layer sees, L layers.
+H heads, D width of a head, L layers; all widths in memories.
 """
 
 from typing import NamedTuple
@@ -12,8 +12,13 @@ from fairseq_plugins.modules.common.relative_position import RelativePosition
 
 
 class Limits(NamedTuple):
-    """What one layer sees: relative positions on the keys [D, width], scaled as the keys are, the last column that of
-    the memory before; and the soft limit of every head [H, width], or None."""
+    """What one layer sees.
+
+    Attributes:
+        position: relative positions on the keys [D, width], scaled as the keys are, the last column that of the memory
+            before
+        mask: the soft span of each head [H, width], or None
+    """
 
     position: Tensor
     mask: Tensor | None
@@ -29,14 +34,20 @@ class Limits(NamedTuple):
 class MemoryWindow(nn.Module):
     """The last `span` memories, with learned relative positions that all layers and heads share.
 
-    With adaptive spans (Sukhbaatar et al., 2019) every head of every layer learns its own limit, and a layer sees no
-    more than its widest head does.
+    With adaptive spans (Sukhbaatar et al., 2019) every head of every layer learns a span of its own. A layer sees no
+    more than its widest head sees.
 
     Args:
-        span: memories that a step sees, at most.
-        ramp: width of the soft edge of adaptive spans, or None for a fixed span.
-        initial: adaptive spans at the start, as a part of `span`.
-        trim_step: layers are narrowed in steps of that many memories.
+        span: how many memories a step sees at most.
+        num_layers: L.
+        heads: H.
+        head_dim: D.
+        ramp: width of the soft edge of adaptive spans; None for a fixed span.
+        initial: adaptive spans at the start, as a fraction of `span`.
+        trim_step: `span` minus the width of a layer is a multiple of it.
+
+    Raises:
+        ValueError: the span is less than 1
     """
 
     def __init__(
@@ -60,18 +71,19 @@ class MemoryWindow(nn.Module):
         self.num_layers = num_layers
 
     def widths(self) -> list[int]:
-        """How many memories each layer sees, lowest first."""
+        """How many memories each layer sees, the lowest layer first."""
         if not self.spans:
             return [self.span] * self.num_layers
         return [self.span - adaptive.trim_length() for adaptive in self.spans]
 
     def limits(self) -> list[Limits]:
-        """What each layer sees, lowest first. Every table is a view of its own: gradients are told apart by object."""
+        """What each layer sees, the lowest layer first. Each table is a view of its own, because the fast engine tells
+        tensors apart by their identity."""
         table, widths = self.position.weight * self.scale, self.widths()
         if not self.spans:
             return [Limits(table[:, -w:], None) for w in widths]
         return [Limits(table[:, -w:], adaptive.mask()[:, -w:]) for w, adaptive in zip(widths, self.spans)]
 
-    def kept(self) -> int:
-        """How many memories are kept for the next block: what is seen, and room for spans to grow."""
+    def memory_length(self) -> int:
+        """How many memories go to the next block: what the widest layer sees, and room for spans to grow."""
         return min(self.span, max(self.widths()) + ROOM)

@@ -1,8 +1,8 @@
-"""Multi-head attention to the W tokens before each token (section 4.3 of the all-attention paper), and the ways to
-bring persistent vectors into it (section 5.3).
+"""Multi-head attention of each token to the W tokens before it (section 4.3 of the all-attention paper), and the ways
+to add persistent vectors to it (section 5.3).
 
 H heads, B batch, M block length, S maximum span, W span after trimming, N persistent vectors of a head, D width of a
-head, C model width. Tensors of heads are heads first: [H, B, M, D].
+head, C model width. In tensors that have a dimension for the heads, it comes first: [H, B, M, D].
 """
 
 from dataclasses import dataclass
@@ -26,17 +26,23 @@ class SpanConfig:
     """Sizes and rates that all layers of a stack share.
 
     Attributes:
-        head_dim: D, None for C / H
-        ffn_dim: width of the feed-forward sublayer, where there is one
-        persistent: N
+        embed_dim: C
+        heads: H
         span: S
-        ramp: width of the soft edge of adaptive spans, None for a fixed span
-        initial_span: adaptive spans at the start, as a part of S
-        trim_step: what no head of a layer looks at is cut off in steps of that many tokens
-        value_positions: positions are added to the values too (equations 4 and 13; the papers' code has them on keys
-            only)
+        head_dim: D; None for C / H
+        ffn_dim: width of the feed-forward sublayer, if there is one
+        persistent: N
+        ramp: width of the soft edge of adaptive spans; None for a fixed span
+        initial_span: adaptive spans at the start, as a fraction of S
+        trim_step: S - W is a multiple of it
+        pre_norm: a LayerNorm before each sublayer; else after it
+        value_positions: positions are added to the values too (equations 4 and 13); the papers' code adds them to the
+            keys only
         dropout: of attention weights and of what the feed-forward activation gives
-        cross_head_p: of looking at other heads' keys in training
+        cross_head_p: probability of cross-head attention in training
+
+    Raises:
+        ValueError: a size is too small, or the heads do not divide C
     """
 
     embed_dim: int
@@ -64,13 +70,14 @@ class SpanConfig:
 
 
 class Context:
-    """Keys and values of the tokens before a block and in it, seen by each token as the W before it.
+    """What a block attends to: keys and values of the tokens before it and in it. Each token sees the W before it.
 
     Args:
-        keys, values: [H, B, W + M - 1, D]: those of W tokens before the block, then those of all tokens but the last
+        keys, values: [H, B, W + M - 1, D]: of W tokens before the block, then of all its tokens but the last
+        width: W
         position: learned relative positions
-        mask: how much of its past each head sees [H, W], or None for all
-        value_positions: positions are added to values too
+        mask: the soft span of each head [H, W], or None for all W tokens
+        value_positions: positions are added to the values too
     """
 
     def __init__(
@@ -80,36 +87,38 @@ class Context:
         self.mask, self.value_positions = mask, value_positions
 
     def scores(self, query: Tensor) -> Tensor:
-        """query [H, B, M, D] -> scores [H, B, M, W + M - 1], -inf for what a token does not see."""
+        """query [H, B, M, D] -> scores [H, B, M, W + M - 1], -inf for positions that a token does not see."""
         query = query * query.size(-1) ** -0.5
         start = into_band(self.position.scores(query, self.width), float("-inf"))
         scores = torch.baddbmm(start.flatten(0, 1), query.flatten(0, 1), self.keys.flatten(0, 1).transpose(1, 2))
         return scores.view_as(start)
 
-    def attend(self, query: Tensor, memory: PersistentMemory | None, dropout: Dropout) -> Tensor:
-        """One softmax over positions and persistent vectors, if there are any: query [H, B, M, D] -> [H, B, M, D]"""
-        own, *general = self.weights(query, memory)
+    def attend(self, query: Tensor, persistent: PersistentMemory | None, dropout: Dropout) -> Tensor:
+        """query [H, B, M, D] -> [H, B, M, D]. One softmax is over the positions and the persistent vectors, if
+        given."""
+        own, *others = self.weights(query, persistent)
         y = self.mix(dropout(own))
-        return y + memory.mix(dropout(*general)) if memory else y
+        return y + persistent.mix(dropout(*others)) if persistent else y
 
-    def weights(self, query: Tensor, memory: PersistentMemory | None) -> list[Tensor]:
-        """Those of positions [H, B, M, W + M - 1] and, if there are any, of persistent vectors [H, B, M, N]."""
-        scores = [self.scores(query)] + ([memory.scores(query)] if memory else [])
-        own, *general = torch.cat(scores, dim=-1).softmax(-1).split([part.size(-1) for part in scores], dim=-1)
+    def weights(self, query: Tensor, persistent: PersistentMemory | None) -> list[Tensor]:
+        """query [H, B, M, D] -> weights of positions [H, B, M, W + M - 1] and, if given, of persistent vectors
+        [H, B, M, N]"""
+        scores = [self.scores(query)] + ([persistent.scores(query)] if persistent else [])
+        own, *others = torch.cat(scores, dim=-1).softmax(-1).split([part.size(-1) for part in scores], dim=-1)
         if self.mask is None:
-            return [own, *general]
-        parts = [self.seen(own), *general]
+            return [own, *others]
+        parts = [self.seen(own), *others]
         total = divisor(sum(part.sum(-1, keepdim=True) for part in parts))
         return [part / total for part in parts]
 
     def seen(self, weights: Tensor) -> Tensor:
-        """weights [H, B, M, W + M - 1] -> the same, less what lies beyond a head's span."""
+        """weights [H, B, M, W + M - 1] -> the same, masked by each head's span"""
         tokens = weights.size(2)
         mask = into_band(self.mask.unsqueeze(1).expand(-1, tokens, -1), 0.0)
         return weights * mask.unsqueeze(1)
 
     def mix(self, weights: Tensor) -> Tensor:
-        """weights [H, B, M, W + M - 1] -> the values' sum [H, B, M, D]"""
+        """weights [H, B, M, W + M - 1] -> weighted sum of the values [H, B, M, D]"""
         y = torch.bmm(weights.flatten(0, 1), self.values.flatten(0, 1)).view(*weights.shape[:-1], -1)
         if self.value_positions:
             y = y + band(weights.contiguous()) @ self.position.weight[:, -self.width :].t()
@@ -117,45 +126,46 @@ class Context:
 
 
 class JoinedContext(Context):
-    """A context that keeps less for the backward pass, for positions on keys only."""
+    """A context that saves less for the backward pass. It has no positions on values."""
 
-    def attend(self, query, memory, dropout):
+    def attend(self, query, persistent, dropout):
         start = self.position.scores(query * query.size(-1) ** -0.5, self.width)
-        general = (None, None)
-        if memory:
-            general = memory.key.to(query.dtype), (memory.value * memory.size**0.5).to(query.dtype)
-        return JointAttention.apply(start, query, self.keys, self.values, self.mask, *general, dropout.rate)
+        vectors = (None, None)
+        if persistent:
+            vectors = persistent.key.to(query.dtype), (persistent.value * persistent.size**0.5).to(query.dtype)
+        return JointAttention.apply(start, query, self.keys, self.values, self.mask, *vectors, dropout.rate)
 
 
-class Window(Context):
-    """A context for decoding: one token is seen by the next W steps, then its place is taken by a new one.
+class KVCache(Context):
+    """The KV cache of the last W tokens, for decoding: a ring buffer.
 
-    Keys and values [H, B, W, D] stay where they are; what turns is the place of each distance.
+    Keys and values [H, B, W, D] stay in their places until new ones overwrite the oldest. So the place of each distance
+    moves by one at every step.
     """
 
     steps = 0
 
-    def turned(self, x: Tensor) -> Tensor:
-        """[..., W], the last column that of distance 1 -> the same with each distance where its key lies now."""
+    def rotated(self, x: Tensor) -> Tensor:
+        """x [..., W], sorted by distance, the last column that of distance 1 -> the same in the order of the buffer"""
         return x.roll(self.steps % self.width, -1)
 
     def scores(self, query):
         query = query * query.size(-1) ** -0.5
-        position = self.turned(self.position.scores(query, self.width)).flatten(0, 1)
+        position = self.rotated(self.position.scores(query, self.width)).flatten(0, 1)
         scores = torch.baddbmm(position, query.flatten(0, 1), self.keys.flatten(0, 1).transpose(1, 2))
         return scores.view(*query.shape[:-1], -1)
 
     def seen(self, weights):
-        return weights * self.turned(self.mask)[:, None, None]
+        return weights * self.rotated(self.mask)[:, None, None]
 
     def mix(self, weights):
         y = torch.bmm(weights.flatten(0, 1), self.values.flatten(0, 1)).view(*weights.shape[:-1], -1)
         if self.value_positions:
-            y = y + weights @ self.turned(self.position.weight[:, -self.width :]).t()
+            y = y + weights @ self.rotated(self.position.weight[:, -self.width :]).t()
         return y
 
     def append(self, key: Tensor, value: Tensor) -> None:
-        """key and value [H, B, 1, D] take the place of the oldest."""
+        """Overwrite the oldest key and value by these [H, B, 1, D]."""
         place = self.steps % self.width
         self.keys[:, :, place] = key.squeeze(2)
         self.values[:, :, place] = value.squeeze(2)
@@ -166,14 +176,14 @@ class Window(Context):
         self.keys, self.values = (x.index_select(1, order) for x in (self.keys, self.values))
 
 
-SHORTEST_PIECE = 32
+SHORTEST_PIECE = 32  # tokens
 
 
 class SpanAttention(nn.Module):
     """Attention to the context alone.
 
-    A block much longer than the span is cut into pieces about as long as the span, which are computed side by side:
-    scores of tokens that are further apart than the span would be thrown away.
+    A block that is much longer than the span is cut into pieces about as long as the span, which are computed side by
+    side. In one piece, most of the scores would be of tokens further apart than the span, and of no use.
     """
 
     def __init__(self, config: SpanConfig):
@@ -194,14 +204,15 @@ class SpanAttention(nn.Module):
             )
 
     def heads_for_context(self, config: SpanConfig) -> int:
+        """How many heads attend to the context."""
         return config.heads
 
     def width(self) -> int:
-        """W, how many tokens back the widest head sees."""
+        """W: how many tokens back the widest head sees"""
         return self.config.span - (self.span.trim_length() if self.span else 0)
 
-    def kept(self, width: int) -> int:
-        """How many tokens are kept for the next block: what is seen, and room for the span to grow."""
+    def memory_length(self, width: int) -> int:
+        """How many tokens go to the next block: the W that are seen, and room for the span to grow."""
         return min(self.config.span, width + ROOM) if self.span else self.config.span
 
     def heads(self, x: Tensor) -> Tensor:
@@ -213,7 +224,7 @@ class SpanAttention(nn.Module):
         """
         Args:
             x: the block [B, M, C]
-            memory: what came before it [B, W, C]
+            memory: the tokens before it [B, W, C]
             position: learned relative positions, shared by all heads and layers
 
         Returns:
@@ -221,7 +232,7 @@ class SpanAttention(nn.Module):
         """
         tokens, width = x.size(1), memory.size(1)
         query = self.heads(self.q_proj(x)).contiguous()
-        # apart: nothing asks for the gradient of a memory that has no history
+        # memory and block are projected apart, because the memory needs no gradient
         keys, values = (
             torch.cat([self.heads(project(memory)), self.heads(project(x[:, :-1]))], dim=2)
             for project in (self.k_proj, self.v_proj)
@@ -235,10 +246,11 @@ class SpanAttention(nn.Module):
         return self.merge_heads(y.view(len(y), len(x), -1, y.size(-1))[:, :, :tokens])
 
     def joint_memory(self) -> PersistentMemory | None:
-        """Persistent vectors under the softmax of the context."""
+        """The persistent vectors that share a softmax with the context, or None."""
         return None
 
     def context(self, keys, values, width, position, kind=None) -> Context:
+        """The arguments are those of Context; kind is the type of context, by default that of a block."""
         kind = kind or (Context if self.config.value_positions else JoinedContext)
         mask = self.span.mask()[:, -width:] if self.span else None
         return kind(keys, values, width, position, mask, self.config.value_positions)
@@ -248,24 +260,24 @@ class SpanAttention(nn.Module):
         return self.out_proj(y.permute(1, 2, 0, 3).flatten(2))
 
     def attend(self, query: Tensor, context: Context) -> Tensor:
-        """query [H, B, M, D] -> [H, B, M, D]"""
+        """query [H, B, M, D] -> what the heads give [H, B, M, D]"""
         return context.attend(query, self.joint_memory(), self.dropout)
 
     def crossed(self, query: Tensor, context: Context) -> Tensor:
-        """The same, but that a head's queries may visit another head: its keys and values, persistent ones too, and its
-        span."""
+        """`attend` with cross-head attention: the queries of a head may look at the keys, values, persistent vectors
+        and span of another head."""
         return self.cross_head(lambda visitors: self.attend(visitors, context), query)
 
-    def start(self, memory: Tensor, position: RelativePosition) -> Window:
-        """What decoding begins with, after W tokens [B, W, C]."""
+    def start(self, memory: Tensor, position: RelativePosition) -> KVCache:
+        """The state before the first step of decoding, after the W tokens of a memory [B, W, C]."""
         keys, values = (self.heads(project(memory)).contiguous() for project in (self.k_proj, self.v_proj))
-        return self.context(keys, values, memory.size(1), position, Window)
+        return self.context(keys, values, memory.size(1), position, KVCache)
 
-    def step(self, window: Window, x: Tensor) -> Tensor:
-        """One token of each row of the batch [B, C] -> [B, C]; it is seen by the steps that follow."""
+    def step(self, cache: KVCache, x: Tensor) -> Tensor:
+        """One token of each row of the batch [B, C] -> [B, C]. The steps that follow see the token."""
         x = x.unsqueeze(1)
-        y = self.merge_heads(self.attend(self.heads(self.q_proj(x)).contiguous(), window))
-        window.append(self.heads(self.k_proj(x)), self.heads(self.v_proj(x)))
+        y = self.merge_heads(self.attend(self.heads(self.q_proj(x)).contiguous(), cache))
+        cache.append(self.heads(self.k_proj(x)), self.heads(self.v_proj(x)))
         return y.squeeze(1)
 
 
@@ -281,7 +293,7 @@ class AllAttention(SpanAttention):
 
 
 class AttnSplit(SpanAttention):
-    """attn-split: a softmax over the context and another over the persistent vectors; both results are added."""
+    """attn-split: one softmax over the context and another over the persistent vectors. The results are added."""
 
     def __init__(self, config):
         super().__init__(config)
@@ -292,10 +304,10 @@ class AttnSplit(SpanAttention):
 
 
 class HeadSplit(SpanAttention):
-    """head-split: the first half of the heads attends to the context, the other to persistent vectors.
+    """head-split: the first half of the heads attends to the context, the other half to persistent vectors.
 
-    The latter have no key and value matrices, the former no persistent vectors. Of these two the paper names the second
-    alone, with which the large model would have 76.1M parameters; it has 66.7M here.
+    The first half has no persistent vectors, as in the paper. The other half has no key and value matrices, which the
+    paper does not say: with them the large model would have 76.1M parameters, here it has 66.7M.
     """
 
     def __init__(self, config):
@@ -313,33 +325,34 @@ class HeadSplit(SpanAttention):
 
 
 class SingleHead(SpanAttention):
-    """single-head: attn-split, but the persistent vectors are as wide as all heads together, and attended to by one."""
+    """single-head: as attn-split, but one head, as wide as all heads together, attends to the persistent vectors."""
 
     def __init__(self, config):
         super().__init__(config)
         self.persistent = PersistentMemory(1, config.persistent, config.heads * config.head_dim)
 
     def attend(self, query, context):
-        return super().attend(query, context) + self.general(query)
+        return super().attend(query, context) + self.attend_persistent(query)
 
     def crossed(self, query, context):
         attend = super().attend
-        return self.cross_head(lambda visitors: attend(visitors, context), query) + self.general(query)
+        return self.cross_head(lambda visitors: attend(visitors, context), query) + self.attend_persistent(query)
 
-    def general(self, query: Tensor) -> Tensor:
-        """Attention to the persistent vectors [H, B, M, D] -> [H, B, M, D]; they are of all heads together."""
+    def attend_persistent(self, query: Tensor) -> Tensor:
+        """query [H, B, M, D] -> what the single head gives, cut into heads [H, B, M, D]"""
         heads, batch, tokens, head_dim = query.shape
         whole = query.permute(1, 2, 0, 3).reshape(1, batch, tokens, heads * head_dim)
         return look_up(self.persistent, whole, self.dropout).view(batch, tokens, heads, head_dim).permute(2, 0, 1, 3)
 
 
 def overlapping(x: Tensor, length: int, step: int) -> Tensor:
-    """Pieces of x [H, B, T, D], one beginning every `step` tokens, zeros after the end -> [H, B * pieces, length, D]"""
+    """Cut x [H, B, T, D] into overlapping pieces [H, B * pieces, length, D]. One begins every `step` tokens; behind the
+    end of x they are filled with zeros."""
     pieces = -(-(x.size(2) - (length - step)) // step)
     x = F.pad(x, (0, 0, 0, (pieces - 1) * step + length - x.size(2)))
     return x.unfold(2, length, step).transpose(3, 4).flatten(1, 2)
 
 
-def look_up(memory: PersistentMemory, query: Tensor, dropout: Dropout) -> Tensor:
-    """Attention to persistent vectors alone: query [H, B, M, D] -> [H, B, M, D]."""
-    return memory.mix(dropout(memory.scores(query).softmax(-1)))
+def look_up(persistent: PersistentMemory, query: Tensor, dropout: Dropout) -> Tensor:
+    """Attention to persistent vectors alone: query [H, B, M, D] -> [H, B, M, D]"""
+    return persistent.mix(dropout(persistent.scores(query).softmax(-1)))

@@ -1,6 +1,10 @@
-"""A band of a matrix as a view: what turns absolute positions into distances and back, without copies.
+"""The relative shift of sliding-window attention, as a view of a matrix.
 
-M rows, W width of the band, N = W + M - 1 columns. Row t of the band holds columns t, ..., t + W - 1.
+Scores by absolute position are a matrix of M rows (queries) and N columns (keys). Query t sees only the keys t, ...,
+t + W - 1. These places form a diagonal band. Read row by row, the band is a matrix of scores by distance. It is a view
+with another stride, so nothing is copied.
+
+M queries, W keys that each query sees, N = W + M - 1 keys.
 """
 
 import torch
@@ -8,7 +12,8 @@ from torch import Tensor
 
 
 def band(x: Tensor) -> Tensor:
-    """The band of x [..., M, N], contiguous or as torch.empty_like leaves it, as a view [..., M, W]."""
+    """By absolute position [..., M, N] -> by distance, a view [..., M, W]. The last dimension of x has
+    stride 1."""
     rows, columns = x.shape[-2:]
     return x.as_strided(
         (*x.shape[:-1], columns - rows + 1), (*x.stride()[:-2], x.stride(-2) + 1, 1), x.storage_offset()
@@ -16,6 +21,8 @@ def band(x: Tensor) -> Tensor:
 
 
 class IntoBand(torch.autograd.Function):
+    """`into_band` with its derivative."""
+
     @staticmethod
     def forward(ctx, x, fill):
         rows, width = x.shape[-2:]
@@ -29,5 +36,5 @@ class IntoBand(torch.autograd.Function):
 
 
 def into_band(x: Tensor, fill: float) -> Tensor:
-    """x [..., M, W] -> [..., M, N] with x as its band and `fill` elsewhere."""
+    """By distance [..., M, W] -> by absolute position [..., M, N], with `fill` outside of the band."""
     return IntoBand.apply(x, fill)

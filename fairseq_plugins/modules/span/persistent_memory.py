@@ -8,11 +8,15 @@ from torch import Tensor, nn
 
 
 class PersistentMemory(nn.Module):
-    """N key and value vectors a head, stored as key' and value' (section 5.1): key = sqrt(D) key', value = sqrt(N)
-    value'. So vectors of unit variance have parameters as small as the weights of a feed-forward layer.
+    """N key vectors and N value vectors for each head. What is learned is key' and value', where key = sqrt(D) key' and
+    value = sqrt(N) value' (section 5.1). So the parameters are as small as those of a feed-forward layer, though the
+    vectors have unit variance.
 
     Attributes:
-        key, value: key' and value' [H, N, D], at first of variance 1 / D and 1 / N
+        key, value: key' and value' [H, N, D], with initial variance 1 / D and 1 / N
+
+    Raises:
+        ValueError: N is less than 1
     """
 
     def __init__(self, heads: int, size: int, head_dim: int):
@@ -27,10 +31,10 @@ class PersistentMemory(nn.Module):
         return self.key.size(1)
 
     def scores(self, query: Tensor) -> Tensor:
-        """query [H, B, M, D] -> scores [H, B, M, N], divided by sqrt(D) already: that and the factor of the keys cancel
-        out."""
+        """query [H, B, M, D] -> scores [H, B, M, N]. The factor sqrt(D) of the keys and the division of scores by
+        sqrt(D) cancel out."""
         return torch.bmm(query.flatten(1, 2), self.key.transpose(1, 2)).view(*query.shape[:-1], -1)
 
     def mix(self, weights: Tensor) -> Tensor:
-        """weights [H, B, M, N] -> the values' sum [H, B, M, D]"""
+        """weights [H, B, M, N] -> weighted sum of the values [H, B, M, D]"""
         return torch.bmm(weights.flatten(1, 2), self.value * self.size**0.5).view(*weights.shape[:-1], -1)

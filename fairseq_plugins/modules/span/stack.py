@@ -1,9 +1,9 @@
-"""A Transformer over an unbounded stream: each token sees a span of tokens before it, and never itself.
+"""A Transformer over an unbounded stream. Each token attends to a span of tokens before it, but not to itself.
 
-B streams, M block length, C width, W span of a layer after trimming, L layers.
+B streams, M block length, C width, W span of a layer after trimming, n remembered tokens, L layers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -18,17 +18,17 @@ from fairseq_plugins.modules.span.attention import (
     AllAttention,
     AttnSplit,
     HeadSplit,
+    KVCache,
     SingleHead,
     SpanAttention,
     SpanConfig,
-    Window,
     look_up,
 )
 from fairseq_plugins.modules.span.persistent_memory import PersistentMemory
 
 
 class SoftmaxFeedForward(nn.Module):
-    """U Softmax(V x) (equation 9); the columns of U and rows of V are persistent vectors."""
+    """U Softmax(V x) (equation 9). The columns of U and the rows of V are persistent vectors."""
 
     def __init__(self, config: SpanConfig):
         super().__init__()
@@ -41,11 +41,17 @@ class SoftmaxFeedForward(nn.Module):
 
 
 def feed_forward(config: SpanConfig) -> FeedForward:
+    """The feed-forward sublayer with these sizes."""
     return FeedForward(config.embed_dim, config.ffn_dim, config.dropout)
 
 
 class Design(NamedTuple):
-    """What a layer is made of: attention, and what follows it."""
+    """What a layer is made of.
+
+    Attributes:
+        attention: the type of its attention
+        sublayer: makes the sublayer that follows; None if there is none
+    """
 
     attention: type[SpanAttention]
     sublayer: Callable[[SpanConfig], nn.Module] | None = None
@@ -62,14 +68,19 @@ INTEGRATIONS = {
 
 
 def integration(name: str, persistent: int) -> Design:
-    """A design of section 5.3; without persistent vectors all of them are attention alone."""
+    """The design of section 5.3 that has this name. Without persistent vectors it is attention alone.
+
+    Raises:
+        ValueError: there is no such name
+    """
     if name not in INTEGRATIONS:
         raise ValueError(f"integration {name!r} is not one of {', '.join(INTEGRATIONS)}")
     return INTEGRATIONS[name] if persistent else Design(SpanAttention)
 
 
 class SpanLayer(nn.Module):
-    """Attention and what follows it, each with a residual connection and a LayerNorm after it, or before it."""
+    """Attention and the sublayer that follows, if any. Each has a residual connection, and a LayerNorm before or after
+    it."""
 
     def __init__(self, config: SpanConfig, design: Design):
         super().__init__()
@@ -81,27 +92,30 @@ class SpanLayer(nn.Module):
             self.sublayer = design.sublayer(config)
             self.sublayer_norm = nn.LayerNorm(config.embed_dim)
 
-    def forward(self, x: Tensor, cache: Tensor | None, width: int, position: RelativePosition) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, memory: Tensor | None, width: int, position: RelativePosition
+    ) -> tuple[Tensor, Tensor]:
         """
         Args:
             x: the layer's input [B, M, C]
-            cache: its inputs before the block, as many as there are, oldest first; None for zeros
+            memory: its inputs before the block [B, n, C], the oldest first; None for zeros
             width: W
             position: learned relative positions, shared by all layers
 
         Returns:
-            Output [B, M, C] and the cache for the next block, without its history.
+            Output [B, M, C], and the memory for the next block, without its history.
         """
-        cache = last(cache, self.attention.kept(width), x)
-        memory = cache[:, cache.size(1) - width :]
+        memory = last(memory, self.attention.memory_length(width), x)
+        seen = memory[:, memory.size(1) - width :]
         if self.pre_norm:
-            y = self.attention(self.attention_norm(x), self.attention_norm(memory), position)
+            y = self.attention(self.attention_norm(x), self.attention_norm(seen), position)
         else:
-            y = self.attention(x, memory, position)
-        return self.add(x, y), advanced(cache, x.detach())
+            y = self.attention(x, seen, position)
+        return self.add(x, y), advanced(memory, x.detach())
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """What follows the attention's result y, both [..., C]."""
+        """All that follows attention: the layer's input x and the attention's output y -> the layer's output. All are
+        [..., C]."""
         x = x + y if self.pre_norm else self.attention_norm(x + y)
         if self.sublayer is None:
             return x
@@ -109,41 +123,57 @@ class SpanLayer(nn.Module):
             return x + self.sublayer(self.sublayer_norm(x))
         return self.sublayer_norm(x + self.sublayer(x))
 
-    def start(self, cache: Tensor | None, like: Tensor, position: RelativePosition) -> Window:
-        """What decoding begins with, for inputs like [B, C]."""
-        memory = last(cache, self.attention.width(), like.unsqueeze(1))
-        return self.attention.start(self.attention_norm(memory) if self.pre_norm else memory, position)
+    def start(self, memory: Tensor | None, like: Tensor, position: RelativePosition) -> KVCache:
+        """The state before the first step of decoding, for inputs like [B, C]."""
+        seen = last(memory, self.attention.width(), like.unsqueeze(1))
+        return self.attention.start(self.attention_norm(seen) if self.pre_norm else seen, position)
 
-    def step(self, window: Window, x: Tensor) -> Tensor:
+    def step(self, cache: KVCache, x: Tensor) -> Tensor:
         """One token of each stream [B, C] -> [B, C]"""
-        return self.add(x, self.attention.step(window, self.attention_norm(x) if self.pre_norm else x))
+        return self.add(x, self.attention.step(cache, self.attention_norm(x) if self.pre_norm else x))
 
 
-def last(cache: Tensor | None, length: int, like: Tensor) -> Tensor:
-    """The last `length` tokens of a cache [B, n, C], zeros before them if there are fewer."""
-    if cache is None:
+def last(memory: Tensor | None, length: int, like: Tensor) -> Tensor:
+    """The last `length` tokens of a memory [B, n, C]. If there are fewer, zeros stand before them."""
+    if memory is None:
         return like.new_zeros(len(like), length, like.size(-1))
-    missing = length - cache.size(1)
-    return F.pad(cache, (0, 0, missing, 0)) if missing > 0 else cache[:, -missing:]
+    missing = length - memory.size(1)
+    return F.pad(memory, (0, 0, missing, 0)) if missing > 0 else memory[:, -missing:]
 
 
-def advanced(cache: Tensor, x: Tensor) -> Tensor:
-    """A cache [B, n, C] after the block x [B, M, C]: as long, in memory of its own."""
-    rest = cache.size(1) - x.size(1)
-    return torch.cat([cache[:, -rest:], x], dim=1) if rest > 0 else x[:, -cache.size(1) :].clone()
+def advanced(memory: Tensor, x: Tensor) -> Tensor:
+    """The memory [B, n, C] after the block x [B, M, C]: as long, and a tensor of its own, so that x can be freed."""
+    rest = memory.size(1) - x.size(1)
+    return torch.cat([memory[:, -rest:], x], dim=1) if rest > 0 else x[:, -memory.size(1) :].clone()
+
+
+class SpanMemory(NamedTuple):
+    """What a SpanStack remembers: of each layer its last inputs [B, n, C], the oldest first, before any LayerNorm."""
+
+    inputs: list[Tensor]
+
+    def tensors(self) -> list[Tensor]:
+        return self.inputs
+
+    @classmethod
+    def from_tensors(cls, tensors: list[Tensor]) -> "SpanMemory":
+        """The memory of which `tensors` made this list."""
+        return cls(list(tensors))
 
 
 class SpanStack(nn.Module):
-    """L layers over a stream, the body of a language model; with pre-norm a LayerNorm follows the top layer.
+    """L layers over a stream, the body of a language model. With pre-norm a LayerNorm follows the top layer.
 
-    Each layer remembers its own inputs, before any LayerNorm. At the start of a stream they are zeros, which are
-    attended to like any others.
+    Each layer remembers its own inputs. At the start of a stream they are zeros, which are attended to like any others.
+    It is a `contracts.StreamBody`.
 
     Args:
         config: what the layers share
         num_layers: L
         design: what a layer is made of
     """
+
+    memory_type = SpanMemory
 
     def __init__(self, config: SpanConfig, num_layers: int, design: Design = TRANSFORMER):
         super().__init__()
@@ -153,39 +183,49 @@ class SpanStack(nn.Module):
         if config.pre_norm:
             scale_residual_branches(self.layers)
 
-    def forward(self, x: Tensor, caches: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def forward(self, x: Tensor, memory: SpanMemory | None = None) -> tuple[Tensor, SpanMemory]:
         """One block.
 
         Args:
             x: embeddings [B, M, C]
-            caches: what the block before returned, one tensor [B, n, C] a layer; [] at the start of the streams
+            memory: what the block before returned; None at the start of the streams
 
         Returns:
-            Outputs [B, M, C], and the caches for the next block.
+            Outputs [B, M, C], and the memory for the next block.
         """
-        widths = [layer.attention.width() for layer in self.layers]  # at once: each waits for the device
+        inputs = self.inputs_before(memory)
+        widths = [layer.attention.width() for layer in self.layers]  # all at once, as each one waits for the device
         after = []
-        for layer, cache, width in zip(self.layers, caches or [None] * len(widths), widths, strict=True):
-            x, cache = layer(x, cache, width, self.position)
-            after.append(cache)
-        return self.norm(x), after
+        for layer, before, width in zip(self.layers, inputs, widths, strict=True):
+            x, remembered = layer(x, before, width, self.position)
+            after.append(remembered)
+        return self.norm(x), SpanMemory(after)
 
-    def start(self, caches: list[Tensor], like: Tensor) -> LayerStates:
-        """State before the first step of decoding, for embeddings like [B, C]."""
-        caches = caches or [None] * len(self.layers)
-        return LayerStates(
-            layer.start(cache, like, self.position) for layer, cache in zip(self.layers, caches, strict=True)
-        )
+    def inputs_before(self, memory: SpanMemory | None) -> Sequence[Tensor | None]:
+        """The remembered inputs of each layer; None at the start of the streams.
+
+        Raises:
+            ValueError: the memory is of another number of layers
+        """
+        inputs = [None] * len(self.layers) if memory is None else memory.inputs
+        if len(inputs) != len(self.layers):
+            raise ValueError(f"the memory is of {len(inputs)} layers, this model has {len(self.layers)}")
+        return inputs
+
+    def start(self, memory: SpanMemory | None, like: Tensor) -> LayerStates:
+        """The state before the first step of decoding, for embeddings like [B, C]."""
+        inputs = self.inputs_before(memory)
+        return LayerStates(layer.start(before, like, self.position) for layer, before in zip(self.layers, inputs))
 
     def step(self, state: LayerStates, x: Tensor) -> Tensor:
         """One embedding of each stream [B, C] -> output [B, C]"""
-        for layer, window in zip(self.layers, state):
-            x = layer.step(window, x)
+        for layer, cache in zip(self.layers, state):
+            x = layer.step(cache, x)
         return self.norm(x)
 
 
 def scale_residual_branches(layers: nn.ModuleList) -> None:
-    """What ends a residual branch is divided by sqrt(2 L) at the start, bias included, as in the papers' code."""
+    """Divide the last projection of each residual branch, its bias included, by sqrt(2 L), as the papers' code does."""
     for layer in layers:
         ends = [layer.attention.out_proj]
         if isinstance(layer.sublayer, FeedForward):

@@ -1,9 +1,13 @@
-"""Where the tokens lie that a block looks at, told by their ages.
+"""The ages of tokens tell where they lie in the stream.
 
-The age of a token is how far it lies before the first token of the block: 1 for the one just before the block, 0 for
-the block's first token itself, 1 - M for the last of its M tokens. A token at place i of the block is i + age away from
-it. Tokens that follow one another make a run; a memory that was kept while the stream went on lies further back than
-one that was not, and once it takes in tokens again there is a gap between its runs.
+The age of a token is its distance to the first token of the block: 1 for the token just before the block, 0 for the
+block's first token, 1 - M for the last of its M tokens. The distance from a token to the token at place i of the block
+is i + age.
+
+Consecutive tokens form a run. A layer that is skipped keeps its memory while the stream moves on, so the memory grows
+older. When the layer remembers tokens again, there is a gap between the old run and the new one.
+
+M block length, n tokens.
 """
 
 from collections.abc import Iterable
@@ -14,7 +18,7 @@ from torch import Tensor
 
 
 class Run(NamedTuple):
-    """So many tokens in a row, and the age of the last, the newest."""
+    """Consecutive tokens: how many, and the age of the last one, which is the newest."""
 
     length: int
     newest: int
@@ -24,20 +28,21 @@ class Run(NamedTuple):
         return self.newest + self.length - 1
 
 
-Ages = tuple[Run, ...]  # oldest first
+Ages = tuple[Run, ...]  # the oldest run first
 
 
 def of_block(tokens: int) -> Ages:
+    """The ages of a block of `tokens` tokens."""
     return (Run(tokens, 1 - tokens),)
 
 
 def just_before(tokens: int) -> Ages:
-    """Those of a memory of so many tokens that ends where the block begins."""
+    """The ages of a memory of `tokens` tokens that ends where the block begins."""
     return (Run(tokens, 1),) if tokens else ()
 
 
 def followed_by(ages: Ages, more: Ages) -> Ages:
-    """Both, joined where there is no gap."""
+    """The ages of both, one after the other. Runs without a gap between them become one."""
     joined = list(ages)
     for run in more:
         if joined and joined[-1].newest == run.oldest + 1:
@@ -47,21 +52,21 @@ def followed_by(ages: Ages, more: Ages) -> Ages:
 
 
 def after(ages: Ages, tokens: int) -> Ages:
-    """The same once the stream is so many tokens further."""
+    """The ages of the same tokens after the stream has moved on by `tokens` tokens."""
     return tuple(Run(run.length, run.newest + tokens) for run in ages)
 
 
 def last(ages: Ages, tokens: int) -> Ages:
-    """Those of the last tokens, as many as there are at most."""
-    kept: list[Run] = []
+    """The ages of the last `tokens` tokens, or of all if there are fewer."""
+    runs: list[Run] = []
     for run in reversed(ages):
         if tokens:
-            kept.insert(0, Run(min(run.length, tokens), run.newest))
-            tokens -= kept[0].length
-    return tuple(kept)
+            runs.insert(0, Run(min(run.length, tokens), run.newest))
+            tokens -= runs[0].length
+    return tuple(runs)
 
 
 def tensor(ages: Iterable[Run], device=None) -> Tensor:
-    """Every token's age [n], oldest first."""
+    """The age of each token [n], the oldest first."""
     runs = [torch.arange(run.oldest, run.newest - 1, -1, device=device) for run in ages]
     return torch.cat(runs) if runs else torch.zeros(0, dtype=torch.long, device=device)

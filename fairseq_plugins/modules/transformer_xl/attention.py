@@ -1,7 +1,7 @@
-"""Attention with relative positions to a block and a memory of the blocks before it (Dai et al., 2019, section 3.3).
+"""Attention with relative positions to a block and to a memory of the blocks before it (Dai et al., 2019, section 3.3).
 
-H heads, B batch, M block length, T tokens in memory, n = T + M, C model width, D width of a head, P distances. Tensors
-of heads are heads first: [H, B, M, D].
+H heads, B batch, M block length, T tokens in memory, n = T + M, C model width, D width of a head, P distances. In
+tensors that have a dimension for the heads, it comes first: [H, B, M, D].
 """
 
 from dataclasses import dataclass
@@ -21,17 +21,25 @@ class XLConfig:
     """Sizes and rates that all layers of a stack share.
 
     Attributes:
-        mem_len: the most tokens that a layer remembers
-        head_dim: D, None for C / H
-        clamp_len: distances above it count as it; 0 or less: none do
-        same_length: every token sees mem_len tokens, itself included; else all of the memory, the later ones more
-        position_scheme: one of POSITION_SCHEMES
-        initial_memory: one of INITIAL_MEMORY in `xl_stack`
+        embed_dim: C
+        heads: H
+        ffn_dim: width of the feed-forward sublayer
+        mem_len: how many tokens a layer remembers at most
+        head_dim: D; None for C / H
+        clamp_len: larger distances are replaced by this one; 0 or less for no limit
+        same_length: each token sees mem_len tokens, itself included; else it sees the whole memory and the block up to
+            itself
+        position_scheme: a name in POSITION_SCHEMES
+        initial_memory: a name in INITIAL_MEMORY
+        pre_norm: a LayerNorm before each sublayer; else after it
         untie_biases: each layer has biases u and v of its own
-        dropout: of what activations give, and of what attention and feed-forward layers give
-        position_dropout: of positions' embeddings
+        dropout: of what activations give, and of what attention and feed-forward sublayers give
+        position_dropout: of the embeddings of distances
         attention_dropout: of attention weights
-        cross_head_p: of looking at other heads' keys in training
+        cross_head_p: probability of cross-head attention in training
+
+    Raises:
+        ValueError: mem_len is too small, or the heads do not divide C
     """
 
     embed_dim: int
@@ -57,12 +65,12 @@ class XLConfig:
 
     @property
     def limit(self) -> int | None:
-        """How many tokens a token sees, itself included; None for all that there are."""
+        """How many tokens a token sees at most, itself included; None for no limit."""
         return self.mem_len if self.same_length else None
 
 
 class Biases(nn.Module):
-    """What is added to all queries: u where they meet keys, v where they meet positions, both [H, D]."""
+    """What is added to all queries: u in products with keys, v in products with positions, both [H, D]."""
 
     def __init__(self, config: XLConfig):
         super().__init__()
@@ -70,12 +78,16 @@ class Biases(nn.Module):
         self.position = nn.Parameter(torch.zeros(config.heads, config.head_dim))
 
 
-class Window:
-    """For decoding: keys and values of the last tokens, `reach` at most, and the positions of as many.
+class KVCache:
+    """The KV cache of the last tokens, for decoding, together with the positions.
 
     Args:
-        keys, values: [H, B, T, D]
-        positions: projected embeddings of distances, 0 the last [H, reach, D]
+        keys, values: of the memory [H, B, T, D]
+        positions: projected embeddings of distances [H, reach, D], the last that of distance 0
+
+    Attributes:
+        reach: how many tokens a step sees at most
+        ROOM: a new buffer has room for at least so many more tokens
     """
 
     ROOM = 64
@@ -88,18 +100,18 @@ class Window:
         return self.positions.size(1)
 
     def append(self, *pair: Tensor) -> None:
-        """The key and value [H, B, 1, D] of the next token."""
+        """Append the key and value [H, B, 1, D] of the next token."""
         if self.end == self.buffers[0].size(2):
             begin = max(self.end + 1 - self.reach, 0)
-            kept = self.end - begin
-            self.buffers = tuple(F.pad(x[:, :, begin:], (0, 0, 0, max(kept, self.ROOM))) for x in self.buffers)
-            self.end = kept
+            length = self.end - begin
+            self.buffers = tuple(F.pad(x[:, :, begin:], (0, 0, 0, max(length, self.ROOM))) for x in self.buffers)
+            self.end = length
         for buffer, new in zip(self.buffers, pair):
             buffer[:, :, self.end] = new.squeeze(2)
         self.end += 1
 
     def seen(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Keys and values [H, B, n, D], and positions [H, n, D]."""
+        """What the present step sees: keys and values [H, B, n, D], and their positions [H, n, D]."""
         keys, values = (x[:, :, max(self.end - self.reach, 0) : self.end] for x in self.buffers)
         return keys, values, self.positions[:, self.reach - keys.size(2) :]
 
@@ -109,9 +121,10 @@ class Window:
 
 
 class XLAttention(nn.Module):
-    """score(i, j) = ((q_i + u) k_j + (q_i + v) W_r R_ij) / sqrt(D), with R_ij of their distance.
+    """score(i, j) = ((q_i + u) k_j + (q_i + v) W_r R_ij) / sqrt(D), where R_ij is the embedding of the distance from i
+    to j.
 
-    A token sees itself, unlike in `span_attention`.
+    A token sees itself, unlike in `span.attention`.
     """
 
     def __init__(self, config: XLConfig):
@@ -142,13 +155,15 @@ class XLAttention(nn.Module):
         """
         Args:
             x: the block [B, M, C]
-            memory: [B, T, C]
-            layout: where memory and block lie, as `position` has made it
+            memory: the tokens before it [B, T, C]
+            layout: where memory and block lie, made by `position`
+            position: the scheme of positions, shared by all layers
+            biases: u and v
 
         Returns:
             [B, M, C]
         """
-        # apart: nothing asks for the gradient of a memory that has no history
+        # memory and block are projected apart, because the memory needs no gradient
         keys, values = (
             torch.cat([self.heads(project(memory)), self.heads(project(x))], dim=2)
             for project in (self.k_proj, self.v_proj)
@@ -165,9 +180,9 @@ class XLAttention(nn.Module):
         """
         Args:
             query: q + u [H, B, M, D]
-            placed: products of q + v with positions [H, B, M, n]
+            placed: products of q + v with positions, in the order of the keys [H, B, M, n]
             keys, values: [H, B, n, D]
-            hidden: [M, n]
+            hidden: True where a query does not see a token [M, n]; None if all see all
 
         Returns:
             [H, B, M, D]
@@ -181,21 +196,23 @@ class XLAttention(nn.Module):
         weights = self.dropout(scores.softmax(-1))
         return torch.bmm(weights, values.flatten(0, 1)).view_as(query)
 
-    def start(self, memory: Tensor, positions: Tensor) -> Window:
-        """What decoding begins with, after T tokens [B, T, C]; embeddings of distances [reach, C], 0 the last."""
+    def start(self, memory: Tensor, positions: Tensor) -> KVCache:
+        """The state before the first step of decoding, after the memory [B, T, C]. positions [reach, C] are embeddings
+        of distances, the last that of distance 0."""
         keys, values = (self.heads(project(memory)) for project in (self.k_proj, self.v_proj))
-        return Window(keys, values, self.heads(self.position_proj(positions)))
+        return KVCache(keys, values, self.heads(self.position_proj(positions)))
 
-    def step(self, window: Window, x: Tensor, biases: Biases) -> Tensor:
-        """One token of each row of the batch [B, C] -> [B, C]; it and the steps that follow see it."""
+    def step(self, cache: KVCache, x: Tensor, biases: Biases) -> Tensor:
+        """One token of each row of the batch [B, C] -> [B, C]. The token sees itself, and the steps that follow see
+        it."""
         x = x.unsqueeze(1)
-        window.append(self.heads(self.k_proj(x)), self.heads(self.v_proj(x)))
-        keys, values, positions = window.seen()
+        cache.append(self.heads(self.k_proj(x)), self.heads(self.v_proj(x)))
+        keys, values, positions = cache.seen()
         content, query = self.queries(x, biases)
         y = self.attend(content, products(query, positions), keys, values, None)
         return self.merge_heads(y).squeeze(1)
 
 
 def products(query: Tensor, positions: Tensor) -> Tensor:
-    """query [H, B, M, D] with positions [H, P, D] -> [H, B, M, P]"""
+    """query [H, B, M, D], positions [H, P, D] -> the products of all with all [H, B, M, P]"""
     return torch.bmm(query.flatten(1, 2), positions.transpose(1, 2)).view(*query.shape[:-1], -1)

@@ -1,6 +1,6 @@
-"""Relative positions as Transformer-XL has them (Dai et al., 2019): sinusoids of distances, and which distances.
+"""The relative positions of Transformer-XL (Dai et al., 2019): sinusoids of distances, and the relative shift.
 
-H heads, B batch, M block length, n tokens that a block looks at (its own and those before it), C model width, P
+H heads, B batch, M block length, n tokens that a block looks at (those before it and its own), C model width, P
 distances.
 """
 
@@ -16,36 +16,50 @@ from fairseq_plugins.modules.transformer_xl.ages import Ages
 
 
 class Pairwise:
-    """The distance between the token that looks and the one that is looked at.
-
-    A product of every query with every distance is wanted once, but not where it comes out: each query's distances lie
-    one place further to the left than those of the query before. Read in rows that are shorter by one, they stand one
-    below the other.
-    """
+    """The distance between the token that looks and the token that is looked at."""
 
     @staticmethod
     def distances(seen: Ages, tokens: int) -> Tensor:
-        """[P], for every run those that its tokens may have, and before them one that nobody asks for."""
+        """The distances [P] that queries of a block of `tokens` tokens have to the tokens `seen`, run by run, the
+        largest first. Each run begins with one distance more than needed, which the relative shift drops."""
         runs = [torch.arange(run.oldest + tokens, max(run.newest, 0) - 1, -1) for run in seen]
         return torch.cat(runs)
 
     @staticmethod
     def place(products: Tensor, seen: Ages) -> Tensor:
-        """Products of queries with distances [H, B, M, P] -> of queries with tokens [H, B, M, n]; those of tokens that
-        come after the query mean nothing."""
+        """Products of queries with distances [H, B, M, P] -> products of queries with tokens [H, B, M, n]. Those with
+        tokens that come after the query have no meaning."""
         tokens = products.size(2)
         sizes = [run.oldest + tokens - max(run.newest, 0) + 1 for run in seen]
         parts = [
-            part.flatten(2)[..., tokens:].unflatten(2, (tokens, -1))[..., : run.length]
+            relative_shift(part)[..., : run.length]
             for part, run in zip(products.split(sizes, dim=-1), seen, strict=True)
         ]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
-class LastToken:
-    """The distance to the last token of the block, whichever token of it looks (the skip cross-head paper, appendix A).
+def relative_shift(products: Tensor) -> Tensor:
+    """Shift row i of M rows to the left by M - i places (Dai et al., 2019, appendix B).
 
-    So a query's own place in the block is not told, and what a model computes depends on how a text is cut into blocks.
+    The distances of a query are one larger than those of the query before it. So in a table of queries and distances,
+    sorted from the largest distance, the products with one token lie on a diagonal. If the first M elements are dropped
+    and the rest is read in rows that are shorter by one, they lie in a column.
+
+    Args:
+        products: [H, B, M, P + 1]; its first column is not used
+
+    Returns:
+        [H, B, M, P]; where a row would end before its last column, the next row's elements follow
+    """
+    tokens = products.size(2)
+    return products.flatten(2)[..., tokens:].unflatten(2, (tokens, -1))
+
+
+class LastToken:
+    """The distance to the last token of the block, the same for all tokens that look (the skip cross-head paper,
+    appendix A).
+
+    So a query does not know its place in the block, and what a model computes depends on how a text is cut into blocks.
     """
 
     @staticmethod
@@ -61,11 +75,11 @@ POSITION_SCHEMES = {"pairwise": Pairwise, "last-token": LastToken}
 
 
 class Layout(NamedTuple):
-    """What all layers need to know of the places of the tokens that they look at.
+    """Where the tokens lie that a layer looks at. Layers whose memories are equally old share one layout.
 
     Attributes:
-        seen: their ages
-        embeddings: of distances [P, C]
+        seen: the ages of the tokens
+        embeddings: of the distances [P, C]
         hidden: True where a query does not see a token [M, n]
     """
 
@@ -75,14 +89,17 @@ class Layout(NamedTuple):
 
 
 class SinusoidalPosition(nn.Module):
-    """Layouts of blocks.
+    """Makes the layout of a block.
 
     Args:
         dim: C
-        scheme: one of POSITION_SCHEMES
-        clamp: distances above it count as it; 0 or less: none do
-        limit: how many tokens a query sees, itself included; None: all
+        scheme: a name in POSITION_SCHEMES
+        clamp: larger distances are replaced by this one; 0 or less for no limit
+        limit: how many tokens a query sees at most, itself included; None for no limit
         dropout: of embeddings
+
+    Raises:
+        ValueError: C is odd, or there is no such scheme
     """
 
     def __init__(self, dim: int, scheme: str, clamp: int, limit: int | None, dropout: float):
@@ -95,15 +112,16 @@ class SinusoidalPosition(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, seen: Ages, like: Tensor) -> Layout:
-        """For a block like [B, M, C] that looks at the tokens `seen`, its own at their end."""
+        """The layout of a block like [B, M, C] that looks at the tokens `seen`. The block's own tokens are the last of
+        them."""
         tokens = like.size(1)
         place = torch.arange(sum(run.length for run in seen), device=like.device)
-        before = place[-tokens:].unsqueeze(1) - place  # by place: a retained memory is no further away
+        before = place[-tokens:].unsqueeze(1) - place  # in places: the limit counts tokens, however old they are
         hidden = before < 0 if self.limit is None else (before < 0) | (before >= self.limit)
         return Layout(seen, self.dropout(self.embed(self.scheme.distances(seen, tokens), like)), hidden)
 
     def embed(self, distances: Tensor, like: Tensor) -> Tensor:
-        """[P] -> [P, C]"""
+        """Distances [P] -> embeddings [P, C], like a tensor of this type and device"""
         if self.clamp > 0:
             distances = distances.clamp(max=self.clamp)
         return sinusoids(distances.to(like.device), self.dim, like.dtype)

@@ -1,7 +1,9 @@
 """Skip-Retain training ("Memory-efficient Stochastic methods for Memory-based Transformers", section 2.1).
 
-In training a layer is now and then skipped: its input is its output, and its memory stays as it is, so that it looks
-further back when it comes to its turn again. N layers, numbered l = 0 ... N - 1.
+In training a layer is sometimes skipped: its output is its input, and its memory stays as it is. When the layer runs
+again, it looks further back.
+
+N layers, numbered l = 0 ... N - 1.
 """
 
 import hashlib
@@ -12,7 +14,7 @@ from torch import Tensor, nn
 
 
 def linear(layers: int, p: float) -> list[float]:
-    """Equation 1, which has no p: 0.5 l / N, and 0 for the last layer."""
+    """Equation 1, which has no p: 0.5 l / N for layer l, and 0 for the last layer."""
     return [0.5 * layer / layers for layer in range(layers - 1)] + [0.0]
 
 
@@ -36,8 +38,8 @@ def inner(layers: int, p: float) -> list[float]:
     return [0.0 if layer in (0, layers - 1) else p for layer in range(layers)]
 
 
-# (N, p) -> the probability of each layer to be skipped. Equations 1 to 5 are (1) as in the public code and (2) to (5)
-# as the ablations of Table 7 describe them
+# name -> a function of (N, p) that gives the probability of each layer to be skipped. Equation 1 is that of the public
+# code; equations 2 to 5 are as the ablations of Table 7 describe them
 SCHEDULES = {
     "none": lambda layers, p: [0.0] * layers,
     "linear": linear,
@@ -49,19 +51,23 @@ SCHEDULES = {
 
 
 def coin(seed: int, update: int, layer: int) -> float:
-    """A number from [0, 1) that depends on its arguments alone: equal for all workers and micro-batches."""
+    """A random number from [0, 1) that depends on its arguments only. So it is equal on all ranks and in all
+    micro-batches."""
     digest = hashlib.blake2b(f"{seed} {update} {layer}".encode(), digest_size=8).digest()
     return (int.from_bytes(digest) >> 11) / 2**53
 
 
 class SkipRetain(nn.Module):
-    """Which layers to skip in the present update; none in evaluation.
+    """Decides which layers are skipped in an update. In evaluation no layer is.
 
     Args:
-        schedule: one of SCHEDULES
+        schedule: a name in SCHEDULES
         layers: N
-        p: of the schedules that take one
-        seed: of the coins
+        p: the probability, for schedules that have one
+        seed: of the random numbers
+
+    Raises:
+        ValueError: there is no such schedule, or p is out of range
     """
 
     def __init__(self, schedule: str, layers: int, p: float = 0.1, seed: int = 1):
@@ -74,11 +80,11 @@ class SkipRetain(nn.Module):
         self.seed, self.update = seed, 0
 
     def set_num_updates(self, updates: int) -> None:
-        """How many updates were made so far; fairseq tells every module that has this method."""
+        """Tell how many updates were made so far. fairseq calls this method of every module that has it."""
         self.update = updates
 
     def skipped(self) -> list[bool]:
-        """True for the layers to skip."""
+        """For each layer, whether the present update skips it [N]."""
         return [
             self.training and p > 0 and coin(self.seed, self.update, layer) < p
             for layer, p in enumerate(self.probabilities)
@@ -86,6 +92,8 @@ class SkipRetain(nn.Module):
 
 
 class Touch(torch.autograd.Function):
+    """x, with edges of the graph of autograd to the parameters, whose gradients are None."""
+
     @staticmethod
     def forward(ctx, x, *parameters):
         ctx.number = len(parameters)
@@ -97,8 +105,9 @@ class Touch(torch.autograd.Function):
 
 
 def touch(x: Tensor, parameters: Iterable[nn.Parameter]) -> Tensor:
-    """x, computed from the parameters as far as autograd can tell, though no gradient reaches them.
+    """x, which to autograd seems to be computed from the parameters. They get no gradient.
 
-    Data-parallel training waits for all parameters, and would wait for ever for those of a skipped layer.
+    Data-parallel training waits until all parameters of the graph are ready. Without this it would wait forever for
+    those of a skipped layer.
     """
     return Touch.apply(x, *parameters)

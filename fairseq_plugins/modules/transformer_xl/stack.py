@@ -1,4 +1,4 @@
-"""Transformer-XL: layers that each remember their own inputs from block to block (Dai et al., 2019).
+"""Transformer-XL: each layer remembers its own inputs from block to block (Dai et al., 2019).
 
 B streams, M block length, T tokens in memory, C width, L layers.
 """
@@ -14,16 +14,17 @@ from fairseq_plugins.modules.common.dropout import Dropout
 from fairseq_plugins.modules.common.feed_forward import FeedForward
 from fairseq_plugins.modules.transformer_xl import ages
 from fairseq_plugins.modules.transformer_xl.ages import Ages, Run
-from fairseq_plugins.modules.transformer_xl.attention import Biases, Window, XLAttention, XLConfig
+from fairseq_plugins.modules.transformer_xl.attention import Biases, KVCache, XLAttention, XLConfig
 from fairseq_plugins.modules.transformer_xl.position import Layout, SinusoidalPosition
 from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain, touch
 
-# mem_len -> how many tokens, all zeros and attended to like any others, a memory has at the start of a stream
+# name -> a function of mem_len: of how many tokens a memory is at the start of a stream. The tokens are zeros, which
+# are attended to like any others
 INITIAL_MEMORY = {"empty": lambda mem_len: 0, "zeros": lambda mem_len: mem_len}
 
 
 class XLLayer(nn.Module):
-    """Attention, then a feed-forward layer, each with a residual connection and a LayerNorm after it, or before it."""
+    """Attention and a feed-forward sublayer. Each has a residual connection, and a LayerNorm before or after it."""
 
     def __init__(self, config: XLConfig):
         super().__init__()
@@ -35,56 +36,105 @@ class XLLayer(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, memory: Tensor, layout: Layout, position: SinusoidalPosition, biases: Biases):
-        """x [B, M, C], memory [B, T, C] -> [B, M, C]; the rest as of XLAttention."""
+        """x [B, M, C], memory [B, T, C] -> [B, M, C]. The other arguments are those of XLAttention."""
         return self.add(x, self.attention(self.before(x), self.before(memory), layout, position, biases))
 
     def before(self, x: Tensor) -> Tensor:
-        """What attention makes of an input."""
+        """What attention is given for an input [..., C]: with pre-norm, the input after a LayerNorm."""
         return self.attention_norm(x) if self.pre_norm else x
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """What follows the attention's result y, both [..., C]."""
+        """All that follows attention: the layer's input x and the attention's output y -> the layer's output. All are
+        [..., C]."""
         x = x + self.dropout(y)
         if self.pre_norm:
             return x + self.dropout(self.sublayer(self.sublayer_norm(x)))
         x = self.attention_norm(x)
         return self.sublayer_norm(x + self.dropout(self.sublayer(x)))
 
-    def start(self, memory: Tensor, positions: Tensor) -> Window:
+    def start(self, memory: Tensor, positions: Tensor) -> KVCache:
+        """The state before the first step of decoding. The arguments are those of XLAttention."""
         return self.attention.start(self.before(memory), positions)
 
-    def step(self, window: Window, x: Tensor, biases: Biases) -> Tensor:
+    def step(self, cache: KVCache, x: Tensor, biases: Biases) -> Tensor:
         """One token of each stream [B, C] -> [B, C]"""
-        return self.add(x, self.attention.step(window, self.before(x), biases))
+        return self.add(x, self.attention.step(cache, self.before(x), biases))
 
 
-class Memory(NamedTuple):
-    """What a layer remembers: its inputs [B, T, C], oldest first, and their ages."""
+class LayerMemory(NamedTuple):
+    """What one layer remembers: its inputs [B, T, C], the oldest first, and their ages."""
 
     inputs: Tensor
     ages: Ages
 
-    def after(self, x: Tensor, mem_len: int) -> "Memory":
-        """Once it has taken in the block x [B, M, C]."""
+    def after(self, x: Tensor, mem_len: int) -> "LayerMemory":
+        """The memory after the layer has remembered the block x [B, M, C] too."""
         remembered, tokens = self.inputs.size(1), x.size(1)
         too_old = max(remembered + tokens - mem_len, 0)
         inputs = torch.cat([self.inputs[:, too_old:], x[:, max(too_old - remembered, 0) :]], dim=1)
         seen = ages.followed_by(self.ages, ages.of_block(tokens))
-        return Memory(inputs, ages.last(ages.after(seen, tokens), inputs.size(1)))
+        return LayerMemory(inputs, ages.last(ages.after(seen, tokens), inputs.size(1)))
 
-    def retained(self, tokens: int) -> "Memory":
-        """Once a block of so many tokens has gone by."""
-        return Memory(self.inputs, ages.after(self.ages, tokens))
+    def retained(self, tokens: int) -> "LayerMemory":
+        """The same memory after the stream has moved on by `tokens` tokens, which the layer has skipped."""
+        return LayerMemory(self.inputs, ages.after(self.ages, tokens))
+
+    def last(self, tokens: int) -> "LayerMemory":
+        """The last `tokens` tokens of the memory, or all if there are fewer."""
+        if self.inputs.size(1) <= tokens:
+            return self
+        return LayerMemory(self.inputs[:, self.inputs.size(1) - tokens :], ages.last(self.ages, tokens))
+
+    def ends_at_block(self) -> bool:
+        """Whether its tokens are those just before the block: the layer did not skip the block before."""
+        return self.ages == ages.just_before(self.inputs.size(1))
+
+
+class XLMemory(NamedTuple):
+    """What an XLStack remembers: the memory of each layer, the lowest first."""
+
+    layers: list[LayerMemory]
+
+    def tensors(self) -> list[Tensor]:
+        """The inputs of each layer [B, T, C]. If a layer was skipped, then also the ages: a row [layer, length, newest]
+        for each run."""
+        inputs = [memory.inputs for memory in self.layers]
+        if all(memory.ends_at_block() for memory in self.layers):
+            return inputs
+        return [*inputs, torch.tensor([(i, *run) for i, memory in enumerate(self.layers) for run in memory.ages])]
+
+    @classmethod
+    def from_tensors(cls, tensors: list[Tensor]) -> "XLMemory":
+        """The memory of which `tensors` made this list.
+
+        Raises:
+            ValueError: the ages are not those of the inputs
+        """
+        inputs = [tensor for tensor in tensors if tensor.dim() == 3]
+        if len(inputs) == len(tensors):
+            return cls([LayerMemory(x, ages.just_before(x.size(1))) for x in inputs])
+        rows = tensors[-1].tolist()
+        runs = [tuple(Run(length, newest) for layer, length, newest in rows if layer == i) for i in range(len(inputs))]
+        if [sum(run.length for run in layer) for layer in runs] != [x.size(1) for x in inputs]:
+            raise ValueError("the ages in the memory are not those of its tokens")
+        return cls([LayerMemory(*layer) for layer in zip(inputs, runs)])
 
 
 class XLStack(nn.Module):
-    """L layers over a stream, the body of a language model. No LayerNorm follows the top layer, with pre-norm neither.
+    """L layers over a stream, the body of a language model. No LayerNorm follows the top layer, not even with pre-norm.
+
+    It is a `contracts.StreamBody`.
 
     Args:
         config: what the layers share
         num_layers: L
-        skip: which layers an update skips, none by default
+        skip: decides which layers an update skips; None for no layer
+
+    Raises:
+        ValueError: a name is not known
     """
+
+    memory_type = XLMemory
 
     def __init__(self, config: XLConfig, num_layers: int, skip: SkipRetain | None = None):
         super().__init__()
@@ -98,83 +148,70 @@ class XLStack(nn.Module):
         self.biases = nn.ModuleList(Biases(config) for _ in range(num_layers if config.untie_biases else 1))
         self.skip = skip or SkipRetain("none", num_layers)
 
-    def forward(self, x: Tensor, caches: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def forward(self, x: Tensor, memory: XLMemory | None = None) -> tuple[Tensor, XLMemory]:
         """One block.
 
         Args:
             x: embeddings [B, M, C]
-            caches: what the block before returned; [] at the start of the streams
+            memory: what the block before returned; None at the start of the streams
 
         Returns:
-            Outputs [B, M, C], and for the next block one tensor [B, T, C] a layer, then, where a memory is older than
-            the block before, the ages of all.
+            Outputs [B, M, C], and the memory for the next block.
         """
         layouts: dict[Ages, Layout] = {}
         after = []
         skipped = self.skip.skipped()
-        for layer, biases, memory, skip in zip(self.layers, cycle(self.biases), self.unpack(caches, x), skipped):
+        before = self.memories_before(memory, x)
+        for layer, biases, remembered, skip in zip(self.layers, cycle(self.biases), before, skipped):
             if skip:
-                after.append(memory.retained(x.size(1)))
+                after.append(remembered.retained(x.size(1)))
                 continue
-            after.append(memory.after(x.detach(), self.config.mem_len))
-            seen = ages.followed_by(memory.ages, ages.of_block(x.size(1)))
+            after.append(remembered.after(x.detach(), self.config.mem_len))
+            seen = ages.followed_by(remembered.ages, ages.of_block(x.size(1)))
             if seen not in layouts:
                 layouts[seen] = self.position(seen, x)
-            x = layer(x, memory.inputs, layouts[seen], self.position, biases)
+            x = layer(x, remembered.inputs, layouts[seen], self.position, biases)
         if any(skipped):
             x = touch(x, self.frozen_parameters())
-        return x, self.pack(after)
+        return x, XLMemory(after)
 
     def frozen_parameters(self) -> list[nn.Parameter]:
-        """Those that the present update has no use for: they get no gradient, and are not to be updated."""
+        """The parameters that the present update does not use, because their layers are skipped. They get no gradient,
+        and the optimizer must leave them as they are."""
         skipped = self.skip.skipped()
         modules = [layer for layer, skip in zip(self.layers, skipped) if skip]
         modules += [biases for i, biases in enumerate(self.biases) if all(skipped[i :: len(self.biases)])]
         return [parameter for module in modules for parameter in module.parameters()]
 
-    def unpack(self, caches: list[Tensor], like: Tensor) -> list[Memory]:
-        """Each layer's memory before a block like [B, ..., C]."""
-        if not caches:
+    def memories_before(self, memory: XLMemory | None, like: Tensor) -> list[LayerMemory]:
+        """The memory of each layer before a block like [B, ..., C], cut to mem_len tokens.
+
+        Raises:
+            ValueError: the memory is of another number of layers
+        """
+        if memory is None:
             tokens = INITIAL_MEMORY[self.config.initial_memory](self.config.mem_len)
             start = like.new_zeros(len(like), tokens, like.size(-1))
-            return [Memory(start, ages.just_before(tokens))] * len(self.layers)
-        inputs, runs = caches[: len(self.layers)], caches[len(self.layers) :]
-        if not runs:
-            memories = [Memory(x, ages.just_before(x.size(1))) for x in inputs]
-        else:
-            rows = runs[0].tolist()
-            memories = [
-                Memory(x, tuple(Run(length, newest) for layer, length, newest in rows if layer == number))
-                for number, x in enumerate(inputs)
-            ]
-        return [last(memory, self.config.mem_len) for memory in memories]
+            return [LayerMemory(start, ages.just_before(tokens))] * len(self.layers)
+        if len(memory.layers) != len(self.layers):
+            raise ValueError(f"the memory is of {len(memory.layers)} layers, this model has {len(self.layers)}")
+        return [layer.last(self.config.mem_len) for layer in memory.layers]
 
-    @staticmethod
-    def pack(memories: list[Memory]) -> list[Tensor]:
-        inputs = [memory.inputs for memory in memories]
-        if all(memory.ages == ages.just_before(memory.inputs.size(1)) for memory in memories):
-            return inputs
-        return [*inputs, torch.tensor([(i, *run) for i, memory in enumerate(memories) for run in memory.ages])]
+    def start(self, memory: XLMemory | None, like: Tensor) -> LayerStates:
+        """The state before the first step of decoding, for embeddings like [B, C].
 
-    def start(self, caches: list[Tensor], like: Tensor) -> LayerStates:
-        """State before the first step of decoding, for embeddings like [B, C], after a stream that was evaluated, in
-        which no memory is older than the block before."""
+        It takes each layer's memory to end just before the first step. That is so after evaluation, which skips no
+        layer.
+        """
         reach = self.config.limit or self.config.mem_len + 1
         positions = self.position.embed(torch.arange(reach - 1, -1, -1), like)
         return LayerStates(
-            layer.start(memory.inputs, positions)
-            for layer, memory in zip(self.layers, self.unpack(caches, like), strict=True)
+            layer.start(remembered.inputs, positions)
+            for layer, remembered in zip(self.layers, self.memories_before(memory, like), strict=True)
         )
 
     def step(self, state: LayerStates, x: Tensor) -> Tensor:
         """One embedding of each stream [B, C] -> output [B, C]"""
-        for layer, biases, window in zip(self.layers, cycle(self.biases), state):
-            x = layer.step(window, x, biases)
+        for layer, biases, cache in zip(self.layers, cycle(self.biases), state):
+            x = layer.step(cache, x, biases)
         return x
-
-
-def last(memory: Memory, tokens: int) -> Memory:
-    """The last of a memory, if it is longer than it may be now."""
-    if memory.inputs.size(1) <= tokens:
-        return memory
-    return Memory(memory.inputs[:, memory.inputs.size(1) - tokens :], ages.last(memory.ages, tokens))

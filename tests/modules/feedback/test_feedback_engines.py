@@ -151,10 +151,10 @@ def test_reordered_rows_continue_as_their_own_hypotheses(engine):
         state.reorder(order)
         for t in (4, 5):
             assert torch.allclose(state.step(x[t, order])[0], alone[t, order], atol=1e-12)
-        again = torch.tensor([1, 4])  # fewer rows
-        state.reorder(again)
+        fewer = torch.tensor([1, 4])  # fewer rows
+        state.reorder(fewer)
         for t in (6, 7):
-            assert torch.allclose(state.step(x[t, order[again]])[0], alone[t, order[again]], atol=1e-12)
+            assert torch.allclose(state.step(x[t, order[fewer]])[0], alone[t, order[fewer]], atol=1e-12)
 
 
 @pytest.mark.parametrize(

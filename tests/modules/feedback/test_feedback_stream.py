@@ -7,6 +7,7 @@ import torch
 from engine_comparison import assert_engines_agree, use_engine
 
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
+from fairseq_plugins.modules.feedback.memory import FeedbackMemory
 from fairseq_plugins.modules.feedback.stack import ENGINES
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
 from fairseq_plugins.modules.feedback.window import MemoryWindow
@@ -35,11 +36,14 @@ def embeddings(steps, batch=B):
 
 def assert_engines_agree_over_blocks(stream, x, blocks):
     def run(x):
-        caches, outputs = [], []
+        memory, outputs = None, []
         for block in x.split(blocks, dim=1):
-            y, caches = stream(block, caches)
+            y, memory = stream(block, memory)
             outputs.append(y)
-        return {"output": torch.cat(outputs, dim=1), **{f"cache{i}": cache for i, cache in enumerate(caches)}}
+        return {
+            "output": torch.cat(outputs, dim=1),
+            **{f"memory{i}": vectors for i, vectors in enumerate(memory.vectors)},
+        }
 
     assert_engines_agree(stream, run, {"x": x})
 
@@ -64,19 +68,19 @@ def test_engines_agree_whatever_the_block_and_the_span(kind, span, blocks):
 @pytest.mark.parametrize("kind", SPANS)
 @pytest.mark.parametrize("memory, kv", [("weighted", "shared"), ("recurrent", "per-layer"), ("top", "per-layer")])
 def test_blocks_and_steps_give_the_same(engine, kind, memory, kv):
-    """Also far beyond the span, and from a cache in the middle of the stream."""
+    """Also far beyond the span, and from a memory in the middle of the stream."""
     stream, x = build(kind=kind, memory=memory, kv=kv, pre_norm=True).eval(), embeddings(40)
     use_engine(stream, engine)
     with torch.no_grad():
-        expected, _ = stream(x, [])
-        blocks, caches = [], []
+        expected, _ = stream(x)
+        blocks, memory = [], None
         for block in x.split(7, dim=1):
-            y, caches = stream(block, caches)
+            y, memory = stream(block, memory)
             blocks.append(y)
         assert torch.allclose(torch.cat(blocks, dim=1), expected, atol=1e-12)
 
-        _, caches = stream(x[:, :5], [])
-        state = stream.start(caches, x[:, 0])
+        _, memory = stream(x[:, :5])
+        state = stream.start(memory, x[:, 0])
         for x_t, y_t in zip(x[:, 5:].unbind(1), expected[:, 5:].unbind(1)):
             assert torch.allclose(stream.step(state, x_t), y_t, atol=1e-12)
 
@@ -87,11 +91,11 @@ def test_reordered_beams_go_on_as_their_own(engine):
     use_engine(stream, engine)
     order = torch.tensor([2, 0, 0, 1])
     with torch.no_grad():
-        state = stream.start([], x[:, 0])
+        state = stream.start(None, x[:, 0])
         for x_t in x[:, :5].unbind(1):
             stream.step(state, x_t)
         state.reorder(order)
-        expected, _ = stream(torch.cat([x[order, :5], x[order, 5:]], dim=1), [])
+        expected, _ = stream(torch.cat([x[order, :5], x[order, 5:]], dim=1))
         for x_t, y_t in zip(x[order, 5:].unbind(1), expected[:, 5:].unbind(1)):
             assert torch.allclose(stream.step(state, x_t), y_t, atol=1e-12)
 
@@ -101,7 +105,7 @@ def test_the_future_changes_nothing():
     changed = x.clone()
     changed[:, 5:] *= -1
     with torch.no_grad():
-        (before, _), (after, _) = stream(x, []), stream(changed, [])
+        (before, _), (after, _) = stream(x), stream(changed)
     assert torch.equal(before[:, :5], after[:, :5])
     assert (before[:, 5:] - after[:, 5:]).abs().amin() > 0
 
@@ -109,21 +113,22 @@ def test_the_future_changes_nothing():
 def test_a_batch_equals_its_members_one_by_one():
     stream, x = build(pre_norm=True).eval(), embeddings(9)
     with torch.no_grad():
-        together, _ = stream(x, [])
+        together, _ = stream(x)
         for row, expected in zip(x, together):
-            assert torch.allclose(stream(row.unsqueeze(0), [])[0][0], expected, atol=1e-12)
+            assert torch.allclose(stream(row.unsqueeze(0))[0][0], expected, atol=1e-12)
 
 
 def test_a_grown_span_sees_zeros_where_nothing_was_kept():
     stream, x = build(span=120, kind="adaptive").eval(), embeddings(9)
     with torch.no_grad():
-        _, (cache,) = stream(x, [])
+        _, memory = stream(x)
+        (vectors,) = memory.vectors
         for adaptive in stream.stack.window.spans:
             adaptive.span_ratio.fill_(1.0)
-        y, (grown,) = stream(x, [cache])
-        padded = torch.nn.functional.pad(cache, (0, 0, 120 - cache.size(1), 0))
-        assert cache.size(1) < grown.size(1) == 120
-        assert torch.equal(y, stream(x, [padded])[0])
+        y, after = stream(x, memory)
+        padded = torch.nn.functional.pad(vectors, (0, 0, 120 - vectors.size(1), 0))
+        assert vectors.size(1) < after.vectors[0].size(1) == 120
+        assert torch.equal(y, stream(x, FeedbackMemory([padded]))[0])
 
 
 def test_wrong_spans_are_refused():

@@ -4,7 +4,14 @@ import pytest
 import torch
 
 from fairseq_plugins.modules.span.attention import SpanConfig
-from fairseq_plugins.modules.span.stack import INTEGRATIONS, TRANSFORMER, SoftmaxFeedForward, SpanStack, integration
+from fairseq_plugins.modules.span.stack import (
+    INTEGRATIONS,
+    TRANSFORMER,
+    SoftmaxFeedForward,
+    SpanMemory,
+    SpanStack,
+    integration,
+)
 
 B, T, C, S, L = 3, 23, 8, 5, 3
 DESIGNS = {"transformer": TRANSFORMER, **INTEGRATIONS}
@@ -20,7 +27,7 @@ def make(name="all-attn", **options):
     torch.manual_seed(1)
     sizes = {"embed_dim": C, "heads": 4, "span": S, "ffn_dim": 16, "persistent": 6}
     stack = SpanStack(SpanConfig(**{**sizes, **options}), L, DESIGNS[name]).double()
-    for parameter in stack.parameters():  # LayerNorms too: a zero in a cache is not zero after them
+    for parameter in stack.parameters():  # LayerNorms too: a zero in a memory is not zero after them
         parameter.data += 0.1 * torch.randn_like(parameter) if parameter.dim() == 1 and not options.get("ramp") else 0
     return stack
 
@@ -31,9 +38,9 @@ def embeddings(seed=2):
 
 
 def in_blocks(stack, x, lengths):
-    outputs, caches = [], []
+    outputs, memory = [], None
     for block in x.split(lengths, dim=1):
-        y, caches = stack(block, caches)
+        y, memory = stack(block, memory)
         outputs.append(y)
     return torch.cat(outputs, dim=1)
 
@@ -45,7 +52,7 @@ def every(test):
 @every
 def test_block_length_changes_nothing(name, options):
     stack, x = make(name, **options), embeddings()
-    whole, _ = stack(x, [])
+    whole, _ = stack(x)
     for lengths in ([1] * T, [2, 7, 10, 4], [22, 1]):
         assert torch.allclose(in_blocks(stack, x, lengths), whole, atol=1e-12)
 
@@ -53,9 +60,9 @@ def test_block_length_changes_nothing(name, options):
 @every
 def test_step_by_step_equals_block_beyond_the_span(name, options):
     stack, x = make(name, **options), embeddings()
-    whole, _ = stack(x, [])
+    whole, _ = stack(x)
     with torch.no_grad():
-        state = stack.start([], x[:, 0])
+        state = stack.start(None, x[:, 0])
         steps = torch.stack([stack.step(state, token) for token in x.unbind(1)], dim=1)
     assert torch.allclose(steps, whole, atol=1e-12)
 
@@ -63,10 +70,10 @@ def test_step_by_step_equals_block_beyond_the_span(name, options):
 @every
 def test_a_token_changes_nothing_before_it_and_what_it_changes_is_within_reach(name, options):
     stack, x = make(name, **options), embeddings()
-    before, _ = stack(x, [])
+    before, _ = stack(x)
     t = 4
     x[:, t] += 1
-    after, _ = stack(x, [])
+    after, _ = stack(x)
     assert torch.equal(after[:, :t], before[:, :t])
     changed = (after != before).any(-1).any(0)
     assert changed[t]  # by the residual connection
@@ -77,28 +84,28 @@ def test_a_token_changes_nothing_before_it_and_what_it_changes_is_within_reach(n
 @every
 def test_a_batch_equals_its_members_one_by_one(name, options):
     stack, x = make(name, **options), embeddings()
-    together, _ = stack(x, [])
-    alone = torch.cat([stack(stream, [])[0] for stream in x.split(1)])
+    together, _ = stack(x)
+    alone = torch.cat([stack(stream)[0] for stream in x.split(1)])
     assert torch.allclose(together, alone, atol=1e-12)
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_decoding_goes_on_from_the_caches_of_a_block(options):
+def test_decoding_goes_on_from_the_memory_of_a_block(options):
     stack, x = make(**options), embeddings()
-    whole, _ = stack(x, [])
-    _, caches = stack(x[:, :9], [])
+    whole, _ = stack(x)
+    _, memory = stack(x[:, :9])
     with torch.no_grad():
-        state = stack.start(caches, x[:, 0])
+        state = stack.start(memory, x[:, 0])
         steps = torch.stack([stack.step(state, token) for token in x[:, 9:].unbind(1)], dim=1)
     assert torch.allclose(steps, whole[:, 9:], atol=1e-12)
 
 
 def test_reordered_rows_continue_as_their_own():
     stack, x = make(), embeddings()
-    whole, _ = stack(x, [])
+    whole, _ = stack(x)
     order = torch.tensor([2, 0])
     with torch.no_grad():
-        state = stack.start([], x[:, 0])
+        state = stack.start(None, x[:, 0])
         for token in x[:, :9].unbind(1):
             stack.step(state, token)
         state.reorder(order)
@@ -112,8 +119,8 @@ def test_a_token_does_not_see_itself():
     attention.q_proj.weight.data.zero_()
     seen = []
     attention.register_forward_hook(lambda module, inputs, output: seen.append(output))
-    stack(x, [])
-    stack(torch.cat([x[:, :-1], x[:, -1:] + 5], dim=1), [])
+    stack(x)
+    stack(torch.cat([x[:, :-1], x[:, -1:] + 5], dim=1))
     assert torch.equal(*seen)
 
 
@@ -124,45 +131,45 @@ def test_zeros_before_the_stream_are_attended_to():
     attention.register_forward_hook(lambda module, inputs, output: seen.append(output))
     stack.position.weight.data.zero_()
     attention.q_proj.weight.data.zero_()
-    stack(x, [])
+    stack(x)
     # equal scores: the second token's output is a quarter of its only predecessor's value, the rest are zeros
     assert torch.allclose(seen[0][:, 1], attention.out_proj(attention.v_proj(x[:, 0])) / 4, atol=1e-12)
 
 
 @pytest.mark.parametrize("trim_step, kept", [(1, 8 + 64), (16, 8 + 64), (64, 8 + 64), (128, 72 + 64)])
-def test_the_room_of_a_cache_does_not_depend_on_the_trim_step(trim_step, kept):
-    _, caches = make(span=200, ramp=8, trim_step=trim_step)(embeddings(), [])
-    assert {cache.size(1) for cache in caches} == {kept}
+def test_the_room_of_a_memory_does_not_depend_on_the_trim_step(trim_step, kept):
+    _, memory = make(span=200, ramp=8, trim_step=trim_step)(embeddings())
+    assert {inputs.size(1) for inputs in memory.inputs} == {kept}
 
 
-def test_the_cache_holds_the_span_and_room_to_grow():
+def test_the_memory_holds_the_span_and_room_to_grow():
     stack, x = make(span=200, ramp=8), embeddings()
     for layer, ratio in zip(stack.layers, (0.0, 0.3, 0.9)):
         layer.attention.span.span_ratio.data.fill_(ratio)
-    _, caches = stack(x, [])
-    assert [cache.size(1) for cache in caches] == [8 + 64, 72 + 64, 200]  # 200 less trims of 192, 128, 0
-    assert torch.equal(caches[0][:, -T:], x)
-    assert not caches[0][:, :-T].any()
+    _, memory = stack(x)
+    assert [inputs.size(1) for inputs in memory.inputs] == [8 + 64, 72 + 64, 200]  # 200 less trims of 192, 128, 0
+    assert torch.equal(memory.inputs[0][:, -T:], x)
+    assert not memory.inputs[0][:, :-T].any()
 
 
 def test_spans_that_grow_find_zeros_where_nothing_was_kept():
     stack, x = make(span=80, ramp=2, trim_step=2), embeddings()
     ratios = [layer.attention.span.span_ratio for layer in stack.layers]
-    _, caches = stack(x, [])
-    assert {cache.size(1) for cache in caches} == {2 + 64}
+    _, memory = stack(x)
+    assert {inputs.size(1) for inputs in memory.inputs} == {2 + 64}
     for ratio in ratios:
         ratio.data.fill_(1.0)
-    grown, after = stack(x, caches)
-    padded = [torch.nn.functional.pad(cache, (0, 0, 14, 0)) for cache in caches]
-    assert torch.equal(grown, stack(x, padded)[0])
-    assert {cache.size(1) for cache in after} == {80}
+    grown, after = stack(x, memory)
+    padded = [torch.nn.functional.pad(inputs, (0, 0, 14, 0)) for inputs in memory.inputs]
+    assert torch.equal(grown, stack(x, SpanMemory(padded))[0])
+    assert {inputs.size(1) for inputs in after.inputs} == {80}
 
 
-def test_caches_are_raw_inputs_without_history():
+def test_a_memory_is_raw_inputs_without_history():
     stack, x = make(pre_norm=True), embeddings().requires_grad_()
-    _, caches = stack(x, [])
-    assert torch.equal(caches[0], x[:, -S:].detach())
-    assert not any(cache.requires_grad for cache in caches)
+    _, memory = stack(x)
+    assert torch.equal(memory.inputs[0], x[:, -S:].detach())
+    assert not any(inputs.requires_grad for inputs in memory.inputs)
 
 
 @pytest.mark.parametrize("name", INTEGRATIONS)
@@ -171,7 +178,7 @@ def test_without_persistent_vectors_every_integration_is_attention_alone(name):
     torch.manual_seed(0)
     stack = SpanStack(config, L, integration(name, 0))
     assert all(layer.sublayer is None and not hasattr(layer.attention, "persistent") for layer in stack.layers)
-    assert torch.isfinite(stack(embeddings().float(), [])[0]).all()
+    assert torch.isfinite(stack(embeddings().float())[0]).all()
 
 
 def test_unknown_integrations_are_refused_with_the_names_there_are():

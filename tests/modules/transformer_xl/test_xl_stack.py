@@ -6,7 +6,7 @@ import torch
 from fairseq_plugins.modules.transformer_xl import ages
 from fairseq_plugins.modules.transformer_xl.ages import Run
 from fairseq_plugins.modules.transformer_xl.attention import XLConfig
-from fairseq_plugins.modules.transformer_xl.stack import XLStack
+from fairseq_plugins.modules.transformer_xl.stack import XLMemory, XLStack
 
 B, C, L = 2, 8, 3
 MEMORY = 6
@@ -29,16 +29,16 @@ def stream(tokens=19):
 
 def in_blocks(stack, x, *sizes):
     """Outputs of all blocks, and what each left."""
-    caches, outputs, left = [], [], []
+    memory, outputs, left = None, [], []
     for block in x.split(list(sizes), dim=1):
-        y, caches = stack(block, caches)
+        y, memory = stack(block, memory)
         outputs.append(y)
-        left.append(caches)
+        left.append(memory)
     return torch.cat(outputs, dim=1), left
 
 
 def in_steps(stack, x):
-    state = stack.start([], x[:, 0])
+    state = stack.start(None, x[:, 0])
     return torch.stack([stack.step(state, token) for token in x.unbind(1)], dim=1)
 
 
@@ -55,7 +55,7 @@ every_stack = pytest.mark.parametrize("options", OPTIONS)
 @torch.no_grad()
 def test_with_same_length_blocks_of_any_length_and_steps_give_the_same(options):
     stack, x = make(same_length=True, **options), stream()
-    whole, _ = stack(x, [])
+    whole, _ = stack(x)
     assert torch.allclose(in_blocks(stack, x, 2, 7, 9, 1)[0], whole, atol=1e-12)
     assert torch.allclose(in_steps(stack, x), whole, atol=1e-12)
 
@@ -64,7 +64,7 @@ def test_with_same_length_blocks_of_any_length_and_steps_give_the_same(options):
 @torch.no_grad()
 def test_one_long_segment_equals_two_as_long_as_the_memory_holds_the_first(options):
     stack, x = make(**options), stream(tokens=11)
-    whole, _ = stack(x, [])
+    whole, _ = stack(x)
     assert torch.allclose(in_blocks(stack, x, MEMORY, 5)[0], whole, atol=1e-12)
     assert torch.allclose(in_steps(stack, x[:, : MEMORY + 1]), whole[:, : MEMORY + 1], atol=1e-12)
 
@@ -78,19 +78,19 @@ def test_without_same_length_a_step_sees_the_memory_and_itself():
 @torch.no_grad()
 def test_decoding_goes_on_after_a_block():
     stack, x = make(), stream()
-    _, caches = stack(x[:, :9], [])
-    state = stack.start(caches, x[:, 9])
-    assert torch.allclose(stack.step(state, x[:, 9]), stack(x[:, 9:10], caches)[0][:, 0], atol=1e-12)
+    _, memory = stack(x[:, :9])
+    state = stack.start(memory, x[:, 9])
+    assert torch.allclose(stack.step(state, x[:, 9]), stack(x[:, 9:10], memory)[0][:, 0], atol=1e-12)
 
 
 @torch.no_grad()
 def test_rows_of_decoding_are_reordered():
     stack, x = make(), stream()
-    state = stack.start([], x[:, 0])
+    state = stack.start(None, x[:, 0])
     stack.step(state, x[:, 0])
     state.reorder(torch.tensor([1, 1]))
     y = stack.step(state, x[:, 1])
-    second, _ = stack(torch.stack([x[1, 0], x[1, 1]]).unsqueeze(0), [])
+    second, _ = stack(torch.stack([x[1, 0], x[1, 1]]).unsqueeze(0))
     assert torch.allclose(y[1], second[0, 1], atol=1e-12)
 
 
@@ -98,43 +98,44 @@ def test_rows_of_decoding_are_reordered():
 @torch.no_grad()
 def test_later_tokens_change_nothing_and_a_batch_equals_its_members(options):
     stack, x = make(**options), stream()
-    whole, _ = stack(x, [])
-    assert torch.equal(stack(torch.cat([x[:, :9], x[:, 9:] + 1], dim=1), [])[0][:, :9], whole[:, :9])
+    whole, _ = stack(x)
+    assert torch.equal(stack(torch.cat([x[:, :9], x[:, 9:] + 1], dim=1))[0][:, :9], whole[:, :9])
     for row in range(B):
-        assert torch.allclose(stack(x[row : row + 1], [])[0], whole[row : row + 1], atol=1e-12)
+        assert torch.allclose(stack(x[row : row + 1])[0], whole[row : row + 1], atol=1e-12)
 
 
 @torch.no_grad()
 def test_layers_remember_their_inputs_up_to_mem_len():
     stack, x = make(), stream()
     _, left = in_blocks(stack, x, 4, 4, 11)
-    assert [[cache.size(1) for cache in caches] for caches in left] == [[4] * L, [MEMORY] * L, [MEMORY] * L]
-    assert torch.equal(left[0][0], x[:, :4])
-    assert torch.equal(left[1][0], x[:, 2:8])
-    assert torch.equal(left[2][0], x[:, -MEMORY:])
+    for memory, length in zip(left, (4, MEMORY, MEMORY), strict=True):
+        assert [layer.inputs.size(1) for layer in memory.layers] == [length] * L
+    assert torch.equal(left[0].layers[0].inputs, x[:, :4])
+    assert torch.equal(left[1].layers[0].inputs, x[:, 2:8])
+    assert torch.equal(left[2].layers[0].inputs, x[:, -MEMORY:])
 
 
 @torch.no_grad()
 def test_a_memory_of_nothing():
     stack, x = make(mem_len=0), stream()
-    alone = torch.cat([stack(block, [])[0] for block in x.split(5, dim=1)], dim=1)
+    alone = torch.cat([stack(block)[0] for block in x.split(5, dim=1)], dim=1)
     blocks, left = in_blocks(stack, x, 5, 5, 5, 4)
-    assert torch.equal(blocks, alone) and left[0][0].size(1) == 0
+    assert torch.equal(blocks, alone) and left[0].layers[0].inputs.size(1) == 0
 
 
 @torch.no_grad()
 def test_a_memory_may_be_longer_or_shorter_than_that_of_the_block_before():
     long, short, x = make(), make(mem_len=3), stream()
-    _, caches = long(x[:, :9], [])
+    _, memory = long(x[:, :9])
     assert torch.allclose(
-        short(x[:, 9:], caches)[0], short(x[:, 9:], [cache[:, -3:] for cache in caches])[0], atol=1e-12
+        short(x[:, 9:], memory)[0], short(x[:, 9:], XLMemory([layer.last(3) for layer in memory.layers]))[0], atol=1e-12
     )
 
 
 def test_a_memory_gets_no_gradient():
     stack, x = make(), stream().requires_grad_()
-    _, caches = stack(x[:, :6], [])
-    stack(x[:, 6:], caches)[0].sum().backward()
+    _, memory = stack(x[:, :6])
+    stack(x[:, 6:], memory)[0].sum().backward()
     assert not x.grad[:, :6].any() and x.grad[:, 6:].any()
 
 
@@ -150,11 +151,11 @@ def make_skipping(*updates, **options):
 
 def run_updates(stack, x, block):
     """What is left of every block of an update each, and the last output."""
-    caches, left = [], []
+    memory, left = None, []
     for update, part in enumerate(x.split(block, dim=1)):
         stack.skip.set_num_updates(update)
-        y, caches = stack(part, caches)
-        left.append(caches)
+        y, memory = stack(part, memory)
+        left.append(memory)
     return y, left
 
 
@@ -163,28 +164,27 @@ def test_a_skipped_layer_passes_its_input_on_keeps_its_memory_and_gets_no_gradie
     y, (before, after) = run_updates(stack, x, 4)
     shorter = make(untie_biases=True)
     del shorter.layers[1], shorter.biases[1], shorter.skip.probabilities[1]
-    assert torch.allclose(y, shorter(x[:, 4:], [before[0], before[2]])[0], atol=1e-12)
-    assert torch.equal(after[1], before[1])
-    assert torch.equal(after[0], x[:, 2:])
+    assert torch.allclose(y, shorter(x[:, 4:], XLMemory([before.layers[0], before.layers[2]]))[0], atol=1e-12)
+    assert torch.equal(after.layers[1].inputs, before.layers[1].inputs)
+    assert torch.equal(after.layers[0].inputs, x[:, 2:])
     y.sum().backward()
-    resting = {*stack.layers[1].parameters(), *stack.biases[1].parameters()}
-    assert set(stack.frozen_parameters()) == resting
-    assert {parameter for parameter in stack.parameters() if parameter.grad is None} == resting
+    frozen = {*stack.layers[1].parameters(), *stack.biases[1].parameters()}
+    assert set(stack.frozen_parameters()) == frozen
+    assert {parameter for parameter in stack.parameters() if parameter.grad is None} == frozen
 
 
 @torch.no_grad()
 def test_a_retained_memory_is_as_old_as_it_is():
     stack, x = make_skipping((), (1,), (1,), ()), stream(16)
     _, left = run_updates(stack, x, 4)
-    seen = [[memory.ages for memory in stack.unpack(caches, x)] for caches in left]
-    assert [memories[0] for memories in seen] == [ages.just_before(tokens) for tokens in (4, 6, 6, 6)]
-    assert [memories[1] for memories in seen] == [
+    seen = [[layer.ages for layer in memory.layers] for memory in left]
+    assert [layers[0] for layers in seen] == [ages.just_before(tokens) for tokens in (4, 6, 6, 6)]
+    assert [layers[1] for layers in seen] == [
         (Run(4, 1),),
         (Run(4, 5),),
         (Run(4, 9),),
         (Run(2, 13), Run(4, 1)),
     ]
-    assert [len(caches) for caches in left] == [L, L + 1, L + 1, L + 1]
 
 
 @torch.no_grad()

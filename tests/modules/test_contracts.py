@@ -1,0 +1,134 @@
+"""Every family meets the contract that it says it meets: in its methods, and in what they compute."""
+
+import pytest
+import torch
+
+from fairseq_plugins.modules.active_memory.mixers import MIXERS, MixerConfig, build_mixers
+from fairseq_plugins.modules.contracts import BodyMemory, DecodingState, Mixer, Recurrence, StreamBody
+from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
+from fairseq_plugins.modules.feedback.stack import ENGINES, FeedbackStack
+from fairseq_plugins.modules.feedback.stream import FeedbackStream
+from fairseq_plugins.modules.feedback.window import MemoryWindow
+from fairseq_plugins.modules.lstm import LSTMStack
+from fairseq_plugins.modules.span.attention import SpanConfig
+from fairseq_plugins.modules.span.stack import INTEGRATIONS, TRANSFORMER, SpanStack
+from fairseq_plugins.modules.transformer_xl.attention import XLConfig
+from fairseq_plugins.modules.transformer_xl.stack import XLStack
+
+B, C, HEADS, SPAN, L = 3, 8, 2, 4, 2
+ORDER = torch.tensor([2, 0, 2, 1])  # a row is moved, a row is doubled
+
+
+def feedback(memory="weighted", engine="fast"):
+    config = FeedbackLayerConfig(C, 12, HEADS, attention_bias=False, pre_norm=True)
+    return FeedbackStream(config, L, MemoryWindow(SPAN, L, HEADS, C // HEADS), memory, engine=engine)
+
+
+def span(design):
+    return SpanStack(SpanConfig(C, HEADS, SPAN, ffn_dim=12, persistent=3), L, design)
+
+
+BODIES = {
+    **{f"feedback, {engine}": lambda engine=engine: feedback(engine=engine) for engine in ENGINES},
+    "feedback, recurrent": lambda: feedback("recurrent"),
+    **{name: lambda design=design: span(design) for name, design in {"span": TRANSFORMER, **INTEGRATIONS}.items()},
+    "transformer-xl": lambda: XLStack(XLConfig(C, HEADS, 12, SPAN, same_length=True), L),
+    "lstm": lambda: LSTMStack(C, L),
+}
+
+
+def build(make):
+    torch.manual_seed(1)
+    return make().double().eval()
+
+
+def inputs(tokens=13):
+    return torch.randn(B, tokens, C, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+
+
+def assert_steps_equal(owner, state, x, expected):
+    """Half of the steps in the batch as it is, the others after its rows have been reordered."""
+    assert isinstance(state, DecodingState)
+    half = x.size(1) // 2
+    for t in range(half):
+        assert torch.allclose(owner.step(state, x[:, t]), expected[:, t], atol=1e-12)
+    state.reorder(ORDER)
+    for t in range(half, x.size(1)):
+        assert torch.allclose(owner.step(state, x[ORDER, t]), expected[ORDER, t], atol=1e-12)
+
+
+@pytest.mark.parametrize("make", BODIES.values(), ids=BODIES)
+@torch.no_grad()
+def test_stream_body(make):
+    body, x = build(make), inputs()
+    assert isinstance(body, StreamBody)
+    whole, _ = body(x)
+    first, memory = body(x[:, :5])
+    assert isinstance(memory, body.memory_type)
+    assert torch.allclose(first, whole[:, :5], atol=1e-12)
+    assert torch.allclose(body(x[:, 5:], memory)[0], whole[:, 5:], atol=1e-12)
+    assert_steps_equal(body, body.start(None, x[:, 0]), x, whole)
+    assert_steps_equal(body, body.start(memory, x[:, 0]), x[:, 5:], whole[:, 5:])
+
+
+@pytest.mark.parametrize("make", BODIES.values(), ids=BODIES)
+def test_memory_of_a_stream_body(make):
+    """It has no history, is not changed in place, and is the same after a detour over a list of tensors."""
+    body, x = build(make), inputs()
+    _, memory = body(x[:, :5].requires_grad_())
+    assert isinstance(memory, BodyMemory)
+    tensors = memory.tensors()
+    assert not any(tensor.requires_grad for tensor in tensors)
+    before = [tensor.clone() for tensor in tensors]
+    y, after = body(x[:, 5:], memory)
+    assert all(torch.equal(one, other) for one, other in zip(before, memory.tensors(), strict=True))
+    again = body.memory_type.from_tensors(tensors)
+    assert torch.equal(body(x[:, 5:], again)[0], y)
+    assert any(not torch.equal(one, other) for one, other in zip(before, after.tensors(), strict=True))
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+@torch.no_grad()
+def test_recurrence(engine):
+    torch.manual_seed(1)
+    config = FeedbackLayerConfig(C, 12, HEADS)
+    window = MemoryWindow(SPAN, L, HEADS, C // HEADS)
+    stack = FeedbackStack(config, L, "recurrent", window=window).double().eval()
+    x, mixing = inputs().transpose(0, 1), stack.memory.mixing()
+    memories = [torch.randn(B, SPAN, C, dtype=torch.float64) for _ in range(L)]
+
+    def start():
+        return engine(stack.layers, mixing, limits=window.limits(), memories=memories)
+
+    at_once, stepwise = start(), start()
+    assert isinstance(at_once, Recurrence)
+    expected = at_once.run(x)
+    for t in range(6):
+        y, attention = stepwise.step(x[t])
+        assert torch.allclose(y, expected[t], atol=1e-12) and attention is None
+    stepwise.reorder(ORDER)
+    assert torch.allclose(stepwise.step(x[6, ORDER])[0], expected[6, ORDER], atol=1e-12)
+    final = at_once.final_memories(SPAN)
+    assert [vectors.shape for vectors in final] == [(B, SPAN, C)] * L
+    on = engine(stack.layers, mixing, limits=window.limits(), memories=final)
+    both = torch.cat([x, x])
+    assert torch.allclose(on.run(x), start().run(both)[len(x) :], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", MIXERS)
+@torch.no_grad()
+def test_mixer(name):
+    torch.manual_seed(1)
+    (mixer,) = build_mixers(name, MixerConfig(C, kernel_size=3, heads=HEADS), layers=1)
+    mixer, x = mixer.double().eval(), inputs()
+    assert isinstance(mixer, Mixer)
+    assert_steps_equal(mixer, mixer.start(x[:, 0]), x, mixer(x))
+    padding = torch.zeros(B, x.size(1), dtype=torch.bool)
+    padding[:, 9:] = True
+    assert torch.allclose(mixer(x, padding)[:, :9], mixer(x[:, :9]), atol=1e-12)
+
+
+def test_what_lacks_a_method_meets_no_contract():
+    assert not isinstance(torch.nn.LSTM(C, C), StreamBody)
+    assert not isinstance(torch.nn.Linear(C, C), Mixer)
+    assert not isinstance([], DecodingState)
