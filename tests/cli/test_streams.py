@@ -141,7 +141,7 @@ def test_a_training_that_has_ended_is_left_as_it_is(run, command, whole, copied)
         assert (copied / file.name).read_bytes() == file.read_bytes()
 
 
-def test_patience_is_remembered(run, command, tmp_path):
+def test_patience_is_saved(run, command, tmp_path):
     """A training that learns nothing ends after three validations without a better one, resumed or not."""
     train = [*command, "--lr", 0, "--save-interval-updates", 3, "--patience", 3, "--save-dir", tmp_path]
     run(*train, "--max-update", 6)
