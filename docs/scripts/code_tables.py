@@ -167,9 +167,13 @@ def default(field: dataclasses.Field):
 # Tools
 
 
+EARLIER_NAMES = {"write"}
+
+
 def tools(folder: str) -> str:
     """Every command of a folder: what it says it does, and its options."""
-    return "\n\n".join(filter(None, (tool(path) for path in sorted((ROOT / folder).glob("*.py")))))
+    commands = (path for path in sorted((ROOT / folder).glob("*.py")) if path.stem not in EARLIER_NAMES)
+    return "\n\n".join(filter(None, map(tool, commands)))
 
 
 class Found(BaseException):
