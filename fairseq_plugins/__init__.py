@@ -11,8 +11,4 @@ if find_spec("fairseq"):
     errors.install()
     compat.apply()
 
-<<<<<<< HEAD
     from fairseq_plugins import criterions, optim  # noqa: F401  (after the patches)
-=======
-    from fairseq_plugins import criterions, optim  # noqa: F401  (after compat)
->>>>>>> tasks

@@ -82,17 +82,10 @@ class StreamCheckpoints:
             restore_random_state(state["random"])
 
     def restore_memory(self, state: dict, trainer) -> None:
-<<<<<<< HEAD
         """Load the memory. The model reads one token with a copy of it, which fails for another model's memory.
 
         Raises:
             ValueError: the memory has numbers that are not finite, or is of another model
-=======
-        """Load the memory, and let the model read one token with a copy of it: this fails for another model's memory.
-
-        Raises:
-            ValueError: the memory has numbers that are not finite
->>>>>>> tasks
             Exception: whatever the model raises
         """
         memory = self.training.memory
