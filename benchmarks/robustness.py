@@ -1,7 +1,7 @@
 """How often damage, kills and failed writes were tried, and what came of it.
 
     python benchmarks/robustness.py damage --number 500     flipped bits and cuts in checkpoints, averages, memories
-    python benchmarks/robustness.py kills --number 20       a training over streams killed at any moment, and gone on with
+    python benchmarks/robustness.py kills --number 20       a training over streams killed at any moment, and resumed
     python benchmarks/robustness.py writes --number 20      a training whose disk is full or whose quota is used up
     python benchmarks/robustness.py processes --number 100  trainings of two processes, from their start to their end
     python benchmarks/robustness.py verification            what the checksums cost, by a checkpoint of 1 GB
@@ -60,7 +60,8 @@ def streams(folder: Path) -> list:
         "fairseq-train", folder / "bin", "--user-dir", ROOT / "fairseq_plugins", "--cpu", "--no-progress-bar",
         *("--task streaming_language_modeling --criterion streaming_lm --arch transformer_xl_lm_tiny --mem-len 16"
           " --batch-size 4 --tokens-per-sample 16 --optimizer adam --lr 0.002 --max-update 60 --save-interval-updates 2"
-          " --keep-interval-updates 2 --no-epoch-checkpoints --validate-interval-updates 1000 --log-interval 1").split(),
+          " --keep-interval-updates 2 --no-epoch-checkpoints --validate-interval-updates 1000"
+          " --log-interval 1").split(),
     ]  # fmt: skip
 
 

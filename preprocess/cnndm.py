@@ -115,8 +115,7 @@ def _write_sides(parts, article: Path, highlights: Path) -> str:
                 summaries.write(f" {text.SENTENCE_END} ".join(sentences) + "\n")
             if number == 0 or last and number != last - first + 1:
                 raise InputError(
-                    f"{file} has {number} records from line {first} on, but lines up to {last or first} were"
-                    " requested."
+                    f"{file} has {number} records from line {first} on, but lines up to {last or first} were requested."
                 )
             counts.append((file.name, number))
     return (

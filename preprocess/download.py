@@ -9,6 +9,7 @@ import time
 import zipfile
 import zlib
 from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from urllib.error import HTTPError
@@ -43,7 +44,7 @@ def fetch_all(remotes: list[Remote], steps: Steps) -> Path:
         unpacked = file.with_suffix("")
         fetch(remote, file)
         if file.suffix in ARCHIVES:
-            steps.run(f"unpack-{unpacked.name}", [file], [unpacked], {}, lambda folder: _unpack(file, folder))
+            steps.run(f"unpack-{unpacked.name}", [file], [unpacked], {}, partial(_unpack, file))
     return raw
 
 

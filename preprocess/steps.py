@@ -31,7 +31,7 @@ class Steps:
         self.out = out
         self.stamps = out / ".steps"
         self.stamps.mkdir(parents=True, exist_ok=True)
-        self.lock = open(self.stamps / "lock", "w")
+        self.lock = open(self.stamps / "lock", "w")  # noqa: SIM115  (held to the end of the process)
         try:
             # lockf instead of flock, since it ends with this process even if child processes continue
             fcntl.lockf(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""A virtual environment whose commands start at once: each is a fork of one process that has imported torch and fairseq.
+"""A virtual environment whose commands start at once: each is a fork of one process that imported fairseq.
 
 Most of what a command of a small test costs is five seconds of imports. The folder ENVIRONMENT looks like the virtual
 environment that it stands for. Its ``python`` and ``fairseq-*`` hand their arguments, variables and open files to the

@@ -63,7 +63,10 @@ WRONG = [
     ("train --lr-scheduler triangular --max-lr 1 --lr-period-updates 1", "triangular needs --lr-period-updates"),
     ("train --lr-scheduler triangular", "--max-lr is missing"),
     ("train --lr-scheduler tri_stage", "tri_stage needs --decay-steps"),
-    ("train --lr-scheduler tri_stage --phase-ratio 0.2,0.2,0.2", "--phase-ratio needs --max-update, and three fractions"),
+    (
+        "train --lr-scheduler tri_stage --phase-ratio 0.2,0.2,0.2",
+        "--phase-ratio needs --max-update, and three fractions",
+    ),
     ("train --lr-scheduler reduce_lr_on_plateau --lr-shrink 1", "reduce_lr_on_plateau needs --lr-shrink below 1"),
     ("train --lr-scheduler manual --epoch2lr x", "--epoch2lr x is not a dictionary"),
     ("train --lr-scheduler manual --epoch2lr {1:0.1}", "--epoch2lr {1: 0.1} does not fit; write it as"),
@@ -95,7 +98,7 @@ WRONG = [
 ]
 
 RIGHT = [
-    "train --task translation_multi_simple_epoch --langtoks {'main':('src','tgt')} --sampling-weights {'main:en-de':1.0}",
+    "train --task translation_multi_simple_epoch --langtoks {'main':('src','tgt')} --sampling-weights {'main:en-de':1}",
     "generate --sampling --nbest 5 --sampling-topk 10",
     "generate --nbest 5 --lenpen -2 --unkpen -1 --min-len 0",
     "generate --max-len-a 2 --max-len-b -3",

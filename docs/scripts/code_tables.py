@@ -260,4 +260,5 @@ def patches(_: str) -> str:
 def patch_table(module: str, names: list[str]) -> str:
     loaded = importlib.import_module(f"fairseq_plugins.compat.{module}")
     rows = [(code(name), " ".join(inspect.getdoc(getattr(loaded, name)).split())) for name in names]
-    return f"### `fairseq_plugins/compat/{module}.py`\n\n{table(['patch', 'what fairseq gets wrong, and what the patch does'], rows)}"
+    listed = table(["patch", "what fairseq gets wrong, and what the patch does"], rows)
+    return f"### `fairseq_plugins/compat/{module}.py`\n\n{listed}"

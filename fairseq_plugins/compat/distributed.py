@@ -124,7 +124,7 @@ def one_training_per_folder():
     @replace(checkpoint_utils, "verify_checkpoint_directory")
     def verify_checkpoint_directory(original, save_dir):
         original(save_dir)
-        lock = open(Path(save_dir) / ".lock", "w")
+        lock = open(Path(save_dir) / ".lock", "w")  # noqa: SIM115  (held to the end of the process)
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -135,9 +135,7 @@ def remove_orphans(written: list[Path], world_size: int) -> None:
         if not (match := re.fullmatch(r"(.+)\.memory-\d+-of-(\d+)", file.name)):
             continue  # a temporary file that another rank is writing
         checkpoint, of_others = folder / match[1], int(match[2]) != world_size
-        if match[1] == "newest":
-            gone = of_others
-        else:
-            gone = not checkpoint.exists() or (of_others and checkpoint in written)
-        if gone:
+        beside_newest = match[1] == "newest"
+        gone = not beside_newest and not checkpoint.exists()
+        if gone or (of_others and (beside_newest or checkpoint in written)):
             file.unlink(missing_ok=True)

@@ -98,7 +98,7 @@ def test_overrides_that_do_not_fit_are_refused(run, evaluate, overrides, words):
 @pytest.mark.parametrize("model", ["trained", "last_token"])
 def test_it_writes_text(run, model, corpus, request):
     done = run(
-        sys.executable, "-m", "fairseq_plugins.tools.sample", "--path", request.getfixturevalue(model), "--data", corpus,
-        "--prompt", "abc", "--length", 30, "--top-k", 3,
+        sys.executable, "-m", "fairseq_plugins.tools.sample", "--path", request.getfixturevalue(model),
+        "--data", corpus, "--prompt", "abc", "--length", 30, "--top-k", 3,
     )  # fmt: skip
     assert re.fullmatch("abc[a-f\n]{30}\n", done.stdout)

@@ -122,7 +122,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, opened):
     fairseqs_own = checkpoint_utils.load_checkpoint_to_cpu.__wrapped__
     for load in (torch.load, fairseqs_own, checkpoint_utils.load_checkpoint_to_cpu):
         with pytest.raises(UserError, match=f"{path} is damaged, truncated or no"):
-            load(open(path, "rb") if opened and load is torch.load else str(path))
+            load(open(path, "rb") if opened and load is torch.load else str(path))  # noqa: SIM115
     assert inspect.unwrap(torch.load)(path)["model"]["weight"].tolist() == [1.0, 2.0]
 
 

@@ -224,11 +224,12 @@ def check_cross_head(case, assert_close) -> None:
     )
     seen = ages.just_before(config["mem_len"] + config["block"])
     seen = ages.after(seen, -config["block"])
+    weights: dict = {}
     for theirs, scheme in SCHEMES.items():
         position = SinusoidalPosition(config["hidden"], scheme, clamp=-1, limit=None, dropout=0.0)
         for variant, permutation in (("identity", None), ("kvr", perm)):
             attention.cross_head.draw = lambda permutation=permutation: permutation
-            weights: dict = {}
+            weights.clear()
             hook = attention.dropout.register_forward_hook(lambda _, inputs, output: weights.update(prob=output))
             y = attention(x, memory, position(seen, x), position, biases)
             hook.remove()

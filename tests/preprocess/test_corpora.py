@@ -65,7 +65,7 @@ def test_wmt14_normalises_punctuation_cleans_and_reads_the_archives_names(script
     assert lines(tmp_path / "test.en-de.ref") == ["Ein „stiller“ König", "Q & A"]
     for english, german in zip(lines(tmp_path / "clean" / "train.en"), lines(tmp_path / "clean" / "train.de")):
         short, long = sorted((len(english.split()), len(german.split())))
-        assert 1 <= short and long <= 1.5 * short
+        assert short >= 1 and long <= 1.5 * short
 
 
 def test_iwslt14_reads_the_archives_markup_and_carves_every_23rd_pair(script, generated, tmp_path):

@@ -127,7 +127,7 @@ def test_what_is_trained_is_not_taken_for_a_training_with_other_settings(recipe,
     program.write_text('#!/bin/sh\necho "| valid | $*"\n')
     program.chmod(0o755)
     (tmp_path / "recipe.sh").write_text(
-        f'set -euo pipefail\nsource {RECIPES / "lib.sh"}\nSETTINGS+=([UPDATES]=100)\nCHOICES+=([MODELS]=all)\n'
+        f"set -euo pipefail\nsource {RECIPES / 'lib.sh'}\nSETTINGS+=([UPDATES]=100)\nCHOICES+=([MODELS]=all)\n"
         f'begin "$@"\nexport PATH={tmp_path}:$PATH\n'
         'train small --max-update "$UPDATES"\necho "$(given SETTINGS CHOICES | tr "\\n" " ")$CALL, $MODELS"\n'
     )

@@ -190,7 +190,8 @@ def train(tmp_path):
     """A fairseq-train that says what it was told, and fails where there is a file of that name."""
     program = script(
         tmp_path / "fairseq-train", f"[ ! -e {tmp_path}/fail ] || {{ cat {tmp_path}/fail >&2; exit 1; }}",
-        "echo '2026 | INFO | train_inner | {\"loss\": \"2\", \"span_3_0\": \"7\", \"memory_0\": \"1\"}'", 'echo "args $*"',
+        "echo '2026 | INFO | train_inner | {\"loss\": \"2\", \"span_3_0\": \"7\", \"memory_0\": \"1\"}'",
+        'echo "args $*"',
     )  # fmt: skip
     return lambda *own, env={}: call("training", tmp_path / "run", *own, "--", program, "--lr", "1", env=env)
 
@@ -291,7 +292,8 @@ def results(tmp_path):
     ("json:a.json:bleu", "28.1"), ("bpc:test.log", "1.500000"), ("ppl:test.log:without", "19.5"),
     ("parameters:test.log", "1.23M"), ("updates:train.log", "20"), ("training_speed:train.log", "200"),
     ("milliseconds:train.log:1000", "5000"), ("wall_time:train.log", "1:18"), ("wall_time:train.log:train.log", "2:36"),
-    ("least_loss:0.1=train.log:0.2=train.log", "0.1"), ("end:diverged", "all updates"), ("end:labels", "\n".join("1" * 100)),
+    ("least_loss:0.1=train.log:0.2=train.log", "0.1"), ("end:diverged", "all updates"),
+    ("end:labels", "\n".join("1" * 100)),
     ("generation_speed:generate.log", "90.25"), ("ratio:generation_speed:generate.log:generate.log", "1.00"),
     ("mean_of:bleu:a.json:b.json", "27.55"), ("best_of:bleu:a.json:b.json", "28.1"),
     ("reached:mean:not/cgru-seed*", "15.2"), ("reached:best:not/cgru-seed*", "20.5"),

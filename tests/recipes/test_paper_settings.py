@@ -32,7 +32,9 @@ from fairseq_plugins.tools.lib.register import register
 from fairseq_plugins.tools.published import published
 
 ROOT = Path(__file__).resolve().parents[2]
-PAPERS = sorted(path.name for path in (ROOT / "recipes").iterdir() if path.is_dir() and path.name not in ("setup", "lib"))
+PAPERS = sorted(
+    path.name for path in (ROOT / "recipes").iterdir() if path.is_dir() and path.name not in ("setup", "lib")
+)
 NO_NUMBER = {"figure", "picture", "not given", "not said", "-"}
 
 
@@ -149,7 +151,8 @@ def test_numbers_of_the_readme_are_in_the_file(paper):
 @pytest.mark.parametrize("paper, name, file, line, change", [
     ("all_attention", "table1_enwik8", "all_attention/characters.sh", "[LEARNING_RATE]=0.07", "[LEARNING_RATE]=0.08"),
     ("all_attention", "table1_enwik8", "all_attention/table1_enwik8.sh", "small 450000", "small 400000"),
-    ("all_attention", "table3_wikitext103", "all_attention/words.sh", "--clip-norm 1 ", "--clip-norm 1 --weight-decay 0.01 "),
+    ("all_attention", "table3_wikitext103", "all_attention/words.sh",
+     "--clip-norm 1 ", "--clip-norm 1 --weight-decay 0.01 "),
     ("feedback", "table2_wmt14", "feedback/wmt14.sh", "[TIMES]=128", "[TIMES]=64"),
     ("feedback", "table2_wmt14", "feedback/wmt14.sh", "--share-all-embeddings --dropout 0.3", "--dropout 0.3"),
     ("feedback", "table2_wmt14", "feedback/wmt14.sh", "--beam 5 --batch-size", "--beam 4 --batch-size"),

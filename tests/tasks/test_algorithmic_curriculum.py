@@ -33,10 +33,10 @@ def fresh_batch(task, **options):
     return list(task.get_batch_iterator(task.dataset("valid"), max_sentences=4, **options).next_epoch_itr())
 
 
-def train(task, results, epoch=1):
+def train(task, results, first=1):
     """Epochs that end with a fresh batch all right or not; the samples of all."""
     samples = []
-    for epoch, result in enumerate(results, start=epoch):
+    for epoch, result in enumerate(results, start=first):
         task.begin_epoch(epoch, None)
         samples += training(task, epoch).next_epoch_itr()
         task.post_validate(None, stats := dict(result), None)
@@ -151,7 +151,7 @@ def test_a_resumed_training_draws_the_same_batches(after):
 
     second = make()
     again = training(second, epoch=state["epoch"])
-    again.first_batch  # fairseq takes one before it loads the state
+    _ = again.first_batch  # fairseq takes one before it loads the state
     again.load_state_dict(state)
     second.begin_epoch(state["epoch"], None)
     rest = list(again.next_epoch_itr())
