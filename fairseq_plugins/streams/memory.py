@@ -70,6 +70,6 @@ def _fed_again(update: int, block: int) -> Exception:
     """The error that fairseq is handling when it feeds a block again: gradients that differ between ranks, or gradients
     that are not finite (which --fp16 reports as its smallest loss scale)."""
     error = sys.exception()
-    if error and "inconsistent" in str(error):
+    if isinstance(error, Exception) and "inconsistent" in str(error):
         return error
     return UserError(diverged("its gradients are not finite", update, block))
