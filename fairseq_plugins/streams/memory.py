@@ -37,7 +37,7 @@ class TrainingMemory:
 
     def __init__(self):
         self.memory = StreamMemory()
-        self._newest_block, self._update_begins, self._before_update = -1, True, None
+        self._newest_block, self._update_begins, self._before_update = -1, True, StreamMemory()
 
     def begin_epoch(self) -> None:
         self._newest_block = -1

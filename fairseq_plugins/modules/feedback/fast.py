@@ -180,8 +180,8 @@ class Block:
         """The parts of one layer, which attends to these sources."""
         config, record, training = layer.config, self.record, layer.training
 
-        def sublayer(norm, *body):
-            body = Chain(*body, dropout(config.dropout, training, record))
+        def sublayer(norm, *parts):
+            body = Chain(*parts, dropout(config.dropout, training, record))
             return Residual(LayerNorm(norm, record), body, config.pre_norm)
 
         def attention(projections, source, kind=Attention, *options):
@@ -263,7 +263,8 @@ class Block:
         if self.starts_with_zero:
             self.read_gradients()  # m_0 is constant, but its key and value pass gradients to their biases
         gradients: dict[int, Tensor] = {}
-        parts: list[Part | Source | MemoryWriter | Mixture] = [*self.layers, *self.contexts, *self.writers, self.mixture]
+        parts: list[Part | Source | MemoryWriter | Mixture]
+        parts = [*self.layers, *self.contexts, *self.writers, self.mixture]
         for part in parts:
             for tensor, gradient in part.gradients():
                 known = gradients.get(id(tensor))

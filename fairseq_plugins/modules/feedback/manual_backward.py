@@ -311,9 +311,10 @@ class GrowingSource(Source):
         if self.spare is None or self.spare[0].shape[1:] != self.keys.shape[1:] or len(order) > self.batch:
             shape = (len(order) * self.heads, *self.keys.shape[1:])
             self.spare = self.keys.new_empty(shape), self.values.new_empty(shape)
-        present = self.keys, self.values
-        self.keys, self.values = (reorder_rows(x, order, self.heads, out) for x, out in zip(present, self.spare))
-        self.spare = present
+        keys, values = self.spare
+        self.spare = self.keys, self.values
+        self.keys = reorder_rows(self.keys, order, self.heads, keys)
+        self.values = reorder_rows(self.values, order, self.heads, values)
         self.batch = len(order)
 
 

@@ -161,10 +161,13 @@ class WindowAttention(Attention):
         mask: the spans [H, W], or None. Masked weights are divided by their sum (Sukhbaatar et al., 2019)
     """
 
+    source: SlidingSource
+
     def __init__(self, query, source, weight_dropout, heads, record, position: Tensor, mask: Tensor | None):
         super().__init__(query, source, weight_dropout, heads, record)
         self.position, self.mask = position, mask
-        self.position_grad = self.mask_grad = None
+        self.position_grad: Tensor | None = None
+        self.mask_grad: Tensor | None = None
 
     def forward(self, x):
         query = self.split_heads(self.query.forward(x))
@@ -194,7 +197,7 @@ class WindowAttention(Attention):
         dropped = self.weight_dropout.recompute(limited)
         dy = self.split_heads(dy)
         dweights = self.weight_dropout.backward(self.source.mix_backward(dy, self.position.size(1)))
-        if self.mask is not None:
+        if self.mask is not None and total is not None:
             dweights = (dweights - (dweights * limited).sum(-1, keepdim=True)) / total
             self.mask_grad = add(self.mask_grad, self.by_head(dweights * weights).sum(0))
             dweights = (self.by_head(dweights) * self.mask).view_as(weights)
@@ -207,8 +210,9 @@ class WindowAttention(Attention):
 
     def gradients(self):
         yield from super().gradients()
-        yield self.position, self.position_grad.to(self.position)
-        if self.mask is not None:
+        if self.position_grad is not None:
+            yield self.position, self.position_grad.to(self.position)
+        if self.mask is not None and self.mask_grad is not None:
             yield self.mask, self.mask_grad.to(self.mask)
 
 

@@ -57,7 +57,7 @@ class FeedbackStack(nn.Module):
     def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors):
         # A checkpoint with keys and values per layer has the same names. Without this check one layer's would be loaded
         # and the others dropped.
-        tied = {}
+        tied: dict[nn.Parameter, list[Tensor | None]] = {}
         for name, parameter in self.named_parameters(remove_duplicate=False):
             tied.setdefault(parameter, []).append(state_dict.get(prefix + name))
         for first, *others in tied.values():
