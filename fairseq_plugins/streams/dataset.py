@@ -47,7 +47,7 @@ class StreamDataset(FairseqDataset):
 
     @cached_property
     def checksum(self) -> int:
-        return zlib.crc32(np.ascontiguousarray(self.tokens))
+        return zlib.crc32(np.ascontiguousarray(self.tokens).data)
 
     def blocks(self, batch: int, world_size: int, cuts: list[tuple[int, int]], shift: int = 0) -> list[list[Block]]:
         """The batches of an epoch, of one block each. fairseq gives them to the ranks in turn, so the order is: block 0

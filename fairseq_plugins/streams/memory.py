@@ -36,7 +36,7 @@ class TrainingMemory:
 
     def __init__(self):
         self.memory = StreamMemory()
-        self._newest_block, self._update_begins, self._before_update = -1, True, None
+        self._newest_block, self._update_begins, self._before_update = -1, True, StreamMemory()
 
     def begin_epoch(self) -> None:
         self._newest_block = -1
@@ -69,6 +69,6 @@ def _fed_again(update: int, block: int) -> Exception:
     """The error that fairseq is handling when it feeds a block again: gradients that differ between ranks, or gradients
     that are not finite (which --fp16 reports as its smallest loss scale)."""
     error = sys.exception()
-    if error and "inconsistent" in str(error):
+    if isinstance(error, Exception) and "inconsistent" in str(error):
         return error
     return UserError(diverged("its gradients are not finite", update, block))

@@ -15,6 +15,7 @@ from fairseq_plugins.modules.active_memory.sequence_ends import PersistentEnds, 
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.decoding import LayerStates
 from fairseq_plugins.modules.common.head_width import head_width
+from fairseq_plugins.modules.common.module_list import ModuleList
 
 
 @dataclass
@@ -39,7 +40,7 @@ class MixerConfig:
     embed_dim: int
     kernel_size: int = 20
     heads: int = 8
-    head_dim: int | None = None
+    head_dim: int = None  # type: ignore[assignment]  # C / H, which __post_init__ fills in
     causal: bool = True
     activation: str = "relu"
     attention_dropout: float = 0.0
@@ -68,7 +69,7 @@ class Convolution(nn.Module):
         DEPTH: how many convolutions follow one another
     """
 
-    ENDS = ZeroEnds
+    ENDS: type[ZeroEnds] = ZeroEnds
     DEPTH = 1
 
     def __init__(self, config: MixerConfig, ends: ZeroEnds):
@@ -149,21 +150,26 @@ class CGRU(nn.Module):
         return torch.lerp(candidate.tanh(), x, update)
 
 
-class Sum(nn.ModuleList):
+ActiveMemory = Convolution | HighwayConvolution | CGRU
+SingleMixer = SelfAttention | ActiveMemory
+
+
+class Sum(ModuleList[SingleMixer]):
     """The sum of the outputs of several mixers for one input (section 3.2)."""
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        return sum(mixer(x, padding) for mixer in self)
+        return sum(mixer(x, padding) for mixer in self)  # type: ignore[return-value]  # never the 0 of an empty sum
 
     def start(self, like: Tensor) -> LayerStates:
         return LayerStates(mixer.start(like) for mixer in self)
 
     def step(self, state: LayerStates, x: Tensor) -> Tensor:
-        return sum(mixer.step(own, x) for mixer, own in zip(self, state, strict=True))
+        outputs = (mixer.step(own, x) for mixer, own in zip(self, state, strict=True))
+        return sum(outputs)  # type: ignore[return-value]  # never the 0 of an empty sum
 
 
 ATTENTION = "self-attention"
-MEMORIES = {
+MEMORIES: dict[str, type[ActiveMemory]] = {
     "convolution": Convolution,
     "persistent-convolution": PersistentConvolution,
     "highway-convolution": HighwayConvolution,
@@ -175,7 +181,7 @@ MIXERS = {name: (name,) for name in (ATTENTION, *MEMORIES)} | {
 }
 
 
-def build_mixers(name: str, config: MixerConfig, layers: int) -> list[nn.Module]:
+def build_mixers(name: str, config: MixerConfig, layers: int) -> list[SingleMixer | Sum]:
     """A mixer for each layer of a model. All layers share one set of persistent vectors.
 
     Raises:
@@ -186,7 +192,7 @@ def build_mixers(name: str, config: MixerConfig, layers: int) -> list[nn.Module]
     sides = reach(config.kernel_size, config.causal)
     ends = {kind: kind(*sides, config.embed_dim) for kind in {MEMORIES[part].ENDS for part in memories_in(name)}}
 
-    def build(part: str) -> nn.Module:
+    def build(part: str) -> SingleMixer:
         if part == ATTENTION:
             sizes = config.embed_dim, config.heads, config.head_dim
             return SelfAttention(*sizes, config.causal, config.attention_dropout, config.attention_scaling)

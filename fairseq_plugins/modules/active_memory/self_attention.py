@@ -16,12 +16,14 @@ class KVCache:
 
     def append(self, *pair: Tensor) -> tuple[Tensor, Tensor]:
         """Append a key and a value [B, H, 1, D]. Return all keys and values so far."""
-        self.pair = tuple(torch.cat([old, new], dim=2) for old, new in zip(self.pair, pair))
+        keys, values = (torch.cat([old, new], dim=2) for old, new in zip(self.pair, pair))
+        self.pair = keys, values
         return self.pair
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
-        self.pair = tuple(x.index_select(0, order) for x in self.pair)
+        keys, values = self.pair
+        self.pair = keys.index_select(0, order), values.index_select(0, order)
 
 
 # name -> the factor of q k^T, a function of the width of a head D. The active-memory paper prints the first. Its code

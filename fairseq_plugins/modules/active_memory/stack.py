@@ -6,10 +6,11 @@ B batch, T length, C width, L layers, P positions.
 import torch
 from torch import Tensor, nn
 
-from fairseq_plugins.modules.active_memory.mixers import MixerConfig, build_mixers
+from fairseq_plugins.modules.active_memory.mixers import MixerConfig, SingleMixer, Sum, build_mixers
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.decoding import LayerStates
 from fairseq_plugins.modules.common.dropout import Dropout
+from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.common.sinusoids import WAVELENGTHS, sinusoids
 
 NORM_EPSILON = 1e-6
@@ -29,7 +30,13 @@ class Layer(nn.Module):
     """
 
     def __init__(
-        self, dim: int, ffn_dim: int, mixer: nn.Module, activation: str, dropout: float, activation_dropout: float
+        self,
+        dim: int,
+        ffn_dim: int,
+        mixer: SingleMixer | Sum,
+        activation: str,
+        dropout: float,
+        activation_dropout: float,
     ):
         super().__init__()
         self.mixer, self.mixer_norm = mixer, nn.LayerNorm(dim, NORM_EPSILON)
@@ -95,7 +102,7 @@ class ActiveMemoryStack(nn.Module):
         if wavelengths not in WAVELENGTHS:
             raise ValueError(f"wavelengths {wavelengths!r} are not one of {', '.join(WAVELENGTHS)}")
         self.wavelengths = wavelengths
-        self.layers = nn.ModuleList(
+        self.layers = ModuleList(
             Layer(config.embed_dim, ffn_dim, own, activation, dropout, activation_dropout)
             for own in build_mixers(mixer, config, num_layers)
         )

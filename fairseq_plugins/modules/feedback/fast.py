@@ -8,11 +8,12 @@ remembered steps.
 """
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
+from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer
 from fairseq_plugins.modules.feedback.manual_backward import (
     Attention,
@@ -60,7 +61,7 @@ class FastRecurrence:
 
     def __init__(
         self,
-        layers: nn.ModuleList,
+        layers: ModuleList[FeedbackLayer],
         mixing: Tensor,
         context: Tensor | None = None,
         context_padding: Tensor | None = None,
@@ -71,11 +72,12 @@ class FastRecurrence:
         self.layers, self.mixing, self.beam = layers, mixing, beam
         self.heads = layers[0].config.heads
         self.limits = limits
-        self.memories = memories
-        self.context = [] if context is None else [self.project_context(layer, context) for layer in layers]
-        self.context_mask = None
-        if context_padding is not None:
-            self.context_mask = score_mask(context_padding, self.heads, context)
+        self.memories = memories or []
+        self.context, self.context_mask = [], None
+        if context is not None:
+            self.context = [self.project_context(layer, context) for layer in layers]
+            if context_padding is not None:
+                self.context_mask = score_mask(context_padding, self.heads, context)
         self.block: Block | None = None
 
     def project_context(self, layer: FeedbackLayer, context: Tensor) -> tuple[Tensor, Tensor]:
@@ -85,6 +87,7 @@ class FastRecurrence:
             return x.unflatten(-1, (self.heads, -1)).transpose(1, 2).flatten(0, 1)
 
         projections, scale = layer.encoder_attn, layer.config.head_dim**-0.5
+        assert projections is not None, "the layer does not attend to an encoder"
         return split_heads(projections.k_proj(context) * scale), split_heads(projections.v_proj(context))
 
     def sources(self) -> list[tuple[int, int]]:
@@ -112,6 +115,7 @@ class FastRecurrence:
 
     def final_memories(self, width: int) -> list[Tensor]:
         """After `run`: the last `width` memories of a stream, G tensors [B, width, C], without their history."""
+        assert self.block is not None, "no block has been run yet"
         latest = [torch.stack(steps, dim=1) for steps in zip(*self.block.memories)]
         return [torch.cat([past, new], dim=1)[:, -width:].detach().clone() for past, new in zip(self.memories, latest)]
 
@@ -125,6 +129,7 @@ class FastRecurrence:
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
+        assert self.block is not None, "no step has been taken yet"
         self.block.reorder(order)
 
 
@@ -152,7 +157,8 @@ class Block:
             mask = score_mask(F.pad(padding, (1, 0)), self.heads, like)  # m_0 is never padding
 
         writers = {}
-        self.layers, self.context_attentions = [], []
+        self.layers: list[Chain] = []
+        self.context_attentions: list[Attention] = []
         self.contexts = [FixedSource(keys, values, state.context_mask) for keys, values in state.context]
         for i, (layer, key) in enumerate(zip(layers, state.sources())):
             if key not in writers:
@@ -163,7 +169,7 @@ class Block:
             limits = state.limits[i] if state.limits else None
             self.layers.append(self.assemble(layer, writers[key].source, context, limits))
         self.writers = list(writers.values())
-        self.memories = []  # G tensors [B, C] for each step of a block
+        self.memories: list[list[Tensor]] = []  # G tensors [B, C] for each step of a block
         self.starts_with_zero = state.limits is None
         if self.starts_with_zero:
             self.write([torch.zeros_like(like)] * len(state.mixing))  # m_0: zeros, which are attended to
@@ -174,8 +180,8 @@ class Block:
         """The parts of one layer, which attends to these sources."""
         config, record, training = layer.config, self.record, layer.training
 
-        def sublayer(norm, *body):
-            body = Chain(*body, dropout(config.dropout, training, record))
+        def sublayer(norm, *parts):
+            body = Chain(*parts, dropout(config.dropout, training, record))
             return Residual(LayerNorm(norm, record), body, config.pre_norm)
 
         def attention(projections, source, kind=Attention, *options):
@@ -187,7 +193,7 @@ class Block:
         else:
             attend = attention(layer.self_attn, memory, WindowAttention, *limits)
         sublayers = [sublayer(layer.self_attn_layer_norm, attend, Linear(layer.self_attn.out_proj, record))]
-        if context is not None:
+        if context is not None and layer.encoder_attn is not None:
             attend = attention(layer.encoder_attn, context, Attention, self.beam)
             self.context_attentions.append(attend)
             sublayers.append(
@@ -256,8 +262,10 @@ class Block:
             dx[t] = self.step_backward(d_top[t], d_memories)
         if self.starts_with_zero:
             self.read_gradients()  # m_0 is constant, but its key and value pass gradients to their biases
-        gradients = {}
-        for part in (*self.layers, *self.contexts, *self.writers, self.mixture):
+        gradients: dict[int, Tensor] = {}
+        parts: list[Part | Source | MemoryWriter | Mixture]
+        parts = [*self.layers, *self.contexts, *self.writers, self.mixture]
+        for part in parts:
             for tensor, gradient in part.gradients():
                 known = gradients.get(id(tensor))
                 gradients[id(tensor)] = gradient if known is None else known + gradient
@@ -265,11 +273,11 @@ class Block:
 
     def read_gradients(self) -> list[Tensor]:
         """Gradients of the memories of the last step that the backward pass has not reached yet, G tensors [B, C]."""
-        d_memories = [None] * self.mixture.count
+        d_memories: dict[int, Tensor] = {}
         for writer in self.writers:
-            dm, known = writer.backward(), d_memories[writer.memory]
+            dm, known = writer.backward(), d_memories.get(writer.memory)
             d_memories[writer.memory] = dm if known is None else known + dm
-        return d_memories
+        return [d_memories[memory] for memory in range(self.mixture.count)]
 
     def step_backward(self, dx: Tensor, d_memories: list[Tensor]) -> Tensor:
         """Gradients of the top layer's output [B, C] and of the step's memories -> gradient of the embedding [B, C]."""
@@ -312,6 +320,7 @@ class MemoryWriter:
     @torch.no_grad()
     def fill(self, memories: Tensor) -> None:
         """Fill the source with the last memories of earlier blocks [B, n, C]."""
+        assert isinstance(self.source, SlidingSource), "only a stream has earlier blocks"
         self.source.fill(*self.project(memories[:, -self.source.span :].flatten(0, 1)))
 
     def forward(self, memory: Tensor) -> None:
@@ -350,7 +359,8 @@ class Mixture:
         self.mixing, self.record = mixing, record
         self.rows = mixing.tolist()
         self.count = len(self.rows)
-        self.states, self.output_grads = [], []
+        self.states: list[list[Tensor]] = []
+        self.output_grads: list[list[Tensor]] = []
 
     def forward(self, states: list[Tensor]) -> list[Tensor]:
         """x^0 .. x^L, each [B, C] -> G memories [B, C]"""

@@ -11,6 +11,7 @@ from torch import nn
 
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.head_width import head_width
+from fairseq_plugins.modules.common.module_list import ModuleList
 
 
 @dataclass
@@ -35,7 +36,7 @@ class FeedbackLayerConfig:
     ffn_dim: int
     heads: int
     context_dim: int | None = None
-    head_dim: int | None = None
+    head_dim: int = None  # type: ignore[assignment]  # C / H, which __post_init__ fills in
     attention_bias: bool = True
     pre_norm: bool = False
     dropout: float = 0.0
@@ -84,7 +85,7 @@ class FeedbackLayer(nn.Module):
         self.final_layer_norm = nn.LayerNorm(config.embed_dim)
 
 
-def share_keys_and_values(layers: nn.ModuleList) -> None:
+def share_keys_and_values(layers: ModuleList[FeedbackLayer]) -> None:
     """Give all layers one key matrix and one value matrix (section 3.3).
 
     With pre-norm the memory is normalised before it is projected. So all layers share one attention LayerNorm too, for
@@ -98,7 +99,7 @@ def share_keys_and_values(layers: nn.ModuleList) -> None:
             layer.self_attn_layer_norm = first.self_attn_layer_norm
 
 
-def initialise_as_published(layers: nn.ModuleList) -> None:
+def initialise_as_published(layers: ModuleList[FeedbackLayer]) -> None:
     """Set the initial values of the language models' public code: those of torch. With pre-norm, the last projection of
     each residual branch is divided by sqrt(2 L), its bias included."""
     for layer in layers:

@@ -52,7 +52,8 @@ class Linear(Part):
     def __init__(self, linear: nn.Linear, record: bool):
         self.weight, self.bias, self.record = linear.weight, linear.bias, record
         self.transposed = self.weight.t()
-        self.inputs, self.output_grads = [], []
+        self.inputs: list[Tensor] = []
+        self.output_grads: list[Tensor] = []
 
     def transpose_weight(self) -> None:
         """Store the weight transposed. Where `out` is larger than `in`, a CPU then multiplies one or two rows by it up
@@ -86,7 +87,8 @@ class LayerNorm(Part):
 
     def __init__(self, norm: nn.LayerNorm, record: bool):
         self.norm, self.record = norm, record
-        self.saved, self.output_grads = [], []
+        self.saved: list[tuple[Tensor, Tensor, Tensor]] = []  # input, mean, 1 / standard deviation
+        self.output_grads: list[Tensor] = []
 
     def forward(self, x):
         norm = self.norm
@@ -124,7 +126,7 @@ class Dropout(Part):
     def __init__(self, p: float, record: bool):
         self.p, self.record = p, record
         self.scale = 1 / (1 - p) if p < 1 else 0.0
-        self.masks = []
+        self.masks: list[Tensor] = []
 
     def forward(self, x):
         y, mask = torch.native_dropout(x, self.p, True)
@@ -148,7 +150,7 @@ class Pointwise(Part):
 
     def __init__(self, activation: Activation, record: bool):
         self.activation, self.record = activation, record
-        self.saved = []
+        self.saved: list[tuple[Tensor, Tensor]] = []  # input, output
 
     def forward(self, x):
         y = self.activation.forward(x)
@@ -210,17 +212,18 @@ class Source:
     A use of a source is one attention to it, of one layer at one step.
     """
 
-    def __init__(self):
-        self.uses = []  # (queries, gradients of scores, weights after dropout, gradients of outputs), each [R, 1, ...]
+    def __init__(self) -> None:
+        self.uses: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []  # what `add_use` took
 
     def window(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """What the present step attends to: keys and values [R, S, D], and the mask [R, 1, S] that is added to the
         scores, or None."""
         raise NotImplementedError
 
-    def add_use(self, *use: Tensor) -> None:
-        """Take the four tensors of one use, in the backward pass."""
-        self.uses.append(use)
+    def add_use(self, query: Tensor, dscores: Tensor, weights: Tensor, dy: Tensor) -> None:
+        """Take the four tensors of one use, in the backward pass: query, gradient of the scores, weights after dropout,
+        and gradient of the output, each [R, 1, ...]."""
+        self.uses.append((query, dscores, weights, dy))
 
     def gradients(self) -> Gradients:
         return iter(())
@@ -275,8 +278,8 @@ class GrowingSource(Source):
         self.length = 0
         self.keys = like.new_empty(batch * heads, capacity, head_dim)
         self.values = torch.empty_like(self.keys)
-        self.key_grads = self.value_grads = None  # made by the first `pop_kv_grads`
-        self.spare_keys = self.spare_values = None  # made by the first `reorder`
+        self.kv_grads: tuple[Tensor, Tensor] | None = None  # made by the first `pop_kv_grads`
+        self.spare: tuple[Tensor, Tensor] | None = None  # buffers, made by the first `reorder`
 
     def append(self, key: Tensor, value: Tensor) -> None:
         """key and value [B, C]"""
@@ -293,22 +296,25 @@ class GrowingSource(Source):
     def pop_kv_grads(self) -> tuple[Tensor, Tensor]:
         """Gradients of the last position's key and value, both [B, C]."""
         n = self.length
-        if self.key_grads is None:
-            self.key_grads, self.value_grads = torch.zeros_like(self.keys), torch.zeros_like(self.values)
+        if self.kv_grads is None:
+            self.kv_grads = torch.zeros_like(self.keys), torch.zeros_like(self.values)
+        key_grads, value_grads = self.kv_grads
         dscores, query, weights, dy = self.products()
         # not baddbmm_: on a part of the buffer it is ten times slower
-        self.key_grads[:, :n] += torch.bmm(dscores, query)
-        self.value_grads[:, :n] += torch.bmm(weights, dy)
+        key_grads[:, :n] += torch.bmm(dscores, query)
+        value_grads[:, :n] += torch.bmm(weights, dy)
         self.length -= 1
-        return tuple(grads[:, n - 1].reshape(self.batch, -1) for grads in (self.key_grads, self.value_grads))
+        return key_grads[:, n - 1].reshape(self.batch, -1), value_grads[:, n - 1].reshape(self.batch, -1)
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
-        if self.spare_keys is None or self.spare_keys.shape[1:] != self.keys.shape[1:] or len(order) > self.batch:
+        if self.spare is None or self.spare[0].shape[1:] != self.keys.shape[1:] or len(order) > self.batch:
             shape = (len(order) * self.heads, *self.keys.shape[1:])
-            self.spare_keys, self.spare_values = self.keys.new_empty(shape), self.values.new_empty(shape)
-        self.keys, self.spare_keys = reorder_rows(self.keys, order, self.heads, self.spare_keys), self.keys
-        self.values, self.spare_values = reorder_rows(self.values, order, self.heads, self.spare_values), self.values
+            self.spare = self.keys.new_empty(shape), self.values.new_empty(shape)
+        keys, values = self.spare
+        self.spare = self.keys, self.values
+        self.keys = reorder_rows(self.keys, order, self.heads, keys)
+        self.values = reorder_rows(self.values, order, self.heads, values)
         self.batch = len(order)
 
 
@@ -321,8 +327,8 @@ class Attention(Part):
     def __init__(self, query: Linear, source: Source, weight_dropout: Part, heads: int, record: bool, beam: int = 1):
         self.query, self.source, self.weight_dropout, self.record = query, source, weight_dropout, record
         self.heads, self.beam = heads, beam
-        self.weights: Tensor | None = None  # [B / beam * heads, beam, S] of the latest step
-        self.saved = []
+        self.weights: Tensor  # [B / beam * heads, beam, S] of the latest step
+        self.saved: list = []  # what the backward pass needs of each step
 
     def split_heads(self, x: Tensor) -> Tensor:
         """[B, C] -> [B / beam * heads, beam, D]"""

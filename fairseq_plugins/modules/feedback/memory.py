@@ -136,6 +136,8 @@ class FixedMemory(MemoryComposition):
     The choice of layers is saved with the model, so a checkpoint of another composition is refused.
     """
 
+    layers: Tensor
+
     def __init__(self, layers: list[int], num_layers: int):
         super().__init__(num_layers)
         self.register_buffer("layers", torch.tensor([int(layer in layers) for layer in range(num_layers + 1)]))

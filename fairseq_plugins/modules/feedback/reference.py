@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.adaptive_span import divisor
-from fairseq_plugins.modules.feedback.layer import FeedbackLayer
+from fairseq_plugins.modules.common.module_list import ModuleList
+from fairseq_plugins.modules.feedback.layer import AttentionProjections, FeedbackLayer
 from fairseq_plugins.modules.feedback.memory import mix
 from fairseq_plugins.modules.feedback.window import Limits
 
@@ -37,7 +38,7 @@ class ReferenceRecurrence:
 
     def __init__(
         self,
-        layers: nn.ModuleList,
+        layers: ModuleList[FeedbackLayer],
         mixing: Tensor,
         context: Tensor | None = None,
         context_padding: Tensor | None = None,
@@ -52,6 +53,7 @@ class ReferenceRecurrence:
         self.memories: list[Tensor] = []  # [G, B, C] for each time step
         self.padding: list[Tensor] = []  # [B] for each time step, True where the memory is of padding
         if limits is not None:
+            assert memories is not None, "a stream has memories from its start"
             self.memories += torch.stack(memories).unbind(2)
             self.padding += memories[0].new_zeros(memories[0].shape[:2], dtype=torch.bool).unbind(1)
 
@@ -92,6 +94,8 @@ class ReferenceRecurrence:
             keys = norm(memory)
         x, _ = self.sublayer(layer, norm, x, lambda h: attend(layer.self_attn, h, keys, padding, layer, limits))
         if layer.encoder_attn is not None:
+            assert layer.encoder_attn_layer_norm is not None
+            assert self.context is not None, "the layer needs the output of the encoder"
             x, attention = self.sublayer(
                 layer,
                 layer.encoder_attn_layer_norm,
@@ -126,7 +130,7 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
 
 
 def attend(
-    projections: nn.Module,
+    projections: AttentionProjections,
     x: Tensor,
     source: Tensor,
     padding: Tensor | None,

@@ -44,9 +44,9 @@ class SlidingSource(Source):
         self.values = like.new_empty(rows, head_dim, places)  # [R, D, S + capacity]
         self.steps = 0
         self.laid_out_for_backward = False
-        self.uses = 0  # in the forward pass: so far; in the backward pass: those that it has not reached yet
-        self.weights: Tensor | None = None  # [R, U, S + capacity]
-        self.saved: list[Tensor] | None = None  # queries, gradients of scores and of outputs, each [R, U, ...]
+        self.use_count = 0  # in the forward pass: so far; in the backward pass: those that it has not reached yet
+        self.weights: Tensor  # [R, U, S + capacity], made by the first `record_weights`
+        self.saved: list[Tensor] = []  # queries, gradients of scores and of outputs, each [R, U, ...]
 
     def fill(self, keys: Tensor, values: Tensor) -> None:
         """Write the S positions from before the block: keys and values [B * S, H * D]."""
@@ -101,26 +101,26 @@ class SlidingSource(Source):
 
     def record_weights(self, weights: Tensor) -> None:
         """Save the weights [R, 1, W] of one more use, in the forward pass."""
-        if self.weights is None:
+        if self.use_count == 0:
             self.weights = weights.new_zeros(len(weights), self.capacity * self.layers, self.span + self.capacity)
-        self.weights[:, self.uses, self.seen(weights.size(2))] = weights[:, 0]
-        self.uses += 1
+        self.weights[:, self.use_count, self.seen(weights.size(2))] = weights[:, 0]
+        self.use_count += 1
 
     def last_weights(self, width: int) -> Tensor:
         """The weights [R, 1, W] of the last use that the backward pass has not reached yet."""
-        return self.weights[:, self.uses - 1, self.seen(width)].unsqueeze(1).contiguous()
+        return self.weights[:, self.use_count - 1, self.seen(width)].unsqueeze(1).contiguous()
 
     def add_use(self, query: Tensor, dscores: Tensor, weights: Tensor, dy: Tensor) -> None:
         """Take the four tensors of one use, in the backward pass. The weights after dropout overwrite those that the
         forward pass saved."""
-        if self.saved is None:
+        if not self.saved:
             widths = query.size(2), self.weights.size(2), dy.size(2)
-            self.saved = [query.new_zeros(len(query), self.uses, width) for width in widths]
-        self.uses -= 1
+            self.saved = [query.new_zeros(len(query), self.use_count, width) for width in widths]
+        self.use_count -= 1
         queries, score_grads, output_grads = self.saved
         seen = self.seen(dscores.size(2))
-        queries[:, self.uses], output_grads[:, self.uses] = query[:, 0], dy[:, 0]
-        score_grads[:, self.uses, seen], self.weights[:, self.uses, seen] = dscores[:, 0], weights[:, 0]
+        queries[:, self.use_count], output_grads[:, self.use_count] = query[:, 0], dy[:, 0]
+        score_grads[:, self.use_count, seen], self.weights[:, self.use_count, seen] = dscores[:, 0], weights[:, 0]
 
     def pop_kv_grads(self) -> tuple[Tensor, Tensor]:
         """Gradients of the last position's key and value, both [B, H * D], over all its uses. The position is then
@@ -128,10 +128,10 @@ class SlidingSource(Source):
         self.steps -= 1
         # a slice keeps a dimension of size 1, so BLAS takes the transpose as it is; an index would make a copy
         place = slice(self.span + self.steps, self.span + self.steps + 1)
-        queries, score_grads, output_grads = (tensor[:, self.uses :] for tensor in self.saved)
+        queries, score_grads, output_grads = (tensor[:, self.use_count :] for tensor in self.saved)
         key = torch.bmm(score_grads[..., place].transpose(1, 2), queries)
-        value = torch.bmm(self.weights[:, self.uses :, place].transpose(1, 2), output_grads)
-        return tuple(grad.view(len(grad) // self.heads, -1) for grad in (key, value))
+        value = torch.bmm(self.weights[:, self.use_count :, place].transpose(1, 2), output_grads)
+        return key.view(len(key) // self.heads, -1), value.view(len(value) // self.heads, -1)
 
     def fill_grads(self) -> tuple[Tensor, Tensor]:
         """Gradients of the keys and values that `fill` wrote, both [B * S, H * D]. To be called after the loop. It
@@ -141,10 +141,11 @@ class SlidingSource(Source):
             torch.bmm(rows[..., : self.span].transpose(1, 2), columns)
             for rows, columns in ((score_grads, queries), (self.weights, output_grads))
         ]
-        self.keys = self.values = self.weights = self.saved = None
-        return tuple(
+        del self.keys, self.values, self.weights, self.saved
+        keys, values = (
             grad.unflatten(0, (-1, self.heads)).transpose(1, 2).reshape(-1, self.heads * grad.size(2)) for grad in grads
         )
+        return keys, values
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
@@ -160,10 +161,13 @@ class WindowAttention(Attention):
         mask: the spans [H, W], or None. Masked weights are divided by their sum (Sukhbaatar et al., 2019)
     """
 
+    source: SlidingSource
+
     def __init__(self, query, source, weight_dropout, heads, record, position: Tensor, mask: Tensor | None):
         super().__init__(query, source, weight_dropout, heads, record)
         self.position, self.mask = position, mask
-        self.position_grad = self.mask_grad = None
+        self.position_grad: Tensor | None = None
+        self.mask_grad: Tensor | None = None
 
     def forward(self, x):
         query = self.split_heads(self.query.forward(x))
@@ -193,7 +197,7 @@ class WindowAttention(Attention):
         dropped = self.weight_dropout.recompute(limited)
         dy = self.split_heads(dy)
         dweights = self.weight_dropout.backward(self.source.mix_backward(dy, self.position.size(1)))
-        if self.mask is not None:
+        if self.mask is not None and total is not None:
             dweights = (dweights - (dweights * limited).sum(-1, keepdim=True)) / total
             self.mask_grad = add(self.mask_grad, self.by_head(dweights * weights).sum(0))
             dweights = (self.by_head(dweights) * self.mask).view_as(weights)
@@ -206,8 +210,9 @@ class WindowAttention(Attention):
 
     def gradients(self):
         yield from super().gradients()
-        yield self.position, self.position_grad.to(self.position)
-        if self.mask is not None:
+        if self.position_grad is not None:
+            yield self.position, self.position_grad.to(self.position)
+        if self.mask is not None and self.mask_grad is not None:
             yield self.mask, self.mask_grad.to(self.mask)
 
 

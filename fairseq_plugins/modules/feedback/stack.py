@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.contracts import Recurrence
 from fairseq_plugins.modules.feedback.fast import FastRecurrence
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer, FeedbackLayerConfig, share_keys_and_values
@@ -47,7 +48,7 @@ class FeedbackStack(nn.Module):
         window: MemoryWindow | None = None,
     ):
         super().__init__()
-        self.layers = nn.ModuleList(FeedbackLayer(config) for _ in range(num_layers))
+        self.layers = ModuleList(FeedbackLayer(config) for _ in range(num_layers))
         self.memory = build_composition(memory, num_layers)
         KEYS_AND_VALUES[kv](self.layers)
         self.engine = ENGINES[engine]
@@ -56,7 +57,7 @@ class FeedbackStack(nn.Module):
     def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors):
         # A checkpoint with keys and values per layer has the same names. Without this check one layer's would be loaded
         # and the others dropped.
-        tied = {}
+        tied: dict[nn.Parameter, list[Tensor | None]] = {}
         for name, parameter in self.named_parameters(remove_duplicate=False):
             tied.setdefault(parameter, []).append(state_dict.get(prefix + name))
         for first, *others in tied.values():
@@ -90,9 +91,14 @@ class FeedbackStack(nn.Module):
             limits = None if self.window is None else self.window.limits()
             return self.engine(self.layers, self.memory.mixing(), context, context_padding, beam, limits, memories)
 
+    def memory_length(self) -> int:
+        """How many memories go to the next block of a stream."""
+        assert self.window is not None, "a stack without a window has no next block"
+        return self.window.memory_length()
+
     def initial_memory(self, x: Tensor) -> FeedbackMemory:
         """The memory at the start of the streams, for embeddings like x [B, C]: zeros."""
-        zeros = x.new_zeros(len(x), self.window.memory_length(), x.size(1), dtype=self.dtype)
+        zeros = x.new_zeros(len(x), self.memory_length(), x.size(1), dtype=self.dtype)
         return FeedbackMemory([zeros] * self.memory.count)
 
     def step(self, state: Recurrence, x: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -138,7 +144,7 @@ class FeedbackStack(nn.Module):
             Outputs of the top layer [T, B, C], and the memory for the next block.
         """
         with autocast_disabled(self):
-            length = self.window.memory_length()
+            length = self.memory_length()
             vectors = [resize(vectors.to(self.dtype), length) for vectors in memory.vectors]
             state = self.start(memory=FeedbackMemory(vectors))
             y = state.run(x.to(self.dtype))

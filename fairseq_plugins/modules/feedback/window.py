@@ -8,6 +8,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.adaptive_span import ROOM, AdaptiveSpan
+from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.common.relative_position import RelativePosition
 
 
@@ -65,7 +66,7 @@ class MemoryWindow(nn.Module):
             raise ValueError(f"a span of {span} is too small; choose at least 1")
         self.span, self.scale = span, head_dim**-0.5
         self.position = RelativePosition(head_dim, span)
-        self.spans = nn.ModuleList()
+        self.spans: ModuleList[AdaptiveSpan] = ModuleList()
         if ramp is not None:
             self.spans.extend(AdaptiveSpan(heads, span, ramp, initial, trim_step) for _ in range(num_layers))
         self.num_layers = num_layers

@@ -6,6 +6,7 @@ head, C model width. In tensors that have a dimension for the heads, it comes fi
 """
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -48,7 +49,7 @@ class SpanConfig:
     embed_dim: int
     heads: int
     span: int
-    head_dim: int | None = None
+    head_dim: int = None  # type: ignore[assignment]  # C / H, which __post_init__ fills in
     ffn_dim: int = 0
     persistent: int = 0
     ramp: int | None = None
@@ -107,15 +108,15 @@ class Context:
         own, *others = torch.cat(scores, dim=-1).softmax(-1).split([part.size(-1) for part in scores], dim=-1)
         if self.mask is None:
             return [own, *others]
-        parts = [self.seen(own), *others]
+        parts = [self.seen(own, self.mask), *others]
         total = divisor(sum(part.sum(-1, keepdim=True) for part in parts))
         return [part / total for part in parts]
 
-    def seen(self, weights: Tensor) -> Tensor:
-        """weights [H, B, M, W + M - 1] -> the same, masked by each head's span"""
+    def seen(self, weights: Tensor, mask: Tensor) -> Tensor:
+        """weights [H, B, M, W + M - 1] -> the same, masked by each head's span [H, W]"""
         tokens = weights.size(2)
-        mask = into_band(self.mask.unsqueeze(1).expand(-1, tokens, -1), 0.0)
-        return weights * mask.unsqueeze(1)
+        banded = into_band(mask.unsqueeze(1).expand(-1, tokens, -1), 0.0)
+        return weights * banded.unsqueeze(1)
 
     def mix(self, weights: Tensor) -> Tensor:
         """weights [H, B, M, W + M - 1] -> weighted sum of the values [H, B, M, D]"""
@@ -155,8 +156,8 @@ class KVCache(Context):
         scores = torch.baddbmm(position, query.flatten(0, 1), self.keys.flatten(0, 1).transpose(1, 2))
         return scores.view(*query.shape[:-1], -1)
 
-    def seen(self, weights):
-        return weights * self.rotated(self.mask)[:, None, None]
+    def seen(self, weights, mask):
+        return weights * self.rotated(mask)[:, None, None]
 
     def mix(self, weights):
         y = torch.bmm(weights.flatten(0, 1), self.values.flatten(0, 1)).view(*weights.shape[:-1], -1)
@@ -176,6 +177,7 @@ class KVCache(Context):
         self.keys, self.values = (x.index_select(1, order) for x in (self.keys, self.values))
 
 
+ContextT = TypeVar("ContextT", bound=Context)
 SHORTEST_PIECE = 32  # tokens
 
 
@@ -189,6 +191,7 @@ class SpanAttention(nn.Module):
     def __init__(self, config: SpanConfig):
         super().__init__()
         self.config = config
+        self.context_type = Context if config.value_positions else JoinedContext
         self.context_heads = self.heads_for_context(config)
         width, inner = config.embed_dim, self.context_heads * config.head_dim
         self.q_proj = nn.Linear(width, config.heads * config.head_dim, bias=False)
@@ -239,19 +242,20 @@ class SpanAttention(nn.Module):
         )
         piece = max(width, SHORTEST_PIECE)
         if tokens < 2 * piece:
-            return self.merge_heads(self.crossed(query, self.context(keys, values, width, position)))
+            return self.merge_heads(self.crossed(query, self.context(keys, values, width, position, self.context_type)))
         query = overlapping(query, piece, piece)
         keys, values = (overlapping(tensor, width + piece - 1, piece) for tensor in (keys, values))
-        y = self.crossed(query, self.context(keys, values, width, position))
+        y = self.crossed(query, self.context(keys, values, width, position, self.context_type))
         return self.merge_heads(y.view(len(y), len(x), -1, y.size(-1))[:, :, :tokens])
 
     def joint_memory(self) -> PersistentMemory | None:
         """The persistent vectors that share a softmax with the context, or None."""
         return None
 
-    def context(self, keys, values, width, position, kind=None) -> Context:
-        """The arguments are those of Context; kind is the type of context, by default that of a block."""
-        kind = kind or (Context if self.config.value_positions else JoinedContext)
+    def context(
+        self, keys: Tensor, values: Tensor, width: int, position: RelativePosition, kind: type[ContextT]
+    ) -> ContextT:
+        """A context of this type. The other arguments are those of Context."""
         mask = self.span.mask()[:, -width:] if self.span else None
         return kind(keys, values, width, position, mask, self.config.value_positions)
 

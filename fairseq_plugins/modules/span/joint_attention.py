@@ -41,7 +41,7 @@ class JointAttention(torch.autograd.Function):
             y = torch.bmm(dropped.flatten(0, 1), values.flatten(0, 1)).view_as(query)
             if persistent_values is not None:
                 rows(y).baddbmm_(rows(persistent), persistent_values)
-            factor = scale if mask is None else scale / total_weight(weights, full)
+            factor = scale if full is None else scale / total_weight(weights, full)
             y.mul_(factor)
         ctx.scale = scale
         ctx.save_for_backward(query, keys, values, mask, persistent_keys, persistent_values, weights, dropout_mask, y)
@@ -67,7 +67,7 @@ class JointAttention(torch.autograd.Function):
             dweights = joint_products(outer, values, persistent_values)
             if dropout_mask is not None:
                 dweights.mul_(dropout_mask)
-            if mask is not None:
+            if full is not None:
                 dweights.sub_((dy * y).sum(-1, keepdim=True) / total)
                 own = dweights[..., :positions]
                 dmask = band((own * weights[..., :positions]).sum(1)).sum(1).to(mask.dtype)

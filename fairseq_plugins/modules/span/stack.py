@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from fairseq_plugins.modules.common.decoding import LayerStates
 from fairseq_plugins.modules.common.dropout import Dropout
 from fairseq_plugins.modules.common.feed_forward import FeedForward
+from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.common.relative_position import RelativePosition
 from fairseq_plugins.modules.span.attention import (
     AllAttention,
@@ -117,7 +118,7 @@ class SpanLayer(nn.Module):
         """All that follows attention: the layer's input x and the attention's output y -> the layer's output. All are
         [..., C]."""
         x = x + y if self.pre_norm else self.attention_norm(x + y)
-        if self.sublayer is None:
+        if self.sublayer is None or self.sublayer_norm is None:
             return x
         if self.pre_norm:
             return x + self.sublayer(self.sublayer_norm(x))
@@ -178,7 +179,7 @@ class SpanStack(nn.Module):
     def __init__(self, config: SpanConfig, num_layers: int, design: Design = TRANSFORMER):
         super().__init__()
         self.position = RelativePosition(config.head_dim, config.span)
-        self.layers = nn.ModuleList(SpanLayer(config, design) for _ in range(num_layers))
+        self.layers = ModuleList(SpanLayer(config, design) for _ in range(num_layers))
         self.norm = nn.LayerNorm(config.embed_dim) if config.pre_norm else nn.Identity()
         if config.pre_norm:
             scale_residual_branches(self.layers)
@@ -224,7 +225,7 @@ class SpanStack(nn.Module):
         return self.norm(x)
 
 
-def scale_residual_branches(layers: nn.ModuleList) -> None:
+def scale_residual_branches(layers: ModuleList[SpanLayer]) -> None:
     """Divide the last projection of each residual branch, its bias included, by sqrt(2 L), as the papers' code does."""
     for layer in layers:
         ends = [layer.attention.out_proj]

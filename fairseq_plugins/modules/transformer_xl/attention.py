@@ -46,7 +46,7 @@ class XLConfig:
     heads: int
     ffn_dim: int
     mem_len: int
-    head_dim: int | None = None
+    head_dim: int = None  # type: ignore[assignment]  # C / H, which __post_init__ fills in
     clamp_len: int = -1
     same_length: bool = False
     position_scheme: str = "pairwise"
@@ -93,7 +93,8 @@ class KVCache:
     ROOM = 64
 
     def __init__(self, keys: Tensor, values: Tensor, positions: Tensor):
-        self.buffers, self.positions, self.end = (keys, values), positions, keys.size(2)
+        self.buffers: tuple[Tensor, ...] = keys, values
+        self.positions, self.end = positions, keys.size(2)
 
     @property
     def reach(self) -> int:

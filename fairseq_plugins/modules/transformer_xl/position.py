@@ -71,7 +71,7 @@ class LastToken:
         return products
 
 
-POSITION_SCHEMES = {"pairwise": Pairwise, "last-token": LastToken}
+POSITION_SCHEMES: dict[str, type[Pairwise | LastToken]] = {"pairwise": Pairwise, "last-token": LastToken}
 
 
 class Layout(NamedTuple):

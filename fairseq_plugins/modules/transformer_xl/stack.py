@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from fairseq_plugins.modules.common.decoding import LayerStates
 from fairseq_plugins.modules.common.dropout import Dropout
 from fairseq_plugins.modules.common.feed_forward import FeedForward
+from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.transformer_xl import ages
 from fairseq_plugins.modules.transformer_xl.ages import Ages, Run
 from fairseq_plugins.modules.transformer_xl.attention import Biases, KVCache, XLAttention, XLConfig
@@ -144,8 +145,8 @@ class XLStack(nn.Module):
         self.position = SinusoidalPosition(
             config.embed_dim, config.position_scheme, config.clamp_len, config.limit, config.position_dropout
         )
-        self.layers = nn.ModuleList(XLLayer(config) for _ in range(num_layers))
-        self.biases = nn.ModuleList(Biases(config) for _ in range(num_layers if config.untie_biases else 1))
+        self.layers = ModuleList(XLLayer(config) for _ in range(num_layers))
+        self.biases = ModuleList(Biases(config) for _ in range(num_layers if config.untie_biases else 1))
         self.skip = skip or SkipRetain("none", num_layers)
 
     def forward(self, x: Tensor, memory: XLMemory | None = None) -> tuple[Tensor, XLMemory]:
@@ -179,7 +180,7 @@ class XLStack(nn.Module):
         """The parameters that the present update does not use, because their layers are skipped. They get no gradient,
         and the optimizer must leave them as they are."""
         skipped = self.skip.skipped()
-        modules = [layer for layer, skip in zip(self.layers, skipped) if skip]
+        modules: list[nn.Module] = [layer for layer, skip in zip(self.layers, skipped) if skip]
         modules += [biases for i, biases in enumerate(self.biases) if all(skipped[i :: len(self.biases)])]
         return [parameter for module in modules for parameter in module.parameters()]
 
