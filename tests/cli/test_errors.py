@@ -118,7 +118,7 @@ CASES = {
     "no such split": (None, lambda s: s.generate("--gen-subset", "dev"), "no split dev.*--gen-subset"),
     "no training split": (None, lambda s: s.train("--train-subset", "all"), "no split all.*--train-subset"),
     "no .bin": (lambda s: without(s, "valid.src-tgt.tgt.bin"), lambda s: s.train(), "valid.src-tgt.tgt.bin is missing"),
-    "no .idx": (lambda s: without(s, "valid.src-tgt.src.idx"), lambda s: s.train(), "no split valid, or not both"),
+    "no .idx": (lambda s: without(s, "valid.src-tgt.src.idx"), lambda s: s.train(), "no split valid, or lacks"),
     "truncated .bin": (
         lambda s: cut(s.data / "train.src-tgt.tgt.bin", 900),
         lambda s: s.train(),
@@ -201,12 +201,12 @@ CASES = {
     "another architecture": (
         None,
         lambda s: s.train("--restore-file", s.checkpoint, "--arch", "transformer_tiny"),
-        "of another architecture",
+        "has another architecture",
     ),
     "model of another dictionary": (
         more_words,
         lambda s: s.generate(),
-        r"dictionary of 1\d entries, the data has one of 1\d",
+        r"dictionary of 1\d entries, but that of the data has 1\d",
     ),
     "another optimizer": (
         None,
@@ -270,7 +270,7 @@ CASES = {
         lambda s: s.train("--required-batch-size-multiple", 0),
         "--required-batch-size-multiple 0 does not fit",
     ),
-    "a number that is none": (None, lambda s: s.generate("--lenpen", "nan"), "--lenpen nan does not fit"),
+    "nan for a number": (None, lambda s: s.generate("--lenpen", "nan"), "--lenpen nan does not fit"),
     "options that exclude each other": (
         None,
         lambda s: s.generate("--diverse-beam-groups", 3),

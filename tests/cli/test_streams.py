@@ -290,7 +290,7 @@ def test_fairseqs_own_criterion_and_fairseq_validate(run, command, user_dir, cha
 def test_a_split_with_too_few_tokens_is_refused(use):
     done = use("fairseq-eval-lm", "--batch-size", 3, "--gen-subset", "test1", check=False)
     assert done.returncode
-    assert "fairseq_plugins: error: split test1 has 2 tokens, fewer than the 3 streams" in done.stderr
+    assert "fairseq_plugins: error: split test1 has 2 tokens, fewer than its 3 streams" in done.stderr
 
 
 # Generation
