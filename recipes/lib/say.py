@@ -1,8 +1,11 @@
 """What a recipe's helpers tell the user, on stderr and with the recipe's name before it."""
 
 import os
+import signal
 import sys
 from typing import NoReturn
+
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt ends a helper without a traceback: the command has its own
 
 
 def say(text: str) -> None:
