@@ -6,7 +6,8 @@
 Each line is a JSON object with the text fields id, article and highlights, where newlines separate sentences. --train,
 --valid and --test name other files, each with an optional range of lines: valid-1000.jsonl:1-800. Words are Moses
 tokens, cased. In training targets and in the reference file <q> separates the sentences of highlights, as ROUGE-L over
-sentences needs them. Records without an article or without highlights are removed from the training set."""
+sentences needs them. Records without an article or without highlights are removed from the training set.
+"""
 
 import hashlib
 import json

@@ -11,7 +11,8 @@
 The raw files are those of https://gluebenchmark.com/tasks; their headers name the columns. MNLI's valid set is the
 matched one. The test sets have no labels and are left out. The encoding is GPT-2's. Unless it is given, it is
 downloaded from the address that fairseq's scripts use. A row with another number of columns than the header is dropped
-and counted; QQP has a few."""
+and counted; QQP has a few.
+"""
 
 import argparse
 import json

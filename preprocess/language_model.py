@@ -8,7 +8,8 @@ A corpus may have more steps between the two.
 fairseq-preprocess ends every line with an end-of-line token, which stands for the newline. This token is removed again
 where the text has no newline: at the end of a split that ends within a line, and everywhere in a corpus that is a
 single line. Every step prints its numbers of lines and tokens. They must be those of the published corpus, unless an
-option says that the text is another."""
+option says that the text is another.
+"""
 
 import argparse
 import gzip

@@ -75,9 +75,8 @@ def prepare_parallel(
     """Tokenise, clean, encode and binarise parallel text.
 
     Args:
-        layouts: for every split, the ways in which its files may be named. A way is a list of files to join, whose
-        names
-            may contain {language} and {role} (src or ref)
+        layouts: for every split, the ways in which its files may be named. A way is a list of files to join. Names may
+            contain {language} and {role} (src or ref)
         carve: if there is no valid set, take every n-th clean training pair for it; 0: never
     """
     if steps.out.resolve().is_relative_to(raw.resolve()) and raw != steps.out / "raw":

@@ -6,7 +6,8 @@
 
 90,000,000 training characters, then 5,000,000 valid and 5,000,000 test. A token is a character, with _ for the space.
 The corpus is one line without a newline: a split has exactly as many tokens as characters, and no end-of-line token.
-(The published code adds one to the end of each split.)"""
+(The published code adds one to the end of each split.)
+"""
 
 import re
 

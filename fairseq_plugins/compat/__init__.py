@@ -40,7 +40,7 @@ def apply():
     checkpoints.never_restart_from_zero()
     checkpoints.every_rank_saves_its_state()
     checkpoints.save_whole_checkpoints()
-    ending.patience_is_remembered()
+    ending.patience_is_saved()
     ending.ended_trainings_stay_ended()
     checkpoint_content.checkpoints_hold_what_they_should()
     checkpoint_content.diverged_models_are_not_saved()

@@ -42,7 +42,7 @@ def checkpoints_hold_what_they_should():
         # A model may load other checkpoints as parts of itself while it is built: these need no settings.
         outer, use.models = use.models, set(map(str, filenames))
         try:
-            with understood(" and ".join(map(str, filenames)), f"{ANOTHER}, or other --model-overrides"):
+            with content_errors(" and ".join(map(str, filenames)), f"{ANOTHER}, or other --model-overrides"):
                 models, cfg, task = original(filenames, *args, **kwargs)
         finally:
             use.models = outer
@@ -71,7 +71,7 @@ def checkpoints_hold_what_they_should():
     def load_checkpoint(original, self, filename, reset_optimizer=False, *args, **kwargs):
         outer, use.resumes = use.resumes, not reset_optimizer
         try:
-            with understood(filename, f"{ANOTHER}, or give the flags it was trained with"):
+            with content_errors(filename, f"{ANOTHER}, or give the flags it was trained with"):
                 extra_state = original(self, filename, reset_optimizer, *args, **kwargs)
         finally:
             use.resumes = outer
@@ -83,7 +83,7 @@ def checkpoints_hold_what_they_should():
 
 
 @contextmanager
-def understood(path, instead: str):
+def content_errors(path, instead: str):
     """Report an error inside this context as one of a checkpoint's content. Excepted are errors with a sentence of
     their own (see ``errors.py``), and a lack of memory, of a file, of a package or of another process.
 
@@ -188,8 +188,8 @@ def check_optimizer(path, state: Mapping) -> None:
 
 def check_shapes(path, optimizer) -> None:
     """Raises UserError if the state of an optimiser does not have the shapes of its parameters."""
-    kept = optimizer.optimizer.state if optimizer is not None else {}
-    for parameter, state in kept.items():
+    states = optimizer.optimizer.state if optimizer is not None else {}
+    for parameter, state in states.items():
         for name in OF_THE_SAME_SHAPE & set(state):
             if getattr(state[name], "shape", None) != parameter.shape:
                 raise UserError(

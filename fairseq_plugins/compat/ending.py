@@ -43,7 +43,7 @@ def train_no_more(trainer) -> None:
     trainer.cfg.optimization.max_epoch = -1
 
 
-def patience_is_remembered():
+def patience_is_saved():
     """fairseq does not save the number of validations without an improvement, so with --patience a resumed training
     runs longer than an uninterrupted one. The patch saves and restores it."""
 

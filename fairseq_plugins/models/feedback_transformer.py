@@ -2,7 +2,8 @@
 and a decoder whose layers attend to the feedback memory.
 
 The memory before the first step, m_0, is zeros, and every step attends to it. This is our choice: the paper does not
-say what the first step attends to."""
+say what the first step attends to.
+"""
 
 import torch
 from fairseq.models import register_model, register_model_architecture

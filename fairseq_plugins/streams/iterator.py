@@ -85,7 +85,7 @@ class StreamIterator(iterators.EpochBatchIterator):
         self._frozen_batches = None
 
     def state_dict(self) -> dict:
-        facts = self.layout.facts(self.dataset)
+        facts = self.layout.facts(self.dataset)  # "cut" is the name of this part in all checkpoints so far
         return {**super().state_dict(), "cut": facts, "first_update": self.layout.schedule.first_update}
 
     def load_state_dict(self, state_dict: dict) -> None:

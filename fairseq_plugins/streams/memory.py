@@ -1,6 +1,5 @@
 """How the memory gets into a sample, block after block, also where fairseq feeds an update again."""
 
-import copy
 import sys
 
 from fairseq_plugins.errors import UserError
@@ -55,9 +54,9 @@ class TrainingMemory:
         if sample.get("block", 0) <= self._newest_block:
             if not repeats:
                 raise _fed_again(update, sample["block"])
-            self.memory = copy.copy(self._before_update)
+            self.memory = self._before_update.copy()
         elif repeats and self._update_begins:
-            self._before_update = copy.copy(self.memory)
+            self._before_update = self.memory.copy()
         sample = with_memory(sample, self.memory)
         self._newest_block, self._update_begins = sample["block"], False
         return sample

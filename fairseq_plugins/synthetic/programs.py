@@ -5,7 +5,8 @@ section 7.4).
 
 Where the paper is not specific, this follows its code: an impossible statement is drawn again as a whole; conditions
 use < and > only; a variable that is set under a condition that does not hold has no value afterwards, so it may be set
-again."""
+again.
+"""
 
 from random import Random
 

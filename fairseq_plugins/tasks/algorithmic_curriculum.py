@@ -35,7 +35,8 @@ class AlgorithmicCurriculumTask(FairseqTask):
     of one size. Its validation is a fresh batch: if the model predicts all of it correctly, the size grows.
 
     No data are needed: the sequences of a batch follow from --seed, the epoch and the batch's number. Logged are
-    ``size``, that of the sequences, and ``reached``, the largest size at which a validation was all correct."""
+    ``size``, that of the sequences, and ``reached``, the largest size at which a validation was all correct.
+    """
 
     @classmethod
     def setup_task(cls, cfg, **unused):

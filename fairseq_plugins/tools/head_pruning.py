@@ -5,7 +5,8 @@
 Prints a table of layers and heads, counted from 1. An entry is the increase of the perplexity (with --metric bpc, of
 the bits per token) without the head. The last column and row are standard deviations over the heads of a layer and over
 all heads (of a sample, with n - 1), as in Table 3 of the Skip Cross-Head paper. Every token of the split is scored
-once. The figures are exact with --batch-size 1; else each stream starts from an empty memory."""
+once. The figures are exact with --batch-size 1; else each stream starts from an empty memory.
+"""
 
 import argparse
 import logging

@@ -8,7 +8,8 @@ scored once. The second is the figure of Table 1 of the active-memory paper, whi
 mean over all positions of padded batches, padding included, of lines with at most --longest tokens. The authors' code
 scores 100 batches of 64 lines at the end of a training. Here the lines are drawn at random (--seed), and a batch is as
 long as its longest line. As in that code, the first token of a line is not counted, although it is predicted in
-training."""
+training.
+"""
 
 import argparse
 import logging

@@ -11,7 +11,8 @@ split at hyphens inside words (Vaswani et al., 2017; Ott et al., 2018). With --r
 hypotheses against the raw references is printed, too, with its signature; --lowercase ignores case, for models of
 lower-cased text. The preparation may have changed the references of tokenised BLEU, for example their punctuation. With
 --tokenise-references it is computed a second time, against the raw references, tokenised only. The test against a
-baseline is sacreBLEU's paired bootstrap (Koehn, 2004)."""
+baseline is sacreBLEU's paired bootstrap (Koehn, 2004).
+"""
 
 import argparse
 from pathlib import Path

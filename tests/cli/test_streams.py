@@ -1,4 +1,4 @@
-"""Streaming language models through the real commands: resuming, several workers, evaluation, generation."""
+"""Streaming language models through the real commands: resuming, several ranks, evaluation, generation."""
 
 import math
 import re
@@ -141,7 +141,7 @@ def test_a_training_that_has_ended_is_left_as_it_is(run, command, whole, copied)
         assert (copied / file.name).read_bytes() == file.read_bytes()
 
 
-def test_patience_is_remembered(run, command, tmp_path):
+def test_patience_is_saved(run, command, tmp_path):
     """A training that learns nothing ends after three validations without a better one, resumed or not."""
     train = [*command, "--lr", 0, "--save-interval-updates", 3, "--patience", 3, "--save-dir", tmp_path]
     run(*train, "--max-update", 6)
@@ -171,7 +171,7 @@ def cut_memory(folder):
         file.write_bytes(file.read_bytes()[:-9])
 
 
-def two_workers(folder):
+def two_ranks(folder):
     for file in folder.glob("*.memory-0-of-1"):
         file.rename(file.with_name(file.name.replace("of-1", "of-2")))
 
@@ -180,7 +180,7 @@ def two_workers(folder):
     "damage, options, words",
     [
         (cut_memory, [], "checkpoint_last.pt.memory-0-of-1 is damaged"),
-        (two_workers, [], "saved by 2 worker.* --reset-dataloader"),
+        (two_ranks, [], "saved by 2 process.* --reset-dataloader"),
         (None, ["--tokens-per-sample", 13], "--tokens-per-sample 16, .* this training has 13: .*--reset-dataloader"),
     ],
 )
@@ -202,15 +202,15 @@ def test_a_diverging_training_stops_and_keeps_the_last_good_checkpoint(run, comm
     assert (copied / "checkpoint_last.pt").read_bytes() == before
 
 
-# Two workers
+# Two ranks
 
 
 def torchrun(run, command, *options):
     return run("torchrun", "--standalone", "--nproc_per_node", 2, BIN / command[0], *command[1:], *options)
 
 
-def test_two_workers_are_one_with_twice_the_streams(run, command, tmp_path):
-    """Also in later epochs, where the memory of both begins anew. By gradient descent: Adam divides by gradients, and
+def test_two_ranks_are_one_with_twice_the_streams(run, command, tmp_path):
+    """Also in later epochs, where both start with an empty memory. By gradient descent: Adam divides by gradients, and
     where they are next to nothing, their rounding shows."""
     command = [*command, *FEW_BLOCKS, "--dropout", 0, "--max-update", 15, "--optimizer", "sgd", "--lr", 0.3]
     assert "epoch 003" in run(*command, "--save-dir", tmp_path / "one").stdout
@@ -218,7 +218,7 @@ def test_two_workers_are_one_with_twice_the_streams(run, command, tmp_path):
     assert_same(tmp_path / "one", tmp_path / "two", rtol=1e-4, atol=1e-5)
 
 
-def test_two_workers_resume_exactly(run, command, tmp_path):
+def test_two_ranks_resume_exactly(run, command, tmp_path):
     command = [*command, *FEW_BLOCKS, "--batch-size", 2, "--max-update", 15]
     whole = torchrun(run, command, "--save-interval-updates", 5, "--save-dir", tmp_path / "save")
     (checkpoint,) = (tmp_path / "save").glob("checkpoint_*_5.pt")

@@ -42,7 +42,7 @@ def trained(run, command, tmp_path_factory) -> Path:
     return folder / "checkpoint_last.pt"
 
 
-def test_two_workers_skip_and_cross_as_one_does_with_either_backend_and_after_resuming(run, command, trained, tmp_path):
+def test_two_ranks_skip_and_cross_as_one_does_with_either_backend_and_after_resuming(run, command, trained, tmp_path):
     two = ["torchrun", "--standalone", "--nproc_per_node", 2, BIN / command[0], *command[1:], "--batch-size", 2]
     run(*two, "--max-update", 7, "--save-dir", tmp_path)
     run(*two, "--max-update", 12, "--save-dir", tmp_path, "--ddp-backend", "legacy_ddp")

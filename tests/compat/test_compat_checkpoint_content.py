@@ -82,7 +82,7 @@ def test_the_place_in_the_data(place, words):
     ],
 )
 def test_what_goes_wrong_with_the_content(error, words):
-    with pytest.raises(UserError, match=words), checkpoint_content.understood("a.pt", "take another"):
+    with pytest.raises(UserError, match=words), checkpoint_content.content_errors("a.pt", "take another"):
         raise error
 
 
@@ -100,7 +100,7 @@ def test_what_goes_wrong_with_the_content(error, words):
     ],
 )
 def test_what_the_content_is_not_to_blame_for(error):
-    with pytest.raises(type(error)) as raised, checkpoint_content.understood("a.pt", "take another"):
+    with pytest.raises(type(error)) as raised, checkpoint_content.content_errors("a.pt", "take another"):
         raise error
     assert raised.value is error
 

@@ -192,9 +192,9 @@ def test_a_model_is_told_the_update_and_skips_accordingly():
         model.set_num_updates(update)
         model.zero_grad()
         model(tokens())[0].sum().backward()
-        resting = set(model.frozen_parameters())
-        assert {parameter for parameter in model.parameters() if parameter.grad is None} == resting
-        skipped.append(len(resting))
+        frozen = set(model.frozen_parameters())
+        assert {parameter for parameter in model.parameters() if parameter.grad is None} == frozen
+        skipped.append(len(frozen))
     assert len(set(skipped)) > 2
     assert not model.eval().frozen_parameters()
 

@@ -35,7 +35,7 @@ def test_enwik8_is_its_bytes(first, script, generated, tmp_path):
     content = content[:3999] + b"x\ny" + content[4002:]
     (tmp_path / "enwik8.gz").write_bytes(gzip.compress(content))
     said = prepare(script, "enwik8", tmp_path, tmp_path / "out", "--split", f"{first + 1},500,300")
-    assert said.startswith("--split: this is not the text that results are published for")
+    assert said.startswith("--split: this is not the text of published results")
     assert f"{len(content)} bytes in, train {first + 1}, valid 500, test 300 out" in said
     cuts = {"train": (0, first + 1), "valid": (first + 1, first + 501), "test": (first + 501, first + 801)}
     for split, (start, end) in cuts.items():

@@ -144,7 +144,7 @@ def test_an_epoch_begins_with_block_0_again(make_task, model):
 
 
 def test_an_empty_block_is_no_sign_of_a_low_loss(make_task, model):
-    """The last one of a worker whose streams are the shorter ones."""
+    """The last block of a rank whose streams are one token shorter than the others."""
     task = make_task({"train": tokens_of(10)}, tokens_per_sample=5)
     (sample,) = blocks(task)
     padded = {**sample, "target": torch.full_like(sample["target"], task.dictionary.pad()), "ntokens": 0}

@@ -80,7 +80,8 @@ def test_the_deviation_is_the_papers():
 
 
 @pytest.mark.parametrize(
-    "overrides, words", [("{'mem_len': 64", "{'mem_len': 64 is not a dictionary"), ("{'memlen': 64}", "no option memlen")]
+    "overrides, words",
+    [("{'mem_len': 64", "{'mem_len': 64 is not a dictionary"), ("{'memlen': 64}", "no option memlen")],
 )
 def test_overrides_are_a_dictionary_of_options(overrides, words, checkpoint, monkeypatch):
     arguments(monkeypatch, checkpoint, "--model-overrides", overrides)

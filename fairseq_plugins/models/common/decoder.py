@@ -62,7 +62,7 @@ class StreamingDecoder(StepwiseDecoder):
 
     Args:
         embed: tokens [B, M] -> [B, M, C]
-        body: a `contracts.StreamBody`
+        body: a ``StreamBody`` (modules/contracts.py)
         output: [..., C] -> [..., V], or an AdaptiveSoftmax
     """
 
@@ -85,7 +85,7 @@ class StreamingDecoder(StepwiseDecoder):
         return self.output(features), extra
 
     def extract_features(self, tokens, encoder_out=None, memory: StreamMemory | None = None):
-        """tokens [B, M] -> [B, M, C]. The memory is advanced; without one the streams start here."""
+        """tokens [B, M] -> [B, M, C]. Advances the memory; without a memory the streams start here."""
         before = None
         if memory is not None:
             memory.claim(self)
