@@ -167,13 +167,16 @@ def default(field: dataclasses.Field):
 # Tools
 
 
-EARLIER_NAMES = {"write"}
-
-
 def tools(folder: str) -> str:
     """Every command of a folder: what it says it does, and its options."""
-    commands = (path for path in sorted((ROOT / folder).glob("*.py")) if path.stem not in EARLIER_NAMES)
-    return "\n\n".join(filter(None, map(tool, commands)))
+    scripts = [path for path in sorted((ROOT / folder).glob("*.py")) if is_command(path)]
+    return "\n\n".join(filter(None, map(tool, scripts)))
+
+
+def is_command(path: Path) -> bool:
+    """A command under its present name: one that only starts another tool is an earlier name of it."""
+    text = path.read_text(encoding="utf-8")
+    return 'if __name__ == "__main__"' in text and "\nfrom fairseq_plugins.tools import " not in text
 
 
 class Found(BaseException):
@@ -202,13 +205,11 @@ def invocation(path: Path) -> str:
 
 
 def parser_of(path: Path) -> argparse.ArgumentParser | None:
-    """The parser of a script, caught when it is about to parse; None for a module that is no command."""
+    """The parser of a script, caught when it is about to parse; None for one that parses nothing."""
 
     def caught(parser, *args, **kwargs):
         raise Found(parser)
 
-    if not has_main(path):
-        return None
     words = [path.name]
     with (
         mock.patch.object(argparse.ArgumentParser, "parse_args", caught),
@@ -222,10 +223,6 @@ def parser_of(path: Path) -> argparse.ArgumentParser | None:
         except Found as found:
             return found.parser
     return None
-
-
-def has_main(path: Path) -> bool:
-    return 'if __name__ == "__main__"' in path.read_text(encoding="utf-8")
 
 
 def action_row(action: argparse.Action) -> tuple[str, str, str] | None:
@@ -260,5 +257,5 @@ def patches(_: str) -> str:
 def patch_table(module: str, names: list[str]) -> str:
     loaded = importlib.import_module(f"fairseq_plugins.compat.{module}")
     rows = [(code(name), " ".join(inspect.getdoc(getattr(loaded, name)).split())) for name in names]
-    listed = table(["patch", "what fairseq gets wrong, and what the patch does"], rows)
-    return f"### `fairseq_plugins/compat/{module}.py`\n\n{listed}"
+    header = ["patch", "what fairseq gets wrong, and what the patch does"]
+    return f"### `fairseq_plugins/compat/{module}.py`\n\n{table(header, rows)}"
