@@ -8,7 +8,13 @@
 # BLEU. Expect 95 or more; an untrained model scores below 1.
 #
 #   OUT    where everything goes (default: runs/quickstart); a second call goes on from what is there
+# It takes no options. VENV and PYTHON are as in recipes/lib.sh.
 set -euo pipefail
+if (($#)); then
+    [[ $1 != --help ]] || exec sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"
+    echo "quickstart: error: $1: it takes no options; OUT, VENV and PYTHON are variables." >&2
+    exit 2
+fi
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 setup_venv
 OUT=$(realpath -m "${OUT:-$ROOT/runs/quickstart}") # of the caller's folder, if relative

@@ -84,7 +84,7 @@ class RobertaCrossHeadModel(RobertaModel):
             "--cross-head-p",
             type=float,
             metavar="P",
-            help="probability, in training, that the heads of a layer attend to one another's keys",
+            help="probability, in training, that each head of a layer attends to another head's keys and values (0.1)",
         )
 
     @classmethod

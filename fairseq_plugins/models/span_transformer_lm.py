@@ -28,7 +28,10 @@ class SpanTransformerConfig(SpanLanguageModelConfig):
     )
     cross_head_p: float = field(
         default=0.0,
-        metadata={"help": "probability, in training, that the heads of a layer attend to one another's keys"},
+        metadata={
+            "help": "probability, in training, that each head of a layer attends to another head's keys, values and"
+            " positions"
+        },
     )
 
 

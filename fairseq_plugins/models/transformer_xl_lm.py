@@ -102,7 +102,10 @@ class TransformerXLConfig(StreamingLanguageModelConfig):
     )
     cross_head_p: float = field(
         default=0.0,
-        metadata={"help": "probability, in training, that the heads of a layer attend to one another's keys"},
+        metadata={
+            "help": "probability, in training, that each head of a layer attends to another head's keys, values and"
+            " positions"
+        },
     )
     # The default is not "none", which phase 2 adds to the flags of phase 1: without any schedule --skip-p is an error.
     skip_schedule: Optional[ChoiceEnum(list(SCHEDULES))] = field(

@@ -84,6 +84,8 @@ def checked(given: dict, script: Path) -> dict:
         say.stop(f"--out {out} has a colon in it, which the table's figures cannot take: name another folder.")
     out = out or "runs/" + relative(script, ROOT / "recipes").removesuffix(".sh")
     smoke = given.get("--smoke", 0)
+    if smoke and data:
+        say.stop("--smoke prepares generated text in the folder of --out: leave --data out.")
     if smoke:  # never among what a real run made
         out += "/smoke"
         data = f"{out}/data"

@@ -74,8 +74,10 @@ def test_options_are_variables_and_what_follows_the_dashes_is_kept(recipe_file, 
 
 
 def test_a_smoke_run_is_never_among_what_a_real_run_made(recipe_file):
-    code = printed("options", recipe_file, "--smoke", "--out", "/o", "--data", "/d")
+    code = printed("options", recipe_file, "--smoke", "--out", "/o")
     assert shell(code, "OUT", "DATA") == [["/o/smoke"], ["/o/smoke/data"]]
+    done = call("options", recipe_file, "--smoke", "--out", "/o", "--data", "/d")
+    assert done.returncode == 2 and done.stderr.startswith("table1: error: --smoke prepares generated text")
 
 
 def test_the_command_of_a_table_is_that_of_the_run_and_not_of_its_dry_run(recipe_file):

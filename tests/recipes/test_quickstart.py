@@ -16,3 +16,9 @@ def test_quickstart_learns_to_translate(recipe, tmp_path):
     assert again.returncode == 0, again.stderr
     assert (tmp_path / "out/test.out").exists()
     assert "perplexity" in first.stdout and "perplexity" not in again.stdout  # trained once
+
+
+def test_it_takes_no_options(recipe):
+    assert recipe("quickstart.sh", "--help", folder=RECIPES).stdout.startswith("From nothing to a Feedback Transformer")
+    done = recipe("quickstart.sh", "--smoke", folder=RECIPES)
+    assert done.returncode == 2 and done.stderr.startswith("quickstart: error: --smoke: it takes no options")

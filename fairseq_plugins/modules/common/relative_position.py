@@ -1,5 +1,8 @@
 """Learned relative positions (Shaw et al., 2018; equation 3 of the all-attention paper).
 
+The relative shift, which moves products with distances to the places of tokens, is in span/band.py; that of
+Transformer-XL is in transformer_xl/relative_shift.py.
+
 D width of a head, S maximum span.
 """
 

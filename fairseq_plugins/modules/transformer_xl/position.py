@@ -1,4 +1,4 @@
-"""The relative positions of Transformer-XL (Dai et al., 2019): sinusoids of distances, and the relative shift.
+"""The relative positions of Transformer-XL (Dai et al., 2019): sinusoids of distances.
 
 H heads, B batch, M block length, n tokens that a block looks at (those before it and its own), C model width, P
 distances.
@@ -13,6 +13,7 @@ from fairseq_plugins.modules.common.dropout import Dropout
 from fairseq_plugins.modules.common.sinusoids import sinusoids
 from fairseq_plugins.modules.transformer_xl import ages
 from fairseq_plugins.modules.transformer_xl.ages import Ages
+from fairseq_plugins.modules.transformer_xl.relative_shift import relative_shift
 
 
 class Pairwise:
@@ -36,23 +37,6 @@ class Pairwise:
             for part, run in zip(products.split(sizes, dim=-1), seen, strict=True)
         ]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
-
-
-def relative_shift(products: Tensor) -> Tensor:
-    """Shift row i of M rows to the left by M - i places (Dai et al., 2019, appendix B).
-
-    The distances of a query are one larger than those of the query before it. So in a table of queries and distances,
-    sorted from the largest distance, the products with one token lie on a diagonal. If the first M elements are dropped
-    and the rest is read in rows that are shorter by one, they lie in a column.
-
-    Args:
-        products: [H, B, M, P + 1]; its first column is not used
-
-    Returns:
-        [H, B, M, P]; where a row would end before its last column, the next row's elements follow
-    """
-    tokens = products.size(2)
-    return products.flatten(2)[..., tokens:].unflatten(2, (tokens, -1))
 
 
 class LastToken:
