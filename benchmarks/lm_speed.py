@@ -36,7 +36,7 @@ from fairseq.models.transformer_lm import (  # noqa: E402
     base_lm_architecture,
 )
 
-import fairseq_plugins  # noqa: E402, F401  mends fairseq
+import fairseq_plugins  # noqa: E402, F401  patches fairseq
 from fairseq_plugins.models.all_attention_lm import AllAttentionConfig, AllAttentionLanguageModel  # noqa: E402
 from fairseq_plugins.models.feedback_lm import FeedbackLanguageModel, FeedbackLanguageModelConfig  # noqa: E402
 from fairseq_plugins.models.span_transformer_lm import (  # noqa: E402
@@ -120,7 +120,7 @@ def transformer_floor(args) -> str:
     return (
         "Before a token fairseq's transformer_lm sees half its block on average, ours --span tokens. In a layer of"
         f" fairseq's a token takes {block / 1e6:.2f}M multiplications by weights, in ours {memory / 1e6:.2f}M more, as"
-        f" keys and values of {args.span} remembered tokens are made anew for each block of {args.block}, which the"
+        f" keys and values of {args.span} tokens in memory are recomputed for each block of {args.block}, which the"
         f" gradients of the papers' code need: {1 + memory / block:.2f} times as many. Scores and sums of values take"
         f" {2 * seen * width / 1e6:.2f}M, fairseq's {fairseq}."
     )
@@ -342,7 +342,7 @@ class Generation:
 
 
 class HiddenStates(Generation):
-    """A Transformer that caches hidden states and makes keys and values of all of them anew at every token."""
+    """A Transformer that caches hidden states and recomputes keys and values of all of them at every token."""
 
     def start(self, args) -> None:
         self.memory = None

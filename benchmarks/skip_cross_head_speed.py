@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from fairseq.data import Dictionary  # noqa: E402
 
-import fairseq_plugins  # noqa: E402, F401  mends fairseq
+import fairseq_plugins  # noqa: E402, F401  patches fairseq
 from fairseq_plugins.models.transformer_xl_lm import (  # noqa: E402
     TransformerXLConfig,
     TransformerXLLanguageModel,

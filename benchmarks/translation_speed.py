@@ -31,7 +31,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY  # noqa: E4
 from fairseq.sequence_generator import SequenceGenerator  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
-import fairseq_plugins  # noqa: E402, F401  mends fairseq
+import fairseq_plugins  # noqa: E402, F401  patches fairseq
 from fairseq_plugins.models import feedback_transformer  # noqa: E402, F401  registers it
 
 ARCHS = {"transformer": "transformer", "feedback": "feedback_transformer"}

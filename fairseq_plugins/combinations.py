@@ -98,7 +98,7 @@ COMMANDS = [
     Combination(
         "command distributed_rank distributed_world_size",
         lambda command, rank, processes: command in ("generate", "eval_lm") and rank >= processes,
-        "--distributed-rank {distributed_rank} is too large for --distributed-world-size {distributed_world_size}, "
+        "--distributed-rank {distributed_rank} is too large for --distributed-world-size {distributed_world_size},"
         " since ranks are counted from 0; lower it.",
     ),
     Combination(

@@ -48,7 +48,7 @@ WRONG = [
     ("generate --match-source-len --diversity-rate 0.5", "exclude one another"),
     ("generate --constraints", "--constraints is for fairseq-interactive"),
     ("generate --num-shards 2 --shard-id 2", "--shard-id 2 is too large for --num-shards 2"),
-    ("generate --distributed-world-size 2 --distributed-rank 2", "--distributed-rank 2 is too large for"),
+    ("generate --distributed-world-size 2 --distributed-rank 2", "too large for --distributed-world-size 2, since"),
     ("train --num-shards 2", "--num-shards is for fairseq-generate"),
     ("validate --num-shards 2", "--num-shards is for fairseq-generate"),
     ("interactive --num-shards 2", "--num-shards is for fairseq-generate"),

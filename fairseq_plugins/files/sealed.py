@@ -55,11 +55,11 @@ def copy(source: Path, target: Path) -> None:
 
 
 def _try(path: Path, write) -> None:
-    for again in reversed(range(TRIES)):
+    for tries_left in reversed(range(TRIES)):
         try:
             return write_whole(path, write)
         except (UserError, OSError, RuntimeError) as error:
-            if not again:
+            if not tries_left:
                 raise NotWritten(f"{path} could not be written ({_reason(error)}).") from error
         time.sleep(PAUSE)
 

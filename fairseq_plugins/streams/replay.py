@@ -1,4 +1,4 @@
-"""Compute the memory of a resumed training again, where no file holds it (--memory-in-checkpoint replay)."""
+"""Recompute the memory of a resumed training, where no file holds it (--memory-in-checkpoint replay)."""
 
 import logging
 
@@ -30,6 +30,6 @@ def replay(memory: StreamMemory, trainer, epoch_itr) -> None:
         with torch.no_grad():
             model(**sample["net_input"], memory=memory)
     logger.warning(
-        f"--memory-in-checkpoint replay: the memory was computed again from {min(enough, end)} tokens with the current"
+        f"--memory-in-checkpoint replay: the memory was recomputed from {min(enough, end)} tokens with the current"
         " parameters; the losses will differ slightly from those of an uninterrupted training"
     )

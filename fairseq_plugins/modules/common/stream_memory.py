@@ -25,7 +25,7 @@ class LoadedTensors(NamedTuple):
 
 
 class StreamMemory:
-    """What a model remembers of B parallel streams.
+    """The memory of B parallel streams, and the position in them.
 
     The model calls `read` at the start of a block and `advance` at its end. The owner of the streams calls `reset` at
     their start. In a training that is the task, which owns one memory for training and one for each evaluated split.
@@ -69,7 +69,14 @@ class StreamMemory:
         return self.content
 
     def advance(self, content: BodyMemory, tokens: int) -> None:
-        """Replace the content after a block of `tokens` tokens."""
+        """Replace the content after a block of `tokens` tokens.
+
+        Raises:
+            ValueError: a tensor of the content carries history for autograd, which would keep earlier blocks in memory
+        """
+        if any(tensor.requires_grad for tensor in content.tensors()):
+            name = type(content).__name__
+            raise ValueError(f"a {name} carries history for autograd; detach its tensors before the body returns it.")
         self.content = content
         self.position += tokens
 

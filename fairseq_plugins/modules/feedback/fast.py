@@ -4,7 +4,7 @@ Keys and values are written into buffers in place. The backward pass leaves all 
 of the block (see `manual_backward`).
 
 T steps, B batch, C width, H heads, D width of a head, R = B * H, S source positions, L layers, G memories a step, n
-remembered steps.
+steps in memory.
 """
 
 import torch

@@ -2,7 +2,7 @@
 
     m_t = sum over l = 0..L of softmax(w)_l x_t^l, where x_t^0 is the embedding and x_t^L the top layer's output
 
-T steps, B streams or rows of a batch, C width, L layers, n remembered steps. G memories a time step: one that all
+T steps, B streams or rows of a batch, C width, L layers, n steps in memory. G memories a time step: one that all
 layers share, or one a layer (`RecurrentMemory`).
 """
 
@@ -71,8 +71,7 @@ def mix_backward_mixing(d_memories: Sequence[Tensor], outputs: Sequence[Tensor])
 
 
 class FeedbackMemory(NamedTuple):
-    """What a stream remembers from block to block: G tensors [B, n, C], the oldest memory first, before any
-    LayerNorm."""
+    """What goes from block to block of a stream: G tensors [B, n, C], the oldest memory first, before any LayerNorm."""
 
     vectors: list[Tensor]
 

@@ -1,6 +1,6 @@
 """A Transformer over an unbounded stream. Each token attends to a span of tokens before it, but not to itself.
 
-B streams, M block length, C width, W span of a layer after trimming, n remembered tokens, L layers.
+B streams, M block length, C width, W span of a layer after trimming, n tokens in memory, L layers.
 """
 
 from collections.abc import Callable, Sequence
@@ -149,7 +149,7 @@ def advanced(memory: Tensor, x: Tensor) -> Tensor:
 
 
 class SpanMemory(NamedTuple):
-    """What a SpanStack remembers: of each layer its last inputs [B, n, C], the oldest first, before any LayerNorm."""
+    """The memory of a SpanStack: the last inputs of each layer [B, n, C], the oldest first, before any LayerNorm."""
 
     inputs: list[Tensor]
 
@@ -165,7 +165,9 @@ class SpanMemory(NamedTuple):
 class SpanStack(nn.Module):
     """L layers over a stream, the body of a language model. With pre-norm a LayerNorm follows the top layer.
 
-    Each layer remembers its own inputs. At the start of a stream they are zeros, which are attended to like any others.
+    The memory holds the inputs of each layer. At the start of a stream they are zeros, which are attended to like any
+    others.
+
     It is a `contracts.StreamBody`.
 
     Args:
@@ -198,12 +200,12 @@ class SpanStack(nn.Module):
         widths = [layer.attention.width() for layer in self.layers]  # all at once, as each one waits for the device
         after = []
         for layer, before, width in zip(self.layers, inputs, widths, strict=True):
-            x, remembered = layer(x, before, width, self.position)
-            after.append(remembered)
+            x, layer_memory = layer(x, before, width, self.position)
+            after.append(layer_memory)
         return self.norm(x), SpanMemory(after)
 
     def inputs_before(self, memory: SpanMemory | None) -> Sequence[Tensor | None]:
-        """The remembered inputs of each layer; None at the start of the streams.
+        """The inputs of each layer that the memory holds; None at the start of the streams.
 
         Raises:
             ValueError: the memory is of another number of layers

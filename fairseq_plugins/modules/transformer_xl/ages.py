@@ -4,8 +4,8 @@ The age of a token is its distance to the first token of the block: 1 for the to
 block's first token, 1 - M for the last of its M tokens. The distance from a token to the token at place i of the block
 is i + age.
 
-Consecutive tokens form a run. A layer that is skipped keeps its memory while the stream moves on, so the memory grows
-older. When the layer remembers tokens again, there is a gap between the old run and the new one.
+Consecutive tokens form a run. A layer that is skipped retains its memory while the stream moves on, so the memory
+grows older. When the memory gets new tokens later, there is a gap between the old run and the new one.
 
 M block length, n tokens.
 """

@@ -24,7 +24,7 @@ class XLConfig:
         embed_dim: C
         heads: H
         ffn_dim: width of the feed-forward sublayer
-        mem_len: how many tokens a layer remembers at most
+        mem_len: how many tokens the memory of a layer holds at most
         head_dim: D; None for C / H
         clamp_len: larger distances are replaced by this one; 0 or less for no limit
         same_length: each token sees mem_len tokens, itself included; else it sees the whole memory and the block up to

@@ -1,4 +1,4 @@
-"""Transformer-XL: each layer remembers its own inputs from block to block (Dai et al., 2019).
+"""Transformer-XL: the memory holds the inputs of each layer, from block to block (Dai et al., 2019).
 
 B streams, M block length, T tokens in memory, C width, L layers.
 """
@@ -63,16 +63,16 @@ class XLLayer(nn.Module):
 
 
 class LayerMemory(NamedTuple):
-    """What one layer remembers: its inputs [B, T, C], the oldest first, and their ages."""
+    """The memory of one layer: its inputs [B, T, C], the oldest first, and their ages."""
 
     inputs: Tensor
     ages: Ages
 
     def after(self, x: Tensor, mem_len: int) -> "LayerMemory":
-        """The memory after the layer has remembered the block x [B, M, C] too."""
-        remembered, tokens = self.inputs.size(1), x.size(1)
-        too_old = max(remembered + tokens - mem_len, 0)
-        inputs = torch.cat([self.inputs[:, too_old:], x[:, max(too_old - remembered, 0) :]], dim=1)
+        """The memory after the block x [B, M, C]: at most mem_len tokens."""
+        length, tokens = self.inputs.size(1), x.size(1)
+        too_old = max(length + tokens - mem_len, 0)
+        inputs = torch.cat([self.inputs[:, too_old:], x[:, max(too_old - length, 0) :]], dim=1)
         seen = ages.followed_by(self.ages, ages.of_block(tokens))
         return LayerMemory(inputs, ages.last(ages.after(seen, tokens), inputs.size(1)))
 
@@ -92,7 +92,7 @@ class LayerMemory(NamedTuple):
 
 
 class XLMemory(NamedTuple):
-    """What an XLStack remembers: the memory of each layer, the lowest first."""
+    """The memory of an XLStack: that of each layer, the lowest first."""
 
     layers: list[LayerMemory]
 
@@ -163,15 +163,15 @@ class XLStack(nn.Module):
         after = []
         skipped = self.skip.skipped()
         before = self.memories_before(memory, x)
-        for layer, biases, remembered, skip in zip(self.layers, cycle(self.biases), before, skipped):
+        for layer, biases, layer_memory, skip in zip(self.layers, cycle(self.biases), before, skipped):
             if skip:
-                after.append(remembered.retained(x.size(1)))
+                after.append(layer_memory.retained(x.size(1)))
                 continue
-            after.append(remembered.after(x.detach(), self.config.mem_len))
-            seen = ages.followed_by(remembered.ages, ages.of_block(x.size(1)))
+            after.append(layer_memory.after(x.detach(), self.config.mem_len))
+            seen = ages.followed_by(layer_memory.ages, ages.of_block(x.size(1)))
             if seen not in layouts:
                 layouts[seen] = self.position(seen, x)
-            x = layer(x, remembered.inputs, layouts[seen], self.position, biases)
+            x = layer(x, layer_memory.inputs, layouts[seen], self.position, biases)
         if any(skipped):
             x = touch(x, self.frozen_parameters())
         return x, XLMemory(after)
@@ -207,8 +207,8 @@ class XLStack(nn.Module):
         reach = self.config.limit or self.config.mem_len + 1
         positions = self.position.embed(torch.arange(reach - 1, -1, -1), like)
         return LayerStates(
-            layer.start(remembered.inputs, positions)
-            for layer, remembered in zip(self.layers, self.memories_before(memory, like), strict=True)
+            layer.start(layer_memory.inputs, positions)
+            for layer, layer_memory in zip(self.layers, self.memories_before(memory, like), strict=True)
         )
 
     def step(self, state: LayerStates, x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from fairseq_plugins.modules.active_memory.convolution import reach
 from fairseq_plugins.modules.active_memory.mixers import MEMORIES, MIXERS, MixerConfig, build_mixers, hard_sigmoid
 
 B, T, C, LENGTHS = 3, 9, 6, [9, 4, 1]
-causal_or_not = pytest.mark.parametrize("causal", [True, False], ids=["causal", "both sides"])
+causal_or_not = pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
 kernels = pytest.mark.parametrize("kernel_size", [1, 4, 5, 12])
 every_mixer = pytest.mark.parametrize("name", MIXERS)
 

@@ -29,6 +29,13 @@ def test_it_starts_empty_and_advances():
     assert memory.read(SpanMemory) is None and memory.position == 0
 
 
+def test_a_memory_with_history_is_refused():
+    memory, x = StreamMemory(), torch.zeros(2, 5, 3, requires_grad=True)
+    with pytest.raises(ValueError, match="a SpanMemory carries history for autograd; detach its tensors"):
+        memory.advance(SpanMemory([x.detach(), 2 * x]), tokens=5)
+    assert memory.position == 0 and memory.content is None
+
+
 def test_a_memory_of_another_family_is_refused():
     memory = StreamMemory()
     memory.advance(SpanMemory([]), tokens=4)

@@ -136,10 +136,10 @@ def test_zeros_before_the_stream_are_attended_to():
     assert torch.allclose(seen[0][:, 1], attention.out_proj(attention.v_proj(x[:, 0])) / 4, atol=1e-12)
 
 
-@pytest.mark.parametrize("trim_step, kept", [(1, 8 + 64), (16, 8 + 64), (64, 8 + 64), (128, 72 + 64)])
-def test_the_room_of_a_memory_does_not_depend_on_the_trim_step(trim_step, kept):
+@pytest.mark.parametrize("trim_step, length", [(1, 8 + 64), (16, 8 + 64), (64, 8 + 64), (128, 72 + 64)])
+def test_the_room_of_a_memory_does_not_depend_on_the_trim_step(trim_step, length):
     _, memory = make(span=200, ramp=8, trim_step=trim_step)(embeddings())
-    assert {inputs.size(1) for inputs in memory.inputs} == {kept}
+    assert {inputs.size(1) for inputs in memory.inputs} == {length}
 
 
 def test_the_memory_holds_the_span_and_room_to_grow():

@@ -10,9 +10,9 @@ def test_a_memory_and_the_block_after_it_are_one_run():
     assert ages.tensor(seen).tolist() == [4, 3, 2, 1, 0, -1, -2]
 
 
-def test_a_memory_that_was_kept_lies_further_back():
-    kept = ages.after(ages.just_before(4), 3)
-    seen = ages.followed_by(kept, ages.of_block(2))
+def test_a_memory_that_was_retained_lies_further_back():
+    retained = ages.after(ages.just_before(4), 3)
+    seen = ages.followed_by(retained, ages.of_block(2))
     assert seen == (Run(4, 4), Run(2, -1))
     assert ages.tensor(seen).tolist() == [7, 6, 5, 4, 0, -1]
 

@@ -105,7 +105,7 @@ def test_later_tokens_change_nothing_and_a_batch_equals_its_members(options):
 
 
 @torch.no_grad()
-def test_layers_remember_their_inputs_up_to_mem_len():
+def test_the_memory_holds_the_inputs_of_each_layer_up_to_mem_len():
     stack, x = make(), stream()
     _, left = in_blocks(stack, x, 4, 4, 11)
     for memory, length in zip(left, (4, MEMORY, MEMORY), strict=True):
