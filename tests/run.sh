@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Set up the virtual environment on first use, then run the tests, from the repository root. Arguments go to pytest:
 #   tests/run.sh                    what a change needs: all tests but the slow ones
-#   tests/run.sh tests              all tests, with the smoke run of one recipe of each kind
-#   tests/run.sh --all tests        ... of every recipe; continuous integration
+#   tests/run.sh tests              all tests, with the smoke run of one recipe of each kind; continuous integration
+#   tests/run.sh --all tests        ... of every recipe
 #   tests/run.sh tests/cli -k resume
 # Two tests run at a time where there are two cores (-n 0: one, with prints and breakpoints). Commands are forks of one
 # process that has imported fairseq (tests/forks.py); --cold starts each of them anew.
