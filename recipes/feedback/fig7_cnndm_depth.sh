@@ -15,7 +15,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/translation.sh"
 SETTINGS+=([BPE]=32000 [TOKENS]=4096 [TIMES]=32 [LEARNING_RATE]=0.0005 [UPDATES]=30000 [WARM_UP]=4000 [BATCH]=64)
 WORDS+=([SHORTEST]="30 45 60" [LONGEST]="90 120 150" [SIZE]=""
-    [FEEDBACK_DROPOUT]="" [TRANSFORMER_DROPOUT]="--dropout 0.3") # the Feedback architecture has the paper's
+    [FEEDBACK_DROPOUT]="" [TRANSFORMER_DROPOUT]="--dropout 0.3") # the Feedback architecture has its own dropout
 CHOICES+=([DEPTHS]="1 2 3 4 5 6")
 SMOKE_SETTINGS+=([BPE]=300 [TOKENS]=2000 [TIMES]=1 [LEARNING_RATE]=0.005 [UPDATES]=100 [WARM_UP]=50 [BATCH]=50
     [SHORTEST]=10 [LONGEST]="20 30" [DEPTHS]=1

@@ -14,7 +14,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/translation.sh"
 SETTINGS+=([BPE]=10000 [TOKENS]=4096 [LEARNING_RATE]=0.0005 [UPDATES]=50000 [WARM_UP]=4000)
 WORDS+=([SIZE]=""
-    [FEEDBACK_DROPOUT]="" [TRANSFORMER_DROPOUT]="--dropout 0.3") # the Feedback architecture has the paper's
+    [FEEDBACK_DROPOUT]="" [TRANSFORMER_DROPOUT]="--dropout 0.3") # the Feedback architecture has its own dropout
 CHOICES+=([DEPTHS]="1 2 3 4 5 6")
 SMOKE_SETTINGS+=([BPE]=300 [TOKENS]=1500 [LEARNING_RATE]=0.005 [UPDATES]=150 [WARM_UP]=50 [DEPTHS]="1 2"
     [SIZE]="--encoder-layers 2 --encoder-embed-dim 64 --encoder-ffn-embed-dim 128
