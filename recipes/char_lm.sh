@@ -2,11 +2,11 @@
 # Small character language models on a CPU, one pass over the training text: 2 layers, about 3.2M parameters.
 #
 #   feedback and transformer: char-PTB, pre-norm; the Feedback paper names two layers as its best on char-PTB (section 6.4)
-#   all-attention and feed-forward: char-PTB and enwik8, post-norm, equal parameters; the all-attention paper has them equal
+#   all-attention and feed-forward: char-PTB and enwik8, post-norm, with equal numbers of parameters, as in their paper
 #
-# Every model chooses its learning rate from the same three values, by the validation loss after a fifth of the pass with
-# the first seed (LEARNING_RATES=0.002, a single one, is taken as it is). Dev and test bits per character are exact
-# (--batch-size 1). Cells are skipped when present, and a killed one goes on.
+# The learning rate of a model is the best of three values, by the validation loss after a fifth of the pass with seed 1.
+# With a single value, LEARNING_RATES=0.002, there is no search. Dev and test bits per character are exact
+# (--batch-size 1). Finished trainings are skipped, and a stopped one continues.
 #
 #   recipes/char_lm.sh                                            char-PTB, downloads 34 MB
 #   recipes/char_lm.sh --raw DIR                                  ptb.char.{train,valid,test}.txt in DIR
@@ -48,20 +48,20 @@ case $CORPUS in
         ;;
     enwik8)
         PASS=${PASS:-1758} # updates: 3,600,000 bytes
-        DATA=${DATA:-runs/data/enwik8_excerpt} # the other recipes' is all of it
+        DATA=${DATA:-runs/data/enwik8_excerpt} # the other recipes use runs/data/enwik8, all of enwik8
         prepare enwik8 --split "$SPLIT" ${FILE:+--file "$FILE"}
         ;;
     *) stop "CORPUS: $CORPUS is neither char_ptb nor enwik8." ;;
 esac
 
-# train_char NAME MODEL SEED LEARNING_RATE UPDATES: the rate falls to nothing as half a cosine
+# train_char NAME MODEL SEED LEARNING_RATE UPDATES: the learning rate falls to 0 as half a cosine
 train_char() {
     local flags
     read -ra flags <<<"--arch ${ARCH[$2]}"
     train "$1" "${TRAINING[@]}" "${flags[@]}" --seed "$3" --lr "$4" --max-update "$5"
 }
 
-# search MODEL: sets BEST to what names the best of several learning rates, and rate to that or to the only one
+# search MODEL: set BEST to the best learning rate as a figure of the table, and rate to the same as a word of a command
 search() {
     local each logs=()
     BEST=${LEARNING_RATES[0]} rate=${LEARNING_RATES[0]}

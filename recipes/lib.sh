@@ -1,32 +1,33 @@
 # shellcheck shell=bash disable=SC2034 # recipes use what is set here
-# What recipes share; sourced, not run. A recipe is flags in arrays, and calls: recipes/feedback/table2_wmt14.sh is a
-# short one. What is to be computed, skipped or remembered is done by small programs, recipes/lib/*.py.
+# What all recipes share; it is sourced, not run. A recipe declares variables, puts flags into arrays and calls the
+# functions below: recipes/feedback/table2_wmt14.sh is a short example. The programs behind them are recipes/lib/*.py.
 #
 #   VENV     the virtual environment (default: .venv at the repository root), made on first use
 #   PYTHON   the interpreter that makes it (default: python3)
 #
-# What is finished is skipped, what was killed goes on: call the recipe again. The nodes of a run share $OUT and $DATA.
+# A recipe that was stopped continues when it is called again: it skips what is done. All nodes share $OUT and $DATA.
 
-if declare -F begin >/dev/null; then return 0; fi # a second time
-
+if declare -F begin >/dev/null; then return 0; fi # it was sourced before
 shopt -s inherit_errexit
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export VENV=${VENV:-$ROOT/.venv}
 [[ $VENV = /* ]] || VENV=$PWD/$VENV
 
-# Set up everything the suite needs, once, and put its commands first on the PATH. A second call returns at once.
+# Install everything that the suite needs and put its commands first on the PATH. A second call returns at once.
 setup_venv() {
     bash "$ROOT/recipes/setup/setup.sh" || exit 1
     export PATH="$VENV/bin:$PATH"
 }
 
-# A recipe's variables, each with its value: single values; words, which become an array; and words that choose among
-# its runs and change none. SMOKE_SETTINGS has others for a smoke run, and a variable of the user's counts more.
+# A recipe declares its variables here with defaults. SETTINGS: single values. WORDS: lists of flags, which become
+# arrays. CHOICES: which runs to do; they change no run. SMOKE_SETTINGS replaces defaults in a smoke run. A variable
+# that the user sets wins.
 declare -A SETTINGS=([LOG_INTERVAL]=100) WORDS=() CHOICES=() SMOKE_SETTINGS=([LOG_INTERVAL]=5)
 declare -A DECLARED=() GIVEN=() PUBLISHED=()
+# START: flags of a training's first start only. ONLY_IF: row.py's --if. MAY_DIVERGE: divergence is a result.
 LIB=recipes/lib SCRIPT='' BEGUN='' LOG_FORMAT=simple START=() ONLY_IF=() MAY_DIVERGE=''
 
-# begin OPTIONS...: the recipe's options, variables and machine; the working directory is the repository root
+# begin OPTIONS...: read the options, set up the machine, go to the repository root and set the declared variables
 begin() {
     [[ $BEGUN ]] || begin_once "$@"
     BEGUN=yes
@@ -51,7 +52,7 @@ begin_once() {
     eval "$code"
 }
 
-# A dry run prints its commands after every one has gone through its parser.
+# A dry run first checks every command with the command's own parser, and then prints them all.
 end_dry_run() {
     local status=$1
     ((status)) || python -m fairseq_plugins.tools.parse_commands "$COMMANDS" >&2 || status=$?
@@ -60,7 +61,7 @@ end_dry_run() {
     exit "$status"
 }
 
-# declare_all ARRAY: the variables in it that are not declared yet
+# declare_all ARRAY: set every variable of ARRAY that is not declared yet
 declare_all() {
     local -n of=$1
     local name value
@@ -73,7 +74,7 @@ declare_all() {
     done
 }
 
-# given ARRAY...: the variables of these arrays that the user has set
+# given ARRAY...: print the variables of these arrays that the user has set
 given() {
     local name
     for name in "${!GIVEN[@]}"; do
@@ -84,32 +85,34 @@ given() {
 stop() { echo "$RECIPE: error: $*" >&2 && exit 2; }
 one_of() { [[ " ${*:3} " = *" $2 "* ]] || stop "$1: $2 is none of ${*:3}."; } # one_of VARIABLE VALUE ALLOWED...
 one_machine_only() { ((NNODES == 1)) || stop "NNODES: this recipe is for one machine; leave it out."; }
-first_node_only() { ((NODE_RANK == 0)) || exit 0; } # the others only train
+first_node_only() { ((NODE_RANK == 0)) || exit 0; } # the other nodes have only trained
 
-# published TABLE ROW COLUMN [ELSE]: a number of the paper, from paper.json beside the recipe; ELSE where it gives none
+# published TABLE ROW COLUMN [ELSE]: print a number from the paper.json beside the recipe, or ELSE if it is not there
 published() {
     local number=${PUBLISHED[$1|$2|$3]-${4-}}
     [[ $number ]] || stop "$PAPER has no published number $1|$2|$3."
     echo "$number"
 }
 
-# share NAME NUMBER WHAT: set a variable to each process's part of so many streams, lines, sentences
+# share NAME NUMBER WHAT: set the variable NAME to the part of each process in NUMBER streams, lines or sentences
 share() {
-    (($2 % PROCESSES == 0)) || stop "$2 $3 cannot be shared evenly by $PROCESSES processes: choose another --gpus."
-    printf -v "$1" %s $(($2 / PROCESSES))
+    local of_each
+    of_each=$(python -S "$LIB/share.py" "$2" "$3" --processes "$PROCESSES" --nodes "$NNODES") || exit
+    printf -v "$1" %s "$of_each"
 }
 
-# Every command goes through one of these four: it is run, or printed in a dry run, with its place in the recipe. They
-# need no installed package (-S), and so start at once.
+# Every command goes through one of these four: it is run, or printed in a dry run. (With -S Python starts faster.)
+# make_file FILE FLAGS... -- COMMAND: COMMAND makes FILE, unless it is there and no older than the files of --after.
+# --always: run COMMAND even if FILE is there. --stamp: COMMAND does not write FILE; an empty FILE marks its end.
 call() { WHERE=${BASH_SOURCE[-1]}:${BASH_LINENO[-2]} python -S "$LIB/$1.py" "${@:2}"; }
 run() { call commands -- "$@"; }
-make() { call step "$@"; }                    # make FILE --after FILES -- COMMAND: once; recipes/lib/step.py
-capture() { call step "$1" --capture "${@:2}"; } # the same, and FILE is what the command prints
+make_file() { call step "$@"; }
+capture() { call step "$1" --capture "${@:2}"; } # like make_file, but FILE gets what COMMAND prints
 
-# late FIGURE: a word that is known when the commands before it have run; recipes/lib/figures.py
+# late FIGURE: a word for a command; the figure replaces it when earlier commands have run (recipes/lib/figures.py)
 late() { printf "\$(python %s/figures.py%s)" "$LIB" "$(printf ' %q' "$@")"; }
 
-# prepare CORPUS FLAGS...: preprocess/CORPUS.py into DATA. A smoke run generates its raw text.
+# prepare CORPUS FLAGS...: run preprocess/CORPUS.py into DATA; a smoke run generates the raw text first
 prepare() {
     DATA=${DATA:-runs/data/$1}
     if ((NODE_RANK && !DRY_RUN)); then
@@ -118,12 +121,12 @@ prepare() {
     fi
     if ((SMOKE)) && [[ ! $RAW ]]; then
         RAW=$OUT/raw
-        make "$RAW/whole" --stamp -- python preprocess/synthetic.py --format "$1" --out "$RAW" --train 4000 --valid 50 --test 50
+        make_file "$RAW/whole" --stamp -- python preprocess/synthetic.py --format "$1" --out "$RAW" --train 4000 --valid 50 --test 50
     fi
-    make "$DATA/prepared" --again --stamp -- python "preprocess/$1.py" --out "$DATA" ${RAW:+--raw "$RAW"} "${@:2}"
+    make_file "$DATA/prepared" --always --stamp -- python "preprocess/$1.py" --out "$DATA" ${RAW:+--raw "$RAW"} "${@:2}"
 }
 
-# train NAME FLAGS...: fairseq-train into OUT/NAME, once; the flags in START are for its first start alone
+# train NAME FLAGS...: run fairseq-train into OUT/NAME, unless that training is done
 train() {
     local settings
     mapfile -t settings < <(given SETTINGS WORDS && ((!${#EXTRA[@]})) || echo "flags ${EXTRA[*]@Q}")
@@ -132,10 +135,10 @@ train() {
         --save-dir "$OUT/$1" --log-format "$LOG_FORMAT" --log-interval "$LOG_INTERVAL" "${MACHINE[@]}" "${@:2}" "${EXTRA[@]}"
 }
 
-# plot PICTURE FLAGS...: a picture in OUT
+# plot PICTURE FLAGS...: draw a picture in OUT
 plot() { run python -m fairseq_plugins.tools.plot "${@:2}" --out "$OUT/$1"; }
 
-# row NAME COLUMN=VALUE...: of the table; a value may be a figure, recipes/lib/row.py
+# row NAME COLUMN=VALUE...: add a row to the table; a value may be a figure (recipes/lib/row.py)
 row() {
     run python "$LIB/row.py" "$OUT/results.jsonl" "$@" command="$(given SETTINGS WORDS CHOICES | tr '\n' ' ')$CALL" "${ONLY_IF[@]}"
 }

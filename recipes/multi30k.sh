@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Multi30k German to English (image captions) on a CPU: a Feedback Transformer of 3 + 1 layers, 256 wide. Lower-cased,
-# Moses-tokenised, 8k joint BPE, 8 epochs; tokenised BLEU on test_2016_flickr: 36 to 39 by the seed, after 35 minutes
-# of one thread; with 4 decoder layers 40.1 (benchmarks/multi30k.md).
+# Moses-tokenised, 8k joint BPE, 8 epochs. Tokenised BLEU on test_2016_flickr is 36 to 39, depending on the seed, after
+# 35 minutes on one thread; with 4 decoder layers it is 40.1 (benchmarks/multi30k.md).
 #
 #   recipes/multi30k.sh                    downloads the data (2.6 MB)
 #   recipes/multi30k.sh --raw DIR          takes train, val and test_2016_flickr .de and .en from DIR
 #   recipes/multi30k.sh --smoke            the same code path on generated text, about a minute
 #   recipes/multi30k.sh --dry-run          every command is checked and printed, nothing run
 #
-# The Transformer beside it, other depths of the decoder and other seeds, a cell each, skipped when present (the paper
-# shows the same comparison for IWSLT in Figure 7):
+# Variables add the Transformer for comparison, other decoder depths and other seeds (the paper compares the same on IWSLT
+# in Figure 7). Each combination is one training; finished ones are skipped.
 #   MODELS="feedback transformer" DEPTHS="1" SEEDS="1 2 3" recipes/multi30k.sh
 #   MODELS="feedback transformer" DEPTHS="4" SEEDS="1" recipes/multi30k.sh
 set -euo pipefail

@@ -7,7 +7,7 @@
 # training), learns joint BPE, trains feedback_transformer_tiny with fairseq-train, translates the held-out part and prints
 # BLEU. Expect 95 or more; an untrained model scores below 1.
 #
-#   OUT    where everything goes (default: runs/quickstart); a second call goes on from what is there
+#   OUT    the folder of all files (default: runs/quickstart); a second call skips what is done
 # It takes no options. VENV and PYTHON are as in recipes/lib.sh.
 set -euo pipefail
 if (($#)); then
@@ -17,7 +17,7 @@ if (($#)); then
 fi
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 setup_venv
-OUT=$(realpath -m "${OUT:-$ROOT/runs/quickstart}") # of the caller's folder, if relative
+OUT=$(realpath -m "${OUT:-$ROOT/runs/quickstart}") # a relative path is relative to the caller's folder
 cd "$ROOT"
 eval "$(python $LIB/machine.py --gpus 0 | grep '^export')"
 
@@ -25,7 +25,7 @@ echo "== 1. A corpus =="
 [[ -e $OUT/raw/whole ]] || { python "$ROOT/preprocess/synthetic.py" --out "$OUT/raw" && touch "$OUT/raw/whole"; }
 python "$ROOT/preprocess/parallel.py" --raw "$OUT/raw" --source en --target lomi --bpe 400 --out "$OUT/data"
 
-# A command's output into $OUT/log.txt; its end is shown if it fails.
+# quietly COMMAND: write its stderr to $OUT/log.txt, and show the last lines if it fails.
 quietly() { "$@" 2>>"$OUT/log.txt" || { tail -n 5 "$OUT/log.txt" >&2 && exit 1; }; }
 
 echo "== 2. Training, 500 updates (the whole log: $OUT/log.txt) =="

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# A recipe on a SLURM cluster, from the root of the repository:
+# Run a recipe on a SLURM cluster. Submit from the root of the repository:
 #
 #   sbatch recipes/slurm.sh recipes/feedback/table2_wmt14.sh                     one node of 8 GPUs
 #   sbatch --nodes 2 --gpus-per-node 4 recipes/slurm.sh recipes/feedback/table2_wmt14.sh --data /shared/wmt14
 #   sbatch --nodes 2 recipes/slurm.sh recipes/feedback/table2_wmt14.sh -- --seed 2     flags for every training
 #
-# Options of sbatch come before this file (--partition, --account, --time ...) or replace the lines below; those of the
-# recipe come after its name. The nodes share the repository, --data and --out. The first one prepares the corpus and
-# sets up the environment; all of them train, with fairseq's data-parallel training behind torchrun; the first one
-# evaluates and prints the table, in slurm-JOB.out. A job that was cut short goes on when it is submitted again.
+# Options of sbatch (--partition, --account, --time ...) come before this file; they override the #SBATCH lines below.
+# Options of the recipe come after its name. The nodes share the repository, --data and --out. The first node sets up the
+# environment and prepares the corpus. All nodes train together: torchrun starts fairseq's data-parallel training. The
+# first node then evaluates and prints the table into slurm-JOB.out. A job that was cut short continues when it is
+# submitted again.
 #
-# GPUs are those that SLURM gives each node (--gpus-per-node); the recipe's own --gpus is added from it.
+# The recipe's --gpus is set to the number of GPUs that SLURM gives each node (--gpus-per-node).
 #SBATCH --job-name recipe
 #SBATCH --nodes 1
 #SBATCH --ntasks-per-node 1
@@ -28,10 +29,11 @@ shift
 bash recipes/setup/setup.sh # once, before the nodes start
 NNODES=${SLURM_JOB_NUM_NODES:-1}
 MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-MASTER_PORT=$((20000 + SLURM_JOB_ID % 20000)) # two jobs may have a node together
+MASTER_PORT=$((20000 + SLURM_JOB_ID % 20000)) # two jobs on the same node need different ports
 export NNODES MASTER_ADDR MASTER_PORT
 
-# Every node runs the recipe, and knows its place by SLURM_NODEID.
-# shellcheck disable=SC2016 # it is the node that knows
-srun --ntasks-per-node 1 bash -c 'export NODE_RANK=$SLURM_NODEID && exec bash "$@"' node \
-    "$recipe" ${SLURM_GPUS_ON_NODE:+--gpus "$SLURM_GPUS_ON_NODE"} "$@"
+# Every node runs the recipe; SLURM_NODEID is its number. srun has ignored SLURM_CPUS_PER_TASK since Slurm 22.05, so the
+# flag repeats it. With --wait 0 the first node may evaluate for as long as it takes after the others have ended.
+# shellcheck disable=SC2016 # SLURM_NODEID is set on the node, not here
+srun --ntasks-per-node 1 --cpus-per-task "${SLURM_CPUS_PER_TASK:-16}" --wait 0 \
+    bash -c 'export NODE_RANK=$SLURM_NODEID && exec bash "$@"' node "$recipe" ${SLURM_GPUS_ON_NODE:+--gpus "$SLURM_GPUS_ON_NODE"} "$@"

@@ -8,12 +8,12 @@
 # activations, the positions' wavelengths, Adam's betas 0.9 and 0.999 and epsilon 1e-8. Ours: the first token of a line is
 # predicted in training too, empty lines left out, batches of lines of like length (fairseq's), fp16 on GPUs.
 #
-# Where paper and code differ, the paper is followed. In FLAGS, --convolution-activation gelu_accurate --activation-fn
-# gelu_accurate are the code's activations instead of ReLU, and --attention-scaling sqrt-times-width its scores, which are
-# divided by the width of a head once more.
+# Where paper and code differ, we follow the paper. FLAGS can give what the code has instead: --convolution-activation
+# gelu_accurate --activation-fn gelu_accurate are its activations, which replace ReLU; --attention-scaling
+# sqrt-times-width divides the attention scores by the head's width once more.
 #
-# The paper's loss is a mean over all positions, padding included and the first token of a line not. The table first
-# shows our loss per token over all lines, then the paper's figure.
+# The paper's loss is a mean over all positions, with padding, but without the first token of a line. The table first
+# shows our loss per token over all lines, and then the paper's figure.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 ALL_MIXERS=(cgru convolution persistent-convolution highway-convolution self-attention self-attention+convolution
@@ -45,10 +45,10 @@ begin_lines() {
 # train_lines NAME MIXER DROPOUT
 train_lines() { train "$1" "${TRAINING[@]}" --mixer "$2" --dropout "$3" --attention-dropout "$3" --activation-dropout "$3"; }
 
-# row_lines NAME PAPER: every line of the test set scored once, and the paper's figure
+# row_lines NAME PAPER: score every line of the test set once, and add a row with the paper's figure
 row_lines() {
     local checkpoint=$OUT/$1/checkpoint_last.pt figures=$OUT/$1/test.json
-    make "$figures" --after "$checkpoint" -- python -m fairseq_plugins.tools.score_lines "$DATA/bin" \
+    make_file "$figures" --after "$checkpoint" -- python -m fairseq_plugins.tools.score_lines "$DATA/bin" \
         --path "$checkpoint" --json "$figures" "${DEVICE[@]}"
     row "$1" "nats per token=@json:$figures:nats" ppl="@json:$figures:perplexity" padded="@json:$figures:padded" \
         "paper, padded=$2" "too long for it=@json:$figures:left_out" lines="@json:$figures:lines" \

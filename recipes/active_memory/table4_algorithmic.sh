@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# Table 4, algorithmic tasks: the longest sequences of which a fresh batch of 32 is all right within 100 epochs, by
-# operator and task, mean of three runs, beside the paper's. Ours beside them: how many runs a mean is of, and the best
-# one. Run by us in part, with what came of it, in benchmarks/active_memory_table4.md.
+# Table 4, algorithmic tasks: the length that a training reaches within 100 epochs, by operator and task, as the mean of
+# three runs beside the paper's. A length is reached when a fresh batch of 32 sequences of it is answered without an error.
+# Two more columns show the best run and the number of runs. We have run a part: benchmarks/active_memory_table4.md.
 #
 # From the paper (section 4.2): sizes and kernel (in the architecture), vocabularies, 100 epochs of 100 batches,
 # sequences of 5 that grow by 1 (addition and multiply by 2). From its code: Adam with 0.01, constant, batches of 32;
-# dropout 0.1, of attention weights and after feed-forward activations too; scores that are divided by the root of a
-# head's width, as the paper prints, and then by the width, which it does not; the positions' wavelengths. In FLAGS,
-# --attention-scaling sqrt is the paper's, --convolution-activation gelu_accurate the code's activation instead of ReLU.
+# dropout 0.1, also of attention weights and after feed-forward activations; attention scores divided by the root of the
+# head's width, as in the paper, and then by the width, which is only in the code; the positions' wavelengths.
+# FLAGS="--attention-scaling sqrt" gives the paper's scores, and FLAGS="--convolution-activation gelu_accurate" the code's
+# activation instead of ReLU.
 #
-# Runs that are there are skipped, and all that are there count in the table, also those of other SEEDS; JOBS run at a
-# time: as many as there are GPUs (or those of CUDA_VISIBLE_DEVICES), or cores, one thread each.
+# Finished runs are skipped. The table counts all finished runs, also those of other SEEDS. JOBS trainings run at a time:
+# by default one per GPU (of CUDA_VISIBLE_DEVICES, if it is set), or one per CPU core, with one thread each.
 #
 #   recipes/active_memory/table4_algorithmic.sh            all 144 runs
 #   recipes/active_memory/table4_algorithmic.sh --smoke    the same code path with small numbers, CPU, about a minute
@@ -32,11 +33,11 @@ begin "$@"
 LOG_FORMAT=json
 for each in "${MIXERS[@]}"; do one_of MIXERS "$each" "${ALL_MIXERS[@]}"; done
 for each in "${TASKS[@]}"; do one_of TASKS "$each" "${ALL_TASKS[@]}"; done
-JOBS=${JOBS:-$((GPUS ? GPUS : $(env -u OMP_NUM_THREADS nproc)))} # which nproc heeds
+JOBS=${JOBS:-$((GPUS ? GPUS : $(env -u OMP_NUM_THREADS nproc)))} # nproc obeys OMP_NUM_THREADS
 [[ $JOBS =~ ^[1-9][0-9]*$ ]] || stop "JOBS: $JOBS is no number of trainings at a time."
-((NNODES == 1)) || stop "NNODES: the runs are of one machine; call the recipe on each with other SEEDS and the same --out."
+((NNODES == 1)) || stop "NNODES: a call uses one machine; call the recipe on each machine, with other SEEDS and the same --out."
 
-# Every run is a process of its own; nothing is prepared.
+# Every run is one process, and the task generates its data.
 DATA='' LAUNCH=() MACHINE=(--distributed-world-size 1 "${DEVICE[@]}")
 if ((!GPUS)); then export OMP_NUM_THREADS=1; fi
 TRAINING=(--task algorithmic_curriculum --epoch-batches "$BATCHES" --batch-size 32 --criterion label_cross_entropy
@@ -54,7 +55,7 @@ train_all() {
     done
 }
 
-# What train would call becomes a line for jobs.py: the folder, and the command.
+# queue_all: print the call of every training as a line for jobs.py, instead of running it.
 queue_all() (
     call() { local words=("${@:2}") && printf '%s\tpython -S %s/%s.py %s\n' "$2" "$LIB" "$1" "${words[*]@Q}"; }
     train_all
@@ -72,4 +73,4 @@ for task in "${TASKS[@]}"; do
     done
 done
 table
-exit $status # 1 where a run failed
+exit $status # 1 if a run failed

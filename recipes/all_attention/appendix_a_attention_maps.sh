@@ -13,7 +13,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
 SETTINGS+=([TOKENS]=64 [CHECKPOINT]="")
 SMOKE_SETTINGS+=([TOKENS]=24)
-[[ ! ${CHECKPOINT:-} ]] || CHECKPOINT=$(realpath -ms -- "$CHECKPOINT") # of the caller's folder, if relative
+[[ ! ${CHECKPOINT:-} ]] || CHECKPOINT=$(realpath -ms -- "$CHECKPOINT") # a relative path is relative to the caller's folder
 begin_words "$@"
 
 if [[ ! ${CHECKPOINT:-} ]]; then

@@ -12,13 +12,13 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
 begin_words "$@"
 
-MAY_DIVERGE=yes # which is a result here
+MAY_DIVERGE=yes # the figure shows divergence
 train all-attention "${TRAINING[@]}" "${ALL_ATTENTION[@]}"
 train transformer-22 "${TRAINING[@]}" --arch span_transformer_lm_wikitext103_22 "${FEED_FORWARD[@]}"
 train transformer-36 "${TRAINING[@]}" --arch span_transformer_lm_wikitext103_36 "${FEED_FORWARD[@]}"
 first_node_only
 for name in all-attention transformer-22 transformer-36; do
-    ONLY_IF=(--if "$OUT/$name/checkpoint_best.pt") # else it diverged before there was one
+    ONLY_IF=(--if "$OUT/$name/checkpoint_best.pt") # a training may diverge before its first checkpoint
     evaluate "$name" valid "${EVALUATION[@]}"
     ONLY_IF=()
     row "$name" "dev ppl without line ends=@?ppl:$OUT/$name/valid.log:without" \

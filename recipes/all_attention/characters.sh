@@ -25,8 +25,9 @@ begin_characters() {
     prepare "$1" "${SPLIT[@]}"
 }
 
-# train_characters NAME UPDATES FINE_TUNING FLAGS...: so many updates, and then so many at a tenth of the rate; UPDATES
-# and FINE_TUNING, if they are set, are of all models that have such a part
+# train_characters NAME UPDATES FINE_TUNING FLAGS...: train for UPDATES, then fine-tune for FINE_TUNING updates at a tenth
+# of the learning rate. If the variables UPDATES and FINE_TUNING are set, they replace these numbers. A model with
+# FINE_TUNING 0 is never fine-tuned.
 train_characters() {
     local given_updates=${UPDATES:-} given_more=${FINE_TUNING:-}
     local UPDATES=${given_updates:-$2} more=$(($3 ? ${given_more:-$3} : 0))
@@ -37,10 +38,10 @@ train_characters() {
         fine_tune "$1" "$more" "${BOTH[@]}" --lr "$(tenth "$LEARNING_RATE")" "${@:4}"
     fi
 }
-declare -A FINISHED=() # where the last checkpoints of a model are
+declare -A FINISHED=() # for each model, the name of its last training
 
-# row_characters NAME TABLE [DEV]: bits per character on the dev and the test set, ours and the paper's from that table;
-# DEV is what to say where it has none of the dev set
+# row_characters NAME TABLE [DEV]: a row with bits per character on the dev and the test set, ours and those of the paper's
+# TABLE. If TABLE has no number for the dev set, the row shows DEV instead (default: "not given").
 row_characters() {
     local name=${FINISHED[$1]}
     evaluate "$name" valid "${EVALUATION[@]}"

@@ -5,9 +5,9 @@
 # Adam with learning rate 0.00025, 8,000 updates of linear warm-up, the gradient clipped at norm 1, 64 streams in blocks
 # of 256. From its code: 800,000 updates and 50,000 at a tenth of the rate; four clusters, with ends at 20,000, 40,000,
 # 200,000 and the vocabulary's. (The text has three, of 20k, 40k and 200k words.) Also from its code: positions on keys
-# alone, where equation 4 has them on values too (--value-positions). Line ends are read and predicted; figures are given
-# with and without them, as the paper's Table 3 leaves them out. Ours: the checkpoint of the least validation loss is
-# taken, every token of dev and test is scored once by one stream (--batch-size 1), fp16 on GPUs.
+# alone; equation 4 has them on values too (--value-positions). Line ends are read and predicted. The paper's Table 3
+# leaves them out, so figures are given with and without them. Ours: the checkpoint with the lowest validation loss is
+# used; one stream scores every token of dev and test once (--batch-size 1); fp16 on GPUs.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
 SETTINGS+=([STREAMS]=64 [VALID_STREAMS]=8 [BLOCK]=256 [LEARNING_RATE]=0.00025 [WARM_UP]=8000 [UPDATES]=800000
     [FINE_TUNING]=50000)
@@ -30,8 +30,8 @@ begin_words() {
     prepare wikitext103 "${ANY_SIZE[@]}"
 }
 
-# row_words NAME: perplexity on the dev and the test set, without line ends beside the paper's, with them beside that of
-# the paper's code
+# row_words NAME: a row with the perplexity on the dev and the test set. Without line ends it stands beside the paper's;
+# with line ends it stands beside that of the paper's code.
 row_words() {
     local dev=$OUT/$1/valid.log test=$OUT/$1/test.log code="README of the code"
     evaluate "$1" valid "${EVALUATION[@]}"

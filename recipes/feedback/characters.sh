@@ -3,10 +3,10 @@
 #
 # From the paper (section 7.6, Table 9): sizes, span and dropout (in the architectures), Adam with learning rate 0.0015,
 # 1,000 updates of linear warm-up, the gradient clipped at norm 1, 2,048 streams in blocks of 128, 15,000 updates or
-# fewer if the validation loss stops decreasing, 1,000 more at a tenth of the rate. Ours: the latter means ten
-# validations, one every 400 updates, without a lower loss; the checkpoint of the least validation loss is taken; every
-# token of dev and test, ends of lines included, is scored once by one stream (--batch-size 1); fp16 on GPUs. The
-# paper's numbers on char-PTB stand in its figures only.
+# fewer if the validation loss stops decreasing, 1,000 more at a tenth of the rate. Ours: the loss has stopped decreasing
+# when ten validations in a row, one every 400 updates, bring no lower loss; the checkpoint with the lowest validation
+# loss is used; one stream scores every token of dev and test once, ends of lines included (--batch-size 1); fp16 on GPUs.
+# The paper gives its char-PTB numbers in figures only.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
 SETTINGS+=([STREAMS]=2048 [VALID_STREAMS]=64 [BLOCK]=128 [LEARNING_RATE]=0.0015 [WARM_UP]=1000 [UPDATES]=15000
     [FINE_TUNING]=1000 [EPOCHS]=20)
@@ -31,13 +31,13 @@ begin_char_ptb() {
     prepare char_ptb "${ANY_SIZE[@]}"
 }
 
-# train_char_ptb NAME FLAGS...: both parts of the training, into OUT/NAME and OUT/NAME-fine
+# train_char_ptb NAME FLAGS...: train into OUT/NAME, then fine-tune into OUT/NAME-fine
 train_char_ptb() {
     train "$1" "${TRAINING[@]}" "${@:2}"
     fine_tune "$1" "$FINE_TUNING" "${FINE[@]}" "${@:2}"
 }
 
-# row_char_ptb NAME: bits per character
+# row_char_ptb NAME: a row with bits per character
 row_char_ptb() {
     local folder=$OUT/$1-fine
     evaluate "$1-fine" valid "${EVALUATION[@]}"

@@ -12,9 +12,9 @@ SETTINGS+=([ENCODER]=12)
 SMOKE_SETTINGS+=([ENCODER]=4)
 begin_wmt14 "$@"
 
-# a layer that was dropped has no gradient, which data-parallel training must expect
+# LayerDrop leaves a dropped layer without a gradient, and data-parallel training must allow that
 TRAINING+=(--encoder-layers "$ENCODER" --find-unused-parameters)
-train feedback "${TRAINING[@]}" --arch feedback_transformer_wmt_12_2
+train feedback "${TRAINING[@]}" --arch feedback_transformer_wmt_12_2 "${FEEDBACK_DROPOUT[@]}"
 train transformer "${TRAINING[@]}" "${TRANSFORMER[@]}" --decoder-layers 2 --encoder-layerdrop 0.1
 first_node_only
 

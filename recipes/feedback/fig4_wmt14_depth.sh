@@ -24,7 +24,7 @@ for depth in "${DEPTHS[@]}"; do
     test_wmt14 "transformer-$depth"
 done
 
-# row_depth MODEL DEPTH: six layers are those of Table 2
+# row_depth MODEL DEPTH: with six layers the model is that of Table 2
 row_depth() {
     local name=$1-$2 deepest=$1-${DEPTHS[-1]} paper
     paper=$(published "section 4.2.1" "$name" BLEU figure)

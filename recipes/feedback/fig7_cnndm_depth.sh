@@ -14,20 +14,22 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/translation.sh"
 SETTINGS+=([BPE]=32000 [TOKENS]=4096 [TIMES]=32 [LEARNING_RATE]=0.0005 [UPDATES]=30000 [WARM_UP]=4000 [BATCH]=64)
-WORDS+=([SHORTEST]="30 45 60" [LONGEST]="90 120 150" [SIZE]="")
+WORDS+=([SHORTEST]="30 45 60" [LONGEST]="90 120 150" [SIZE]=""
+    [FEEDBACK_DROPOUT]="" [TRANSFORMER_DROPOUT]="--dropout 0.3") # the Feedback architecture has its own dropout
 CHOICES+=([DEPTHS]="1 2 3 4 5 6")
 SMOKE_SETTINGS+=([BPE]=300 [TOKENS]=2000 [TIMES]=1 [LEARNING_RATE]=0.005 [UPDATES]=100 [WARM_UP]=50 [BATCH]=50
     [SHORTEST]=10 [LONGEST]="20 30" [DEPTHS]=1
     [SIZE]="--encoder-layers 2 --encoder-embed-dim 64 --encoder-ffn-embed-dim 128
-        --decoder-embed-dim 64 --decoder-ffn-embed-dim 128 --dropout 0.1")
+        --decoder-embed-dim 64 --decoder-ffn-embed-dim 128"
+    [FEEDBACK_DROPOUT]="--dropout 0.1" [TRANSFORMER_DROPOUT]="--dropout 0.1")
 begin "$@"
 
 batch "$TOKENS" "$TIMES"
 TRAINING=("${BATCH_FLAGS[@]}" --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 0 --lr "$LEARNING_RATE"
     --lr-scheduler inverse_sqrt --warmup-updates "$WARM_UP" --warmup-init-lr 1e-7
     --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-update "$UPDATES" --no-epoch-checkpoints)
-FEEDBACK=(--arch feedback_transformer_cnndm)
-TRANSFORMER=(--arch transformer --share-all-embeddings --dropout 0.3)
+FEEDBACK=(--arch feedback_transformer_cnndm "${FEEDBACK_DROPOUT[@]}")
+TRANSFORMER=(--arch transformer --share-all-embeddings "${TRANSFORMER_DROPOUT[@]}")
 SEARCH=(--beam 5 --no-repeat-ngram-size 3 --batch-size "$BATCH")
 
 test_depth() {
@@ -35,7 +37,7 @@ test_depth() {
     tune "$1" checkpoint_best.pt --lenpen 1 --min-len "${SHORTEST[@]}" --max-len-b "${LONGEST[@]}" \
         --metric rougeLsum --references "$references" -- "${SEARCH[@]}"
     generate "$1" checkpoint_best.pt "${SEARCH[@]}" "\$(cat $OUT/$1/tuning/flags.txt)"
-    make "$scores" --after "$OUT/$1/test.txt" -- python -m fairseq_plugins.tools.rouge "$OUT/$1/test.txt" \
+    make_file "$scores" --after "$OUT/$1/test.txt" -- python -m fairseq_plugins.tools.rouge "$OUT/$1/test.txt" \
         --references "$DATA/test.article-highlights.ref" --json "$scores"
     row "$1" ROUGE-L="@json:$scores:rougeLsum" paper=figure ROUGE-1="@json:$scores:rouge1" \
         ROUGE-2="@json:$scores:rouge2" length="@flags:$OUT/$1/tuning/flags.txt"

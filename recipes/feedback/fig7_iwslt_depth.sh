@@ -13,19 +13,21 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/translation.sh"
 SETTINGS+=([BPE]=10000 [TOKENS]=4096 [LEARNING_RATE]=0.0005 [UPDATES]=50000 [WARM_UP]=4000)
-WORDS+=([SIZE]="")
+WORDS+=([SIZE]=""
+    [FEEDBACK_DROPOUT]="" [TRANSFORMER_DROPOUT]="--dropout 0.3") # the Feedback architecture has its own dropout
 CHOICES+=([DEPTHS]="1 2 3 4 5 6")
 SMOKE_SETTINGS+=([BPE]=300 [TOKENS]=1500 [LEARNING_RATE]=0.005 [UPDATES]=150 [WARM_UP]=50 [DEPTHS]="1 2"
     [SIZE]="--encoder-layers 2 --encoder-embed-dim 64 --encoder-ffn-embed-dim 128
-        --decoder-embed-dim 64 --decoder-ffn-embed-dim 128 --dropout 0.1")
+        --decoder-embed-dim 64 --decoder-ffn-embed-dim 128"
+    [FEEDBACK_DROPOUT]="--dropout 0.1" [TRANSFORMER_DROPOUT]="--dropout 0.1")
 begin "$@"
 
 batch "$TOKENS" 1
 TRAINING=("${BATCH_FLAGS[@]}" --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 0 --weight-decay 0.0001
     --lr "$LEARNING_RATE" --lr-scheduler inverse_sqrt --warmup-updates "$WARM_UP" --warmup-init-lr 1e-7
     --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-update "$UPDATES" --no-epoch-checkpoints)
-FEEDBACK=(--arch feedback_transformer_iwslt)
-TRANSFORMER=(--arch transformer_iwslt_de_en --share-decoder-input-output-embed --dropout 0.3)
+FEEDBACK=(--arch feedback_transformer_iwslt "${FEEDBACK_DROPOUT[@]}")
+TRANSFORMER=(--arch transformer_iwslt_de_en --share-decoder-input-output-embed "${TRANSFORMER_DROPOUT[@]}")
 
 test_depth() {
     local scores=$OUT/$1/test.json

@@ -2,8 +2,8 @@
 # Figure 9, by depth at a constant number of parameters: head width and feed-forward size are inverse to the number of
 # layers. Left, char-PTB (6 layers in Table 9); right, WikiText-103 (the small model, 4 layers in Table 9). The paper's
 # numbers stand in the figure only; it says that the Transformer gets worse with fewer layers, and the Feedback
-# Transformer hardly, on char-PTB it is even best with two. Which depths are drawn is not said: these are ours. Each half
-# has a folder of its own in --out and --data, and a table. Not yet run to the end by us.
+# Transformer hardly; on char-PTB two layers are even best for it. The paper does not say which depths it drew; ours are
+# in DEPTHS. Each half has its own folder in --out and --data, and its own table. Not yet run to the end by us.
 #
 #   recipes/feedback/fig9_depth.sh                         both halves
 #   CORPUS=wikitext103 recipes/feedback/fig9_depth.sh      one, here the right; DEPTHS="1 2" chooses depths
@@ -14,7 +14,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
 CHOICES+=([CORPUS]="char_ptb wikitext103")
 begin "$@"
 
-# in_folder NAME COMMAND: in a shell of its own, since the halves have other numbers of the same names
+# in_folder NAME COMMAND: run COMMAND in a subshell, because both halves use the same variables with different values
 # shellcheck disable=SC2030,SC2031
 in_folder() (
     OUT=$OUT/$1 DATA=${DATA:+$DATA/$1}
@@ -37,7 +37,9 @@ right() {
     source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
     SETTINGS+=([HEAD_LAYERS]=$((4 * 128)) [FFN_LAYERS]=$((4 * 4096)))
     CHOICES+=([DEPTHS]="1 2 4 8")
-    SMOKE_SETTINGS+=([HEAD_LAYERS]=32 [FFN_LAYERS]=128 [DEPTHS]=2)
+    SMOKE_SETTINGS+=([HEAD_LAYERS]=32 [FFN_LAYERS]=128 [DEPTHS]=2
+        [SMALLER]="--decoder-embed-dim 32 --decoder-attention-heads 2 --attention-span 64
+            --adaptive-input-cutoff 20,60 --adaptive-softmax-cutoff 20,60")
     begin_words "$@"
     FEEDBACK=(--arch feedback_lm_wikitext103_small)
     TRANSFORMER=(--arch span_transformer_lm_twin_wikitext103_small)
@@ -50,7 +52,7 @@ train_right() {
     train "$1" "${TRAINING[@]}" "${@:2}" --no-end-of-line
     fine_tune_words "$@"
 }
-# shellcheck disable=SC2031 # they run where it was set
+# shellcheck disable=SC2031 # row_right runs in the subshell that set OUT
 row_right() {
     local folder=$OUT/$1-fine
     evaluate "$1-fine" valid "${EVALUATION[@]}"
@@ -59,7 +61,7 @@ row_right() {
         parameters="@parameters:$folder/test.log"
 }
 
-# each_depth COMMAND: COMMAND MODEL-DEPTH FLAGS for both models and every depth
+# each_depth COMMAND: call COMMAND MODEL-DEPTH FLAGS... for both models and every depth
 each_depth() {
     local depth width
     for depth in "${DEPTHS[@]}"; do

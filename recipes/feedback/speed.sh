@@ -1,14 +1,14 @@
 # shellcheck shell=bash
 # What both halves of Table 5 share; sourced, not run.
 
-# measure NAME FLAGS...: words a second in training and generation, LENGTH words a sentence, ours and the paper's of
-# Table 5 for this TASK; the flags are of fairseq-generate
+# measure NAME FLAGS...: a row with words per second in training and in generation, ours and those of Table 5 for TASK.
+# fairseq-generate gets FLAGS and makes sentences of LENGTH words.
 measure() {
     generate "$1" checkpoint_last.pt "${@:2}" --batch-size "$BATCH" --min-len "$LENGTH" --max-len-a 0 --max-len-b "$LENGTH"
     row_speed "$1" "@training_speed:$OUT/$1/train.log" "@generation_speed:$OUT/$1/test.log"
 }
 
-# compare: the same as ratios
+# compare: a row with the ratios of the two models
 compare() {
     row_speed "feedback / transformer" \
         "@ratio:training_speed:$OUT/feedback/train.log:$OUT/transformer/train.log" \

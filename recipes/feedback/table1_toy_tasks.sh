@@ -4,20 +4,23 @@
 # reverse and counting in the table. Draws TASK.png, the accuracy by position in an episode. Not yet run to the end by us.
 #
 # From the paper (section 7.1, Table 9): sizes, span 100 and dropout of walk and programs (in the architectures), Adam with
-# 0.0001, 1,000 updates of linear warm-up, the gradient clipped at norm 0.1, 512 streams in blocks of 64, 10,000 training
-# episodes. From its code, which is of programs: 50,000 updates, 1,000 test programs, conditions by < and >
-# (programs-3-equal and programs-5-equal in TASKS have the paper's ==). Its script for the Transformer of 33.7 and 37.5
-# has 8 layers; the paper has other numbers for 8, so ours of 4 stands beside these. Ours: 50,000 updates and 1,000 test
-# episodes of the other tasks too, and 1,000 episodes of validation, by whose loss the checkpoint is taken; the LSTM's
-# size, 4 layers of 256, and its training, that of the other models; streams of the test begin with an episode; fp16 on
-# GPUs. For copy, reverse and counting the paper gives neither hyper-parameters nor the form: ours are the same, with
-# spans that hold question and answer; the accuracy of counting is that of whole answers.
+# learning rate 0.0001, 1,000 updates of linear warm-up, the gradient clipped at norm 0.1, 512 streams in blocks of 64,
+# 10,000 training episodes.
+#
+# From its code, which has only the program tasks: 50,000 updates, 1,000 test programs, conditions with < and >. The paper
+# has conditions with ==; TASKS=programs-3-equal and programs-5-equal have them too. The code trains the Transformer of 33.7
+# and 37.5 with 8 layers, but the paper gives other numbers for 8 layers. So our row beside 33.7 and 37.5 has 4 layers.
+#
+# Ours: the other tasks also have 50,000 updates and 1,000 test episodes. 1,000 validation episodes choose the checkpoint,
+# by their loss. The LSTM has 4 layers of 256 and is trained like the other models. A test stream begins with an episode.
+# fp16 on GPUs. For copy, reverse and counting the paper gives neither hyper-parameters nor the format. We use the same
+# hyper-parameters, with spans that hold question and answer. For counting, an answer is right only as a whole.
 #
 #   recipes/feedback/table1_toy_tasks.sh            the paper's runs
 #   recipes/feedback/table1_toy_tasks.sh --smoke    the same code path with small numbers, CPU, a minute or two
 #   recipes/feedback/table1_toy_tasks.sh --dry-run  every command is checked and printed, nothing run
 #   TASKS=random-walk MODELS="feedback lstm" SEEDS="1 2" UPDATES=2000 STREAMS=64 FLAGS="--decoder-embed-dim 128" \
-#       recipes/feedback/table1_toy_tasks.sh        some of it, smaller
+#       recipes/feedback/table1_toy_tasks.sh        a part of it, smaller
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
 ALL_TASKS=(copy reverse counting-50 counting-1000 random-walk programs-3 programs-5)
@@ -35,7 +38,7 @@ SMOKE_SETTINGS+=([TASKS]="reverse random-walk" [MODELS]="feedback lstm" [STREAMS
 begin "$@"
 for each in "${TASKS[@]}"; do one_of TASKS "$each" "${ALL_TASKS[@]}" programs-3-equal programs-5-equal; done
 for each in "${MODELS[@]}"; do one_of MODELS "$each" "${!ARCH[@]}"; done
-DATA='' # it is drawn by the task
+DATA='' # the task generates its data
 share_streams
 TRAINING=(--task synthetic_stream --criterion label_cross_entropy --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
     --stream-offset random --optimizer adam --clip-norm 0.1 --lr "$LEARNING_RATE" --lr-scheduler fixed
@@ -50,7 +53,7 @@ train_toy() {
     train "$1/$2-seed$3" "${TRAINING[@]}" --kind "$1" --arch "${ARCH[$2]}" "${attention[@]}" --seed "$3" "${FLAGS[@]}"
 }
 
-# row_toy TASK MEASURE MODEL: over all seeds
+# row_toy TASK MEASURE MODEL: a row with the mean and the best over all seeds
 row_toy() {
     local files paper=("${1%-equal}, ${2/_/ }" "$3")
     files=$(printf ":$OUT/$1/$3-seed%s/test.json" "${SEEDS[@]}")
@@ -58,7 +61,7 @@ row_toy() {
         paper="$(published "Table 1" "${paper[@]}" "$(published "section 4.1.2" "${paper[@]}" "not given")")"
 }
 
-# measures TASK: what the paper tells of it
+# measures TASK: print the measures that the paper reports for it
 measures() {
     case $1 in
         copy | reverse) echo accuracy sequence_accuracy ;;
@@ -78,7 +81,7 @@ for task in "${TASKS[@]}"; do
     for model in "${MODELS[@]}"; do
         for seed in "${SEEDS[@]}"; do
             folder=$OUT/$task/$model-seed$seed
-            make "$folder/test.json" --after "$folder/checkpoint_best.pt" -- python -m fairseq_plugins.tools.label_accuracy \
+            make_file "$folder/test.json" --after "$folder/checkpoint_best.pt" -- python -m fairseq_plugins.tools.label_accuracy \
                 "$folder/checkpoint_best.pt" --json "$folder/test.json" "${DEVICE[@]}"
         done
         pictured+=("$model=$OUT/$task/$model-seed${SEEDS[0]}/test.json")

@@ -11,21 +11,21 @@
 #   recipes/feedback/table6_ablation.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
+WORDS+=([SIZES]="--decoder-layers 8 --decoder-embed-dim 1024 --decoder-ffn-embed-dim 4096 --decoder-attention-heads 8
+        --adaptive-input-cutoff 20000,40000,200000 --adaptive-softmax-cutoff 20000,40000,200000"
+    [FIXED]="--attention-span 512" [ADAPTIVE]="--attention-span 2048")
 CHOICES+=([CHOSEN]="1 2 3 4")
-SMOKE_SETTINGS+=([CHOSEN]="1 4")
+SMOKE_SETTINGS+=([CHOSEN]="1 4" [SIZES]="" [FIXED]="" [ADAPTIVE]="") # SMALLER has these flags
 begin_words "$@"
-CUTOFFS=20000,40000,200000
-LARGE=(--decoder-layers 8 --decoder-embed-dim 1024 --decoder-ffn-embed-dim 4096 --decoder-attention-heads 8
-    --dropout 0.3 --embed-dropout 0.2 --output-dropout 0.2 --adaptive-input --adaptive-input-cutoff "$CUTOFFS"
-    --adaptive-softmax-cutoff "$CUTOFFS" --tie-adaptive-weights --tie-adaptive-proj --no-end-of-line)
+LARGE=("${SIZES[@]}" --dropout 0.3 --embed-dropout 0.2 --output-dropout 0.2 --adaptive-input
+    --tie-adaptive-weights --tie-adaptive-proj --no-end-of-line)
 FEEDBACK=(--arch feedback_lm --feedback-kv shared)
 TRANSFORMER=(--arch span_transformer_lm)
 PRE_NORM=(--lr "$LEARNING_RATE" --decoder-normalize-before)
 POST_NORM=(--lr 0.00025)
-FIXED=(--attention-span 512)
-ADAPTIVE=(--attention-span 2048 --adaptive-span --span-loss 0.00001)
+ADAPTIVE+=(--adaptive-span --span-loss 0.00001)
 
-# each_row COMMAND: COMMAND NAME PRE-NORM SPAN BLOCKS FLAGS for those of the rows that are chosen
+# each_row COMMAND: call COMMAND NAME PRE-NORM SPAN BLOCKS FLAGS... for every chosen row
 each_row() {
     local row
     for row in "${CHOSEN[@]}"; do

@@ -1,9 +1,11 @@
-"""A recipe's commands, which are run, or in a dry run printed.
+"""Run a command of a recipe, or print it in a dry run.
 
-In a word of a command that begins with $( the shell puts what is known when the commands before it have run, such as
-the flags that were tuned. In a dry run every command becomes a line of the file SCRIPT, which does the same when the
-shell runs it, and a line of the file COMMANDS, where such words have been replaced and the recipe's line (WHERE) stands
-before it: that is what parsers can check.
+A word that begins with $( is late: it is shell code, and its output is known only when earlier commands have run. The
+flags that were tuned are an example. A late word is replaced by its output just before the command starts.
+
+A dry run writes each command into two files. In SCRIPT it is a line of a shell script, and late words stay as they are.
+In COMMANDS it is a line for the parser that checks it: the recipe's line (WHERE), a tab, and the command without late
+words.
 """
 
 import os
@@ -22,7 +24,7 @@ def is_dry() -> bool:
 
 
 def typed(words: list[str]) -> str:
-    """The command as one would type it."""
+    """The command as a user would type it."""
     return " ".join(word if is_late(word) or PLAIN.fullmatch(word) else shlex.quote(word) for word in words)
 
 
@@ -31,7 +33,7 @@ def is_late(word: str) -> bool:
 
 
 def resolved(words: list[str]) -> list[str]:
-    """The words with the shell's in their places. What does not exist yet, in a dry run, is left out."""
+    """The words, with each late word replaced by its output. A dry run leaves it out if the output is not known yet."""
     found = []
     for word in words:
         found += evaluate(word) if is_late(word) else [word]
@@ -39,6 +41,7 @@ def resolved(words: list[str]) -> list[str]:
 
 
 def evaluate(word: str) -> list[str]:
+    """The output of a late word, split at white space. It is empty in a dry run if the shell code fails."""
     done = subprocess.run(["bash", "-ec", f"words={word}; echo $words"], capture_output=True, text=True)
     if done.returncode and not is_dry():
         say.stop(f"{word} failed: {done.stderr.strip()}")
@@ -46,7 +49,7 @@ def evaluate(word: str) -> list[str]:
 
 
 def dry_run(words: list[str], before: str = "", after: str = "") -> None:
-    """Print a command of a dry run; before and after it stands what the shell does with it."""
+    """Write a command of a dry run into both files. In the script, the texts before and after surround it."""
     print_line(before + typed(words) + after)
     append("COMMANDS", f"{os.environ['WHERE']}\t{shlex.join(resolved(words))}")
 
@@ -61,7 +64,7 @@ def append(variable: str, text: str) -> None:
 
 
 def main():
-    """The command after ``--``, and nothing else."""
+    """Run the command after ``--``, or print it."""
     words = sys.argv[sys.argv.index("--") + 1 :]
     if is_dry():
         dry_run(words)

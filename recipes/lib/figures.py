@@ -1,10 +1,10 @@
-"""Figures of a recipe's table, from the files that the commands left.
+"""Read the figures of a recipe's table from the files that its commands have written.
 
     python recipes/lib/figures.py updates:runs/x/feedback/train.log --plus 1000 --else 15000
 
-A figure is a name and what it is of, with colons between. FIGURES lists the names. In rows of a table (row.py) an @
-stands before it, or @? where the file may be missing: then the figure is "-". From the command line --else is what is
-printed where there is no file yet, as in a dry run.
+A figure is written NAME:ARGUMENT:..., where the arguments are mostly files; FIGURES lists the names. In a table
+row (row.py) an @ stands before it. With @? it becomes "-" if its file is missing. On the command line, --else gives the
+text that is printed if its file is missing, as in a dry run.
 """
 
 import argparse
@@ -27,8 +27,8 @@ class NoFigure(Exception):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("figure", help="NAME:ARGUMENT:...")
-    parser.add_argument("--plus", type=int, help="added to it")
-    parser.add_argument("--else", dest="otherwise", help="printed where there is no such figure")
+    parser.add_argument("--plus", type=int, help="a number to add to the figure")
+    parser.add_argument("--else", dest="otherwise", help="the text to print if there is no such figure")
     args = parser.parse_args()
     try:
         found = figure(args.figure)
@@ -52,9 +52,10 @@ def value(text: str) -> str:
 
 
 def figure(text: str) -> str:
-    """
+    """The value of a figure.
+
     Raises:
-        NoFigure: with the file
+        NoFigure: a file is missing, or it does not hold the figure
     """
     name, *arguments = text.split(":")
     if name not in FIGURES:
@@ -70,10 +71,10 @@ def read(path: str) -> str:
 
 
 def all_of(path: str, pattern: str) -> list[str]:
-    """What a group of the pattern holds in each line that has it.
+    """The group of the pattern, for each line that matches.
 
     Raises:
-        NoFigure: no line has it
+        NoFigure: no line matches
     """
     if not (found := re.findall(pattern, read(path), re.MULTILINE)):
         raise NoFigure(f"{path} holds nothing like {pattern!r}.")
@@ -85,14 +86,14 @@ def last(path: str, pattern: str) -> str:
 
 
 def field(path: str, key: str) -> str:
-    """A value of a JSON file, as it is written there."""
+    """A value of a JSON file, with the digits that stand there."""
     values = json.loads(read(path), parse_float=str)
     if key not in values:
         raise NoFigure(f"{path} has no {key}.")
     return str(values[key])
 
 
-# Language models: the log of fairseq-eval-lm, of all tokens or "without" those that end a line
+# Language models, from the log of fairseq-eval-lm: over all tokens, or "without" the end-of-line tokens
 
 
 def bits_per_token(path: str, line_ends: str = "with") -> str:
@@ -104,33 +105,36 @@ def perplexity(path: str, line_ends: str = "with") -> str:
 
 
 def parameters(path: str) -> str:
-    """Of the log of a training or an evaluation, in millions."""
+    """The number of parameters in millions, from the log of a training or an evaluation."""
     number = all_of(path, r"num\. (?:shared )?model params: ([\d,]+)")[0]
     return f"{int(number.replace(',', '')) / 1e6:.2f}M"
 
 
-# Trainings: their logs
+# Trainings, from their logs
 
 
 def updates(path: str) -> str:
-    """How many there have been."""
+    """The number of updates so far."""
     return last(path, r'"(?:train_)?num_updates": "(\d+)"')
 
 
 def training_speed(path: str) -> str:
-    """The median, in words a second."""
+    """The median speed, in words per second."""
     speeds = sorted(all_of(path, r'(?:\bwps=|"wps": ")([\d.]+)'), key=float)
     return speeds[(len(speeds) + 1) // 2 - 1]
 
 
 def milliseconds(path: str, tokens: str) -> str:
-    """The median time of an update of so many tokens."""
+    """The median time of an update of that many tokens."""
     return f"{1000 * int(tokens) / float(training_speed(path)):.0f}"
 
 
 def wall_time(*paths: str) -> str:
-    """Hours and minutes of all these trainings, with their validations and checkpoints. One that was killed counts from
-    nought when it goes on."""
+    """The hours and minutes of all these trainings together, with validations and checkpoints.
+
+    The clock of a training starts at 0 again when it continues after a stop. So the last reading before every fall of
+    the clock is added up.
+    """
     seconds = 0.0
     for path in paths:
         walls = [*map(float, all_of(path, r'"wall": "([\d.]+)')), 0.0]
@@ -139,32 +143,32 @@ def wall_time(*paths: str) -> str:
 
 
 def least_loss(*choices: str) -> str:
-    """Of NAME=LOG, the name of the training with the least validation loss."""
+    """Of several NAME=LOG, the NAME whose training has the lowest validation loss."""
     logs = dict(choice.split("=", 1) for choice in choices)
     return min(logs, key=lambda name: min(map(float, all_of(logs[name], r'"valid_loss": "([\d.]+)'))))
 
 
 def end(path: str) -> str:
-    """Where a training diverged: the content of that file, if there is one."""
+    """Where a training diverged, which is the content of the file; "all updates" if there is no file."""
     return read(path).strip() if Path(path).exists() else "all updates"
 
 
 def updates_of_epochs(labels: str, epochs: str, batch: str, divisor: str = "1") -> str:
-    """So many epochs over the lines of a file, or a part of it."""
+    """The number of updates in so many epochs over the lines of a file, divided by the divisor."""
     sentences = read(labels).count("\n")
     return str(math.ceil(int(epochs) * sentences / int(batch)) // int(divisor))
 
 
-# Generation: the log of fairseq-generate
+# Generation, from the log of fairseq-generate
 
 
 def generation_speed(path: str) -> str:
-    """In words a second."""
+    """The speed, in words per second."""
     return last(path, r"([\d.]+) tokens/s")
 
 
 def ratio(name: str, one: str, other: str) -> str:
-    """Of the same figure of two files."""
+    """The ratio of the same figure of two files."""
     return f"{float(FIGURES[name](one)) / float(FIGURES[name](other)):.2f}"
 
 
@@ -180,8 +184,7 @@ def best_of(key: str, *paths: str) -> str:
 
 
 def reached(what: str, pattern: str) -> str:
-    """The sizes that trainings have come to: "mean", "best", or how many "runs" there are. Of those whose folders match
-    and which ended."""
+    """The lengths that the finished trainings of a pattern have reached: "mean", "best", or the number of "runs"."""
     logs = [f"{path.removesuffix('trained')}train.log" for path in sorted(glob.glob(f"{pattern}/trained"))]
     sizes = [last(log, r'"valid_reached": "([\d.]+)') for log in logs]
     if not sizes:
@@ -192,21 +195,21 @@ def reached(what: str, pattern: str) -> str:
 
 
 def spread(path: str, key: str) -> str:
-    """A mean and its standard deviation."""
+    """A mean and its standard deviation, as MEAN ± DEVIATION."""
     return f"{float(field(path, key)):.2f} ± {float(field(path, f'{key}_deviation')):.2f}"
 
 
 def change_of_deviation(key: str, before: str, after: str) -> str:
-    """In percent."""
+    """The change of the standard deviation from one file to the other, in percent."""
     was, is_now = (float(field(path, f"{key}_deviation")) for path in (before, after))
     return f"{100 * (is_now / was - 1):+.0f} %" if was > 0 else "-"
 
 
-# Other tools: what they print
+# Other tools, from what they print
 
 
 def grid(path: str, layer: str, column: str) -> str:
-    """A cell of the table of head_pruning: of a layer, in the column H1, H2 ... or stddev."""
+    """One cell of head_pruning's table: the row is a layer; the column is H1, H2 ... or stddev."""
     rows = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in read(path).splitlines() if "|" in line]
     for row in rows:
         if row[0] == layer:
@@ -227,7 +230,7 @@ def context_factor(path: str) -> str:
 
 
 def drawn_head(path: str, number: str) -> str:
-    """The name of a head, of what tools.plot attention prints: LAYER.HEAD=SHARE ..."""
+    """The name of a head that was drawn. `tools.plot attention` prints LAYER.HEAD=SHARE ..."""
     layer, head = drawn(path, number)[0].split(".")
     return f"layer {layer}, head {head}"
 
@@ -242,7 +245,7 @@ def drawn(path: str, number: str) -> tuple[str, str]:
 
 
 def chosen_flags(path: str) -> str:
-    """What tune_length_penalty printed."""
+    """The flags that tune_length_penalty printed."""
     return " ".join(shlex.split(read(path)))
 
 

@@ -1,9 +1,10 @@
-"""Run many commands, some at a time, each with a GPU of its own.
+"""Run many commands, several at a time, each on its own GPU.
 
     python recipes/lib/jobs.py --jobs 4 --gpus 4 < commands
 
-Each line is a folder, a tab, and a command as the shell would read it. A command that fails keeps none of the others
-from running: its folder is named at the end, and the status is 1. GPUs are those of CUDA_VISIBLE_DEVICES, if it is set.
+Each line is a folder, a tab, and a command in shell syntax. If a command fails, the others still run. The folders of
+the failed commands are named at the end, and the exit status is 1. If CUDA_VISIBLE_DEVICES is set, only its GPUs are
+used.
 """
 
 import argparse
@@ -19,8 +20,8 @@ import say
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, required=True, help="commands at a time")
-    parser.add_argument("--gpus", type=int, default=0, help="GPUs that they share, one each (0: none)")
+    parser.add_argument("--jobs", type=int, required=True, help="how many commands run at the same time")
+    parser.add_argument("--gpus", type=int, default=0, help="number of GPUs; each command uses one (0: none)")
     args = parser.parse_args()
     lines = [line.rstrip("\n").split("\t", 1) for line in sys.stdin]
     failed = run([(folder, shlex.split(command)) for folder, command in lines], args.jobs, devices(args.gpus))
@@ -30,14 +31,14 @@ def main():
 
 
 def devices(gpus: int) -> list[str]:
-    """The names of so many GPUs, for CUDA_VISIBLE_DEVICES."""
+    """The names of the first GPUs, as CUDA_VISIBLE_DEVICES has them."""
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = given.split(",") if given else [str(number) for number in range(gpus)]
     return names[:gpus]
 
 
 def run(jobs: list[tuple[str, list[str]]], slots: int, gpus: list[str]) -> list[str]:
-    """The folders of those commands that failed, in the order of the jobs."""
+    """Run all jobs. Returns the folders of those that failed, in the order of the jobs."""
     free = queue.SimpleQueue()
     for slot in range(slots):
         free.put(slot)

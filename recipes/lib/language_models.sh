@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2034 # recipes use what is set here
-# What recipes of language models share: fine-tuning and exact figures; sourced, not run.
+# What the recipes of language models share: fine-tuning and evaluation; sourced, not run.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # which tools.plot reads
+LOG_FORMAT=json # tools.plot reads this format
 
-# share_streams: set STREAM_FLAGS to those of STREAMS streams in training and VALID_STREAMS in validation
+# share_streams: set STREAM_FLAGS to the flags of STREAMS training streams and VALID_STREAMS validation streams
 share_streams() {
     local each
     share each "$STREAMS" streams
@@ -12,13 +12,14 @@ share_streams() {
 
 tenth() { awk -v rate="$1" 'BEGIN { print rate / 10 }'; }
 
-# fine_tune NAME UPDATES FLAGS...: go on with the training NAME for so many updates, in OUT/NAME-fine
+# fine_tune NAME UPDATES FLAGS...: continue the training NAME for UPDATES more updates, in OUT/NAME-fine
 fine_tune() {
     local START=(--restore-file "$OUT/$1/checkpoint_last.pt" --reset-lr-scheduler --reset-meters "${START[@]}")
     train "$1-fine" "${@:3}" --max-update "$(late "updates:$OUT/$1/train.log" --plus "$2" --else $((UPDATES + $2)))"
 }
 
-# evaluate NAME SPLIT FLAGS...: exact figures of the best checkpoint, in OUT/NAME/SPLIT.log; SPLIT may be SPLIT/HOW
+# evaluate NAME SPLIT FLAGS...: score SPLIT with the best checkpoint, into OUT/NAME/SPLIT.log. With SPLIT/HOW the log is
+# SPLIT-HOW.log.
 evaluate() {
     capture "$OUT/$1/${2/\//-}.txt" --after "$OUT/$1/checkpoint_best.pt" "${ONLY_IF[@]}" -- fairseq-eval-lm "$DATA/bin" \
         --user-dir fairseq_plugins --path "$OUT/$1/checkpoint_best.pt" --gen-subset "${2%%/*}" --distributed-world-size 1 \

@@ -1,12 +1,17 @@
-"""How commands are started on this machine, as assignments that the shell evaluates.
+"""Print how commands start on this machine, as shell assignments.
 
     eval "$(python recipes/lib/machine.py --gpus 8)"
 
-Sets GPUS; NNODES and NODE_RANK, from the environment or of a single node; PROCESSES, those of all nodes; LAUNCH, what
-stands before fairseq-train; MACHINE, flags of fairseq-train and fairseq-generate; DEVICE, flags of the tools that run
-in one process. Exports the environment of all of them.
+They set these variables, and export the environment of every command:
 
-On several nodes torchrun has to be told the first one: MASTER_ADDR and MASTER_PORT, as for torch.distributed.
+    GPUS               the GPUs of this node
+    NNODES, NODE_RANK  the number of nodes, and the number of this one (default: a single node)
+    PROCESSES          the processes of all nodes
+    LAUNCH             the words before fairseq-train: torchrun and its flags, or none
+    MACHINE            flags of fairseq-train and fairseq-generate
+    DEVICE             flags of the tools that run in one process
+
+With several nodes, MASTER_ADDR must name the first one, as for torch.distributed; MASTER_PORT is 29500 by default.
 """
 
 import argparse
@@ -19,15 +24,16 @@ import say
 
 QUIET = {"PYTHONWARNINGS": "ignore"}
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
-# glibc hands every large tensor back to the system and faults it in anew: keeping them trains up to a sixth faster
+# By default glibc returns the memory of each large tensor to the system, and must request it again for the next one.
+# Keeping the memory makes training on the CPU up to a sixth faster.
 KEEP_FREED_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gpus", default="", help="of this node (default: all there are; 0: the CPU)")
-    parser.add_argument("--smoke", action="store_true", help="the CPU unless --gpus, one thread")
-    parser.add_argument("--script", type=Path, metavar="FILE", help="write there how a dry run's script begins")
+    parser.add_argument("--gpus", default="", help="number of GPUs of this node (default: all; 0: the CPU)")
+    parser.add_argument("--smoke", action="store_true", help="use one thread, and the CPU unless --gpus is given")
+    parser.add_argument("--script", type=Path, metavar="FILE", help="write the first lines of a dry run's script there")
     args = parser.parse_args()
     gpus = int(args.gpus or (0 if args.smoke else count_gpus()))
     exports = [f"export {options.assignments({name: value})}" for name, value in environment(gpus, args.smoke).items()]
@@ -51,7 +57,7 @@ def environment(gpus: int, smoke: bool) -> dict[str, str]:
 
 
 def variables(gpus: int, given) -> dict:
-    """The shell's variables for so many GPUs a node; ``given`` may hold NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT."""
+    """The variables for a number of GPUs per node. ``given`` may hold NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT."""
     nodes, rank = int(given.get("NNODES") or 1), int(given.get("NODE_RANK") or 0)
     here = max(gpus, 1)
     launch, machine = [], ["--fp16"] if gpus else ["--cpu"]

@@ -1,10 +1,10 @@
-"""A recipe's command line, as assignments that the shell evaluates.
+"""Read the command line of a recipe and print it as shell assignments.
 
     eval "$(python recipes/lib/options.py recipes/feedback/table2_wmt14.sh --smoke --out runs/try -- --seed 2)"
 
-Sets RECIPE (its name), PAPER (the file of its paper), PUBLISHED (the numbers in it), CALL (the command without
-variables), SMOKE, DRY_RUN, COMMANDS, GPUS, RAW, DATA, OUT, and EXTRA: the flags after ``--``. A wrong option ends in
-one sentence and status 2; --help prints the recipe's header.
+They set RECIPE (its name), PAPER (the file of its paper), PUBLISHED (the numbers in that file), CALL (the command
+without variables), SMOKE, DRY_RUN, COMMANDS, GPUS, RAW, DATA, OUT, and EXTRA (the flags after ``--``). A wrong option
+is refused in one sentence, with status 2. --help prints the recipe's header.
 """
 
 import itertools
@@ -23,11 +23,11 @@ import published  # noqa: E402  by path: as a part of the package it would impor
 SWITCHES = ("--smoke", "--dry-run")
 TAKE_A_VALUE = ("--commands", "--gpus", "--raw", "--data", "--out")
 HELP = """options:
-  --smoke     the same code path with small numbers on generated text, on the CPU
+  --smoke     run the same code with small numbers on generated text, on the CPU
   --dry-run   check every command with its own parser and print it; RECIPE --dry-run | bash does the work
-  --commands FILE  only write every command into FILE, and the line of the recipe that it comes from
+  --commands FILE  run nothing; write every command into FILE, each after the line of the recipe that it comes from
   --gpus N    GPUs to train on (default: all of this machine; 0: the CPU)
-  --raw DIR   raw text that is already there, instead of downloading it
+  --raw DIR   a folder with the raw text, instead of downloading it
   --data DIR  the prepared corpus, shared by recipes (default: runs/data/CORPUS)
   --out DIR   everything else (default: runs/ and the recipe's path in recipes/)
   -- FLAGS    flags of fairseq-train, added to every training
@@ -38,7 +38,7 @@ on a SLURM cluster: sbatch recipes/slurm.sh RECIPE OPTIONS"""
 def main():
     script, *words = sys.argv[1:]
     os.environ["RECIPE"] = Path(script).stem
-    if "--help" in words:
+    if "--help" in itertools.takewhile(lambda word: word != "--", words):
         print(f"cat <<'END_OF_HELP'\n{header(Path(script))}\n\n{HELP}\nEND_OF_HELP\nexit 0")
         return
     print(assignments(read(words, Path(script)) | {"CALL": call(script, words)}))
@@ -51,12 +51,12 @@ def header(script: Path) -> str:
 
 
 def call(script: str, words: list[str]) -> str:
-    """The command as it stands in the table: of what was run, not of its dry run."""
+    """The command for the table. It has no --dry-run, as the table shows the command of the real run."""
     return " ".join([relative(script, ROOT), *(word for word in words if word != "--dry-run")])
 
 
 def read(words: list[str], script: Path) -> dict:
-    """Values by the names of the shell's variables; ``words`` may end in ``--`` and flags for every training."""
+    """The values of the shell's variables, by name. ``words`` may end in ``--`` and flags for every training."""
     words, extra = say.split(words) if "--" in words else (words, [])
     given, rest = {}, iter(words)
     for word in rest:
@@ -67,11 +67,12 @@ def read(words: list[str], script: Path) -> dict:
             if given[word].startswith("--"):
                 say.stop(f"{word} needs a value: --help lists the options.")
         else:
-            say.stop(f"there is no option {word}: --help lists those there are.")
+            say.stop(f"there is no option {word}: --help lists the options.")
     return checked(given, script) | {"EXTRA": extra}
 
 
 def checked(given: dict, script: Path) -> dict:
+    """The values of the shell's variables, for options that passed every check."""
     gpus, commands = given.get("--gpus", ""), given.get("--commands", "")
     raw, data, out = (absolute(given.get(option, "")) for option in ("--raw", "--data", "--out"))
     if not re.fullmatch(r"\d*", gpus):
@@ -81,12 +82,12 @@ def checked(given: dict, script: Path) -> dict:
     if commands and (not os.path.isdir(os.path.dirname(commands) or ".") or os.path.isdir(commands)):
         say.stop(f"--commands {commands} cannot be written: name another file.")
     if ":" in out:
-        say.stop(f"--out {out} has a colon in it, which the table's figures cannot take: name another folder.")
+        say.stop(f"--out {out} has a colon in it, which separates the parts of a figure's name: choose another folder.")
     out = out or "runs/" + relative(script, ROOT / "recipes").removesuffix(".sh")
     smoke = given.get("--smoke", 0)
     if smoke and data:
         say.stop("--smoke prepares generated text in the folder of --out: leave --data out.")
-    if smoke:  # never among what a real run made
+    if smoke:  # apart from the files of a real run
         out += "/smoke"
         data = f"{out}/data"
     return {
@@ -97,14 +98,14 @@ def checked(given: dict, script: Path) -> dict:
 
 
 def published_beside(script: Path) -> dict[str, str]:
-    """Numbers of the recipe's paper, by TABLE|ROW|COLUMN."""
+    """The numbers of the recipe's paper, by TABLE|ROW|COLUMN."""
     paper = script.resolve().parent / "paper.json"
     numbers = published.published(paper.read_text(encoding="utf-8")) if paper.exists() else {}
     return {"|".join(name): str(number) for name, number in numbers.items()}
 
 
 def absolute(path: str) -> str:
-    """From the caller's folder, which the recipe leaves; links are kept."""
+    """The absolute path. It is taken now, because the recipe leaves the caller's folder. Links stay links."""
     return path and os.path.abspath(path)
 
 
@@ -118,7 +119,7 @@ def assignments(values: dict) -> str:
 
 
 def shell_value(value) -> str:
-    """A list becomes an array, a dictionary one with names."""
+    """A list becomes an array, and a dictionary becomes an associative array."""
     if isinstance(value, dict):
         return f"({' '.join(f'[{shlex.quote(name)}]={shlex.quote(text)}' for name, text in value.items())})"
     return f"({shlex.join(value)})" if isinstance(value, list) else shlex.quote(str(value))

@@ -1,9 +1,9 @@
-"""Add a row to a recipe's table: our figures beside the paper's.
+"""Add a row to a recipe's table, with our figures beside the paper's.
 
     python recipes/lib/row.py runs/x/results.jsonl feedback BLEU=@json:runs/x/feedback/test.json:bleu paper=29.5
 
-A name or a value that begins with @ is a figure (figures.py). With --if FIGURE there is no row where there is no such
-figure yet. The table is that of fairseq_plugins/tools/results_table.py, which prints it.
+A row name or a value that begins with @ is a figure (figures.py). With --if FIGURE the row is added only if that figure
+exists. fairseq_plugins/tools/results_table.py prints the table.
 """
 
 import argparse
@@ -19,9 +19,9 @@ import results_table  # noqa: E402  by path: as a part of the package it would i
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", type=Path, help="file of JSON lines")
-    parser.add_argument("row", help="its name")
+    parser.add_argument("row", help="the name of the row")
     parser.add_argument("values", nargs="*", metavar="COLUMN=VALUE")
-    parser.add_argument("--if", dest="condition", metavar="FIGURE", help="only where there is this figure")
+    parser.add_argument("--if", dest="condition", metavar="FIGURE", help="add the row only if this figure exists")
     args = parser.parse_args()
     if args.condition and figures.value(f"@?{args.condition}") == "-":
         return

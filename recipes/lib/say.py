@@ -1,11 +1,11 @@
-"""What a recipe's helpers tell the user, on stderr and with the recipe's name before it."""
+"""Messages to the user: on stderr, after the name of the recipe."""
 
 import os
 import signal
 import sys
 from typing import NoReturn
 
-signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt ends a helper without a traceback: the command has its own
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends this program without a traceback
 
 
 def say(text: str) -> None:
@@ -13,7 +13,7 @@ def say(text: str) -> None:
 
 
 def stop(text: str) -> NoReturn:
-    """End with status 2 and a sentence."""
+    """Print an error and exit with status 2."""
     print(f"{recipe()}: error: {text}", file=sys.stderr, flush=True)
     sys.exit(2)
 
@@ -23,6 +23,6 @@ def recipe() -> str:
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """A helper's own words, and the command after the first ``--``."""
+    """A program's own words, and the command after the first ``--``."""
     where = words.index("--")
     return words[:where], words[where + 1 :]

@@ -3,8 +3,9 @@
     python recipes/lib/step.py runs/x/average.pt --after runs/x/trained -- python -m ...average_checkpoints ...
     python recipes/lib/step.py runs/x/test.txt --after runs/x/average.pt --capture -- fairseq-generate ...
 
-It is there if it is no older than the files after --after, and if the same command made it: other flags make another
-file. With --capture the file is what the command prints, whole or not there; its stderr is shown and goes to FILE.log.
+The command runs again if the file is older than one of the files of --after, or if another command made it. With
+--capture the file gets what the command prints, but only if the command succeeds. Its stderr is shown, and also written
+beside the file, with the suffix .log.
 """
 
 import argparse
@@ -21,12 +22,12 @@ import say
 def main():
     own, command = say.split(sys.argv[1:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path, help="what the command makes")
-    parser.add_argument("--after", type=Path, nargs="*", default=[], metavar="FILE", help="what it is made from")
-    parser.add_argument("--stamp", action="store_true", help="the file only says that the command has ended")
-    parser.add_argument("--again", action="store_true", help="although the file is there, and then it is removed first")
-    parser.add_argument("--if", dest="needed", type=Path, metavar="FILE", help="nothing is done without this file")
-    parser.add_argument("--capture", action="store_true", help="the file is what the command prints")
+    parser.add_argument("file", type=Path, help="the file that the command makes")
+    parser.add_argument("--after", type=Path, nargs="*", default=[], metavar="FILE", help="files that it is made from")
+    parser.add_argument("--stamp", action="store_true", help="write an empty file when the command has ended")
+    parser.add_argument("--always", action="store_true", help="remove the file first, so the command runs")
+    parser.add_argument("--if", dest="needed", type=Path, metavar="FILE", help="do nothing unless this file exists")
+    parser.add_argument("--capture", action="store_true", help="the command prints the content of the file")
     args = parser.parse_args(own)
     if commands.is_dry():
         dry_run(args, command)
@@ -35,7 +36,7 @@ def main():
     record, words = args.file.with_name(args.file.name + ".command"), shlex.join(command)
     if args.needed and not args.needed.exists():
         return
-    if args.again:
+    if args.always:
         args.file.unlink(missing_ok=True)
     if is_made(args.file, args.after, record, words):
         say.say(f"{args.file} is there")
@@ -52,7 +53,7 @@ def main():
 
 
 def dry_run(args, command: list[str]) -> None:
-    """The same for the shell, whether the file is there or not."""
+    """Print the same as shell code, which makes the file even if it is there."""
     file, log = (commands.typed([str(path)]) for path in (args.file, args.file.with_suffix(".log")))
     before = f"test ! -e {commands.typed([str(args.needed)])} || " if args.needed else ""
     if args.capture:
@@ -63,6 +64,7 @@ def dry_run(args, command: list[str]) -> None:
 
 
 def is_made(file: Path, after: list[Path], record: Path, words: str) -> bool:
+    """Whether the file is there, up to date, and made by this command."""
     if not file.exists() or any(each.exists() and newer(each, file) for each in after):
         return False
     return not record.exists() or shlex.split(record.read_text()) == shlex.split(words)
@@ -73,7 +75,7 @@ def newer(one: Path, other: Path) -> bool:
 
 
 def capture(command: list[str], file: Path) -> int:
-    """Status of the command, whose output becomes the file if it is 0."""
+    """Run the command. If its status is 0, its output becomes the file. Returns the status."""
     partial = file.with_name(file.name + ".partial")
     with open(partial, "w") as out, open(file.with_suffix(".log"), "w", buffering=1, errors="replace") as log:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True, errors="replace")

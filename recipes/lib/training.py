@@ -1,10 +1,10 @@
-"""Run one training of a recipe: once, from where it was, with all that it prints in a log.
+"""Run one training of a recipe, log it, and continue it if it was stopped.
 
     python recipes/lib/training.py runs/x/feedback --data runs/data/x --settings "UPDATES='100'" -- fairseq-train ...
 
-A folder that holds the file ``trained`` is done, and a training that was killed goes on from its last checkpoint.
-Variables and data that were others when the folder was begun are refused. What the command prints goes to
-FOLDER/train.log; losses are shown.
+A folder with the file ``trained`` is done and is skipped. A training that was stopped continues from its last
+checkpoint, but only with the variables and the data that it started with. Everything that the command prints goes to
+FOLDER/train.log; the terminal shows the losses.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import commands
 import say
 
 PROGRESS = re.compile(r"\| (?:train_inner|valid) \| (.*)")
-MANY = re.compile(r', "(span_\d*|memory)_\d*": "[^"]*"')  # a number for each layer or head
+MANY = re.compile(r', "(span_\d*|memory)_\d*": "[^"]*"')  # one number for each layer or head
 DIVERGED = re.compile("diverged at update [0-9]*")
 
 
@@ -27,11 +27,11 @@ def main():
     own, command = say.split(sys.argv[1:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="--save-dir of the command")
-    parser.add_argument("--settings", nargs="*", default=[], help="variables of this call")
+    parser.add_argument("--settings", nargs="*", default=[], help="NAME=VALUE of what the user set")
     parser.add_argument("--data", default="", help="folder of the prepared corpus, if there is one")
-    parser.add_argument("--rank", type=int, default=0, help="of this node; the first one marks the training as done")
-    parser.add_argument("--start", default="", help="flags of the first start, in one word")
-    parser.add_argument("--may-diverge", action="store_true", help="divergence is a result: FOLDER/diverged")
+    parser.add_argument("--rank", type=int, default=0, help="number of this node; node 0 marks the end")
+    parser.add_argument("--start", default="", help="flags of the first start only, as one argument")
+    parser.add_argument("--may-diverge", action="store_true", help="record divergence, instead of failing")
     args = parser.parse_args(own)
     log = args.folder / (f"train.node{args.rank}.log" if args.rank else "train.log")
     if commands.is_dry():
@@ -48,12 +48,12 @@ def main():
     status, errors = run(command, log)
     if status and not (args.may_diverge and record_divergence(args.folder, errors)):
         sys.exit(status)
-    if not args.rank:  # the first node writes the last checkpoint
+    if not args.rank:  # the first node writes the checkpoints
         (args.folder / "trained").touch()
 
 
 def dry_run(args, command: list[str], log: Path) -> None:
-    """The same for the shell: what it does not know is when to leave out the flags of the first start."""
+    """Print the same as shell code. It always passes the flags of the first start, so it is for a new folder."""
     folder, log = (commands.typed([str(path)]) for path in (args.folder, log))
     commands.print_line(f"mkdir -p {folder}")
     may_diverge = f" || grep -m1 -o '{DIVERGED.pattern}' {log} >{folder}/diverged" if args.may_diverge else ""
@@ -63,7 +63,7 @@ def dry_run(args, command: list[str], log: Path) -> None:
 
 
 def check_settings(folder: Path, settings: str, data: str) -> None:
-    """What is trained there was begun with these variables and on these data."""
+    """Refuse to continue a training that was started with other variables or on other data."""
     way_out = "give another --out, or remove that folder."
     if (before := recorded(folder / "settings", settings)) != settings:
         defaults = "the defaults"
@@ -75,22 +75,25 @@ def check_settings(folder: Path, settings: str, data: str) -> None:
 
 
 def recorded(file: Path, text: str) -> str:
-    """What the file holds; the text, which is written, where it is not there."""
+    """The content of the file. If there is no file, it is written first, with the text."""
     if not file.exists():
         file.write_text(f"{text}\n")
     return file.read_text().rstrip("\n")
 
 
 def fingerprint_of(data: Path) -> str:
-    """A number that tells binarised data from others: the checksum of their dictionaries and indices."""
+    """The checksum of the dictionaries and indices. Different data have different checksums."""
     files = [*sorted(data.glob("bin/dict*.txt")), *sorted(data.glob("bin/*.idx"))]
     with subprocess.Popen(["cat", "/dev/null", *files], stdout=subprocess.PIPE) as content:
         return subprocess.run("cksum", stdin=content.stdout, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def first_flags(folder: Path, start: list[str]) -> list[str]:
-    """What the command needs beside its flags to begin, or to go on from a checkpoint that was not yet copied to
-    checkpoint_last.pt when the training was killed."""
+    """The flags that choose where the training starts.
+
+    There are none if checkpoint_last.pt exists: fairseq loads it. The training may have been killed before it copied
+    its first checkpoint there; then that checkpoint is named. A new training gets ``start``.
+    """
     if (folder / "checkpoint_last.pt").exists():
         return []
     for checkpoint in sorted(folder.glob("checkpoint*.pt")):
@@ -99,7 +102,7 @@ def first_flags(folder: Path, start: list[str]) -> list[str]:
 
 
 def run(command: list[str], log: Path) -> tuple[int, str]:
-    """Status of the command, and what it said on stderr. All that it prints is added to the log."""
+    """Run the command and add everything that it prints to the log. Returns its status and its stderr."""
     errors = []
     with open(log, "a", buffering=1, errors="replace") as file:
         pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
@@ -123,13 +126,13 @@ def pass_errors(lines, file, errors: list[str]) -> None:
 
 
 def progress(line: str) -> str | None:
-    """What is shown of a line of the log: losses, without those numbers that there are many of."""
+    """The part of a log line for the terminal: losses, without the numbers of single layers and heads."""
     found = PROGRESS.search(line)
     return MANY.sub("", found[1]) if found else None
 
 
 def record_divergence(folder: Path, errors: str) -> bool:
-    """Whether the command ended because the training diverged."""
+    """Whether the training diverged. If so, FOLDER/diverged says at which update."""
     found = DIVERGED.search(errors)
     if found:
         (folder / "diverged").write_text(f"{found[0]}\n")

@@ -1,33 +1,34 @@
 # shellcheck shell=bash disable=SC2034 # recipes use what is set here
-# What recipes that generate text share: batches of tokens, averages, length penalties, scores; sourced, not run.
+# What the recipes that generate text share: batches, averaging, length penalties and scores; sourced, not run.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
-# batch TOKENS TIMES: set BATCH_FLAGS to those of TIMES x TOKENS tokens, rounded down to what the processes share evenly
+# batch TOKENS TIMES: set BATCH_FLAGS to the flags of updates of TIMES x TOKENS tokens. All processes share them evenly,
+# so the number is rounded down.
 batch() {
     BATCH_FLAGS=(--max-tokens "$1" --update-freq $(($2 / PROCESSES)))
     (($2 >= PROCESSES)) || BATCH_FLAGS=(--max-tokens $(($1 * $2 / PROCESSES)))
 }
 
-# average NAME N: the last N checkpoints, in OUT/NAME/average.pt
+# average NAME N: average the last N checkpoints into OUT/NAME/average.pt
 average() {
-    make "$OUT/$1/average.pt" --after "$OUT/$1/trained" -- python -m fairseq_plugins.tools.average_checkpoints "$OUT/$1" \
+    make_file "$OUT/$1/average.pt" --after "$OUT/$1/trained" -- python -m fairseq_plugins.tools.average_checkpoints "$OUT/$1" \
         --by update --last "$2" --output "$OUT/$1/average.pt"
 }
 
-# tune NAME MODEL FLAGS... -- FLAGS...: those that score best on the validation set, in OUT/NAME/tuning/flags.txt
+# tune NAME MODEL FLAGS... -- FLAGS...: write the flags that score best on the validation set to OUT/NAME/tuning/flags.txt
 tune() {
     capture "$OUT/$1/tuning/flags.txt" --after "$OUT/$1/$2" -- python -m fairseq_plugins.tools.tune_length_penalty \
         "$DATA/bin" --path "$OUT/$1/$2" --out "$OUT/$1/tuning" "${@:3}" --user-dir fairseq_plugins --remove-bpe "${MACHINE[@]}"
 }
 
-# generate NAME MODEL FLAGS...: what fairseq-generate makes of the test set, in OUT/NAME/test.txt
+# generate NAME MODEL FLAGS...: run fairseq-generate on the test set, into OUT/NAME/test.txt
 generate() {
     capture "$OUT/$1/test.txt" --after "$OUT/$1/$2" -- fairseq-generate "$DATA/bin" --path "$OUT/$1/$2" \
         --user-dir fairseq_plugins --remove-bpe "${MACHINE[@]}" "${@:3}"
 }
 
-# score NAME FLAGS...: BLEU and sacreBLEU of it, in OUT/NAME/test.json
+# score NAME FLAGS...: write BLEU and sacreBLEU of OUT/NAME/test.txt to OUT/NAME/test.json
 score() {
-    make "$OUT/$1/test.json" --after "$OUT/$1/test.txt" -- python -m fairseq_plugins.tools.score_translations \
+    make_file "$OUT/$1/test.json" --after "$OUT/$1/test.txt" -- python -m fairseq_plugins.tools.score_translations \
         "$OUT/$1/test.txt" --json "$OUT/$1/test.json" "${@:2}"
 }

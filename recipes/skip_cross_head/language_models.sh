@@ -10,11 +10,12 @@
 # on enwik8; the cosine counts the updates of the warm-up too, so the rate is 0 at 16,000, full at 32,000, 0 at 48,000 and
 # so on; the gradient clipped at norm 0.25; a validation every 4,000 updates, over 10 streams in blocks of 128 with
 # training's memory of 512; streams that begin at the start of the text in each epoch; 1,200,000 updates at most; in
-# evaluation distances up to 800 and every token seeing as many as the memory holds.
+# evaluation, distances above 800 count as 800 (CLAMP), and every token sees the same number of earlier tokens.
 #
-# Ours: phase 2, and trainings of one phase, end as phase 1 does; on enwik8 0.01 stands for the 0.2, as the perplexity of
-# bytes is about 2; figures are means over tokens, the code's over blocks; fp16 on GPUs. Ends of lines are scored. In the
-# code a skipped layer moves on by Adam's momentum; here it rests, as the paper says.
+# Ours: phase 2, and trainings of one phase, end as phase 1 does. On enwik8 the perplexity must change by less than 0.01
+# instead of 0.2, because the perplexity of bytes is only about 2. Our figures are means over tokens; those of the code are
+# means over blocks. fp16 on GPUs. Ends of lines are scored. In the code, Adam's momentum still changes the weights of a
+# skipped layer; here a skipped layer is frozen, as the paper says.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
 SETTINGS+=([VALID_STREAMS]=10 [BLOCK]=512 [VALID_BLOCK]=128 [LEARNING_RATE]=0.00025 [UPDATES]=1200000 [INTERVAL]=4000
     [OVER]=64000 [CLAMP]=800 [PHASE_1]="" [TOTAL]="")
@@ -54,9 +55,9 @@ begin_both() {
         --wave-in-warmup --converged-by "$CHANGE" --converged-over "$OVER")
 }
 
-# train_phases NAME FLAGS...: phase 1 in OUT/NAME-phase1, which skips layers (--skip-schedule is linear in the paper's
-# architectures), then phase 2 in OUT/NAME, after which there were TOTAL updates, or UPDATES more than phase 1 took.
-# PHASE_1_FLAGS are of phase 1 alone.
+# train_phases NAME FLAGS...: train phase 1 in OUT/NAME-phase1, and then phase 2 in OUT/NAME. Phase 1 skips layers: in the
+# paper's architectures --skip-schedule is linear. Phase 2 ends at TOTAL updates of both phases; if TOTAL is not set, it
+# has UPDATES updates at most. PHASE_1_FLAGS are flags of phase 1 only.
 train_phases() {
     local first=$OUT/$1-phase1 all START
     all=${TOTAL:-$(late "updates:$first/train.log" --plus "$UPDATES" --else "$UPDATES")}
@@ -66,8 +67,9 @@ train_phases() {
 }
 PHASE_1_FLAGS=()
 
-# train_dai STREAMS BLOCK UPDATES NAME FLAGS...: as in the scripts of Dai et al. (2019), but for validation in training,
-# which has training's blocks and memory here; on enwik8 theirs has blocks of 128 after 896 tokens
+# train_dai STREAMS BLOCK UPDATES NAME FLAGS...: train as the scripts of Dai et al. (2019) do. Only validation during
+# training differs: here it has the blocks and the memory of training; on enwik8 theirs has blocks of 128 with a memory
+# of 896 tokens.
 train_dai() {
     local STREAMS=$1 block=$2 updates=$3
     if ((SMOKE)); then STREAMS=4 block=16 updates=20; fi
@@ -76,7 +78,8 @@ train_dai() {
         --lr-period-updates "$updates" --warmup-updates 0 --max-update "$updates" "${@:5}"
 }
 
-# evaluate_at CONTEXT NAME CLAMP: dev and test set, with so many tokens before each
+# evaluate_at CONTEXT NAME CLAMP: score the dev and the test set. Every token sees CONTEXT earlier tokens, and distances
+# above CLAMP count as CLAMP.
 evaluate_at() {
     local context=$1 split
     if ((SMOKE)); then context=$((context / 40)); fi
@@ -86,7 +89,7 @@ evaluate_at() {
     done
 }
 
-# row_words ROW NAME CONTEXT TABLE ITS_ROW COLUMN=VALUE...: perplexity, ours and that of a row of the paper's table
+# row_words ROW NAME CONTEXT TABLE ITS_ROW COLUMN=VALUE...: a row with perplexities, ours and those of a row of TABLE
 row_words() {
     local dev=$OUT/$2/valid-$3.log test=$OUT/$2/test-$3.log
     evaluate_at "$3" "$2" "$CLAMP"
@@ -95,7 +98,7 @@ row_words() {
         parameters="@parameters:$test" "paper, parameters=$(published "$4" "$5" parameters "not given")"
 }
 
-# row_characters ROW NAME CONTEXT TABLE ITS_ROW: bits per character, ours and those of a row of the paper's table
+# row_characters ROW NAME CONTEXT TABLE ITS_ROW: a row with bits per character, ours and those of a row of TABLE
 row_characters() {
     local dev=$OUT/$2/valid-$3.log test=$OUT/$2/test-$3.log
     evaluate_at "$3" "$2" "$CLAMP"

@@ -2,13 +2,13 @@
 # The paper's two methods on a CPU: Transformer-XL of 8 layers of width 128 (1.7M parameters), bits per character on an
 # enwik8 excerpt after equally many updates, about ten minutes of one CPU thread a training.
 #
-#   plain        neither method                   phase-1     Skip-Retain (equation 1) all the way
+#   plain        neither method                   phase-1     Skip-Retain (equation 1) in all updates
 #   cross-head   p = 0.1                          phases      Skip-Retain for four fifths of the updates, then without
 #   both         cross-head and phases
 #
-# All have the same other flags; the learning rate falls to nothing as half a cosine over all updates. In the paper's
-# Table 5 phase 2 took a fifth of the updates too, going by its times. Dev and test figures are exact: one stream, every
-# token sees 2 x BLOCK tokens. What is trained and evaluated is not done again.
+# All other flags are the same. The learning rate falls to 0 as half a cosine over all updates. The times in the paper's
+# Table 5 suggest that its phase 2 also took a fifth of the updates. Dev and test figures are exact: there is one stream,
+# and every token sees 2 x BLOCK tokens. Finished trainings and evaluations are skipped.
 #
 #   recipes/skip_cross_head/small.sh --raw DIR    an excerpt: SPLIT="3600000,200000,200000" FILE="name in DIR"
 #   recipes/skip_cross_head/small.sh              the same from all of enwik8, downloads 35 MB
@@ -25,7 +25,7 @@ SMOKE_SETTINGS+=([MODELS]="plain phase-1 both" [SEEDS]=1 [WARM_UP]=5 [TOTAL]=40 
     [SIZES]="--decoder-layers 3 --decoder-embed-dim 32 --decoder-attention-heads 2 --decoder-ffn-embed-dim 64")
 begin "$@"
 one_machine_only
-DATA=${DATA:-runs/data/enwik8_excerpt} # the other recipes' is all of it
+DATA=${DATA:-runs/data/enwik8_excerpt} # the other recipes use runs/data/enwik8, all of enwik8
 PHASE_1=${PHASE_1:-$((TOTAL * 4 / 5))} UPDATES=$TOTAL
 prepare enwik8 --split "$SPLIT" ${FILE:+--file "$FILE"}
 share_streams

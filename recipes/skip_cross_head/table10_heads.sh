@@ -10,7 +10,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/ablations.sh"
 WORDS+=([SIZES]="--decoder-embed-dim 480 --decoder-ffn-embed-dim 1920")
 CHOICES+=([HEADS]="4 8 12 16")
-SMOKE_SETTINGS+=([HEADS]="2 4" [SIZES]="")
+SMOKE_SETTINGS+=([HEADS]="2 4" [SIZES]=""
+    [SMALLER]="--decoder-layers 3 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64 --mem-len 16")
 begin_ablations "$@"
 
 for heads in "${HEADS[@]}"; do

@@ -21,7 +21,7 @@ ablation plain "${PLAIN[@]}"
 ablation cross-head-0.1 --skip-schedule none --cross-head-p 0.1
 first_node_only
 
-# prune NAME TRAINING
+# prune NAME TRAINING: leave out each head of TRAINING, into OUT/NAME-PRUNED.txt
 prune() {
     local checkpoint=$OUT/$SHARED/$2/checkpoint_best.pt
     capture "$OUT/$1-$PRUNED.txt" --after "$checkpoint" -- python -m fairseq_plugins.tools.head_pruning "$checkpoint" \
@@ -29,7 +29,7 @@ prune() {
         --model-overrides "{'mem_len': $CONTEXT, 'clamp_len': 800, 'same_length': True}"
 }
 
-# row_layer LAYER NAME COLUMN=VALUE...
+# row_layer LAYER NAME COLUMN=VALUE...: a row with every head of LAYER
 row_layer() {
     local head cells=() grid=$OUT/$2-$PRUNED.txt
     for ((head = 1; head <= HEADS; head++)); do

@@ -20,7 +20,7 @@ WORDS+=([SMALLER]="")
 CHOICES+=([TASKS]="MRPC CoLA SST-2 MNLI QNLI QQP" [SEEDS]="1 2 3 4 5")
 SMOKE_SETTINGS+=([LEARNING_RATE]=0.002 [TASKS]=MRPC [SEEDS]="1 2"
     [SMALLER]="--encoder-layers 2 --encoder-embed-dim 32 --encoder-ffn-embed-dim 64 --encoder-attention-heads 4")
-[[ ! ${ROBERTA:-} ]] || ROBERTA=$(realpath -ms -- "$ROBERTA") # of the caller's folder, if relative
+[[ ! ${ROBERTA:-} ]] || ROBERTA=$(realpath -ms -- "$ROBERTA") # a relative path is relative to the caller's folder
 [[ ! ${BPE_DIR:-} ]] || BPE_DIR=$(realpath -ms -- "$BPE_DIR")
 begin "$@"
 BATCH=32
@@ -33,19 +33,18 @@ if ((SMOKE)); then ROBERTA=$OUT/roberta/checkpoint_last.pt ENCODING=(--learn-bpe
 
 for task in "${TASKS[@]}"; do one_of TASKS "$task" "${!METRICS[@]}"; done
 ((${#SEEDS[@]} > 1)) || stop "SEEDS: a standard deviation needs two seeds or more."
-((BATCH % PROCESSES == 0)) || stop "batches of $BATCH cannot be shared evenly by $PROCESSES processes:" \
-    "choose another --gpus."
+share SENTENCES "$BATCH" sentences
 ((SMOKE || DRY_RUN)) || [[ -e $ROBERTA ]] || stop "ROBERTA: $ROBERTA does not exist: unpack" \
     "https://dl.fbaipublicfiles.com/fairseq/models/roberta.base.tar.gz in runs/data, or name another model.pt."
 
 TRAINING=(--task sentence_prediction --criterion sentence_prediction "${SMALLER[@]}" --finetune-from-model "$ROBERTA"
     --init-token 0 --separator-token 2 --max-positions 512 --shorten-method truncate
-    --dropout 0.1 --attention-dropout 0.1 --pooler-dropout 0.1 --batch-size $((BATCH / PROCESSES))
+    --dropout 0.1 --attention-dropout 0.1 --pooler-dropout 0.1 --batch-size "$SENTENCES"
     --optimizer adam --adam-eps 1e-6 --weight-decay 0.01 --clip-norm 1 --lr "$LEARNING_RATE"
     --lr-scheduler polynomial_decay --disable-validation --no-epoch-checkpoints --find-unused-parameters)
 if ((GPUS)); then TRAINING+=(--fp16-init-scale 4 --threshold-loss-scale 1 --fp16-scale-window 128); fi
 
-# train_task TASK MODEL SEED: 3 epochs, a tenth of them warm-up
+# train_task TASK MODEL SEED: train for 3 epochs, with warm-up in the first tenth of the updates
 train_task() {
     local labels=$GLUE/$1/text/train.label classes=2 updates=40 warm_up=4
     if [[ $1 = MNLI ]]; then classes=3; fi
@@ -57,14 +56,14 @@ train_task() {
         --warmup-updates "$warm_up" --total-num-update "$updates" --max-update "$updates"
 }
 
-# scores TASK MODEL: the file with the figures over all seeds
+# scores TASK MODEL: print the path of the file with the figures over all seeds
 scores() { echo "$OUT/$1-$2-seeds-$(IFS=- && echo "${SEEDS[*]}").json"; }
 
 # score_task TASK MODEL
 score_task() {
     local checkpoints=()
     for seed in "${SEEDS[@]}"; do checkpoints+=("$OUT/$1-$2-seed$seed/checkpoint_last.pt"); done
-    make "$(scores "$@")" --after "${checkpoints[@]}" -- python -m fairseq_plugins.tools.score_sentences "$GLUE/$1/bin" \
+    make_file "$(scores "$@")" --after "${checkpoints[@]}" -- python -m fairseq_plugins.tools.score_sentences "$GLUE/$1/bin" \
         --path "${checkpoints[@]}" "${DEVICE[@]}" --json "$(scores "$@")"
 }
 

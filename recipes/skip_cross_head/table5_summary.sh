@@ -17,7 +17,7 @@ ablation_phases linear --cross-head-p 0
 ablation_phases skip-cross-head --cross-head-p 0.1
 first_node_only
 
-# row_summary ROW TRAINING [PHASE_1]: wall time is of both phases
+# row_summary ROW TRAINING [PHASE_1]: a row for TRAINING; the wall time includes PHASE_1
 row_summary() {
     local log=$OUT/$SHARED/$2/train.log first=- logs
     logs=$log

@@ -53,7 +53,8 @@ def test_a_wrong_flag_after_the_dashes_is_refused(recipe):
 def cluster(tmp_path, venv):
     """Submit a job without a cluster: an srun that starts the command once for each node, one after the other."""
     for name, lines in {
-        "srun": 'while [ "$1" != bash ]; do shift; done\nfor node in 0 1; do SLURM_NODEID=$node "$@" || exit; done',
+        "srun": f'echo "$*" >{tmp_path}/srun.txt\nwhile [ "$1" != bash ]; do shift; done\n'
+        'for node in 0 1; do SLURM_NODEID=$node "$@" || exit; done',
         "scontrol": "echo node7; echo node8",
     }.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{lines}\n")
@@ -77,7 +78,7 @@ def cluster(tmp_path, venv):
     return submit
 
 
-def test_slurm_starts_the_recipe_on_every_node(cluster):
+def test_slurm_starts_the_recipe_on_every_node(cluster, tmp_path):
     done = cluster("recipes/feedback/table2_wmt14.sh", "--dry-run", "--data", "/shared/wmt14", "--", "--seed", "2")
     assert done.returncode == 0, done.stderr
     trainings = [line for line in done.stdout.splitlines() if "fairseq-train" in line]
@@ -86,6 +87,7 @@ def test_slurm_starts_the_recipe_on_every_node(cluster):
         torchrun = f"--nproc_per_node 4 --nnodes 2 --node_rank {rank} --master_addr node7 --master_port 21007"
         assert line.startswith(f"torchrun --no-python {torchrun} fairseq-train /shared/wmt14/bin ")
         assert "--update-freq 16 " in line and "--seed 2 " in line  # 128 batches shared by eight GPUs
+    assert (tmp_path / "srun.txt").read_text().startswith("--ntasks-per-node 1 --cpus-per-task 16 --wait 0 bash -c ")
     # the first node evaluates
     assert done.stdout.count("fairseq-generate /shared") == 2 and done.stdout.count("results_table.py show") == 1
 

@@ -24,7 +24,7 @@ def test_dry_run_parses_every_command_and_runs_none(recipe, tmp_path):
 @pytest.mark.parametrize("env, options, sentence", [
     ({"TASKS": "MRPC RTE"}, ["--dry-run"], "TASKS: RTE is none of"),
     ({"SEEDS": "1"}, ["--dry-run"], "SEEDS: a standard deviation needs two seeds or more."),
-    ({}, ["--dry-run", "--gpus", 5], "batches of 32 cannot be shared evenly by 5 processes"),
+    ({}, ["--dry-run", "--gpus", 5], "32 sentences cannot be shared evenly by 5 processes: choose --gpus 1, 2"),
     ({"ROBERTA": "/nowhere/model.pt"}, [], "ROBERTA: /nowhere/model.pt does not exist: unpack https://"),
 ])  # fmt: skip
 def test_what_cannot_be_is_named(env, options, sentence, recipe, tmp_path):

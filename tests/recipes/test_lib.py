@@ -90,6 +90,10 @@ def test_help_is_the_header_and_the_options(recipe_file):
     assert done.stdout.startswith("Table 1: 0.96.\n\n  table1.sh --smoke\n\noptions:\n  --smoke ")
 
 
+def test_help_after_the_dashes_is_a_flag_of_the_trainings(recipe_file):
+    assert shell(printed("options", recipe_file, "--", "--help"), "EXTRA") == [["--help"]]
+
+
 def test_a_colon_in_out_is_refused_in_one_sentence(recipe_file):
     done = call("options", recipe_file, "--out", "/a:b")
     assert done.returncode == 2 and done.stderr.startswith("table1: error: --out /a:b has a colon in it")
@@ -116,6 +120,24 @@ def test_several_nodes_know_the_first_one():
     del env["MASTER_ADDR"]
     done = call("machine", "--gpus", 4, env=env)
     assert done.returncode == 2 and "NNODES is 2 but MASTER_ADDR" in done.stderr
+
+
+# share.py
+
+
+def test_streams_are_shared_by_all_processes():
+    assert printed("share", 60, "streams", "--processes", 4) == "15"
+
+
+@pytest.mark.parametrize("number, processes, nodes, way_out", [
+    (50, 8, 1, "choose --gpus 1, 2, 5 or 10"), (60, 8, 1, "choose --gpus 1, 2, 3, 4, 5, 6, 10, 12 or 15"),
+    (60, 16, 2, "choose --gpus 1, 2, 3, 5, 6, 10 or 15"), (2, 16, 2, "choose --gpus 1"),
+    (50, 24, 3, "choose another number of nodes than 3"),
+])  # fmt: skip
+def test_streams_that_cannot_be_shared_name_the_gpus_that_fit(number, processes, nodes, way_out):
+    done = call("share", number, "streams", "--processes", processes, "--nodes", nodes)
+    refused = f"small: error: {number} streams cannot be shared evenly by {processes} processes: {way_out}.\n"
+    assert done.returncode == 2 and done.stderr == refused
 
 
 # step.py
@@ -160,9 +182,9 @@ def test_nothing_is_done_without_a_needed_file(append, tmp_path):
 def test_a_stamp_says_that_the_command_ended_this_time(append, tmp_path):
     stamp = tmp_path / "prepared"
     for number in (1, 2):
-        call("step", stamp, "--again", "--stamp", "--", append, "a")
+        call("step", stamp, "--always", "--stamp", "--", append, "a")
         assert stamp.exists() and (tmp_path / "all").read_text() == "a\n" * number
-    assert call("step", stamp, "--again", "--stamp", "--", "false").returncode and not stamp.exists()
+    assert call("step", stamp, "--always", "--stamp", "--", "false").returncode and not stamp.exists()
 
 
 def test_a_word_of_the_shell_is_what_the_commands_before_have_left(append, tmp_path):

@@ -58,10 +58,11 @@ def dry_run(run, venv, tmp_path_factory):
     register()
 
     @lru_cache(None)
-    def dry_run(paper: str, name: str) -> list[str]:
+    def dry_run(paper: str, name: str, smoke: bool = False) -> list[str]:
         file = tmp_path_factory.mktemp("commands") / name
         script, gpus = ROOT / "recipes" / paper / f"{name}.sh", Paper(text_of(paper)).gpus
-        options = ("--commands", file, "--gpus", gpus, "--out", OUT, "--data", DATA)
+        options = ("--smoke",) if smoke else ("--gpus", gpus, "--data", DATA)
+        options += ("--commands", file, "--out", OUT)
         run("bash", script, *options, env={"VENV": str(venv)})
         return file.read_text().splitlines()
 
@@ -80,9 +81,10 @@ def test_recipe_sets_what_is_declared_and_nothing_else(paper, name, commands):
     assert not differences, "\n".join(differences)
 
 
+@pytest.mark.parametrize("smoke", [False, True])
 @pytest.mark.parametrize("paper, name", RECIPES)
-def test_no_flag_stands_twice_in_a_command(paper, name, dry_run):
-    for _, words in split(dry_run(paper, name)):
+def test_no_flag_stands_twice_in_a_command(paper, name, smoke, dry_run):
+    for _, words in split(dry_run(paper, name, smoke)):
         for part in (words, []) if "--" not in words else (words[: words.index("--")], words[words.index("--") :]):
             flags = [word for word in part if re.match("--[a-z]", word)]
             assert len(flags) == len({*flags}), words
