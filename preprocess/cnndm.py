@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import pipeline
-import text
+import raw_text
 from download import Remote, fetch_all
 from numeric import whole
 from steps import InputError, Steps, command_line
@@ -86,11 +86,13 @@ def main():
         (split, side): function
         for split in pipeline.SPLITS
         for side, function in (
-            ("article", partial(text.tokenise_words, language="en", words=args.article_words)),
-            ("highlights", partial(text.tokenise_summary, language="en")),
+            ("article", partial(raw_text.tokenise_words, language="en", words=args.article_words)),
+            ("highlights", partial(raw_text.tokenise_summary, language="en")),
         )
     }
-    pipeline.prepare_text(args, steps, *SIDES, list(pipeline.SPLITS), tokenisers, {}, glossaries=(text.SENTENCE_END,))
+    pipeline.prepare_text(
+        args, steps, *SIDES, list(pipeline.SPLITS), tokenisers, {}, glossaries=(raw_text.SENTENCE_END,)
+    )
 
 
 def _part(raw: Path, split: str, part: str) -> tuple[Path, int, int | None]:
@@ -109,10 +111,10 @@ def _write_sides(parts, article: Path, highlights: Path) -> str:
     with open(article, "w", encoding="utf-8") as articles, open(highlights, "w", encoding="utf-8") as summaries:
         for file, first, last in parts:
             number = 0
-            for number, record in enumerate(text.read_records(file, ("id", *SIDES), first, last), 1):
-                articles.write(text.squeeze(record["article"]) + "\n")
-                sentences = filter(None, map(text.squeeze, record["highlights"].splitlines()))
-                summaries.write(f" {text.SENTENCE_END} ".join(sentences) + "\n")
+            for number, record in enumerate(raw_text.read_records(file, ("id", *SIDES), first, last), 1):
+                articles.write(raw_text.squeeze(record["article"]) + "\n")
+                sentences = filter(None, map(raw_text.squeeze, record["highlights"].splitlines()))
+                summaries.write(f" {raw_text.SENTENCE_END} ".join(sentences) + "\n")
             if number == 0 or last and number != last - first + 1:
                 raise InputError(
                     f"{file} has {number} records from line {first} on, but lines up to {last or first} were requested."
@@ -135,23 +137,23 @@ def _records_of_stories(raw: Path, steps: Steps) -> Path:
 
 def _write_records(raw: Path, addresses: Path, output: Path) -> str:
     def records():
-        for address in text.read_lines(addresses):
+        for address in raw_text.read_lines(addresses):
             name = hashlib.sha1(address.encode()).hexdigest()
             places = [raw / f"{site}_stories" / site / "stories" / f"{name}.story" for site in ("cnn", "dailymail")]
             file = next((path for path in places if path.is_file()), None)
             if not file:
                 raise InputError(f"{raw} has no story for {address}: expected {places[0]} or {places[1]}.")
-            yield json.dumps(dict(id=name, **story("\n".join(text.read_lines(file)))), ensure_ascii=False)
+            yield json.dumps(dict(id=name, **story("\n".join(raw_text.read_lines(file)))), ensure_ascii=False)
 
-    return f"{text.write_lines(output, records())} records out, one for each address of {addresses.name}"
+    return f"{raw_text.write_lines(output, records())} records out, one for each address of {addresses.name}"
 
 
 def story(content: str) -> dict[str, str]:
     """Article and highlights of a story file, in which each highlight follows a line "@highlight"."""
     article, *highlights = re.split(r"^@highlight\s*$", content, flags=re.MULTILINE)
-    sentences = [text.squeeze(highlight) for highlight in highlights]
+    sentences = [raw_text.squeeze(highlight) for highlight in highlights]
     return {
-        "article": text.squeeze(article),
+        "article": raw_text.squeeze(article),
         "highlights": "\n".join(s if s.endswith((".", "!", "?", "'", '"', ")")) else s + " ." for s in sentences),
     }
 

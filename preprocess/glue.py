@@ -24,7 +24,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 
 import pipeline
-import text
+import raw_text
 from download import Remote, fetch_all
 from numeric import whole
 from steps import InputError, Steps, add_workers, command_line
@@ -115,14 +115,14 @@ def _write_columns(task: Task, file: Path, *outputs: Path) -> str:
     if not rows:
         raise InputError(f"{file} has no rows below its header: get the complete file.")
     for path, column in zip(outputs, zip(*rows), strict=True):
-        text.write_lines(path, column)
+        raw_text.write_lines(path, column)
     shares = ", ".join(f"{label} {number}" for label, number in sorted(Counter(row[-1] for row in rows).items()))
     return f"{file.name} {len(rows) + dropped.total()} rows in, {len(rows)} out ({shares}), {dropped.total()} dropped"
 
 
 def read_rows(task: Task, file: Path, dropped: Counter):
     """The sentences and the label of each row of a .tsv file. Quotes have no special meaning."""
-    lines = (line.removeprefix("\ufeff").split("\t") for line in text.read_lines(file))
+    lines = (line.removeprefix("\ufeff").split("\t") for line in raw_text.read_lines(file))
     header = list(task.header or next(lines))
     columns = (*task.sentences, task.label)
     if missing := [column for column in columns if column not in header]:
@@ -162,7 +162,7 @@ def learn_encoding(sentences: list[Path], merges: int, encoder_file: Path, merge
 
     bytes_only = Encoder(encoder={}, bpe_merges=[])
     symbols = list(bytes_only.byte_encoder.values())
-    pieces = (bytes_only.pat.findall(line) for path in sentences for line in text.read_lines(path))
+    pieces = (bytes_only.pat.findall(line) for path in sentences for line in raw_text.read_lines(path))
     counts = Counter(chain.from_iterable(pieces))
     words = {tuple(bytes_only.byte_encoder[b] for b in word.encode()): number for word, number in counts.items()}
     learned = []
@@ -177,8 +177,8 @@ def learn_encoding(sentences: list[Path], merges: int, encoder_file: Path, merge
         words = {merge(word, learned[-1]): number for word, number in words.items()}
     symbols += ["".join(pair) for pair in learned]
     encoder_file.write_text(json.dumps({symbol: number for number, symbol in enumerate(symbols)}), encoding="utf-8")
-    text.write_lines(merges_file, ["#version: 0.2", *map(" ".join, learned)])
-    text.write_lines(dict_file, [f"{number} 1" for number in range(len(symbols))])
+    raw_text.write_lines(merges_file, ["#version: 0.2", *map(" ".join, learned)])
+    raw_text.write_lines(dict_file, [f"{number} 1" for number in range(len(symbols))])
     return f"{merges} merges requested, {len(learned)} learned"
 
 
@@ -209,7 +209,9 @@ def encode_text(steps: Steps, name: str, split: str, bpe_dir: Path, workers: int
 
     def work(*outputs):
         _encoder(str(bpe_dir))  # read it once, before other processes start
-        lines = [text.map_lines(partial(encode, folder=str(bpe_dir)), *pair, workers) for pair in zip(sources, outputs)]
+        lines = [
+            raw_text.map_lines(partial(encode, folder=str(bpe_dir)), *pair, workers) for pair in zip(sources, outputs)
+        ]
         return f"{lines[0]} lines in, {lines[-1]} out"
 
     folder, inputs = steps.out / name, TASKS[name].inputs()

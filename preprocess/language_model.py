@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 
 import pipeline
-import text
+import raw_text
 from download import Remote, fetch_all
 from steps import InputError, Steps, add_workers
 
@@ -233,7 +233,7 @@ def lines(args, steps: Steps, raw: Path, name: str, sizes: dict[str, tuple[int, 
 def _write_lines(file: Path, read_line, expected: tuple[int, int] | None, output: Path) -> str:
     lines = ends = tokens = 0
     with open(output, "w", encoding="utf-8", newline="\n") as text_file:
-        for line in text.read_lines(file, ends=True):
+        for line in raw_text.read_lines(file, ends=True):
             end = "\n" if line.endswith("\n") else ""
             try:
                 words = read_line(line)

@@ -23,7 +23,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-import text
+import raw_text
 from numeric import number, whole
 from steps import InputError, Steps, add_workers
 
@@ -94,9 +94,9 @@ def prepare_parallel(
             ]
         for language in (source, target):
             tokenisers[split, language] = (
-                partial(text.keep, lower=lower)
+                partial(raw_text.keep, lower=lower)
                 if split in args.tokenised
-                else partial(text.tokenise, language=language, normalise=normalise, lower=lower)
+                else partial(raw_text.tokenise, language=language, normalise=normalise, lower=lower)
             )
     used = Counter(file for files in raw_files.values() for file in files[0])
     if twice := [file for file, times in used.items() if times > 1]:
@@ -107,7 +107,7 @@ def prepare_parallel(
     for split, (sources, targets) in raw_files.items():
         outputs = [steps.out / "text" / f"{split}.{language}" for language in (source, target)]
         steps.run(f"text-{split}", sources + targets, outputs, {}, partial(_collect, sources, targets))
-    references = {split: partial(text.detokenise, language=target) for split in args.tokenised}
+    references = {split: partial(raw_text.detokenise, language=target) for split in args.tokenised}
     prepare_text(args, steps, source, target, list(raw_files), tokenisers, references, carve)
 
 
@@ -139,7 +139,7 @@ def prepare_text(
         map_step(
             steps,
             f"references-{split}",
-            references.get(split, text.keep),
+            references.get(split, raw_text.keep),
             out / "text" / f"{split}.{target}",
             out / f"{split}.{source}-{target}.ref",
             args.workers,
@@ -155,9 +155,9 @@ def prepare_text(
     codes = out / "codes.bpe"
     training = [lines["train", side] for side in sides]
     steps.run(
-        "learn-bpe", training, [codes], {"bpe": args.bpe}, lambda path: text.learn_codes(training, path, args.bpe)
+        "learn-bpe", training, [codes], {"bpe": args.bpe}, lambda path: raw_text.learn_codes(training, path, args.bpe)
     )
-    encode = partial(text.encode, codes=str(codes), glossaries=glossaries)
+    encode = partial(raw_text.encode, codes=str(codes), glossaries=glossaries)
     encoded = [out / "bpe" / f"{split}.{side}" for split in SPLITS for side in sides]
     for path in encoded:
         map_step(steps, f"encode-{path.name}", encode, lines[path.stem, path.suffix[1:]], path, args.workers, [codes])
@@ -198,7 +198,7 @@ def _collect(sources: list[Path], targets: list[Path], *outputs: Path) -> str:
             counts.append([])
             for path in paths:
                 number = 0
-                for number, line in enumerate(text.read_sentences(path), 1):
+                for number, line in enumerate(raw_text.read_sentences(path), 1):
                     file.write(line + "\n")
                 counts[-1].append(number)
     for one, other, ones, others in zip(sources, targets, *counts):
@@ -212,7 +212,7 @@ def map_step(steps: Steps, name: str, function, source: Path, destination: Path,
     """A step that writes ``function(line)`` for every line of ``source``."""
 
     def work(path):
-        return f"{(number := text.map_lines(function, source, path, workers))} lines in, {number} out"
+        return f"{(number := raw_text.map_lines(function, source, path, workers))} lines in, {number} out"
 
     options = {"function": function.func.__name__, **function.keywords} if isinstance(function, partial) else {}
     steps.run(name, [source, *more_inputs], [destination], options, work)
@@ -220,7 +220,7 @@ def map_step(steps: Steps, name: str, function, source: Path, destination: Path,
 
 def _clean(inputs: list[Path], *outputs: Path, max_words: int, max_ratio: float | None, carve: int) -> str:
     dropped, kept = Counter(), Counter()
-    pairs = text.clean(zip(*map(text.read_lines, inputs), strict=True), max_words, max_ratio, dropped)
+    pairs = raw_text.clean(zip(*map(raw_text.read_lines, inputs), strict=True), max_words, max_ratio, dropped)
     with ExitStack() as stack:
         files = [stack.enter_context(open(path, "w", encoding="utf-8", newline="\n")) for path in outputs]
         for number, pair in enumerate(pairs, 1):
@@ -244,7 +244,7 @@ def _binarise(out: Path, source: str, target: str, workers: int, destination: Pa
     options = [*languages, *prefixes, "--destdir", str(destination), "--workers", str(workers)]
     types, reports = fairseq_preprocess(options, 2 * len(SPLITS))
     for path, sentences, _, _ in reports:
-        if int(sentences) != (number := sum(1 for _ in text.read_lines(Path(path)))):
+        if int(sentences) != (number := sum(1 for _ in raw_text.read_lines(Path(path)))):
             raise InputError(
                 f"fairseq-preprocess made {sentences} sentences of the {number} lines of {path}: try again "
                 "with --workers 1."

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import language_model
 import pipeline
-import text
+import raw_text
 from download import Remote
 from numeric import whole
 from steps import Steps, command_line
@@ -67,9 +67,9 @@ def encode_lines(args, steps: Steps) -> None:
         source, cleaned = steps.out / "text" / split, steps.out / "clean" / split
         steps.run(f"clean-{split}", [source], [cleaned], {}, partial(clean_lines, source))
     train, codes = steps.out / "clean" / "train", steps.out / "codes.bpe"
-    learn = partial(text.learn_codes, [train], number=args.bpe, counted="symbols")
+    learn = partial(raw_text.learn_codes, [train], number=args.bpe, counted="symbols")
     steps.run("learn-bpe", [train], [codes], {"symbols": args.bpe}, learn)
-    encode = partial(text.encode, codes=str(codes), glossaries=WHOLE)
+    encode = partial(raw_text.encode, codes=str(codes), glossaries=WHOLE)
     for split in language_model.SPLITS:
         source, encoded = steps.out / "clean" / split, steps.out / "bpe" / split
         pipeline.map_step(steps, f"encode-{split}", encode, source, encoded, args.workers, [codes])
@@ -78,7 +78,7 @@ def encode_lines(args, steps: Steps) -> None:
 def clean_lines(source: Path, destination: Path) -> str:
     number = kept = 0
     with open(destination, "w", encoding="utf-8", newline="\n") as file:
-        for number, line in enumerate(text.read_lines(source), 1):
+        for number, line in enumerate(raw_text.read_lines(source), 1):
             if words := clean(line):
                 file.write(words + "\n")
                 kept += 1
