@@ -12,3 +12,4 @@ if find_spec("fairseq"):
     compat.apply()
 
     from fairseq_plugins import criterions, optim  # noqa: F401  (after the patches)
+    from fairseq_plugins.text import encoder  # noqa: F401

@@ -39,6 +39,7 @@ def apply():
     checkpoints.verify_when_loading()
     checkpoints.never_restart_from_zero()
     checkpoints.every_rank_saves_its_state()
+    checkpoints.checkpoints_keep_their_text()
     checkpoints.save_whole_checkpoints()
     ending.patience_is_saved()
     ending.ended_trainings_stay_ended()

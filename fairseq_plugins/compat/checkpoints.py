@@ -26,6 +26,7 @@ from fairseq_plugins.compat.patch import replace
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
 from fairseq_plugins.files.whole import NotWritten
+from fairseq_plugins.text.keeping import keep_with_checkpoints
 
 logger = logging.getLogger(__name__)
 
@@ -176,6 +177,18 @@ def save_whole_checkpoints():
             if last and not last.name.startswith("checkpoint_last"):
                 resume += f", with --restore-file {last}"
             raise UserError(f"{error} Training has ended: {whole}; {resume}.") from error
+
+
+def checkpoints_keep_their_text():
+    """A checkpoint of fairseq cannot be used without the dictionaries and codes of its data folder. If the data folder
+    says how its text was prepared, the patch copies what is needed into the folder of the checkpoints."""
+
+    @replace(checkpoint_utils, "save_checkpoint")
+    def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
+        data = str(getattr(trainer.cfg.task, "data", None) or "").split(os.pathsep)[0]
+        if data and not cfg.no_save and trainer.is_data_parallel_master and not is_remote(cfg.save_dir):
+            keep_with_checkpoints(Path(data), Path(cfg.save_dir))
+        return original(cfg, trainer, epoch_itr, val_loss)
 
 
 def is_remote(path) -> bool:

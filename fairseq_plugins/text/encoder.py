@@ -1,0 +1,32 @@
+"""``--bpe prepared``: raw text in and raw text out of fairseq-interactive, fairseq-generate and ``from_pretrained``."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fairseq.data.encoders import register_bpe
+from fairseq.dataclass import FairseqDataclass
+from omegaconf import II
+
+from fairseq_plugins.text.prepared import PreparedText
+
+
+@dataclass
+class PreparedConfig(FairseqDataclass):
+    prepared_text: str = field(
+        default=II("task.data"),
+        metadata={"help": "folder with prepared_text.json (default: the data folder)"},
+    )
+
+
+@register_bpe("prepared", dataclass=PreparedConfig)
+class PreparedEncoder:
+    """Tokenises, encodes, and brings back raw text, as the text of the data folder was prepared."""
+
+    def __init__(self, cfg):
+        self.text = PreparedText.load(Path(cfg.prepared_text))
+
+    def encode(self, line: str) -> str:
+        return self.text.encode(line)
+
+    def decode(self, symbols: str) -> str:
+        return self.text.decode(symbols)

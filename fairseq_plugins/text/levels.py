@@ -1,0 +1,131 @@
+"""Levels of symbols: a line of text becomes symbols between spaces, and back.
+
+The symbols are words for fairseq's dictionary, which splits lines at white space. So no symbol contains white space:
+the space has a sign of its own, and other white space is written with its code point, such as <U+0009> for a tab.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+SPACE = "▁"  # U+2581, the sign of SentencePiece
+CODE_POINT = re.compile(r"<U\+([0-9A-F]{4,6})>")
+# the first character of what a dictionary of fairseq, ``unescape`` or the joining of pieces would misread, and spaces
+MISREAD = re.compile(r"(?=<s>|</s>|<pad>|<unk>|madeupword|<U\+|@@).|\s")
+
+
+def escape(character: str) -> str:
+    """The code point of a character: "\\t" becomes <U+0009>."""
+    return f"<U+{ord(character):04X}>"
+
+
+def unescape(symbol: str) -> str:
+    """``symbol`` with characters for their code points."""
+    return CODE_POINT.sub(lambda match: chr(int(match[1], 16)), symbol)
+
+
+def safe(symbol: str) -> str:
+    """``symbol`` with code points for what would be misread; ``unescape`` brings it back."""
+    return MISREAD.sub(lambda match: escape(match[0]), symbol)
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """The bytes of the line in UTF-8, as decimal numbers. Every line can be written and comes back as it was."""
+
+    def encode(self, line: str) -> str:
+        return " ".join(map(str, line.encode()))
+
+    def decode(self, symbols: str) -> str:
+        """What is no byte is left out. Bytes that are not UTF-8, as a model may sample them, become U+FFFD."""
+        numbers = (int(symbol) for symbol in symbols.split() if symbol.isdecimal())
+        return bytes(number for number in numbers if number < 256).decode(errors="replace")
+
+
+@dataclass(frozen=True)
+class Characters:
+    """Single characters.
+
+    Args:
+        space: the symbol of the space. The character itself is then written with its code point
+    """
+
+    space: str = SPACE
+
+    def encode(self, line: str) -> str:
+        return " ".join(map(self._symbol, line))
+
+    def decode(self, symbols: str) -> str:
+        return "".join(" " if symbol == self.space else unescape(symbol) for symbol in symbols.split())
+
+    def _symbol(self, character: str) -> str:
+        if character == " ":
+            return self.space
+        return escape(character) if character == self.space or character.isspace() else character
+
+
+@dataclass(frozen=True)
+class Words:
+    """Words between white space. Only single spaces between words come back."""
+
+    def encode(self, line: str) -> str:
+        return " ".join(map(safe, line.split()))
+
+    def decode(self, symbols: str) -> str:
+        return " ".join(map(unescape, symbols.split()))
+
+
+@dataclass(frozen=True)
+class BytePairs:
+    """Pieces of words by byte pair encoding (Sennrich et al., 2016). A piece that the word goes on after ends with @@.
+
+    Args:
+        codes: the file that subword-nmt has learned
+        glossaries: words that are never split
+    """
+
+    codes: Path
+    glossaries: tuple[str, ...] = ()
+
+    def encode(self, line: str) -> str:
+        return _byte_pair_encoder(self.codes, self.glossaries).process_line(" ".join(map(safe, line.split())))
+
+    def decode(self, symbols: str) -> str:
+        joined = f"{symbols} ".replace("@@ ", "").strip()
+        return " ".join(map(unescape, joined.split()))
+
+
+@dataclass(frozen=True)
+class SentencePieces:
+    """Pieces of the line, spaces included, by a model of SentencePiece (Kudo and Richardson, 2018).
+
+    Args:
+        model: the file that SentencePiece has learned
+    """
+
+    model: Path
+
+    def encode(self, line: str) -> str:
+        return " ".join(map(safe, _sentence_piece_processor(self.model).encode(line, out_type=str)))
+
+    def decode(self, symbols: str) -> str:
+        return _sentence_piece_processor(self.model).decode([unescape(symbol) for symbol in symbols.split()])
+
+
+@lru_cache
+def _byte_pair_encoder(codes: Path, glossaries: tuple[str, ...]):
+    from subword_nmt.apply_bpe import BPE  # imported late: not every command needs it
+
+    with open(codes, encoding="utf-8") as file:
+        return BPE(file, glossaries=list(glossaries))
+
+
+@lru_cache
+def _sentence_piece_processor(model: Path):
+    from sentencepiece import SentencePieceProcessor
+
+    return SentencePieceProcessor(model_file=str(model))
+
+
+LEVELS = {"byte": Bytes, "char": Characters, "word": Words, "bpe": BytePairs, "sentencepiece": SentencePieces}

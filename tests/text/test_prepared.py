@@ -1,0 +1,74 @@
+import json
+
+import pytest
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.text.keeping import keep_with_checkpoints
+from fairseq_plugins.text.levels import BytePairs, Characters
+from fairseq_plugins.text.prepared import FILE, PreparedText, find
+from fairseq_plugins.text.tokenisers import Moses, Plain
+
+
+@pytest.fixture
+def translation(tmp_path):
+    codes = tmp_path / "codes.bpe"
+    codes.write_text("#version: 0.2\nh e\nhe n</w>\n", encoding="utf-8")
+    return PreparedText(Moses("de", lower=True), Moses("en"), BytePairs(codes), "de", "en")
+
+
+def test_a_folder_says_how_its_text_was_prepared(translation, tmp_path):
+    translation.save(tmp_path / "bin")
+    (tmp_path / "codes.bpe").unlink()  # the folder has a copy
+    loaded = PreparedText.load(tmp_path / "bin")
+    assert loaded.encode("Zehn Hennen.") == "z@@ e@@ h@@ n he@@ n@@ n@@ e@@ n ."
+    assert loaded.encode_target("Ten.") == "T@@ e@@ n ."
+    assert loaded.decode("T@@ e@@ n , he@@ n .") == "Ten, hen."
+    assert (loaded.source_language, loaded.target_language) == ("de", "en")
+
+
+def test_a_language_model_has_the_same_text_twice(tmp_path):
+    PreparedText(Plain(), Plain(), Characters(), raw_bytes={"train": 12}).save(tmp_path)
+    loaded = PreparedText.load(tmp_path)
+    assert loaded.encode("a b") == loaded.encode_target("a b") == "a ▁ b"
+    assert loaded.decode("a ▁ b") == "a b"
+    assert loaded.raw_bytes == {"train": 12}
+
+
+def test_the_first_folder_that_has_one_is_taken(translation, tmp_path):
+    assert find(tmp_path / "none", tmp_path) is None
+    translation.save(tmp_path / "bin")
+    assert find(tmp_path / "none", tmp_path / "bin").source == translation.source
+
+
+def test_a_damaged_file_is_named(translation, tmp_path):
+    with pytest.raises(UserError, match=f"{FILE} does not exist"):
+        PreparedText.load(tmp_path)
+    translation.save(tmp_path)
+    whole = (tmp_path / FILE).read_text(encoding="utf-8")
+    for damage in ({"level": {"kind": "bpe", "codes": "../codes.bpe"}}, {"level": {"kind": "syllable"}}, {"source": 1},
+                   {"colour": "red"}):  # fmt: skip
+        (tmp_path / FILE).write_text(json.dumps(json.loads(whole) | damage), encoding="utf-8")
+        with pytest.raises(UserError, match=f"{FILE} is damaged"):
+            PreparedText.load(tmp_path)
+    (tmp_path / FILE).write_text(whole[:50], encoding="utf-8")
+    with pytest.raises(UserError, match=f"{FILE} is damaged"):
+        PreparedText.load(tmp_path)
+
+
+def test_missing_codes_are_named(translation, tmp_path):
+    translation.save(tmp_path / "bin")
+    (tmp_path / "bin" / "codes.bpe").unlink()
+    with pytest.raises(UserError, match="codes.bpe is missing"):
+        PreparedText.load(tmp_path / "bin")
+
+
+def test_checkpoints_keep_what_their_text_needs(translation, tmp_path):
+    data, runs = tmp_path / "bin", tmp_path / "runs"
+    data.mkdir()
+    (data / "dict.de.txt").write_text("he@@ 1\n")
+    keep_with_checkpoints(data, runs)
+    assert not runs.exists()  # nobody knows how this text was prepared
+    translation.save(data)
+    keep_with_checkpoints(data, runs)
+    assert {file.name for file in runs.iterdir()} == {FILE, "codes.bpe", "dict.de.txt"}
+    assert PreparedText.load(runs).encode("Hen") == "hen"
