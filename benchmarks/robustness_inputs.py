@@ -17,9 +17,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from fairseq_plugins.tools.lib.register import register  # noqa: E402
-
-register()
 
 import forks  # noqa: E402
 import inputs  # noqa: E402

@@ -1,15 +1,10 @@
-"""Plugins for fairseq, loaded with ``--user-dir``.
+"""Plugins for fairseq, loaded with ``--user-dir``, or with ``import fairseq_plugins`` in a program of your own.
 
-Without fairseq the package ``fairseq_plugins.modules`` still works: plain torch modules for any training loop.
+The import itself is light. As soon as fairseq is imported too, before or afterwards, fairseq is patched and knows the
+names of everything here. Without fairseq, ``fairseq_plugins.modules`` still works: plain torch modules for any training
+loop.
 """
 
-from importlib.util import find_spec
+from fairseq_plugins import activation
 
-if find_spec("fairseq"):
-    from fairseq_plugins import compat, errors
-
-    errors.install()
-    compat.apply()
-
-    from fairseq_plugins import criterions, optim  # noqa: F401  (after the patches)
-    from fairseq_plugins.text import encoder  # noqa: F401
+activation.when_fairseq_is_imported()

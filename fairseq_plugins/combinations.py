@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 
-from fairseq.dataclass.configs import GenerationConfig
-
 from fairseq_plugins import ranges
 from fairseq_plugins.errors import UserError, flag
 
@@ -300,6 +298,8 @@ def check_search(name: str, text: str) -> None:
     if not isinstance(options, dict):
         raise UserError(f"{flag(name)} {text} is not a dictionary in JSON; write it as '{{\"beam\": 4}}'.")
     check_parts(name, options)
+    from fairseq.dataclass.configs import GenerationConfig  # tools use this file without fairseq
+
     settings = Namespace(**{field.name: field.default for field in fields(GenerationConfig)} | options)
     try:
         for combination in SEARCH:

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from fairseq_plugins.compat.settings import evaluate
 from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.literals import evaluate
 
 
 @dataclass(frozen=True)

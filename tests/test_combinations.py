@@ -8,9 +8,6 @@ from fairseq import options
 
 from fairseq_plugins import combinations
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools.lib.register import register
-
-register()
 
 TRAIN = "data --arch transformer_tiny --optimizer adam --max-update 10"
 PARSERS = {

@@ -10,9 +10,6 @@ import pytest
 from fairseq_plugins.compat.options import check_numbers
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.ranges import RANGES, RATE, SEED, above, check, number, whole
-from fairseq_plugins.tools.lib.register import register
-
-register()
 
 ROOT = Path(__file__).resolve().parent.parent
 

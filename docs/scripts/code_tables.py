@@ -22,13 +22,10 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from markdown_table import code, table
 
 import fairseq_plugins
-from fairseq_plugins import compat
-from fairseq_plugins.tools.lib.register import register
+from fairseq_plugins.compat import every_patch
 
 PACKAGE = Path(fairseq_plugins.__file__).parent
 ROOT = PACKAGE.parent
-
-register()
 
 
 # Architectures
@@ -247,7 +244,7 @@ def action_row(action: argparse.Action) -> tuple[str, str, str] | None:
 
 def patches(_: str) -> str:
     """Every patch by the file that has it, in the order in which they are applied."""
-    calls = [node.value.func for node in ast.parse(inspect.getsource(compat.apply)).body[0].body[1:]]
+    calls = [node.value.func for node in ast.parse(inspect.getsource(every_patch.apply)).body[0].body[1:]]
     by_module: dict[str, list[str]] = {}
     for call in calls:
         by_module.setdefault(call.value.id, []).append(call.attr)

@@ -1,51 +1,8 @@
-"""Patches of the installed fairseq for today's Python, numpy and torch, applied when ``--user-dir`` is loaded.
+"""Patches of the installed fairseq for today's Python, numpy and torch, applied by ``activation.py``.
 
 Each function patches one fault, and stands in the file for the part of fairseq that has the fault. Its docstring says
 what fairseq does wrong and what the patch does. A patch has no effect on a fairseq without the fault. It wraps a
 function of fairseq, which can still be reached as ``__wrapped__``; no code of fairseq is copied.
 """
 
-from fairseq_plugins.compat import (
-    checkpoint_content,
-    checkpoints,
-    data,
-    distributed,
-    ending,
-    generation,
-    options,
-    settings,
-)
-
-
-def apply():
-    """Apply all patches. ``fairseq_plugins/__init__.py`` calls this before anything else is loaded."""
-    data.keep_last_batch()
-    data.restore_np_compat()
-    data.restore_percentile()
-    data.stop_reading_at_exit()
-    options.overrides_are_options()
-    options.bf16_is_not_tpu()
-    options.numbers_fit()
-    distributed.no_flat_fp16_on_cpu()
-    distributed.one_training_per_launch()
-    distributed.one_training_per_folder()
-    distributed.data_parallel_on_cpu()
-    distributed.leave_the_process_group()
-    settings.settings_are_data()
-    settings.names_are_no_commands()
-    settings.outputs_are_the_users()
-    settings.archives_stay_in_their_folder()
-    checkpoints.load_safely()
-    checkpoints.verify_when_loading()
-    checkpoints.never_restart_from_zero()
-    checkpoints.every_rank_saves_its_state()
-    checkpoints.checkpoints_keep_their_text()
-    checkpoints.save_whole_checkpoints()
-    ending.patience_is_saved()
-    ending.ended_trainings_stay_ended()
-    checkpoint_content.checkpoints_hold_what_they_should()
-    checkpoint_content.diverged_models_are_not_saved()
-    generation.sample_forced_tokens()
-    data.refuse_damaged_data()
-    data.look_for_splits_in_folders()
-    data.shards_share_the_work()
+import fairseq  # noqa: F401  (see activation.py)

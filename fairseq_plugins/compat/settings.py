@@ -1,8 +1,6 @@
 """Patches that treat the settings in a checkpoint as data: they run no code and no shell command, and write no file."""
 
 import argparse
-import ast
-import operator
 import shlex
 import sys
 import tarfile
@@ -13,17 +11,7 @@ from fairseq.data.fasta_dataset import FastaDataset
 
 from fairseq_plugins.compat.patch import replace
 from fairseq_plugins.errors import UserError
-
-OPERATORS = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.UAdd: operator.pos,
-    ast.USub: operator.neg,
-}
-LONGEST, MOST = 10_000, 1_000  # limits: characters of a setting; items of a repeated list or string
+from fairseq_plugins.literals import evaluate
 
 # Settings of fairseq's criterions and tasks that name files to write or programs to run. Only the user may set them.
 OUTPUTS = ("save_predictions", "tensorboard_logdir", "post_save_script")
@@ -93,55 +81,3 @@ def within_folder(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
     if member.name.startswith("/"):
         raise tarfile.AbsolutePathError(member)
     return tarfile.data_filter(member, folder)
-
-
-def evaluate(text):
-    """The value of a setting: "[1000] * 3 + [0.5]" -> [1000, 1000, 1000, 0.5]
-
-    A setting consists of numbers, strings, None, True and False; lists, tuples and dictionaries of these; sums,
-    differences, products and quotients. Names and calls are errors, so no code runs.
-
-    Raises:
-        UserError: the text is not such a setting
-        TypeError: the argument is not a string; fairseq relies on this behaviour of ``eval``
-    """
-    if not isinstance(text, str):
-        raise TypeError("a setting must be a string")
-    try:
-        if len(text) > LONGEST:
-            raise ValueError("too long")
-        return value_of(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError) as error:
-        shown = text if len(text) < 100 else f"{text[:100]}..."
-        raise UserError(
-            f"the setting {shown!r} could be code and was not evaluated: a setting is a number, a list, a tuple or a"
-            " dictionary, or a sum or product of these. Correct the flag, or take another checkpoint."
-        ) from error
-
-
-def value_of(node: ast.expr):
-    """The value of a part of a setting; raises ValueError for a part that is not allowed."""
-    match node:
-        case ast.Constant(value=int() | float() | str() | None as value):
-            return value
-        case ast.List(elts=parts):
-            return [value_of(part) for part in parts]
-        case ast.Tuple(elts=parts):
-            return tuple(value_of(part) for part in parts)
-        case ast.Dict(keys=keys, values=values) if None not in keys:
-            return {value_of(key): value_of(value) for key, value in zip(keys, values)}
-        case ast.UnaryOp(op=sign, operand=part) if type(sign) in OPERATORS:
-            return OPERATORS[type(sign)](value_of(part))
-        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in OPERATORS:
-            left, right = value_of(left), value_of(right)
-            if isinstance(sign, ast.Mult):
-                check_product(left, right)
-            return OPERATORS[type(sign)](left, right)
-    raise ValueError(f"{type(node).__name__} is not allowed in a setting")
-
-
-def check_product(left, right) -> None:
-    """Raises ValueError for a list or string that is repeated so often that it could fill the memory."""
-    for sequence, times in ((left, right), (right, left)):
-        if isinstance(sequence, list | tuple | str) and isinstance(times, int) and len(sequence) * times > MOST:
-            raise ValueError("too long")

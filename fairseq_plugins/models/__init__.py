@@ -1,0 +1,3 @@
+"""fairseq models and their architectures, registered by ``activation.py``."""
+
+import fairseq  # noqa: F401  (see activation.py)

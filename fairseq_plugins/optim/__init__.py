@@ -1,3 +1,3 @@
-"""fairseq optimisers and learning rates, registered when ``--user-dir`` is loaded."""
+"""fairseq optimisers and learning rates, registered by ``activation.py``."""
 
-from fairseq_plugins.optim import adagrad_clipped, cosine_wave  # noqa: F401
+import fairseq  # noqa: F401  (see activation.py)

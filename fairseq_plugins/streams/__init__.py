@@ -1,0 +1,3 @@
+"""The cut of a text into streams and blocks, the checkpoint of a memory, exact evaluation."""
+
+import fairseq  # noqa: F401  (see activation.py)

@@ -1,1 +1,3 @@
-"""fairseq tasks; fairseq imports the files of this folder itself."""
+"""fairseq tasks, registered by ``activation.py``."""
+
+import fairseq  # noqa: F401  (see activation.py)

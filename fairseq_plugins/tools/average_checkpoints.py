@@ -11,11 +11,7 @@ state.
 import argparse
 from pathlib import Path
 
-from fairseq import checkpoint_utils
-from omegaconf import OmegaConf
-
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.files import sealed
 from fairseq_plugins.ranges import whole
 
 PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
@@ -33,6 +29,8 @@ def main():
     )
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     args = parser.parse_args()
+    from fairseq_plugins.files import sealed
+
     paths = last_checkpoints(args.inputs[0], args.last, args.by) if args.last else args.inputs
     print(f"averaging {len(paths)} checkpoints: {' '.join(path.name for path in paths)}", flush=True)
     state = average(paths)
@@ -42,6 +40,8 @@ def main():
 
 def last_checkpoints(folder: Path, number: int, by: str) -> list[Path]:
     """The ``number`` newest epoch or update checkpoints, oldest first."""
+    from fairseq import checkpoint_utils
+
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder: --last takes the --save-dir of a training.")
     paths = checkpoint_utils.checkpoint_paths(str(folder), PATTERNS[by])
@@ -60,6 +60,8 @@ def average(paths: list[Path]) -> dict:
     Raises:
         UserError: a file is missing or damaged, or the parameters differ in names or shapes
     """
+    from omegaconf import OmegaConf
+
     totals, storages = {}, {}
     for path in paths:
         state = _load(path)
@@ -91,6 +93,8 @@ def average(paths: list[Path]) -> dict:
 
 
 def _load(path: Path) -> dict:
+    from fairseq import checkpoint_utils
+
     if not path.is_file():
         raise UserError(f"{path} does not exist: name a checkpoint file, or a folder together with --last.")
     try:

@@ -8,6 +8,8 @@ all heads (of a sample, with n - 1), as in Table 3 of the Skip Cross-Head paper.
 once. The figures are exact with --batch-size 1; else each stream starts from an empty memory.
 """
 
+from __future__ import annotations
+
 import argparse
 import logging
 import math
@@ -15,17 +17,16 @@ import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-from torch import nn
 from tqdm import tqdm
 
 from fairseq_plugins import ranges
 from fairseq_plugins.combinations import dictionary
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.modules.span.attention import SpanAttention
-from fairseq_plugins.modules.transformer_xl.attention import XLAttention
-from fairseq_plugins.tools.lib.load import load, on_device
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 METRICS = {
     "ppl": math.exp,
@@ -62,6 +63,8 @@ def main():
 
 def load_split(args):
     """The model of a checkpoint, and its task with the split loaded."""
+    from fairseq_plugins.tools.lib.load import load
+
     given = {"data": args.data and str(args.data), "tokens_per_sample": args.tokens_per_sample}
     overrides = dictionary("model_overrides", args.model_overrides)
     overrides |= {name: value for name, value in given.items() if value is not None}
@@ -77,6 +80,9 @@ def load_split(args):
 
 def attentions(model: nn.Module) -> list[nn.Module]:
     """The attention modules of all layers, in order."""
+    from fairseq_plugins.modules.span.attention import SpanAttention
+    from fairseq_plugins.modules.transformer_xl.attention import XLAttention
+
     return [module for module in model.modules() if isinstance(module, XLAttention | SpanAttention)]
 
 
@@ -89,23 +95,27 @@ def each_head_pruned(attention: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def zeroed(weights: torch.Tensor):
+def zeroed(weights: Tensor):
     before = weights.clone()
     weights.zero_()
     yield
     weights.copy_(before)
 
 
-@torch.no_grad()
 def score(model, task, args) -> float:
     """The mean negative log-probability of the tokens of the split, in nats."""
-    evaluation = task.eval_lm_dataloader(task.dataset(args.split), batch_size=args.batch_size, num_workers=0)
-    for sample in evaluation:
-        sample = on_device(model, sample)
-        nll = model.token_nll(model(**sample["net_input"]), sample["target"])
-        evaluation.figures.add(-nll, sample["target"])
-    task.memories.clear()
-    return evaluation.figures.all.mean
+    import torch
+
+    from fairseq_plugins.tools.lib.load import on_device
+
+    with torch.no_grad():
+        evaluation = task.eval_lm_dataloader(task.dataset(args.split), batch_size=args.batch_size, num_workers=0)
+        for sample in evaluation:
+            sample = on_device(model, sample)
+            nll = model.token_nll(model(**sample["net_input"]), sample["target"])
+            evaluation.figures.add(-nll, sample["target"])
+        task.memories.clear()
+        return evaluation.figures.all.mean
 
 
 def table(rises: list[list[float]]) -> list[str]:

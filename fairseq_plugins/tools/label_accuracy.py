@@ -15,22 +15,28 @@ Each stream starts at the beginning of an episode and from an empty memory. The 
 The first two are printed, too.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 from pathlib import Path
-
-import numpy as np
-import torch
+from typing import TYPE_CHECKING
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.ranges import whole
-from fairseq_plugins.tasks.synthetic_stream import EpisodeDataset, SyntheticStreamTask
-from fairseq_plugins.tools.lib.load import load, on_device
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from fairseq_plugins.tasks.synthetic_stream import EpisodeDataset, SyntheticStreamTask
 
 
 def main():
     args = parse()
+    from fairseq_plugins.tasks.synthetic_stream import SyntheticStreamTask
+    from fairseq_plugins.tools.lib.load import load
+
     model, _, task = load(args.checkpoint, overrides(args), args.cpu)
     if not isinstance(task, SyntheticStreamTask):
         raise UserError(f"{args.checkpoint} is not a model of --task synthetic_stream; give one that is.")
@@ -70,17 +76,22 @@ def overrides(args) -> dict:
     return {name: value for name, value in given.items() if value is not None}
 
 
-@torch.no_grad()
 def labels_right(model, task: SyntheticStreamTask, dataset: EpisodeDataset, streams: int) -> np.ndarray:
     """[N]: for every token of the split, is the model's best guess the label? False where there is no label."""
-    right = np.zeros(len(dataset), dtype=bool)
-    streams = min(streams, len(dataset.starts) - 1)
-    for (block,) in task.stream_iterator(dataset, streams).frozen_batches:
-        sample = on_device(model, dataset[block])
-        guesses = model(**task.with_memory(sample)["net_input"])[0].argmax(-1)
-        for row, places in zip(guesses.eq(sample["target"]).cpu().numpy(), dataset.positions(block), strict=True):
-            right[places] = row[: len(places)]
-    return right & (dataset.labels != dataset.pad)
+    import numpy as np
+    import torch
+
+    from fairseq_plugins.tools.lib.load import on_device
+
+    with torch.no_grad():
+        right = np.zeros(len(dataset), dtype=bool)
+        streams = min(streams, len(dataset.starts) - 1)
+        for (block,) in task.stream_iterator(dataset, streams).frozen_batches:
+            sample = on_device(model, dataset[block])
+            guesses = model(**task.with_memory(sample)["net_input"])[0].argmax(-1)
+            for row, places in zip(guesses.eq(sample["target"]).cpu().numpy(), dataset.positions(block), strict=True):
+                right[places] = row[: len(places)]
+        return right & (dataset.labels != dataset.pad)
 
 
 def summary(right: np.ndarray, labelled: np.ndarray, starts: np.ndarray, bins: int) -> dict:
@@ -91,6 +102,8 @@ def summary(right: np.ndarray, labelled: np.ndarray, starts: np.ndarray, bins: i
         starts: [episodes + 1], the start of each episode, and N
         bins: maximum number of entries by position
     """
+    import numpy as np
+
     lengths = np.diff(starts)
     span = -(-int(lengths.max()) // bins)
     places = (np.arange(len(right)) - np.repeat(starts[:-1], lengths)) // span

@@ -21,13 +21,6 @@ from pathlib import Path
 from textwrap import shorten
 from unittest import mock
 
-from fairseq import options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import ARCH_MODEL_NAME_REGISTRY
-from torch.distributed.run import get_args_parser as torchrun_parser
-
-from fairseq_plugins.tools.lib.register import register
-
 
 class Parsed(BaseException):
     """The command line was right. No Exception: a command that catches its errors must not catch this.
@@ -50,7 +43,6 @@ def main():
     parser.add_argument("commands", type=Path, help="file with one command a line")
     lines = parser.parse_args().commands.read_text(encoding="utf-8").splitlines()
     logging.disable()
-    register()
     refused, checked = 0, set()
     for line in lines:
         where, _, command = line.partition("\t")
@@ -86,6 +78,8 @@ def launched(words: list[str]) -> tuple[int, list[str]]:
     """How many processes torchrun starts on all nodes, 1 without it, and the command that each of them is."""
     if words[0] != "torchrun":
         return 1, words
+    from torch.distributed.run import get_args_parser as torchrun_parser
+
     with refusing(), mock.patch.object(sys, "argv", words):
         launch = torchrun_parser().parse_args(words[1:])
     processes = int(launch.nproc_per_node) * int(launch.nnodes.partition(":")[0])
@@ -125,6 +119,9 @@ def refusing():
 @contextlib.contextmanager
 def stop_after_parsing(checked: set | None):
     """``Parsed`` is raised by the first complete parse: argparse's, or fairseq's, which wraps two of argparse's."""
+    from fairseq import options
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
     parse_args, parse_with_arch = argparse.ArgumentParser.parse_args, options.parse_args_and_arch
 
     def parse_and_stop(parser, *args, **kwargs):
@@ -148,6 +145,8 @@ def stop_after_parsing(checked: set | None):
 def types(parsed: argparse.Namespace) -> frozenset:
     """The options that are words, and the types of all others: numbers, files, lists. Architectures of one model and
     the splits that are evaluated are one word."""
+    from fairseq.models import ARCH_MODEL_NAME_REGISTRY
+
     model = ARCH_MODEL_NAME_REGISTRY.get(getattr(parsed, "arch", None))
     given = {**vars(parsed), "arch": model, "gen_subset": "any"}
 

@@ -26,13 +26,9 @@ import argparse
 import logging
 from pathlib import Path
 
-import torch
-from fairseq import checkpoint_utils
-
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.ranges import whole
 from fairseq_plugins.tools.lib import skip_schedule, training_log
-from fairseq_plugins.tools.lib.attention_maps import attention_maps, choose
 from fairseq_plugins.tools.lib.figures import add_out, new_figure, save, shades
 
 
@@ -138,6 +134,8 @@ def _scatter(axes, layers: list[list[float]]) -> None:
 
 def learned_spans(checkpoint: Path) -> list[list[float]]:
     """The spans of each layer's heads in tokens, without the ramp."""
+    from fairseq import checkpoint_utils
+
     state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
     ratios = [value for name, value in state["model"].items() if name.endswith("span_ratio")]
     if not ratios:
@@ -170,6 +168,8 @@ def memory_from_log(run: Path):
 
 def memory_from_checkpoints(run: Path) -> tuple[list[int], list[list[float]]]:
     """The same from the checkpoints in a folder. At update 0 all weights are equal."""
+    from fairseq import checkpoint_utils
+
     found = {}
     for path in checkpoints(run):
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
@@ -197,10 +197,13 @@ def newest_checkpoint(run: Path) -> Path:
 
 
 def draw_attention(args):
-    chosen = choose(attention_maps(args.checkpoint, args.data, args.split, args.tokens), args.heads)
-    figure, rows = new_figure(rows=len(chosen), width=10, height=1 + 1.8 * len(chosen))
+    import torch
     from matplotlib.colors import PowerNorm
 
+    from fairseq_plugins.tools.lib.attention_maps import attention_maps, choose
+
+    chosen = choose(attention_maps(args.checkpoint, args.data, args.split, args.tokens), args.heads)
+    figure, rows = new_figure(rows=len(chosen), width=10, height=1 + 1.8 * len(chosen))
     for (axes,), head in zip(rows, chosen):
         weights = torch.cat([head.context, head.persistent], dim=-1)
         picture = axes.imshow(weights, aspect="auto", interpolation="nearest", cmap="magma_r", norm=PowerNorm(0.4, 0))
@@ -219,6 +222,8 @@ def draw_attention(args):
 
 
 def draw_lags(args):
+    import torch
+
     if args.updates < 1:
         raise UserError(f"--updates {args.updates} is too small; choose at least 1.")
     lags = torch.tensor(skip_schedule.lags(skip_schedule.skip_retain(args), args.updates))  # updates, layers

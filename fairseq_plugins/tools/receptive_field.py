@@ -12,8 +12,6 @@ convolutions, one after the other.
 import argparse
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.modules.active_memory.convolution import reach
-from fairseq_plugins.modules.active_memory.mixers import ATTENTION, MEMORIES, MIXERS
 from fairseq_plugins.ranges import whole
 
 
@@ -23,7 +21,13 @@ def main():
         "--kernel-size", type=whole(1), default=20, metavar="K", help="tokens that a convolution covers (%(default)s)"
     )
     parser.add_argument("--layers", type=whole(1), default=8, metavar="N", help="number of layers (%(default)s)")
-    parser.add_argument("--mixer", choices=MIXERS, default="convolution", help="kind of layers (%(default)s)")
+    parser.add_argument(
+        "--mixer",
+        type=mixer,
+        default="convolution",
+        metavar="KIND",
+        help="as in fairseq-train (%(default)s)",
+    )
     parser.add_argument(
         "--bidirectional", "--both-sides", action="store_true", help="not causal, as for the algorithmic tasks"
     )
@@ -31,9 +35,20 @@ def main():
     print(report(args.mixer, args.kernel_size, args.layers, causal=not args.bidirectional))
 
 
+def mixer(name: str) -> str:
+    from fairseq_plugins.modules.active_memory.mixers import MIXERS
+
+    if name not in MIXERS:
+        raise argparse.ArgumentTypeError(f"{name} is no kind of layers; choose from {', '.join(MIXERS)}")
+    return name
+
+
 def receptive_field(mixer: str, kernel_size: int, layers: int, causal: bool) -> tuple[int, int] | None:
     """The numbers of tokens to the left and to the right that an output of the top layer depends on; None: all
     tokens."""
+    from fairseq_plugins.modules.active_memory.convolution import reach
+    from fairseq_plugins.modules.active_memory.mixers import ATTENTION, MEMORIES, MIXERS
+
     for name, number in (("kernel-size", kernel_size), ("layers", layers)):
         if number < 1:
             raise UserError(f"--{name} {number} is too small; choose at least 1.")

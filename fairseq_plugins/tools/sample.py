@@ -8,17 +8,19 @@ The prompt is plain text. The dictionary tells whether tokens are words, charact
 (--task language_modeling --sample-break-mode eos) samples up to the end of a line, and at most --length tokens.
 """
 
+from __future__ import annotations
+
 import argparse
 import logging
 from argparse import Namespace
 from pathlib import Path
-
-import torch
-from fairseq.data import Dictionary
+from typing import TYPE_CHECKING
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.ranges import RANGES, SEED, above, whole
-from fairseq_plugins.tools.lib.load import load, on_device
+
+if TYPE_CHECKING:
+    from fairseq.data import Dictionary
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +106,8 @@ def main():
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
     check(args)
+    import torch
+
     logging.basicConfig()
     logging.getLogger().setLevel(logging.WARNING)  # print the text only
     torch.manual_seed(args.seed)
@@ -123,6 +127,8 @@ def check(args) -> None:
 
 def load_generator(args):
     """The model of a checkpoint, prepared for generation, and its task."""
+    from fairseq_plugins.tools.lib.load import load
+
     model, cfg, task = load(args.path, {"data": str(args.data)} if args.data else {}, args.cpu)
     if not (keeps_memory(task) or getattr(cfg.task, "sample_break_mode", None) == "eos"):
         raise UserError(
@@ -169,6 +175,10 @@ def sample(task, model, prompt: list[int], args) -> list[list[int]]:
     For a model over streams the end symbol is the dictionary's beginning-of-sentence symbol, which never occurs. So
     end-of-line is an ordinary token, and all texts have the same length. A model of single lines stops at end-of-line.
     """
+    import torch
+
+    from fairseq_plugins.tools.lib.load import on_device
+
     stream, length = keeps_memory(task), len(prompt) + args.length
     if not stream and task.dictionary.eos() in prompt:
         raise UserError("--prompt has several lines, but the model is for single lines; give one line.")

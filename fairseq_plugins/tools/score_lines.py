@@ -11,19 +11,20 @@ long as its longest line. As in that code, the first token of a line is not coun
 training.
 """
 
+from __future__ import annotations
+
 import argparse
 import logging
 import math
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
-import torch
+from typing import TYPE_CHECKING, NamedTuple
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.ranges import SEED, whole
-from fairseq_plugins.tools.lib.load import load, on_device
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Lines(NamedTuple):
@@ -67,26 +68,31 @@ def main():
         write_json(args.json, found)
 
 
-@torch.no_grad()
 def score(args) -> Lines:
     """Score every line of the split."""
-    model, cfg, task = load(args.path, {"data": str(args.data)}, args.cpu)
-    if getattr(cfg.task, "sample_break_mode", None) != "eos":
-        raise UserError(f"{args.path} was not trained on single lines; use fairseq-eval-lm.")
-    task.load_dataset(args.split)
-    dataset = task.dataset(args.split)
-    longest = int(dataset.sizes.max())
-    batches = task.get_batch_iterator(dataset, max_tokens=max(args.max_tokens, longest))
-    nats, first, tokens = np.zeros(len(dataset)), np.zeros(len(dataset)), np.zeros(len(dataset), dtype=int)
-    for sample in batches.next_epoch_itr(shuffle=False):
-        lines, sample = sample["id"].numpy(), on_device(model, sample)
-        real = sample["target"].ne(task.dictionary.pad())
-        tokens[lines] = real.sum(1).cpu().numpy()
-        log_probs = model.get_normalized_probs(model(**sample["net_input"]), log_probs=True)
-        nll = -log_probs.gather(-1, sample["target"].unsqueeze(-1)).squeeze(-1).masked_fill(~real, 0)
-        nats[lines] = nll.sum(1, dtype=torch.float64).cpu().numpy()
-        first[lines] = nll[:, 0].cpu().numpy()
-    return Lines(nats, first, tokens)
+    import numpy as np
+    import torch
+
+    from fairseq_plugins.tools.lib.load import load, on_device
+
+    with torch.no_grad():
+        model, cfg, task = load(args.path, {"data": str(args.data)}, args.cpu)
+        if getattr(cfg.task, "sample_break_mode", None) != "eos":
+            raise UserError(f"{args.path} was not trained on single lines; use fairseq-eval-lm.")
+        task.load_dataset(args.split)
+        dataset = task.dataset(args.split)
+        longest = int(dataset.sizes.max())
+        batches = task.get_batch_iterator(dataset, max_tokens=max(args.max_tokens, longest))
+        nats, first, tokens = np.zeros(len(dataset)), np.zeros(len(dataset)), np.zeros(len(dataset), dtype=int)
+        for sample in batches.next_epoch_itr(shuffle=False):
+            lines, sample = sample["id"].numpy(), on_device(model, sample)
+            real = sample["target"].ne(task.dictionary.pad())
+            tokens[lines] = real.sum(1).cpu().numpy()
+            log_probs = model.get_normalized_probs(model(**sample["net_input"]), log_probs=True)
+            nll = -log_probs.gather(-1, sample["target"].unsqueeze(-1)).squeeze(-1).masked_fill(~real, 0)
+            nats[lines] = nll.sum(1, dtype=torch.float64).cpu().numpy()
+            first[lines] = nll[:, 0].cpu().numpy()
+        return Lines(nats, first, tokens)
 
 
 def figures(lines: Lines, args) -> dict[str, float]:
@@ -109,6 +115,8 @@ def padded(lines: Lines, longest: int, batch: int, batches: int, seed: int) -> f
         batch: lines of a batch
         batches: number of batches
     """
+    import numpy as np
+
     (short,) = np.nonzero(lines.tokens <= longest)
     if not len(short):
         raise UserError(f"no line has --longest {longest} tokens or fewer; raise it.")

@@ -14,13 +14,9 @@ import math
 import statistics
 from pathlib import Path
 
-import torch
-from fairseq import checkpoint_utils, utils
-
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.ranges import whole
-from fairseq_plugins.tools.lib.register import register
 
 BINARY = {"0", "1"}
 
@@ -36,7 +32,8 @@ def main():
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     args = parser.parse_args()
-    register()
+    import torch
+
     logging.getLogger().setLevel(logging.WARNING)  # print the figures only
     device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
     runs = [score(*predict(path, args.data, args.split, args.batch_size, device)) for path in args.path]
@@ -47,28 +44,31 @@ def main():
         write_json(args.json, figures)
 
 
-@torch.no_grad()
 def predict(path: str, data: Path, split: str, batch_size: int, device: str) -> tuple[list[str], list[str]]:
     """The predicted and the right labels of the sentences of a split."""
-    state = checkpoint_utils.load_checkpoint_to_cpu(path, {"data": str(data)})
-    if state["cfg"]["task"]["_name"] != "sentence_prediction":
-        raise UserError(f"{path} is not a sentence classifier; give a checkpoint of --task sentence_prediction.")
-    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
-    task.load_dataset(split)
-    model.to(device).eval()
-    batches = task.get_batch_iterator(
-        task.dataset(split), max_sentences=batch_size, max_positions=task.max_positions()
-    ).next_epoch_itr(shuffle=False)
-    predicted, right = [], []
-    for batch in batches:
-        batch = utils.move_to_cuda(batch) if device == "cuda" else batch
-        scores, _ = model(
-            **batch["net_input"], features_only=True, classification_head_name=task.cfg.classification_head_name
-        )
-        predicted += scores.argmax(dim=1).tolist()
-        right += batch["target"].view(-1).tolist()
-    symbols = task.label_dictionary
-    return tuple([symbols[symbols.nspecial + label] for label in labels] for labels in (predicted, right))
+    import torch
+    from fairseq import checkpoint_utils, utils
+
+    with torch.no_grad():
+        state = checkpoint_utils.load_checkpoint_to_cpu(path, {"data": str(data)})
+        if state["cfg"]["task"]["_name"] != "sentence_prediction":
+            raise UserError(f"{path} is not a sentence classifier; give a checkpoint of --task sentence_prediction.")
+        (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
+        task.load_dataset(split)
+        model.to(device).eval()
+        batches = task.get_batch_iterator(
+            task.dataset(split), max_sentences=batch_size, max_positions=task.max_positions()
+        ).next_epoch_itr(shuffle=False)
+        predicted, right = [], []
+        for batch in batches:
+            batch = utils.move_to_cuda(batch) if device == "cuda" else batch
+            scores, _ = model(
+                **batch["net_input"], features_only=True, classification_head_name=task.cfg.classification_head_name
+            )
+            predicted += scores.argmax(dim=1).tolist()
+            right += batch["target"].view(-1).tolist()
+        symbols = task.label_dictionary
+        return tuple([symbols[symbols.nspecial + label] for label in labels] for labels in (predicted, right))
 
 
 def score(predicted: list[str], right: list[str]) -> dict[str, float]:

@@ -24,9 +24,9 @@ from fairseq_plugins.files.whole import write_json, write_whole
 from fairseq_plugins.ranges import RANGES
 from fairseq_plugins.tools.lib.bleu import split_compounds, tokenised_bleu
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
-from fairseq_plugins.tools.lib.register import PACKAGE
 from fairseq_plugins.tools.lib.rouge import rouge
 
+PACKAGE = str(Path(__file__).resolve().parents[1])
 GRID = ("lenpen", "min-len", "max-len-b")
 
 
@@ -95,7 +95,7 @@ def score_point(args, flags: list[str], extra: list[str]) -> float:
 def _generate(command: list[str], output: Path, log: Path) -> None:
     # The module is run instead of the script, so that it is the fairseq of this Python. --user-dir is given even for
     # models of fairseq, since it makes loading safe.
-    runnable = [sys.executable, "-m", "fairseq_cli.generate", "--user-dir", str(PACKAGE), *command[1:]]
+    runnable = [sys.executable, "-m", "fairseq_cli.generate", "--user-dir", PACKAGE, *command[1:]]
     with open(output, "w") as out, open(log, "w") as err:
         if subprocess.run(runnable, stdout=out, stderr=err).returncode:
             last = log.read_text(errors="replace").strip().splitlines()[-1:]

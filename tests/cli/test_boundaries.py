@@ -4,13 +4,8 @@ Wrong numbers are refused by the parser (tests/test_ranges.py); here a number th
 end in a traceback or kill the process. Several options are given at a time, and singly where that does not run.
 """
 
-import pytest
-
-from fairseq_plugins.tools.lib.register import register
-
-register()
-
 import inputs  # noqa: E402  (it reads what is registered)
+import pytest
 from bases import Bases, is_tried  # noqa: E402
 
 OPTIONS = inputs.numeric_options()

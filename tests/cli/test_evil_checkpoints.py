@@ -11,8 +11,6 @@ CODE = "__import__('os').mkdir('RAN') or [2]"
 FROM_PRETRAINED = """
 import sys, fairseq_plugins
 from fairseq import hub_utils
-from fairseq_plugins.tools.lib.register import register
-register()
 hub_utils.from_pretrained(sys.argv[1], "evil.pt", sys.argv[2])
 """
 

@@ -15,9 +15,9 @@ from fairseq import checkpoint_utils, file_utils, hub_utils, options, tasks, uti
 from fairseq.data.fasta_dataset import FastaDataset
 from omegaconf import OmegaConf
 
-from fairseq_plugins.compat.settings import LONGEST, MOST, evaluate, forget_outputs
+from fairseq_plugins.compat.settings import forget_outputs
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools.lib.register import register
+from fairseq_plugins.literals import LONGEST, MOST, evaluate
 
 # What strings of settings say in fairseq's own architectures, recipes and documentation.
 MEANT = [
@@ -210,7 +210,6 @@ CHOICES = [
 def test_a_checkpoint_cannot_run_code_by_a_setting(
     architecture, setting, rest, old, reverse_corpus, tmp_path, monkeypatch
 ):
-    register()
     task = tasks.setup_task(Namespace(task="translation", data=str(reverse_corpus.bin), source_lang="src",
                                       target_lang="tgt", left_pad_source=True, left_pad_target=False))  # fmt: skip
     task.dictionary = task.target_dictionary  # as tasks of one language have it

@@ -5,7 +5,6 @@ import re
 import pytest
 from pages import ROOT, every_block
 
-from fairseq_plugins.tools.lib.register import register
 from fairseq_plugins.tools.parse_commands import Refused, parse
 
 OTHERS = {"pip", "pre-commit", "mkdocs"}  # not the suite's: only that they are called
@@ -14,7 +13,6 @@ BLOCKS = [block for block in every_block("bash") if block.mark != "run"]  # test
 
 @pytest.fixture(autouse=True)
 def in_the_repository(monkeypatch):
-    register()
     monkeypatch.chdir(ROOT)
 
 

@@ -36,8 +36,3 @@ def test_every_module_is_imported_without_fairseq():
         f"import sys, importlib\nsys.modules['fairseq'] = None\nfor name in {names}: importlib.import_module(name)"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
-
-
-def test_with_fairseq_the_package_is_the_whole_suite():
-    program = "import sys, fairseq_plugins\nassert 'fairseq_plugins.compat' in sys.modules"
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)

@@ -28,7 +28,6 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 from paper_settings import DATA, OUT, Command, Paper, read_command, read_commands, read_rows, split
 
 from fairseq_plugins.models.all_attention_lm import AllAttentionConfig, AllAttentionLanguageModel
-from fairseq_plugins.tools.lib.register import register
 from fairseq_plugins.tools.published import published
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,7 +54,6 @@ def text_of(paper: str) -> str:
 @pytest.fixture(scope="session")
 def dry_run(run, venv, tmp_path_factory):
     """The commands of a recipe, one a line; each recipe is called once."""
-    register()
 
     @lru_cache(None)
     def dry_run(paper: str, name: str, smoke: bool = False) -> list[str]:
@@ -171,7 +169,6 @@ def test_changed_recipe_is_a_difference(paper, name, file, line, change, run, ve
     (tmp_path / "recipes" / file).write_text(text.replace(line, change))
     options = ("--commands", tmp_path / "commands", "--gpus", 8, "--out", OUT, "--data", DATA)
     run("bash", tmp_path / f"recipes/{paper}/{name}.sh", *options, env={"VENV": str(venv)})
-    register()
     commands = read_commands((tmp_path / "commands").read_text().splitlines())
     assert Paper(text_of(paper)).differences(name, commands)
 
@@ -185,7 +182,6 @@ TRAINED = (
 
 
 def differences(words=TRAINED, content=None) -> list[str]:
-    register()
     file = Paper(json.dumps(content or json.loads(text_of("all_attention"))))
     return file.differences("table1_enwik8", [read_command(list(words))])
 

@@ -3,14 +3,13 @@
 import re
 from collections.abc import Iterable
 
-from sacrebleu.metrics import BLEU
-from sacrebleu.significance import PairedTest
-
 from fairseq_plugins.tools.lib.generation_log import moses_detokeniser, moses_tokeniser
 
 
 def tokenised_bleu(hypotheses: list[str], references: list[str]) -> float:
     """BLEU of the given tokens, without smoothing, as multi-bleu.perl and fairseq-score compute it."""
+    from sacrebleu.metrics import BLEU
+
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
     return metric.corpus_score(hypotheses, [references]).score
 
@@ -41,6 +40,8 @@ def token_score(examples, targets: Iterable[str], compound_split: bool) -> float
 
 def sacrebleu_scores(examples, references, language: str, lowercase: bool = False) -> dict:
     """sacreBLEU of the detokenised hypotheses, and its signature."""
+    from sacrebleu.metrics import BLEU
+
     metric = BLEU(lowercase=lowercase)
     score = metric.corpus_score(detokenise(examples, language), [references]).score
     return {"sacrebleu": score, "signature": str(metric.get_signature())}
@@ -48,6 +49,9 @@ def sacrebleu_scores(examples, references, language: str, lowercase: bool = Fals
 
 def compare(examples, baseline, references, language: str, lowercase: bool = False, samples: int = 1000) -> dict:
     """sacreBLEU's paired bootstrap: the difference, and the probability p that it is due to chance."""
+    from sacrebleu.metrics import BLEU
+    from sacrebleu.significance import PairedTest
+
     systems = [("baseline", detokenise(baseline, language)), ("system", detokenise(examples, language))]
     _, table = PairedTest(systems, {"BLEU": BLEU(lowercase=lowercase)}, [references], "bs", samples)()
     before, after = table["BLEU"]

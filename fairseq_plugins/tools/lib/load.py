@@ -7,7 +7,6 @@ from fairseq import checkpoint_utils, utils
 
 from fairseq_plugins.compat.options import check_options
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools.lib.register import register
 
 
 def load(path: Path, overrides: dict, cpu: bool = False):
@@ -22,7 +21,6 @@ def load(path: Path, overrides: dict, cpu: bool = False):
     """
     if not path.is_file():
         raise UserError(f"the checkpoint {path} does not exist; give one that fairseq-train wrote.")
-    register()
     (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides=overrides)
     check_options(cfg, overrides)
     if torch.cuda.is_available() and not cpu:

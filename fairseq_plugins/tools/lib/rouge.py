@@ -1,7 +1,5 @@
 """ROUGE of summaries: shared by the tools that report it."""
 
-from rouge_score.rouge_scorer import RougeScorer
-
 from fairseq_plugins.tools.lib.generation_log import moses_detokeniser
 
 SENTENCE_END = "<q>"
@@ -15,6 +13,8 @@ NAMES = {
 
 def rouge(hypotheses: list[str], references: list[str], language: str = "en") -> dict[str, float]:
     """The mean F1 in percent, by the names of rouge-score. Hypotheses are Moses tokens; references are plain text."""
+    from rouge_score.rouge_scorer import RougeScorer
+
     detokenise = moses_detokeniser(language)
     scorer = RougeScorer(list(NAMES), use_stemmer=True)
     scores = [

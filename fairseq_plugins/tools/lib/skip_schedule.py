@@ -1,15 +1,20 @@
 """Skip-Retain schedules from the command line, and the age of the memory that they lead to."""
 
+from __future__ import annotations
+
 import argparse
+from typing import TYPE_CHECKING
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.modules.transformer_xl.skip_retain import SCHEDULES, SkipRetain
 from fairseq_plugins.ranges import RANGES, SEED, whole
+
+if TYPE_CHECKING:
+    from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain
 
 
 def add_schedule(parser: argparse.ArgumentParser) -> None:
     """Add the options that ``skip_retain`` reads."""
-    parser.add_argument("schedule", choices=SCHEDULES, help="equations 1 to 5: linear, uniform, not-first, ...")
+    parser.add_argument("schedule", type=schedule, help="equations 1 to 5: linear, uniform, not-first, not-last, inner")
     parser.add_argument("--layers", type=whole(1), required=True, metavar="N", help="number of layers of the model")
     parser.add_argument(
         "--p", type=RANGES["skip_p"], default=0.1, help="probability to skip a layer; linear takes none (%(default)s)"
@@ -17,8 +22,18 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=SEED, default=1, help="--seed of the training (%(default)s)")
 
 
+def schedule(name: str) -> str:
+    from fairseq_plugins.modules.transformer_xl.skip_retain import SCHEDULES
+
+    if name not in SCHEDULES:
+        raise argparse.ArgumentTypeError(f"{name} is no schedule; choose from {', '.join(SCHEDULES)}")
+    return name
+
+
 def skip_retain(args) -> SkipRetain:
     """The schedule that the options describe. Raises UserError for a value that is out of range."""
+    from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain
+
     if args.layers < 1:
         raise UserError(f"--layers {args.layers} is too small; choose at least 1.")
     if not 0 <= args.p < 1:

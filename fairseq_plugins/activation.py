@@ -1,0 +1,53 @@
+"""What happens as soon as both fairseq and ``fairseq_plugins`` are imported: fairseq is patched, and is told the names
+of the suite's tasks, models, criterions, optimisers and encoders.
+
+A subpackage that needs fairseq imports it first, in its ``__init__.py``. So all of this is done before any other line
+of the subpackage runs.
+"""
+
+import sys
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+from pkgutil import iter_modules
+
+REGISTERED = ("criterions", "models", "optim", "tasks")  # subpackages whose modules give their names to fairseq
+
+
+def when_fairseq_is_imported() -> None:
+    """Call ``activate`` now if fairseq is imported, else right after its import."""
+    if sys.modules.get("fairseq"):
+        activate()
+    else:
+        sys.meta_path.insert(0, AfterFairseq())
+
+
+class AfterFairseq(MetaPathFinder):
+    """Finds fairseq as Python does, and calls ``activate`` at the end of its import."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "fairseq":
+            return None
+        others = [finder for finder in sys.meta_path if finder is not self]
+        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
+        if spec and spec.loader:
+            run = spec.loader.exec_module
+
+            def run_and_activate(module):
+                run(module)
+                activate()
+
+            spec.loader.exec_module = run_and_activate
+        return spec
+
+
+def activate() -> None:
+    from fairseq_plugins import errors
+    from fairseq_plugins.compat import every_patch
+
+    errors.install()
+    every_patch.apply()
+    for name in REGISTERED:
+        package = import_module(f"fairseq_plugins.{name}")
+        for module in iter_modules(package.__path__):
+            import_module(f"{package.__name__}.{module.name}")
+    import_module("fairseq_plugins.text.encoder")

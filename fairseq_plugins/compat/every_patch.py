@@ -1,0 +1,46 @@
+"""The list of all patches."""
+
+from fairseq_plugins.compat import (
+    checkpoint_content,
+    checkpoints,
+    data,
+    distributed,
+    ending,
+    generation,
+    options,
+    settings,
+)
+
+
+def apply():
+    """Apply all patches. ``activation.py`` calls this before anything else of the suite is loaded."""
+    data.keep_last_batch()
+    data.restore_np_compat()
+    data.restore_percentile()
+    data.stop_reading_at_exit()
+    options.overrides_are_options()
+    options.bf16_is_not_tpu()
+    options.numbers_fit()
+    distributed.no_flat_fp16_on_cpu()
+    distributed.one_training_per_launch()
+    distributed.one_training_per_folder()
+    distributed.data_parallel_on_cpu()
+    distributed.leave_the_process_group()
+    settings.settings_are_data()
+    settings.names_are_no_commands()
+    settings.outputs_are_the_users()
+    settings.archives_stay_in_their_folder()
+    checkpoints.load_safely()
+    checkpoints.verify_when_loading()
+    checkpoints.never_restart_from_zero()
+    checkpoints.every_rank_saves_its_state()
+    checkpoints.checkpoints_keep_their_text()
+    checkpoints.save_whole_checkpoints()
+    ending.patience_is_saved()
+    ending.ended_trainings_stay_ended()
+    checkpoint_content.checkpoints_hold_what_they_should()
+    checkpoint_content.diverged_models_are_not_saved()
+    generation.sample_forced_tokens()
+    data.refuse_damaged_data()
+    data.look_for_splits_in_folders()
+    data.shards_share_the_work()
