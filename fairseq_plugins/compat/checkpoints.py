@@ -185,9 +185,10 @@ def checkpoints_keep_their_text():
 
     @replace(checkpoint_utils, "save_checkpoint")
     def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
-        data = str(getattr(trainer.cfg.task, "data", None) or "").split(os.pathsep)[0]
-        if data and not cfg.no_save and trainer.is_data_parallel_master and not is_remote(cfg.save_dir):
-            keep_with_checkpoints(Path(data), Path(cfg.save_dir))
+        if not cfg.no_save and trainer.is_data_parallel_master and not is_remote(cfg.save_dir):
+            data = str(getattr(trainer.cfg.task, "data", None) or "").split(os.pathsep)[0]
+            if data:
+                keep_with_checkpoints(Path(data), Path(cfg.save_dir))
         return original(cfg, trainer, epoch_itr, val_loss)
 
 

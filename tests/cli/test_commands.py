@@ -11,7 +11,8 @@ import fairseq_cli
 import pytest
 import torch
 
-import fairseq_plugins  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
+import fairseq_plugins
+from fairseq_plugins import compat  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
 
 ROOT = fairseq_plugins.__path__[0].rpartition("/")[0]
 

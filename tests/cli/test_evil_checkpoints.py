@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-import fairseq_plugins  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
+from fairseq_plugins import compat  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
 
 CODE = "__import__('os').mkdir('RAN') or [2]"
 FROM_PRETRAINED = """

@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 
-import fairseq_plugins  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
+from fairseq_plugins import compat  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
 from fairseq_plugins.tools.lib import training_log
 
 ALWAYS = "--criterion label_cross_entropy --cpu --num-workers 0 --no-progress-bar --log-format json --log-interval 1"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-import fairseq_plugins  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
+from fairseq_plugins import compat  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
 
 BIN = Path(sys.executable).parent
 

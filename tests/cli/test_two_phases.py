@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-import fairseq_plugins  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
+from fairseq_plugins import compat  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def test_either_numpy_may_have_written_the_checkpoint(tmp_path, core):
 
 def test_the_switch_that_allows_code_is_named(tmp_path, run):
     path = save(tmp_path / "evil.pt", extra=RunsCode(tmp_path / "ran"))
-    load = f"import fairseq_plugins, torch; torch.load({str(path)!r})"
+    load = f"import fairseq_plugins, fairseq, torch; torch.load({str(path)!r})"
     done = run("python", "-c", load, env={checkpoints.UNSAFE_SWITCH: "1"})
     assert checkpoints.UNSAFE_SWITCH in done.stderr
     assert (tmp_path / "ran").exists()
@@ -227,6 +227,7 @@ def trainer(tmp_path):
         after_checkpoints=lambda paths, trainer: told.append(sorted(path.name for path in paths)),
     )
     return SimpleNamespace(
+        cfg=SimpleNamespace(task=SimpleNamespace()), is_data_parallel_master=True,
         task=task, told=told, data_parallel_rank=0, data_parallel_world_size=1, checkpoint_suffix="",
         should_save_checkpoint_on_current_rank=True, consolidate_optimizer=lambda: None, get_num_updates=lambda: 6,
         save_checkpoint=lambda path, state: checkpoint_utils.torch_persistent_save({"new": True}, path),
