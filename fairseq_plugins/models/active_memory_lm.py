@@ -16,6 +16,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import register_architecture, with_defaults
 from fairseq_plugins.models.common.decoder import UNBOUNDED, StepwiseDecoder
 from fairseq_plugins.models.common.embeddings import ScaledEmbedding
+from fairseq_plugins.models.common.hub import FromFolder, LineHub
 from fairseq_plugins.models.common.options import check_heads, check_rates, check_sizes
 from fairseq_plugins.modules.active_memory.mixers import MIXERS, MixerConfig
 from fairseq_plugins.modules.active_memory.self_attention import SCALINGS, SelfAttention
@@ -195,8 +196,10 @@ class LineDecoder(StepwiseDecoder):
 
 
 @register_model("active_memory_lm", dataclass=ActiveMemoryLanguageModelConfig)
-class ActiveMemoryLanguageModel(FairseqLanguageModel):
+class ActiveMemoryLanguageModel(FromFolder, FairseqLanguageModel):
     """A language model for --task language_modeling --sample-break-mode eos, where each line is a sequence."""
+
+    HUB = LineHub
 
     @classmethod
     def build_model(cls, args, task):

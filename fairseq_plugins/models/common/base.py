@@ -17,6 +17,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import model_class, with_defaults
 from fairseq_plugins.models.common.decoder import StreamingDecoder
 from fairseq_plugins.models.common.embeddings import build_embeddings, check_adaptive_embeddings
+from fairseq_plugins.models.common.hub import FromFolder, StreamHub
 from fairseq_plugins.models.common.options import check_heads, check_kinds, check_rates, check_sizes
 from fairseq_plugins.modules.common.adaptive_io import log_softmax
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
@@ -67,7 +68,7 @@ class StreamingLanguageModelConfig(FairseqDataclass):
     )
 
 
-class StreamingLanguageModel(FairseqLanguageModel):
+class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
     """A language model whose memory goes from block to block. A subclass builds the body; it may override the methods
     below ``Asked by the task and the criterions``, whose defaults do nothing.
 
@@ -78,6 +79,7 @@ class StreamingLanguageModel(FairseqLanguageModel):
         RATES: options that must be from 0 to 1
     """
 
+    HUB = StreamHub
     memory_length = 0
     trains_spans = False
     SIZES = ("decoder_embed_dim", "decoder_layers", "decoder_attention_heads")

@@ -1,0 +1,244 @@
+"""Models in a program of your own: ``from_pretrained(folder)``, then ``translate``, ``score`` or ``sample`` raw text.
+
+The folder of a training's checkpoints says how its text was prepared, so it is all that is needed.
+"""
+
+import math
+import os
+from pathlib import Path
+
+import torch
+from fairseq import checkpoint_utils, file_utils, hub_utils
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.models.common.sampling import sample
+from fairseq_plugins.modules.common.stream_memory import StreamMemory
+from fairseq_plugins.text.prepared import FILE, PreparedText
+
+BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
+BATCH = 32  # pieces of texts that are scored at once
+
+
+class FromFolder:
+    """A model that ``from_pretrained`` loads with its text. To be named before fairseq's class among the bases.
+
+    Attributes:
+        HUB: the class of what ``from_pretrained`` returns
+    """
+
+    HUB: type[hub_utils.GeneratorHubInterface] = hub_utils.GeneratorHubInterface
+
+    @classmethod
+    def from_pretrained(
+        cls, model_name_or_path, checkpoint_file: str | None = None, data_name_or_path=None, **options
+    ):  # fmt: skip
+        """The model of a training, and what it needs to read and write raw text.
+
+        Args:
+            model_name_or_path: the folder of the checkpoints (--save-dir), an archive of one, or a checkpoint
+            checkpoint_file: names in the folder, with colons between those of an ensemble (default: checkpoint_best.pt,
+                else checkpoint_last.pt)
+            data_name_or_path: folder of the dictionaries (default: the folder of the checkpoints if they are there,
+                else the data folder of the training). As in fairseq, one that begins with a dot is meant from the
+                folder of the checkpoints
+            options: options that differ from the training's, by their names. Without prepared_text.json, beside the
+                checkpoint or in the data folder, bpe and tokenizer and their options say how raw text becomes symbols
+
+        Raises:
+            UserError: something is missing, or the checkpoint is of another kind of model
+        """
+        folder, names = _checkpoints(model_name_or_path, checkpoint_file)
+        data = _data(folder, names[0], data_name_or_path)
+        options = _text_options(folder, data) | options
+        loaded = hub_utils.from_pretrained(
+            str(folder), os.pathsep.join(names), str(data.absolute()), archive_map=None, **options
+        )
+        for name, model in zip(names, loaded["models"]):
+            if not isinstance(model, cls):
+                raise UserError(
+                    f"{folder / name} holds a {type(model).__name__}: call from_pretrained of that class, which is in"
+                    f" {type(model).__module__}."
+                )
+        return cls.HUB(loaded["args"], loaded["task"], loaded["models"])
+
+
+def _text_options(*folders: Path) -> dict[str, str]:
+    """The options that say how raw text becomes symbols, by the first folder that knows."""
+    for folder in folders:
+        if (folder / FILE).is_file():
+            text = PreparedText.load(folder)
+            languages = {"source_lang": text.source_language, "target_lang": text.target_language}
+            return {"bpe": "prepared", "prepared_text": str(folder)} | (languages if text.source_language else {})
+    return {}
+
+
+def _checkpoints(place, names: str | None) -> tuple[Path, list[str]]:
+    """The folder of the checkpoints, and their names in it."""
+    place = Path(place).expanduser()
+    if place.is_file() and place.suffix == ".pt":
+        place, names = place.parent, names or place.name
+    unpacked = file_utils.load_archive_file(str(place))
+    if unpacked is None:
+        raise UserError(f"{place} does not exist: give the folder of a training's checkpoints (--save-dir).")
+    folder = Path(unpacked)
+    found = sorted(path.name for path in folder.glob("*.pt"))
+    if names is None:
+        if not {BEST, LAST} & set(found):
+            others = f" It has {', '.join(found[:5])}: name one." if found else ""
+            raise UserError(f"{folder} has neither {BEST} nor {LAST}.{others}")
+        names = BEST if BEST in found else LAST
+    wanted = names.split(os.pathsep)
+    for name in wanted:
+        if not (folder / name).is_file():
+            raise UserError(f"{folder / name} does not exist; there is {', '.join(found[:5]) or 'no checkpoint'}.")
+    return folder, wanted
+
+
+def _data(folder: Path, checkpoint: str, given) -> Path:
+    """The folder of the dictionaries."""
+    if given is not None:
+        data = folder / given if str(given).startswith(".") else Path(given).expanduser()
+        if not data.is_dir():
+            raise UserError(
+                f"the data folder {data} does not exist: give the folder that has the dictionary, dict.*.txt."
+            )
+        return data
+    if any(folder.glob("dict*.txt")):
+        return folder
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(folder / checkpoint))
+    data = Path(str(getattr(state["cfg"]["task"], "data", "")).split(os.pathsep)[0])
+    if not any(data.glob("dict*.txt")):
+        raise UserError(
+            f"neither {folder} nor the data folder of the training, {data}, has a dictionary (dict.*.txt): give the"
+            " folder that has it as data_name_or_path."
+        )
+    return data
+
+
+class LanguageModelHub(hub_utils.GeneratorHubInterface):
+    """A language model for raw text. A newline in a text is the end-of-line token."""
+
+    def encode(self, text: str) -> Tensor:
+        """The tokens [T] of a text, with an end of line after each of its lines, the last one included."""
+        return torch.cat([super(LanguageModelHub, self).encode(line) for line in text.split("\n")])
+
+    def decode(self, tokens: Tensor) -> str:
+        """The text of tokens [T]. What follows the last end of line, perhaps nothing, is the last line."""
+        ends = [-1, *tokens.eq(self.src_dict.eos()).nonzero().flatten().tolist(), len(tokens)]
+        return "\n".join(super(LanguageModelHub, self).decode(tokens[a + 1 : b]) for a, b in zip(ends, ends[1:]))
+
+    @torch.no_grad()
+    def score(self, texts: str | list[str]) -> dict | list[dict]:
+        """The log-probability of every token of a text. The first token follows an end of line.
+
+        Returns:
+            for a text, else for each of a list, a dictionary: "tokens" [T]; "positional_scores" [T], their natural
+            log-probabilities; "score", the mean of these. Of an ensemble, the probabilities are averaged
+
+        Raises:
+            UserError: a text is not a string
+        """
+        if isinstance(texts, str):
+            return self.score([texts])[0]
+        tokens = [self.encode(text)[:-1] for text in _checked(texts)]
+        pieces = [self._pieces(each) for each in tokens]
+        found = iter(self._log_probs([piece for text in pieces for piece in text]))
+        scores = [torch.cat([torch.empty(0), *(next(found) for _ in text)]) for text in pieces]
+        return [
+            {"tokens": text, "score": each.mean(), "attention": None, "alignment": None, "positional_scores": each}
+            for text, each in zip(tokens, scores)
+        ]
+
+    def sample(
+        self, texts: str | list[str] = "", length: int = 200, temperature: float = 1.0, top_k: int = -1,
+        top_p: float = -1.0, seed: int | None = None, **options,
+    ) -> str | list[str]:  # fmt: skip
+        """Sample how a text goes on.
+
+        Args:
+            texts: the beginning of a text, or a list of such
+            length: number of tokens to sample; a model of single lines stops at the end of the line
+            temperature: values below 1 give more likely text
+            top_k: sample from this many most likely tokens; -1: from all
+            top_p: sample from the most likely tokens whose probabilities sum to this; -1: from all
+            seed: of the random numbers; None: go on with torch's
+            options: fairseq's options of generation, such as beam. With any of these fairseq continues each text to
+                the end of its line, and the arguments above have no effect
+
+        Returns:
+            for a text, else for each of a list, that text and what follows
+
+        Raises:
+            UserError: an argument is out of range, or a model of single lines was given several
+        """
+        if isinstance(texts, str):
+            return self.sample([texts], length, temperature, top_k, top_p, seed, **options)[0]
+        texts = _checked(texts)
+        if options:
+            return super().sample(texts, **{"beam": 1, **options})
+        prompts = [self.encode(text)[:-1].tolist() for text in texts]
+        with torch.random.fork_rng(enabled=seed is not None):
+            if seed is not None:
+                torch.manual_seed(seed)
+            choices = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+            return [
+                self.decode(torch.tensor(sample(self.task, list(self.models), prompt, **choices)[0], dtype=torch.long))
+                for prompt in prompts
+            ]
+
+    def _log_probs(self, pieces: list[Tensor]) -> list[Tensor]:
+        """The log-probabilities of the tokens of each piece, which follows an end of line. Pieces of similar lengths
+        are read at once."""
+        found, order = list(pieces), sorted(range(len(pieces)), key=lambda i: len(pieces[i]))
+        for start in range(0, len(order), BATCH):
+            chosen = order[start : start + BATCH]
+            target = pad_sequence([pieces[i] for i in chosen], True, self.src_dict.pad()).to(self.device)
+            source = torch.cat([target.new_full((len(target), 1), self.src_dict.eos()), target[:, :-1]], dim=1)
+            each = torch.stack([self._score_batch(model, source, target) for model in self.models])
+            mean = (torch.logsumexp(each, dim=0) - math.log(len(each))).cpu()
+            for i, row in zip(chosen, mean):
+                found[i] = row[: len(pieces[i])]
+        return found
+
+    def _pieces(self, tokens: Tensor) -> list[Tensor]:
+        """The tokens of a text [T], cut where the model's memory ends; no piece is empty."""
+        raise NotImplementedError
+
+    def _score_batch(self, model, source: Tensor, target: Tensor) -> Tensor:
+        """The log-probabilities of targets [B, T], after the sources [B, T]."""
+        raise NotImplementedError
+
+
+class StreamHub(LanguageModelHub):
+    """A language model whose memory goes from block to block. It scores a text of any length as fairseq-eval-lm does
+    with --batch-size 1 and the training's --tokens-per-sample."""
+
+    def _pieces(self, tokens):
+        return [tokens] if len(tokens) else []
+
+    def _score_batch(self, model, source, target):
+        memory, block = StreamMemory(), self.task.args.tokens_per_sample
+        blocks = zip(source.split(block, dim=1), target.split(block, dim=1))
+        return -torch.cat([model.token_nll(model(inputs, memory=memory), wanted) for inputs, wanted in blocks], dim=1)
+
+
+class LineHub(LanguageModelHub):
+    """A language model of single lines. It scores each line of a text for itself, as it was trained."""
+
+    def _pieces(self, tokens):
+        ends = [0, *(tokens.eq(self.src_dict.eos()).nonzero().flatten() + 1).tolist(), len(tokens)]
+        return [tokens[a:b] for a, b in zip(ends, ends[1:]) if a < b]
+
+    def _score_batch(self, model, source, target):
+        log_probs = model.get_normalized_probs(model(source), log_probs=True)
+        return log_probs.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+
+
+def _checked(texts) -> list[str]:
+    texts = list(texts)
+    for text in texts:
+        if not isinstance(text, str):
+            raise UserError(f"a text is a string, not a {type(text).__name__}; give a string or a list of strings.")
+    return texts
