@@ -1,0 +1,59 @@
+"""The papers' mathematics in plain torch, for any training loop. Nothing here needs fairseq.
+
+B streams or sequences, T or M tokens, C width. All take [B, T, C], but for ``FeedbackStack``, which takes [T, B, C]. A
+memory or cache is handed in and out, and may be left out.
+"""
+
+from fairseq_plugins.modules.active_memory.mixers import (
+    CGRU,
+    MIXERS,
+    Convolution,
+    HighwayConvolution,
+    MixerConfig,
+    PersistentConvolution,
+    build_mixers,
+)
+from fairseq_plugins.modules.active_memory.self_attention import SelfAttention
+from fairseq_plugins.modules.active_memory.stack import ActiveMemoryStack
+from fairseq_plugins.modules.common.adaptive_io import AdaptiveInput, AdaptiveSoftmax
+from fairseq_plugins.modules.common.adaptive_span import AdaptiveSpan
+from fairseq_plugins.modules.common.cross_head import CrossHead
+from fairseq_plugins.modules.common.stream_memory import StreamMemory
+from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
+from fairseq_plugins.modules.feedback.stack import FeedbackStack
+from fairseq_plugins.modules.feedback.stream import FeedbackStream
+from fairseq_plugins.modules.feedback.window import MemoryWindow
+from fairseq_plugins.modules.lstm import LSTMStack
+from fairseq_plugins.modules.span.attention import SpanConfig
+from fairseq_plugins.modules.span.stack import SpanStack, integration
+from fairseq_plugins.modules.transformer_xl.attention import XLConfig
+from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain
+from fairseq_plugins.modules.transformer_xl.stack import XLStack
+
+__all__ = [
+    "CGRU",
+    "MIXERS",
+    "ActiveMemoryStack",
+    "AdaptiveInput",
+    "AdaptiveSoftmax",
+    "AdaptiveSpan",
+    "Convolution",
+    "CrossHead",
+    "FeedbackLayerConfig",
+    "FeedbackStack",
+    "FeedbackStream",
+    "HighwayConvolution",
+    "LSTMStack",
+    "MemoryWindow",
+    "MixerConfig",
+    "PersistentConvolution",
+    "SelfAttention",
+    "SkipRetain",
+    "SpanConfig",
+    "SpanStack",
+    "StreamMemory",
+    "XLConfig",
+    "XLStack",
+    "build_mixers",
+    "integration",
+]

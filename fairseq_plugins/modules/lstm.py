@@ -37,7 +37,7 @@ class LSTMState:
 
 
 class LSTMStack(nn.Module):
-    """L layers, with dropout between them. At the start of a stream all states are zeros.
+    """L layers over a stream [B, M, C], with dropout between them. At the start of a stream all states are zeros.
 
     It is a `contracts.StreamBody`.
     """

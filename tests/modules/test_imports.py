@@ -1,11 +1,15 @@
 """`fairseq_plugins.modules` depends on nothing but torch and Python."""
 
 import ast
+import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from fairseq_plugins import modules
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "fairseq_plugins" / "modules").rglob("*.py"))
@@ -36,3 +40,27 @@ def test_every_module_is_imported_without_fairseq():
         f"import sys, importlib\nsys.modules['fairseq'] = None\nfor name in {names}: importlib.import_module(name)"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+def test_the_package_exports_what_a_training_loop_needs_and_loads_torch_only():
+    program = (
+        "import sys, fairseq_plugins.modules as modules\n"
+        "print(len([getattr(modules, name) for name in modules.__all__]))\n"
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True)
+    number, imported = done.stdout.splitlines()
+    assert int(number) > 20 and "torch" in imported.split()
+    assert {"fairseq", "omegaconf", "hydra", "sacrebleu", "sklearn"}.isdisjoint(imported.split())
+
+
+SHAPE = re.compile(r"\[[A-Z, ]+\]")
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in modules.__all__ if name.endswith(("Stack", "Stream", "Convolution"))]
+)
+def test_the_order_of_dimensions_stands_in_the_first_line(name):
+    first = inspect.getdoc(getattr(modules, name)).splitlines()[0]
+    wanted = {"FeedbackStack": {"[T, B, C]"}}.get(name, {"[B, M, C]", "[B, T, C]"})
+    assert set(SHAPE.findall(first)) <= wanted and SHAPE.search(first)

@@ -16,18 +16,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fairseq_plugins.modules.active_memory.mixers import MixerConfig
-from fairseq_plugins.modules.active_memory.stack import ActiveMemoryStack
-from fairseq_plugins.modules.common.stream_memory import StreamMemory
+from fairseq_plugins.modules import (
+    ActiveMemoryStack,
+    FeedbackLayerConfig,
+    FeedbackStream,
+    MemoryWindow,
+    MixerConfig,
+    SkipRetain,
+    SpanConfig,
+    SpanStack,
+    StreamMemory,
+    XLConfig,
+    XLStack,
+    integration,
+)
 from fairseq_plugins.modules.contracts import StreamBody
-from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
-from fairseq_plugins.modules.feedback.stream import FeedbackStream
-from fairseq_plugins.modules.feedback.window import MemoryWindow
-from fairseq_plugins.modules.span.attention import SpanConfig
-from fairseq_plugins.modules.span.stack import SpanStack, integration
-from fairseq_plugins.modules.transformer_xl.attention import XLConfig
-from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain
-from fairseq_plugins.modules.transformer_xl.stack import XLStack
 
 B, M, V, C = 2, 8, 5, 16
 EPOCHS, LEARNING_RATE = 12, 1e-2

@@ -177,7 +177,7 @@ class LanguageModelHub(hub_utils.GeneratorHubInterface):
             return self.sample([texts], length, temperature, top_k, top_p, seed, **options)[0]
         texts = _checked(texts)
         if options:
-            return super().sample(texts, **{"beam": 1, **options})
+            return [text.removesuffix("\n") for text in super().sample(texts, **{"beam": 1, **options})]
         prompts = [self.encode(text)[:-1].tolist() for text in texts]
         with torch.random.fork_rng(enabled=seed is not None):
             if seed is not None:

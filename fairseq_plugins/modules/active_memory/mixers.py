@@ -62,7 +62,7 @@ def hard_sigmoid(x: Tensor) -> Tensor:
 
 
 class Convolution(nn.Module):
-    """y = activation(U * x + B), section 3.1.1.
+    """y = activation(U * x + B), of x [B, T, C], section 3.1.1.
 
     Attributes:
         ENDS: the type of what stands before and behind a sequence
@@ -90,13 +90,13 @@ class Convolution(nn.Module):
 
 
 class PersistentConvolution(Convolution):
-    """A convolution with learned vectors instead of zeros at the ends of a sequence, section 3.1.2."""
+    """A convolution over [B, T, C] with learned vectors instead of zeros at the ends, section 3.1.2."""
 
     ENDS = PersistentEnds
 
 
 class HighwayConvolution(nn.Module):
-    """y = a b + x (1 - b), where a = U0 * x + B0 and b = hard_sigmoid(U1 * x + B1), section 3.1.3."""
+    """y = a b + x (1 - b), of x [B, T, C], where a = U0 * x + B0 and b = hard_sigmoid(U1 * x + B1), section 3.1.3."""
 
     ENDS = ZeroEnds
     DEPTH = 1
@@ -120,7 +120,7 @@ class HighwayConvolution(nn.Module):
 
 
 class CGRU(nn.Module):
-    """The Neural GPU's unit (Kaiser and Sutskever, 2015), section 2.
+    """The Neural GPU's unit (Kaiser and Sutskever, 2015) over [B, T, C], section 2.
 
     y = u x + (1 - u) tanh(U0 * (r x) + B0), where u = hard_sigmoid(U1 * x + B1) and r = hard_sigmoid(U2 * x + B2). The
     gates are hard as in the authors' code and in section 3.1.3. One convolution follows another, so a token sees twice

@@ -32,7 +32,7 @@ SCALINGS = {"sqrt": lambda width: width**-0.5, "sqrt-times-width": lambda width:
 
 
 class SelfAttention(nn.Module):
-    """softmax(q k^T / sqrt(D)) v, without biases.
+    """softmax(q k^T / sqrt(D)) v over [B, T, C], without biases.
 
     Args:
         dim: C

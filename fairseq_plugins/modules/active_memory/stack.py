@@ -68,8 +68,9 @@ class Steps(LayerStates):
 
 
 class ActiveMemoryStack(nn.Module):
-    """L layers and a LayerNorm. Sinusoids of positions are added to the input, and again before every layer, as in the
-    authors' code.
+    """L layers over [B, T, C], and a LayerNorm.
+
+    Sinusoids of positions are added to the input, and again before every layer, as in the authors' code.
 
     Args:
         config: what the mixers share

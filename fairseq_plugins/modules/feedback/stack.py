@@ -21,7 +21,7 @@ KEYS_AND_VALUES = {"shared": share_keys_and_values, "per-layer": lambda layers: 
 
 
 class FeedbackStack(nn.Module):
-    """Layers that all attend to the feedback memory of earlier steps.
+    """Layers over [T, B, C], steps first, that all attend to the feedback memory of earlier steps.
 
     The paper does not say what the first step attends to. Without a window it is a memory of zeros, m_0, to which all
     later steps attend too. With a window a stream starts with a full window of zeros, as in the paper's code.

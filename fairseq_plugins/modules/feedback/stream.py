@@ -13,7 +13,9 @@ from fairseq_plugins.modules.feedback.window import MemoryWindow
 
 
 class FeedbackStream(nn.Module):
-    """A feedback stack whose memory goes from block to block. With pre-norm a LayerNorm follows the top layer.
+    """A feedback stack over [B, M, C], whose memory goes from block to block.
+
+    With pre-norm a LayerNorm follows the top layer.
 
     It is a `contracts.StreamBody`.
 

@@ -122,7 +122,9 @@ class XLMemory(NamedTuple):
 
 
 class XLStack(nn.Module):
-    """L layers over a stream, the body of a language model. No LayerNorm follows the top layer, not even with pre-norm.
+    """L layers over a stream [B, M, C], the body of a language model.
+
+    No LayerNorm follows the top layer, not even with pre-norm.
 
     It is a `contracts.StreamBody`.
 
