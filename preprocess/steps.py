@@ -2,7 +2,8 @@
 
 A step writes files with temporary names. When it is finished, the files are renamed, and a stamp is written that holds
 the options of the step, and the size and time of every input and output. If the same command is given again, it skips
-the steps with a valid stamp. A changed option or input, and a missing or truncated output, make a step run again.
+the steps with a valid stamp. A changed option or input, and a missing or truncated output, make a step run again. Where
+a folder lies is not in a stamp: it may be written in another way, or be moved.
 """
 
 import argparse
@@ -52,7 +53,7 @@ class Steps:
         stamp = self.stamps / f"{name}.json"
         options = json.loads(json.dumps(options))
         done = _read(stamp)
-        if done and done == dict(_state(inputs, outputs), options=options, report=done.get("report")):
+        if done and done == dict(self._state(inputs, outputs), options=options, report=done.get("report")):
             print(f"{name}: {done['report']} (done before)", flush=True)
             return
         stamp.unlink(missing_ok=True)
@@ -68,8 +69,23 @@ class Steps:
             for path, temporary in zip(outputs, partial):
                 _remove(path)
                 os.replace(temporary, path)
-        write_text(stamp, json.dumps(dict(_state(inputs, outputs), options=options, report=report), indent=1))
+        write_text(stamp, json.dumps(dict(self._state(inputs, outputs), options=options, report=report), indent=1))
         print(f"{name}: {report} ({time.monotonic() - started:.1f} s)", flush=True)
+
+    def _state(self, inputs, outputs) -> dict:
+        return {"inputs": self._fingerprints(inputs), "outputs": self._fingerprints(outputs)}
+
+    def _fingerprints(self, paths) -> list:
+        """The name, the size and the time of each file. Names are relative to ``out``, or to the file's own folder."""
+        found = []
+        for path in (path.resolve() for path in paths):
+            start = self.out.resolve() if path.is_relative_to(self.out.resolve()) else path.parent
+            files = sorted(path.rglob("*")) if path.is_dir() else [path]
+            for file in files:
+                if file.is_file():
+                    state = file.stat()
+                    found.append([file.relative_to(start).as_posix(), state.st_size, state.st_mtime_ns])
+        return found
 
 
 def write_text(path: Path, text: str) -> None:
@@ -129,17 +145,6 @@ def command_line(main) -> None:
         sys.exit(f"{Path(sys.argv[0]).name}: error: {error.filename}: {error.strerror}")
     except KeyboardInterrupt:
         sys.exit(f"{Path(sys.argv[0]).name}: interrupted; give the same command again to resume")
-
-
-def _state(inputs, outputs) -> dict:
-    return {"inputs": _fingerprints(inputs), "outputs": _fingerprints(outputs)}
-
-
-def _fingerprints(paths) -> dict:
-    files = [
-        file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path]) if file.is_file()
-    ]
-    return {str(file): [file.stat().st_size, file.stat().st_mtime_ns] for file in files}
 
 
 def _read(stamp: Path):

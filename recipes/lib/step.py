@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 import commands
+import places
 import say
 
 
@@ -33,12 +34,12 @@ def main():
         dry_run(args, command)
         return
     command = commands.resolved(command)
-    record, words = args.file.with_name(args.file.name + ".command"), shlex.join(command)
+    record = args.file.with_name(args.file.name + ".command")
     if args.needed and not args.needed.exists():
         return
     if args.always:
         args.file.unlink(missing_ok=True)
-    if is_made(args.file, args.after, record, words):
+    if is_made(args.file, args.after, record, command):
         say.say(f"{args.file} is there")
         return
     say.say(commands.typed(command))
@@ -49,7 +50,7 @@ def main():
     if args.stamp:
         args.file.touch()
     else:
-        record.write_text(f"{words}\n")
+        record.write_text(f"{shlex.join(places.resolved(command))}\n")
 
 
 def dry_run(args, command: list[str]) -> None:
@@ -63,11 +64,11 @@ def dry_run(args, command: list[str]) -> None:
         commands.print_line(f"touch {file}")
 
 
-def is_made(file: Path, after: list[Path], record: Path, words: str) -> bool:
+def is_made(file: Path, after: list[Path], record: Path, command: list[str]) -> bool:
     """Whether the file is there, up to date, and made by this command."""
     if not file.exists() or any(each.exists() and newer(each, file) for each in after):
         return False
-    return not record.exists() or shlex.split(record.read_text()) == shlex.split(words)
+    return not record.exists() or places.resolved(shlex.split(record.read_text())) == places.resolved(command)
 
 
 def newer(one: Path, other: Path) -> bool:

@@ -16,6 +16,7 @@ import threading
 from pathlib import Path
 
 import commands
+import places
 import say
 
 PROGRESS = re.compile(r"\| (?:train_inner|valid) \| (.*)")
@@ -65,7 +66,8 @@ def dry_run(args, command: list[str], log: Path) -> None:
 def check_settings(folder: Path, settings: str, data: str) -> None:
     """Refuse to continue a training that was started with other variables or on other data."""
     way_out = "give another --out, or remove that folder."
-    if (before := recorded(folder / "settings", settings)) != settings:
+    before = recorded(folder / "settings", settings)
+    if places.resolved(shlex.split(before)) != places.resolved(shlex.split(settings)):
         defaults = "the defaults"
         before, now = (text.replace("\n", " ") or defaults for text in (before, settings))
         say.stop(f"{folder} was trained with {before}, this call has {now}: {way_out}")

@@ -206,6 +206,56 @@ def test_a_dry_run_is_a_script_and_commands_with_their_places(tmp_path):
     assert (tmp_path / "new/file.txt").read_text() == "a b --lenpen 1 $HOME\n"
 
 
+@pytest.mark.parametrize("word", ["data/x", "{out}/../data/x", "link/x", "--path=data/x"])
+def test_a_folder_may_be_written_in_another_way(word, append, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "link").symlink_to("data")
+    before = f"{tmp_path}/data/x" if "=" not in word else f"--path={tmp_path}/data/x"
+    for given in (before, word.format(out=tmp_path / "data")):
+        command = ("step", tmp_path / "file", "--capture", "--", append, given)
+        done = call(*command, cwd=tmp_path, env={"OUT": str(tmp_path / "out")})
+    assert "file is there" in done.stderr
+    other = call("step", tmp_path / "file", "--capture", "--", append, "data/y", cwd=tmp_path)
+    assert "file is there" not in other.stderr
+
+
+def test_the_folder_of_out_may_be_moved(append, tmp_path):
+    def step(out):
+        return call("step", out / "file", "--capture", "--", append, out / "a", env={"OUT": str(out)}).stderr
+
+    step(tmp_path / "before")
+    (tmp_path / "before").rename(tmp_path / "moved")
+    assert "file is there" in step(tmp_path / "moved")
+
+
+# variables.py
+
+
+def variables(*read, **given):
+    return call("variables", *read, env={name.upper(): value for name, value in given.items()})
+
+
+def test_variables_of_other_recipes_are_refused():
+    done = variables("EPOCHS", "SEEDS", updates="20", epochs="1")
+    said = "UPDATES would be ignored: this recipe reads EPOCHS and SEEDS. Leave it out (env -u UPDATES unsets it)."
+    assert done.returncode == 2 and done.stderr == f"small: error: {said}\n"
+
+
+def test_what_a_file_reads_that_is_sourced_later_is_known():
+    later = LIB.parent / "feedback/words.sh"
+    assert call("variables", "--later", later, env={"SHORT_BLOCK": "32"}).returncode == 0
+    assert call("variables", "--later", later, env={"MODELS": "32"}).returncode == 2
+
+
+def test_words_that_other_programs_use_are_only_named():
+    done = variables("SEEDS", file="x", out="y", seed="1", home="/", colour="red")
+    assert done.returncode == 0 and done.stderr.splitlines() == [
+        "small: the variable FILE is ignored: this recipe reads SEEDS.",
+        "small: the variable OUT is ignored: give --out.",
+        "small: the variable SEED is ignored: this recipe reads SEEDS.",
+    ]
+
+
 # training.py
 
 
