@@ -13,12 +13,14 @@ import json
 import os
 import shutil
 import sys
+import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from numeric import whole
 
+SILENCE = 10  # seconds
 # errors for which Python gives no file name
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 
@@ -63,7 +65,8 @@ class Steps:
             path.parent.mkdir(parents=True, exist_ok=True)
             _remove(path)
         with writing(*outputs):
-            report = work(*partial)
+            with signs_of_life(name, partial):
+                report = work(*partial)
             for temporary in partial:
                 _flush(temporary)
             for path, temporary in zip(outputs, partial):
@@ -86,6 +89,38 @@ class Steps:
                     state = file.stat()
                     found.append([file.relative_to(start).as_posix(), state.st_size, state.st_mtime_ns])
         return found
+
+
+@contextmanager
+def signs_of_life(name: str, outputs: list[Path]):
+    """Say every ten seconds on stderr how long the step takes so far, and how much it has written. On a terminal it is
+    one line, which a progress bar may replace."""
+    started, ended, terminal = time.monotonic(), threading.Event(), sys.stderr.isatty()
+
+    def watch():
+        while not ended.wait(SILENCE):
+            text = f"{name}: {time.monotonic() - started:.0f} s so far, {_size(outputs) / 1e6:.1f} MB written"
+            print(f"\r{text}\x1b[K" if terminal else text, end="" if terminal else "\n", file=sys.stderr, flush=True)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        if terminal:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _size(paths: list[Path]) -> int:
+    """Bytes in files, and in folders of files, that exist."""
+    files = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
+    total = 0
+    for file in files:
+        with suppress(OSError):  # it may be renamed or removed meanwhile
+            total += file.stat().st_size
+    return total
 
 
 def write_text(path: Path, text: str) -> None:

@@ -27,6 +27,7 @@ declare -A DECLARED=() GIVEN=() PUBLISHED=()
 # START: flags of a training's first start only. ONLY_IF: row.py's --if. MAY_DIVERGE: divergence is a result.
 # SOURCED_LATER: files that the recipe sources after its first begin, and that declare variables, too.
 LIB=recipes/lib SCRIPT='' BEGUN='' LOG_FORMAT=simple START=() ONLY_IF=() MAY_DIVERGE='' SOURCED_LATER=()
+BARS=(--log-format simple --log-interval 1) # a command that is not a training says how far it is (recipes/lib/progress.py)
 
 # begin OPTIONS...: read the options, set up the machine, go to the repository root and set the declared variables
 begin() {

@@ -5,9 +5,10 @@
     python -m fairseq_plugins.tools.tune_length_penalty DATA --path model.pt --out tuning --lenpen 1 2 --min-len 30 50 \
         --max-len-b 100 140 --metric rougeLsum --references valid.ref -- --remove-bpe
 
-Runs fairseq-generate once for every combination; flags after ``--`` are passed on to it, and --user-dir is added. A combination that was run
-before is run again only if its command, the checkpoint or the references have changed. The table is written to stderr
-and to OUT/best.json, the chosen flags to stdout, for the command that translates the test set.
+Runs fairseq-generate once for every combination; flags after ``--`` are passed on to it, and --user-dir is added. A
+combination that was run before is run again only if its command, the checkpoint or the references have changed. The
+table is written to stderr and to OUT/best.json, the chosen flags to stdout, for the command that translates the test
+set.
 """
 
 import argparse

@@ -4,8 +4,8 @@
     python recipes/lib/step.py runs/x/test.txt --after runs/x/average.pt --capture -- fairseq-generate ...
 
 The command runs again if the file is older than one of the files of --after, or if another command made it. With
---capture the file gets what the command prints, but only if the command succeeds. Its stderr is shown, and also written
-beside the file, with the suffix .log.
+--capture the file gets what the command prints, but only if the command succeeds. Its stderr is written beside the
+file, with the suffix .log. The terminal shows how far it is, and what is no record of a log.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import commands
 import places
+import progress
 import say
 
 
@@ -78,16 +79,27 @@ def newer(one: Path, other: Path) -> bool:
 def capture(command: list[str], file: Path) -> int:
     """Run the command. If its status is 0, its output becomes the file. Returns the status."""
     partial = file.with_name(file.name + ".partial")
-    with open(partial, "w") as out, open(file.with_suffix(".log"), "w", buffering=1, errors="replace") as log:
+    work = progress.Steps(name_of(command))
+    with (
+        open(partial, "w") as out,
+        open(file.with_suffix(".log"), "w", buffering=1, errors="replace") as log,
+        progress.Display(work) as display,
+    ):
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True, errors="replace")
-        for line in process.stderr:
+        for line in process.stderr:  # a bar's carriage return ends a line, too
             log.write(line)
-            sys.stderr.write(line)
-            sys.stderr.flush()
+            if shown := work.read(line):
+                display.line(shown.rstrip("\n"))
         status = process.wait()
     if not status:
         os.replace(partial, file)
     return status
+
+
+def name_of(command: list[str]) -> str:
+    """fairseq-generate, or the name of the module or of the script that Python runs"""
+    first, *others = [Path(word).name for word in command if word != "-m"]
+    return others[0].rpartition("tools.")[2] if first.startswith("python") and others else first
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -159,3 +160,13 @@ def test_a_folder_stays_prepared_however_it_is_written_and_wherever_it_lies(tmp_
     assert prepare("raw2", "moved") == 2
     (tmp_path / "raw2/text").write_text("a c")
     assert prepare("raw2", "moved") == 0
+
+
+def test_a_long_step_says_that_it_is_still_at_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(steps, "SILENCE", 0.01)
+    said = threading.Event()
+    monkeypatch.setattr(steps, "_size", lambda paths: said.set() or 1_500_000)
+    todo = steps.Steps(tmp_path)
+    todo.run("work", [], [tmp_path / "whole"], {}, lambda path: str(path.write_text(f"{said.wait(60)}")))
+    assert capsys.readouterr().err.startswith("work: 0 s so far, 1.5 MB written\n")
+    assert (tmp_path / "whole").read_text() == "True"
