@@ -38,7 +38,7 @@ from fairseq_plugins.tools.lib.figures import add_out, new_figure, save, shades
 
 def main():
     args = parse()
-    logging.getLogger().setLevel(logging.WARNING)
+    logging.disable(logging.INFO)  # fairseq sets the levels of loggers when it is imported, which is later
     save(args.draw(args), args.out)
 
 
@@ -240,10 +240,9 @@ def draw_map(figure, axes, head, what: str) -> None:
     norm = PowerNorm(0.4, 0, max(float(part.max()) for part in (head.context, head.persistent) if part.numel()))
     look = {"aspect": "auto", "interpolation": "nearest", "cmap": "magma_r", "norm": norm}
     picture = axes[0].imshow(head.context, extent=(-span - 0.5, -0.5, tokens + 0.5, 0.5), **look)
-    share = f": {head.context_share:.0%} of its attention to the context" if len(axes) > 1 else ""
-    axes[0].set_title(
-        f"layer {head.layer}, head {head.head}{share}, {head.distance:.1f} {what} back on average", fontsize=9
-    )
+    share = f"{head.context_share:.0%} of its attention to the context, there " if len(axes) > 1 else ""
+    title = f"layer {head.layer}, head {head.head}: {share}{head.distance:.1f} {what} back on average"
+    axes[0].set_title(title, fontsize=9, loc="left")  # it may be wider than its panel
     axes[0].set(xlabel=f"{what} before (-1: the nearest)", ylabel="token")
     if len(axes) > 1:
         vectors = head.persistent.size(-1)
