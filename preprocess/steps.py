@@ -2,7 +2,8 @@
 
 A step writes files with temporary names. When it is finished, the files are renamed, and a stamp is written that holds
 the options of the step, and the size and time of every input and output. If the same command is given again, it skips
-the steps with a valid stamp. A changed option or input, and a missing or truncated output, make a step run again.
+the steps with a valid stamp. A changed option or input, and a missing or truncated output, make a step run again. Where
+a folder lies is not in a stamp: it may be written in another way, or be moved.
 """
 
 import argparse
@@ -12,12 +13,14 @@ import json
 import os
 import shutil
 import sys
+import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from numeric import whole
 
+SILENCE = 10  # seconds
 # errors for which Python gives no file name
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 
@@ -52,7 +55,7 @@ class Steps:
         stamp = self.stamps / f"{name}.json"
         options = json.loads(json.dumps(options))
         done = _read(stamp)
-        if done and done == dict(_state(inputs, outputs), options=options, report=done.get("report")):
+        if done and done == dict(self._state(inputs, outputs), options=options, report=done.get("report")):
             print(f"{name}: {done['report']} (done before)", flush=True)
             return
         stamp.unlink(missing_ok=True)
@@ -62,14 +65,62 @@ class Steps:
             path.parent.mkdir(parents=True, exist_ok=True)
             _remove(path)
         with writing(*outputs):
-            report = work(*partial)
+            with signs_of_life(name, partial):
+                report = work(*partial)
             for temporary in partial:
                 _flush(temporary)
             for path, temporary in zip(outputs, partial):
                 _remove(path)
                 os.replace(temporary, path)
-        write_text(stamp, json.dumps(dict(_state(inputs, outputs), options=options, report=report), indent=1))
+        write_text(stamp, json.dumps(dict(self._state(inputs, outputs), options=options, report=report), indent=1))
         print(f"{name}: {report} ({time.monotonic() - started:.1f} s)", flush=True)
+
+    def _state(self, inputs, outputs) -> dict:
+        return {"inputs": self._fingerprints(inputs), "outputs": self._fingerprints(outputs)}
+
+    def _fingerprints(self, paths) -> list:
+        """The name, the size and the time of each file. Names are relative to ``out``, or to the file's own folder."""
+        found = []
+        for path in (path.resolve() for path in paths):
+            start = self.out.resolve() if path.is_relative_to(self.out.resolve()) else path.parent
+            files = sorted(path.rglob("*")) if path.is_dir() else [path]
+            for file in files:
+                if file.is_file():
+                    state = file.stat()
+                    found.append([file.relative_to(start).as_posix(), state.st_size, state.st_mtime_ns])
+        return found
+
+
+@contextmanager
+def signs_of_life(name: str, outputs: list[Path]):
+    """Say every ten seconds on stderr how long the step takes so far, and how much it has written. On a terminal it is
+    one line, which a progress bar may replace."""
+    started, ended, terminal = time.monotonic(), threading.Event(), sys.stderr.isatty()
+
+    def watch():
+        while not ended.wait(SILENCE):
+            text = f"{name}: {time.monotonic() - started:.0f} s so far, {_size(outputs) / 1e6:.1f} MB written"
+            print(f"\r{text}\x1b[K" if terminal else text, end="" if terminal else "\n", file=sys.stderr, flush=True)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        if terminal:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _size(paths: list[Path]) -> int:
+    """Bytes in files, and in folders of files, that exist."""
+    files = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
+    total = 0
+    for file in files:
+        with suppress(OSError):  # it may be renamed or removed meanwhile
+            total += file.stat().st_size
+    return total
 
 
 def write_text(path: Path, text: str) -> None:
@@ -129,17 +180,6 @@ def command_line(main) -> None:
         sys.exit(f"{Path(sys.argv[0]).name}: error: {error.filename}: {error.strerror}")
     except KeyboardInterrupt:
         sys.exit(f"{Path(sys.argv[0]).name}: interrupted; give the same command again to resume")
-
-
-def _state(inputs, outputs) -> dict:
-    return {"inputs": _fingerprints(inputs), "outputs": _fingerprints(outputs)}
-
-
-def _fingerprints(paths) -> dict:
-    files = [
-        file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path]) if file.is_file()
-    ]
-    return {str(file): [file.stat().st_size, file.stat().st_mtime_ns] for file in files}
 
 
 def _read(stamp: Path):

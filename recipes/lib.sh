@@ -25,13 +25,16 @@ setup_venv() {
 declare -A SETTINGS=([LOG_INTERVAL]=100) WORDS=() CHOICES=() SMOKE_SETTINGS=([LOG_INTERVAL]=5)
 declare -A DECLARED=() GIVEN=() PUBLISHED=()
 # START: flags of a training's first start only. ONLY_IF: row.py's --if. MAY_DIVERGE: divergence is a result.
-LIB=recipes/lib SCRIPT='' BEGUN='' LOG_FORMAT=simple START=() ONLY_IF=() MAY_DIVERGE=''
+# SOURCED_LATER: files that the recipe sources after its first begin, and that declare variables, too.
+LIB=recipes/lib SCRIPT='' BEGUN='' LOG_FORMAT=simple START=() ONLY_IF=() MAY_DIVERGE='' SOURCED_LATER=()
+BARS=(--log-format simple --log-interval 1) # a command that is not a training says how far it is (recipes/lib/progress.py)
 
 # begin OPTIONS...: read the options, set up the machine, go to the repository root and set the declared variables
 begin() {
     [[ $BEGUN ]] || begin_once "$@"
-    BEGUN=yes
     declare_all SETTINGS && declare_all WORDS && declare_all CHOICES
+    [[ $BEGUN ]] || python -S "$LIB/variables.py" "${!DECLARED[@]}" --later "${SOURCED_LATER[@]}" || exit
+    BEGUN=yes
 }
 
 begin_once() {
@@ -45,7 +48,7 @@ begin_once() {
         SCRIPT=$(mktemp) && trap 'rm -f "$SCRIPT"' EXIT
         if [[ $COMMANDS ]]; then true >"$COMMANDS"; else COMMANDS=$(mktemp) && trap 'end_dry_run $?' EXIT; fi
     fi
-    export RECIPE DRY_RUN SCRIPT COMMANDS
+    export RECIPE DRY_RUN SCRIPT COMMANDS OUT
     local options=(${GPUS:+--gpus "$GPUS"} ${SCRIPT:+--script "$SCRIPT"})
     ((!SMOKE)) || options+=(--smoke)
     code=$(python "$LIB/machine.py" "${options[@]}") || exit

@@ -21,6 +21,7 @@ def apply():
     options.overrides_are_options()
     options.bf16_is_not_tpu()
     options.numbers_fit()
+    options.configurations_fit()
     distributed.no_flat_fp16_on_cpu()
     distributed.one_training_per_launch()
     distributed.one_training_per_folder()

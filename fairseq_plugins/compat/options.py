@@ -3,6 +3,7 @@
 import argparse
 import functools
 import re
+import sys
 
 import omegaconf
 from fairseq import checkpoint_utils, options
@@ -10,6 +11,7 @@ from fairseq import checkpoint_utils, options
 from fairseq_plugins import combinations, ranges
 from fairseq_plugins.compat.patch import replace, settings_of
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.literals import evaluate
 
 
 def bf16_is_not_tpu():
@@ -45,6 +47,49 @@ def numbers_fit():
     def add_preprocess_args(original, parser):  # fairseq-preprocess parses after this
         check_numbers(original(parser))
         return parser
+
+
+def configurations_fit():
+    """fairseq-hydra-train reads no command line, so its numbers and combinations pass unchecked. The patch checks them
+    when the training starts, by the same tables."""
+    if not (train := sys.modules.get("fairseq_cli.train")):  # another command
+        return
+
+    @replace(train, "add_defaults")
+    def add_defaults(original, cfg):
+        original(cfg)
+        if "job_logging_cfg" in cfg or cfg.common.reset_logging:  # only fairseq-hydra-train sets these
+            check_configuration(cfg)
+
+
+TRAINING_GROUPS = (
+    "common", "distributed_training", "dataset", "optimization", "checkpoint", "task", "model", "criterion",
+    "optimizer", "lr_scheduler", "bmuf", "ema",
+)  # fmt: skip
+
+
+def check_configuration(cfg: omegaconf.DictConfig) -> None:
+    """Check the numbers and combinations of a training's configuration.
+
+    Raises:
+        UserError: a number is out of its option's range, or options do not go together
+    """
+    settings = {}
+    for group in TRAINING_GROUPS:
+        if not isinstance(cfg.get(group), omegaconf.DictConfig):
+            continue
+        for name, value in omegaconf.OmegaConf.to_container(cfg[group], resolve=True).items():
+            settings[name] = value
+            read = evaluate(value) if name in ranges.AS_TEXT and isinstance(value, str) else value
+            if is_number(read) and not ranges.range_of(name).allows(read):
+                raise UserError(f"{group}.{name} {value} does not fit; give {ranges.range_of(name)}.")
+    combinations.check(argparse.Namespace(**settings))
+
+
+def is_number(value) -> bool:
+    """Is it a number, or a list of numbers?"""
+    values = value if isinstance(value, list | tuple) else [value]
+    return bool(values) and all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
 
 
 def check_numbers(parser: argparse.ArgumentParser) -> None:

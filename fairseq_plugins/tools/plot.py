@@ -6,7 +6,10 @@
     python -m fairseq_plugins.tools.plot attention runs/a/checkpoint_best.pt --data data/bin --heads 4 --out maps.png
     python -m fairseq_plugins.tools.plot lags linear --layers 15 --updates 64 --out lags.png
 
-A run is a folder with the train.log of fairseq-train --log-format json, or the log itself.
+A run is the log of a training, or a folder with a train.log. A recipe writes RUN/train.log; without one, keep what
+fairseq-train prints, whatever its --log-format, or name a --log-file:
+
+    fairseq-train ... --save-dir runs/a 2>&1 | tee -a runs/a/train.log
 
 curves: a metric over updates, on the validation set and, as a thin line, on the training set.
 
@@ -15,8 +18,9 @@ spans: the learned span of every head by layer, at the end; with --log-learned i
 memory: softmax(w) of equation 1 of the Feedback Transformer, the weight of each layer in the memory, over updates. With
 --log-learned in training it is read from the log, else from the checkpoints of the run.
 
-attention: attention maps of some heads, for context and persistent vectors (Figure 3 of the all-attention paper).
-Prints LAYER.HEAD=SHARE, the fraction of a head's attention that goes to the context.
+attention: attention maps of some heads of a language model, for context and persistent vectors (Figure 3 of the
+all-attention paper). Prints LAYER.HEAD=SHARE, the fraction of a head's attention that goes to the context. Of a
+Feedback model it draws what the heads attend to in the memory, and the weight of each layer in the memory.
 
 lags: the age in blocks of each layer's memory in Skip-Retain training, update by update (Figures 1 and 2 of the Skip
 Cross-Head paper show it for two updates), with the random numbers of a training with this --seed.
@@ -34,7 +38,7 @@ from fairseq_plugins.tools.lib.figures import add_out, new_figure, save, shades
 
 def main():
     args = parse()
-    logging.getLogger().setLevel(logging.WARNING)
+    logging.disable(logging.INFO)  # fairseq sets the levels of loggers when it is imported, which is later
     save(args.draw(args), args.out)
 
 
@@ -95,6 +99,8 @@ def draw_curves(args):
 
 # Spans
 
+LINEAR = 50  # tokens; the axis is linear if no span is longer
+
 
 def draw_spans(args):
     log = training_log.read(args.run)
@@ -112,24 +118,37 @@ def draw_spans(args):
         course.plot(updates, values, color=colours[layer], linewidth=0.8)
     course.set(xlabel="updates", title="over updates (dark: first layer)")
     course.grid(alpha=0.3)
+    span_axis(end, max(max(values) for _, values in histories.values()))
     return figure
 
 
 def _spans_at_the_end(layers):
     figure, ((axes,),) = new_figure()
     _scatter(axes, layers)
+    span_axis(axes, max(map(max, layers)))
     return figure
 
 
 def _scatter(axes, layers: list[list[float]]) -> None:
     colours = shades(len(layers))
     for number, spans in enumerate(layers, 1):
-        axes.scatter([number] * len(spans), spans, color=colours[number - 1], s=18, clip_on=False)
+        axes.scatter([number] * len(spans), spans, color=colours[number - 1], s=18)
     axes.set(xlabel="layer", ylabel="span of a head, tokens", title="at the end")
-    axes.set_yscale("symlog", linthresh=1)
-    axes.set_ylim(bottom=0)
+    axes.set_xlim(0.5, len(layers) + 0.5)
     axes.grid(alpha=0.3)
     axes.xaxis.get_major_locator().set_params(integer=True)
+
+
+def span_axis(axes, longest: float) -> None:
+    """An axis from a little below 0 to a little above the longest span. Long spans have a logarithmic axis."""
+    if longest <= LINEAR:
+        axes.set_ylim(-0.04 * longest - 0.01, 1.08 * longest + 0.05)
+        return
+    axes.set_yscale("symlog", linthresh=1)
+    axes.set_ylim(-0.2, 1.5 * longest)
+    axes.set_yticks([0, *(step * 10**power for power in range(6) for step in (1, 2, 5) if step * 10**power < longest)])
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
 
 
 def learned_spans(checkpoint: Path) -> list[list[float]]:
@@ -197,25 +216,53 @@ def newest_checkpoint(run: Path) -> Path:
 
 
 def draw_attention(args):
-    import torch
-    from matplotlib.colors import PowerNorm
-
     from fairseq_plugins.tools.lib.attention_maps import attention_maps, choose
 
-    chosen = choose(attention_maps(args.checkpoint, args.data, args.split, args.tokens), args.heads)
-    figure, rows = new_figure(rows=len(chosen), width=10, height=1 + 1.8 * len(chosen))
-    for (axes,), head in zip(rows, chosen):
-        weights = torch.cat([head.context, head.persistent], dim=-1)
-        picture = axes.imshow(weights, aspect="auto", interpolation="nearest", cmap="magma_r", norm=PowerNorm(0.4, 0))
-        axes.axvline(head.context.size(-1) - 0.5, color="C0", linewidth=1)
-        title = f"layer {head.layer}, head {head.head}: {head.context_share:.0%} of its attention to the context"
-        axes.set_title(title, fontsize=9)
-        axes.set_ylabel("token")
-        figure.colorbar(picture, ax=axes, pad=0.01)
-    span, persistent = head.context.size(-1), head.persistent.size(-1)
-    axes.set_xlabel(f"the {span} tokens before, nearest last | {persistent} persistent vectors")
+    maps, memory_weights = attention_maps(args.checkpoint, args.data, args.split, args.tokens)
+    chosen = choose(maps, args.heads)
+    span, persistent = chosen[0].context.size(-1), chosen[0].persistent.size(-1)
+    parts = [span, max(persistent, span / 6)] if persistent else [span]
+    rows = len(chosen) + bool(memory_weights)
+    figure, grid = new_figure(rows, len(parts), width=10, height=1 + 1.9 * rows, width_ratios=parts)
+    for axes, head in zip(grid, chosen):
+        draw_map(figure, axes, head, "memories" if memory_weights else "tokens")
+    if memory_weights:
+        draw_memory_weights(grid[-1][0], memory_weights)
     print(" ".join(f"{head.layer}.{head.head}={head.context_share:.3f}" for head in chosen))
     return figure
+
+
+def draw_map(figure, axes, head, what: str) -> None:
+    """One head's map: on the left the context by distance, on the right, if there are any, the persistent vectors."""
+    from matplotlib.colors import PowerNorm
+
+    tokens, span = head.context.shape
+    norm = PowerNorm(0.4, 0, max(float(part.max()) for part in (head.context, head.persistent) if part.numel()))
+    look = {"aspect": "auto", "interpolation": "nearest", "cmap": "magma_r", "norm": norm}
+    picture = axes[0].imshow(head.context, extent=(-span - 0.5, -0.5, tokens + 0.5, 0.5), **look)
+    share = f"{head.context_share:.0%} of its attention to the context, there " if len(axes) > 1 else ""
+    title = f"layer {head.layer}, head {head.head}: {share}{head.distance:.1f} {what} back on average"
+    axes[0].set_title(title, fontsize=9, loc="left")  # it may be wider than its panel
+    axes[0].set(xlabel=f"{what} before (-1: the nearest)", ylabel="token")
+    if len(axes) > 1:
+        vectors = head.persistent.size(-1)
+        axes[1].imshow(head.persistent, extent=(0.5, vectors + 0.5, tokens + 0.5, 0.5), **look)
+        axes[1].set(xlabel="persistent vectors", yticks=[])
+    figure.colorbar(picture, ax=axes[-1], pad=0.01, label="weight")
+
+
+def draw_memory_weights(axes, weights: list[list[float]]) -> None:
+    """Equation 1: bars for the weight of each layer in the memory, or in each layer's memory if there are several."""
+    width = 0.8 / len(weights)
+    for number, row in enumerate(weights):
+        places = [layer + (number - (len(weights) - 1) / 2) * width for layer in range(len(row))]
+        axes.bar(places, row, width, color=shades(len(weights))[number], label=f"memory of layer {number + 1}")
+    names = ["embedding", *(f"layer {layer}" for layer in range(1, len(weights[0])))]
+    axes.set_xticks(range(len(names)), names)
+    axes.set_ylabel("weight")
+    axes.set_title("what the memory is made of: softmax(w) of equation 1", fontsize=9)
+    if len(weights) > 1:
+        axes.legend(fontsize=7)
 
 
 # Skip-Retain

@@ -32,7 +32,7 @@ def main():
         print(f"{name} = {scores[kind]:.2f}")
     print(f"({len(examples)} summaries, F1, Porter stemmer, rouge-score)")
     if args.json:
-        write_json(args.json, scores)
+        write_json(args.json, {kind: round(score, 2) for kind, score in scores.items()})
 
 
 if __name__ == "__main__":

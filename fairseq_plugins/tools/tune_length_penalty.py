@@ -1,18 +1,21 @@
 """Choose the length penalty, and for summaries the minimum and maximum length, on the validation set.
 
     python -m fairseq_plugins.tools.tune_length_penalty DATA --path average.pt --out tuning --lenpen 0.2 0.6 1.0 \
-        --metric compound-bleu -- --user-dir fairseq_plugins --beam 5 --remove-bpe
+        --metric compound-bleu -- --beam 5 --remove-bpe
     python -m fairseq_plugins.tools.tune_length_penalty DATA --path model.pt --out tuning --lenpen 1 2 --min-len 30 50 \
-        --max-len-b 100 140 --metric rougeLsum --references valid.ref -- --user-dir fairseq_plugins --remove-bpe
+        --max-len-b 100 140 --metric rougeLsum --references valid.ref -- --remove-bpe
 
-Runs fairseq-generate once for every combination; flags after ``--`` are passed on to it. A combination that was run
-before is run again only if its command, the checkpoint or the references have changed. The table is written to stderr
-and to OUT/best.json, the chosen flags to stdout, for the command that translates the test set.
+Runs fairseq-generate once for every combination; flags after ``--`` are passed on to it, and --user-dir is added. A
+combination that was run before is run again only if its command, the checkpoint or the references have changed. The
+table is written to stderr and to OUT/best.json, the chosen flags to stdout, for the command that translates the test
+set.
 """
 
 import argparse
 import itertools
 import json
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -98,8 +101,17 @@ def _generate(command: list[str], output: Path, log: Path) -> None:
     runnable = [sys.executable, "-m", "fairseq_cli.generate", "--user-dir", PACKAGE, *command[1:]]
     with open(output, "w") as out, open(log, "w") as err:
         if subprocess.run(runnable, stdout=out, stderr=err).returncode:
-            last = log.read_text(errors="replace").strip().splitlines()[-1:]
-            raise UserError(f"'{' '.join(command)}' failed ({' '.join(last)}): see {log}.")
+            said = error_in(log.read_text(errors="replace"))
+            raise UserError(f"{said.rstrip('.')}; this came from: {shlex.join(command)} (its log is {log}).")
+
+
+def error_in(log: str) -> str:
+    """The error in the log of a command that failed, in one line: from ``error:`` on, or what Python says of an
+    exception, which may be several lines; else the last line."""
+    for pattern in (r"^\S+: error: (.+)", r"^\w[\w.]*(?:Error|Exception|Interrupt)\b.*"):
+        if found := list(re.finditer(pattern, log, re.MULTILINE)):
+            return " ".join(log[found[-1].start(found[-1].re.groups) :].split())
+    return log.strip().rpartition("\n")[2] or "it failed and said nothing"
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:

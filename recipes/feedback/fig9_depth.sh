@@ -12,6 +12,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
 CHOICES+=([CORPUS]="char_ptb wikitext103")
+SOURCED_LATER=(recipes/feedback/{fig9_depth,characters,words}.sh)
 begin "$@"
 
 # in_folder NAME COMMAND: run COMMAND in a subshell, because both halves use the same variables with different values

@@ -23,5 +23,5 @@ fine_tune() {
 evaluate() {
     capture "$OUT/$1/${2/\//-}.txt" --after "$OUT/$1/checkpoint_best.pt" "${ONLY_IF[@]}" -- fairseq-eval-lm "$DATA/bin" \
         --user-dir fairseq_plugins --path "$OUT/$1/checkpoint_best.pt" --gen-subset "${2%%/*}" --distributed-world-size 1 \
-        "${DEVICE[@]}" "${@:3}"
+        "${BARS[@]}" "${DEVICE[@]}" "${@:3}"
 }

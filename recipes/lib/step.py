@@ -4,8 +4,8 @@
     python recipes/lib/step.py runs/x/test.txt --after runs/x/average.pt --capture -- fairseq-generate ...
 
 The command runs again if the file is older than one of the files of --after, or if another command made it. With
---capture the file gets what the command prints, but only if the command succeeds. Its stderr is shown, and also written
-beside the file, with the suffix .log.
+--capture the file gets what the command prints, but only if the command succeeds. Its stderr is written beside the
+file, with the suffix .log. The terminal shows how far it is, and what is no record of a log.
 """
 
 import argparse
@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 
 import commands
+import places
+import progress
 import say
 
 
@@ -33,12 +35,12 @@ def main():
         dry_run(args, command)
         return
     command = commands.resolved(command)
-    record, words = args.file.with_name(args.file.name + ".command"), shlex.join(command)
+    record = args.file.with_name(args.file.name + ".command")
     if args.needed and not args.needed.exists():
         return
     if args.always:
         args.file.unlink(missing_ok=True)
-    if is_made(args.file, args.after, record, words):
+    if is_made(args.file, args.after, record, command):
         say.say(f"{args.file} is there")
         return
     say.say(commands.typed(command))
@@ -49,7 +51,7 @@ def main():
     if args.stamp:
         args.file.touch()
     else:
-        record.write_text(f"{words}\n")
+        record.write_text(f"{shlex.join(places.resolved(command))}\n")
 
 
 def dry_run(args, command: list[str]) -> None:
@@ -63,11 +65,11 @@ def dry_run(args, command: list[str]) -> None:
         commands.print_line(f"touch {file}")
 
 
-def is_made(file: Path, after: list[Path], record: Path, words: str) -> bool:
+def is_made(file: Path, after: list[Path], record: Path, command: list[str]) -> bool:
     """Whether the file is there, up to date, and made by this command."""
     if not file.exists() or any(each.exists() and newer(each, file) for each in after):
         return False
-    return not record.exists() or shlex.split(record.read_text()) == shlex.split(words)
+    return not record.exists() or places.resolved(shlex.split(record.read_text())) == places.resolved(command)
 
 
 def newer(one: Path, other: Path) -> bool:
@@ -77,16 +79,27 @@ def newer(one: Path, other: Path) -> bool:
 def capture(command: list[str], file: Path) -> int:
     """Run the command. If its status is 0, its output becomes the file. Returns the status."""
     partial = file.with_name(file.name + ".partial")
-    with open(partial, "w") as out, open(file.with_suffix(".log"), "w", buffering=1, errors="replace") as log:
+    work = progress.Steps(name_of(command))
+    with (
+        open(partial, "w") as out,
+        open(file.with_suffix(".log"), "w", buffering=1, errors="replace") as log,
+        progress.Display(work) as display,
+    ):
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True, errors="replace")
-        for line in process.stderr:
+        for line in process.stderr:  # a bar's carriage return ends a line, too
             log.write(line)
-            sys.stderr.write(line)
-            sys.stderr.flush()
+            if shown := work.read(line):
+                display.line(shown.rstrip("\n"))
         status = process.wait()
     if not status:
         os.replace(partial, file)
     return status
+
+
+def name_of(command: list[str]) -> str:
+    """fairseq-generate, or the name of the module or of the script that Python runs"""
+    first, *others = [Path(word).name for word in command if word != "-m"]
+    return others[0].rpartition("tools.")[2] if first.startswith("python") and others else first
 
 
 if __name__ == "__main__":

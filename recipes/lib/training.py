@@ -4,7 +4,7 @@
 
 A folder with the file ``trained`` is done and is skipped. A training that was stopped continues from its last
 checkpoint, but only with the variables and the data that it started with. Everything that the command prints goes to
-FOLDER/train.log; the terminal shows the losses.
+FOLDER/train.log. The terminal shows the figures of validations, how far the training is, and the time left.
 """
 
 import argparse
@@ -16,10 +16,10 @@ import threading
 from pathlib import Path
 
 import commands
+import places
+import progress
 import say
 
-PROGRESS = re.compile(r"\| (?:train_inner|valid) \| (.*)")
-MANY = re.compile(r', "(span_\d*|memory)_\d*": "[^"]*"')  # one number for each layer or head
 DIVERGED = re.compile("diverged at update [0-9]*")
 
 
@@ -65,7 +65,8 @@ def dry_run(args, command: list[str], log: Path) -> None:
 def check_settings(folder: Path, settings: str, data: str) -> None:
     """Refuse to continue a training that was started with other variables or on other data."""
     way_out = "give another --out, or remove that folder."
-    if (before := recorded(folder / "settings", settings)) != settings:
+    before = recorded(folder / "settings", settings)
+    if places.resolved(shlex.split(before)) != places.resolved(shlex.split(settings)):
         defaults = "the defaults"
         before, now = (text.replace("\n", " ") or defaults for text in (before, settings))
         say.stop(f"{folder} was trained with {before}, this call has {now}: {way_out}")
@@ -103,32 +104,25 @@ def first_flags(folder: Path, start: list[str]) -> list[str]:
 
 def run(command: list[str], log: Path) -> tuple[int, str]:
     """Run the command and add everything that it prints to the log. Returns its status and its stderr."""
-    errors = []
-    with open(log, "a", buffering=1, errors="replace") as file:
+    errors, work = [], progress.Training(command)
+    with open(log, "a", buffering=1, errors="replace") as file, progress.Display(work) as display:
         pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
         with subprocess.Popen(command, **pipe) as process:
-            thread = threading.Thread(target=pass_errors, args=(process.stderr, file, errors))
+            thread = threading.Thread(target=pass_errors, args=(process.stderr, file, errors, display))
             thread.start()
             for line in process.stdout:
                 file.write(line)
-                if shown := progress(line):
-                    print(shown, flush=True)
+                if shown := work.read(line):
+                    display.line(f"{say.recipe()}: {shown}")
             thread.join()
     return process.returncode, "".join(errors)
 
 
-def pass_errors(lines, file, errors: list[str]) -> None:
+def pass_errors(lines, file, errors: list[str], display: progress.Display) -> None:
     for line in lines:
         file.write(line)
-        sys.stderr.write(line)
-        sys.stderr.flush()
+        display.line(line.rstrip("\n"))
         errors.append(line)
-
-
-def progress(line: str) -> str | None:
-    """The part of a log line for the terminal: losses, without the numbers of single layers and heads."""
-    found = PROGRESS.search(line)
-    return MANY.sub("", found[1]) if found else None
 
 
 def record_divergence(folder: Path, errors: str) -> bool:

@@ -24,7 +24,7 @@ tune() {
 # generate NAME MODEL FLAGS...: run fairseq-generate on the test set, into OUT/NAME/test.txt
 generate() {
     capture "$OUT/$1/test.txt" --after "$OUT/$1/$2" -- fairseq-generate "$DATA/bin" --path "$OUT/$1/$2" \
-        --user-dir fairseq_plugins --remove-bpe "${MACHINE[@]}" "${@:3}"
+        --user-dir fairseq_plugins --remove-bpe "${BARS[@]}" "${MACHINE[@]}" "${@:3}"
 }
 
 # score NAME FLAGS...: write BLEU and sacreBLEU of OUT/NAME/test.txt to OUT/NAME/test.json

@@ -169,6 +169,19 @@ def test_hydra_train(run, reverse_corpus, user_dir, tmp_path):
     assert parameters(tmp_path / "save" / "checkpoint_last.pt")
 
 
+def test_the_shipped_configuration_trains_and_its_numbers_are_checked(run, language_model, tmp_path):
+    data, _ = language_model
+    command = [
+        "fairseq-hydra-train", "--config-dir", f"{ROOT}/recipes/hydra", "--config-name", "feedback_lm",
+        f"hydra.run.dir={tmp_path}", f"task.data={data}", "common.cpu=true", "model.decoder_embed_dim=32",
+        "optimization.max_update=2", "dataset.batch_size=2", "task.tokens_per_sample=8",
+    ]  # fmt: skip
+    run(*command)
+    assert parameters(tmp_path / "checkpoints/checkpoint_last.pt")
+    done = run(*command, "model.dropout=1.5", check=False)
+    assert done.returncode and "model.dropout 1.5 does not fit; give a number from 0 to 1." in done.stderr
+
+
 @pytest.fixture(scope="module")
 def language_model(run, reverse_corpus, user_dir, tmp_path_factory):
     """Data folder and checkpoint of fairseq's own small Transformer language model on the target side."""

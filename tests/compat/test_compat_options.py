@@ -11,7 +11,7 @@ from fairseq import checkpoint_utils, options
 from omegaconf import OmegaConf
 
 from fairseq_plugins import combinations
-from fairseq_plugins.compat.options import check_options
+from fairseq_plugins.compat.options import check_configuration, check_options
 from fairseq_plugins.errors import UserError
 
 TRAINING = "data --arch transformer_tiny --optimizer adam".split()
@@ -88,3 +88,20 @@ def test_a_parser_errs_in_one_sentence(capsys):
         with pytest.raises(UserError, match=words):
             options.parse_args_and_arch(options.get_training_parser(), [*TRAINING, wrong])
     assert capsys.readouterr().err == ""
+
+
+def test_configurations_are_held_against_the_tables_of_flags():
+    def check(group, **settings):
+        check_configuration(OmegaConf.create({"common": {"seed": 1}, "bmuf": None, group: settings}))
+
+    check("optimization", lr=[0.1], max_update=5, update_freq=[1])
+    check("optimizer", _name="adam", adam_betas="(0.9, 0.98)", adam_eps=1e-8)
+    check("task", _name="translation", data="???", eval_bleu=False)
+    for group, settings, sentence in (
+        ("optimization", {"lr": [-1.0]}, r"optimization.lr \[-1.0\] does not fit; give one or more numbers"),
+        ("model", {"dropout": 1.5}, "model.dropout 1.5 does not fit; give a number from 0 to 1."),
+        ("optimizer", {"adam_betas": "(0.9, 2)"}, "optimizer.adam_betas .* does not fit; give 2 numbers"),
+        ("model", {"of_nobody": float("nan")}, "model.of_nobody nan does not fit"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            check(group, **settings)

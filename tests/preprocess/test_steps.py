@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,38 @@ def test_a_quota_ends_a_preparation_in_one_sentence(kilobytes, generated, tmp_pa
     assert re.search(said, done.stderr, re.MULTILINE) and "Traceback" not in done.stderr
     assert not list(tmp_path.rglob("*.partial"))
     assert subprocess.run(command, capture_output=True).returncode == 0
+
+
+def test_a_folder_stays_prepared_however_it_is_written_and_wherever_it_lies(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/text").write_text("a b")
+
+    def prepare(raw, out):
+        todo = steps.Steps(Path(out))
+        first, second = todo.out / "first", todo.out / "second"
+        todo.run("first", [Path(raw) / "text"], [first], {}, lambda path: str(path.write_text("a")))
+        todo.run("second", [first], [second], {}, lambda path: str(path.write_text("b")))
+        todo.lock.close()
+        return capsys.readouterr().out.count("(done before)")
+
+    assert prepare("raw", "data") == 0
+    (tmp_path / "link").symlink_to("data")
+    for out in ("data", tmp_path / "data", "raw/../data", "link"):
+        assert prepare("raw", out) == 2
+    assert prepare(tmp_path / "data/../raw", "data") == 2
+    os.rename("data", "moved")
+    os.rename("raw", "raw2")
+    assert prepare("raw2", "moved") == 2
+    (tmp_path / "raw2/text").write_text("a c")
+    assert prepare("raw2", "moved") == 0
+
+
+def test_a_long_step_says_that_it_is_still_at_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(steps, "SILENCE", 0.01)
+    said = threading.Event()
+    monkeypatch.setattr(steps, "_size", lambda paths: said.set() or 1_500_000)
+    todo = steps.Steps(tmp_path)
+    todo.run("work", [], [tmp_path / "whole"], {}, lambda path: str(path.write_text(f"{said.wait(60)}")))
+    assert capsys.readouterr().err.startswith("work: 0 s so far, 1.5 MB written\n")
+    assert (tmp_path / "whole").read_text() == "True"

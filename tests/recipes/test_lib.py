@@ -1,8 +1,10 @@
 """The small programs that recipes call, recipes/lib/*.py."""
 
+import io
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -206,6 +208,56 @@ def test_a_dry_run_is_a_script_and_commands_with_their_places(tmp_path):
     assert (tmp_path / "new/file.txt").read_text() == "a b --lenpen 1 $HOME\n"
 
 
+@pytest.mark.parametrize("word", ["data/x", "{out}/../data/x", "link/x", "--path=data/x"])
+def test_a_folder_may_be_written_in_another_way(word, append, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "link").symlink_to("data")
+    before = f"{tmp_path}/data/x" if "=" not in word else f"--path={tmp_path}/data/x"
+    for given in (before, word.format(out=tmp_path / "data")):
+        command = ("step", tmp_path / "file", "--capture", "--", append, given)
+        done = call(*command, cwd=tmp_path, env={"OUT": str(tmp_path / "out")})
+    assert "file is there" in done.stderr
+    other = call("step", tmp_path / "file", "--capture", "--", append, "data/y", cwd=tmp_path)
+    assert "file is there" not in other.stderr
+
+
+def test_the_folder_of_out_may_be_moved(append, tmp_path):
+    def step(out):
+        return call("step", out / "file", "--capture", "--", append, out / "a", env={"OUT": str(out)}).stderr
+
+    step(tmp_path / "before")
+    (tmp_path / "before").rename(tmp_path / "moved")
+    assert "file is there" in step(tmp_path / "moved")
+
+
+# variables.py
+
+
+def variables(*read, **given):
+    return call("variables", *read, env={name.upper(): value for name, value in given.items()})
+
+
+def test_variables_of_other_recipes_are_refused():
+    done = variables("EPOCHS", "SEEDS", updates="20", epochs="1")
+    said = "UPDATES would be ignored: this recipe reads EPOCHS and SEEDS. Leave it out (env -u UPDATES unsets it)."
+    assert done.returncode == 2 and done.stderr == f"small: error: {said}\n"
+
+
+def test_what_a_file_reads_that_is_sourced_later_is_known():
+    later = LIB.parent / "feedback/words.sh"
+    assert call("variables", "--later", later, env={"SHORT_BLOCK": "32"}).returncode == 0
+    assert call("variables", "--later", later, env={"MODELS": "32"}).returncode == 2
+
+
+def test_words_that_other_programs_use_are_only_named():
+    done = variables("SEEDS", file="x", out="y", seed="1", home="/", colour="red")
+    assert done.returncode == 0 and done.stderr.splitlines() == [
+        "small: the variable FILE is ignored: this recipe reads SEEDS.",
+        "small: the variable OUT is ignored: give --out.",
+        "small: the variable SEED is ignored: this recipe reads SEEDS.",
+    ]
+
+
 # training.py
 
 
@@ -214,7 +266,8 @@ def train(tmp_path):
     """A fairseq-train that says what it was told, and fails where there is a file of that name."""
     program = script(
         tmp_path / "fairseq-train", f"[ ! -e {tmp_path}/fail ] || {{ cat {tmp_path}/fail >&2; exit 1; }}",
-        "echo '2026 | INFO | train_inner | {\"loss\": \"2\", \"span_3_0\": \"7\", \"memory_0\": \"1\"}'",
+        "echo '2026 | INFO | train_inner | epoch 001:     5 / 20 loss=4, ppl=16, num_updates=5, lr=1'",
+        "echo '2026 | INFO | valid | {\"epoch\": 1, \"valid_loss\": \"2\", \"valid_num_updates\": \"20\"}'",
         'echo "args $*"',
     )  # fmt: skip
     return lambda *own, env={}: call("training", tmp_path / "run", *own, "--", program, "--lr", "1", env=env)
@@ -222,10 +275,9 @@ def train(tmp_path):
 
 def test_a_training_is_logged_whole_and_shown_in_part(train, tmp_path):
     done = train()
-    assert done.stdout == '{"loss": "2"}\n' and (tmp_path / "run/trained").exists()
-    assert "args --lr 1" in (tmp_path / "run/train.log").read_text()
-    again = train()
-    assert again.stdout == "" and "run is trained" in again.stderr
+    assert done.stderr.splitlines()[1:] == ["small: update 20, epoch 1, validation, loss 2"]
+    assert (tmp_path / "run/trained").exists() and "args --lr 1" in (tmp_path / "run/train.log").read_text()
+    assert train().stderr == f"small: {tmp_path}/run is trained\n"
 
 
 def test_flags_of_the_first_start_are_left_out_when_it_goes_on(train, tmp_path):
@@ -264,6 +316,58 @@ def test_other_data_are_refused(train, tmp_path):
 def test_only_the_first_node_says_that_it_is_trained(train, tmp_path):
     train("--rank", 1)
     assert not (tmp_path / "run/trained").exists() and (tmp_path / "run/train.node1.log").exists()
+
+
+# progress.py
+
+
+@pytest.fixture
+def progress(monkeypatch):
+    monkeypatch.syspath_prepend(LIB)
+    monkeypatch.setenv("RECIPE", "small")
+    before = signal.getsignal(signal.SIGINT)
+    import progress
+
+    signal.signal(signal.SIGINT, before)
+    return progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_training_says_how_far_it_is_and_the_time_left(progress, monkeypatch):
+    work = progress.Training("fairseq-train bin --max-update 100 --max-epoch=8".split())
+    assert work.state(work.start + 12).startswith("the training is starting (12 s so far)")
+    for now, update in ((50, 20), (60, 40)):
+        monkeypatch.setattr(progress.time, "monotonic", lambda now=now: now)
+        assert work.read(f"| epoch 002:    {update} / 80 loss=4.25, wps=9, num_updates={update}") is None
+    figures = "update 40 of 100, epoch 1.5 of 8, loss 4.25"
+    assert work.state(60) == f"{figures}, about 30 s left" and work.state(85) == f"{figures}, about 5 s left"
+    valid = '{"epoch": 2, "valid_loss": "3", "valid_ppl": "8.0", "valid_num_updates": "40"}'
+    assert work.read(valid) == "update 40 of 100, epoch 2 of 8, validation, loss 3, ppl 8"
+
+
+def test_a_command_with_a_bar_says_how_far_it_is(progress, monkeypatch):
+    work = progress.Steps("tune")
+    monkeypatch.setattr(progress.time, "monotonic", lambda: work.start)
+    assert work.read("tuning:  20%|##   | 1/5 [00:00<?, ?it/s]") is None
+    monkeypatch.setattr(progress.time, "monotonic", lambda: work.start + 8)
+    assert work.read("INFO:fairseq.logging.progress_bar::      3 / 5 wps=7") is None
+    assert work.state(work.start + 8) == "tune, 3 of 5 (8 s so far, about 8 s left)"
+    assert work.read("INFO:fairseq: loading") is None and work.read("half 1/2 done") == "half 1/2 done"
+
+
+def test_the_state_is_shown_after_ten_silent_seconds_and_on_a_terminal_at_once(progress):
+    file, terminal = io.StringIO(), Terminal()
+    for stream in (file, terminal):
+        display = progress.Display(progress.Steps("tune"), stream)
+        start = display.work.start = display.shown
+        for second in (1, 5, 9.6, 10):
+            display.tick(start + second)
+    assert file.getvalue() == "small: tune (10 s so far)\n"
+    assert terminal.getvalue().split("\r\x1b[2K")[1:3] == ["small: tune (1 s so far)", "small: tune (5 s so far)"]
 
 
 # jobs.py

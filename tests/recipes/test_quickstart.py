@@ -10,12 +10,13 @@ def test_quickstart_learns_to_translate(recipe, tmp_path):
     from_elsewhere = {"folder": RECIPES, "env": {"OUT": "out"}, "cwd": tmp_path}
     first = recipe("quickstart.sh", **from_elsewhere)
     assert first.returncode == 0, first.stderr
-    assert float(re.search(r"tokenised BLEU = ([\d.]+)", first.stdout)[1]) > 90
+    assert float(re.search(r"tokenised BLEU = ([\d.]+)", first.stdout)[1]) >= 95  # as it promises
     assert len(re.findall(r"^translation \S+", first.stdout, re.MULTILINE)) == 3
     again = recipe("quickstart.sh", **from_elsewhere)
     assert again.returncode == 0, again.stderr
     assert (tmp_path / "out/test.out").exists()
-    assert "perplexity" in first.stdout and "perplexity" not in again.stdout  # trained once
+    assert "of 500, epoch 2, validation" in first.stderr and "model is trained" in again.stderr
+    assert "test.out is there" in again.stderr
 
 
 def test_it_takes_no_options(recipe):

@@ -42,7 +42,38 @@ def test_names_are_in_the_order_of_their_numbers(tmp_path):
     assert log.names(r"memory_\d+") == ["memory_9", "memory_10"]
 
 
-@pytest.mark.parametrize("content, sentence", [(None, "does not exist"), ("| INFO | x\n", "holds no entries in JSON")])
+FORMATS = {
+    "json": entry("train_inner", num_updates=5, loss=4)
+    + entry("train_inner", num_updates=6, loss=3)
+    + entry("valid", num_updates=6, loss=2),
+    "json of --log-file": '{"epoch": 1, "update": 0.5, "loss": "4", "num_updates": "5", "wps": "n/a"}\n'
+    '{"epoch": 1, "update": 0.6, "loss": "3", "num_updates": "6"}\n'
+    '{"epoch": 1, "valid_loss": "2", "valid_num_updates": "6"}\n'
+    '{"epoch": 1, "train_loss": "3.5", "train_num_updates": "6"}\n' * 2,  # fairseq writes them several times
+    "simple": "x | INFO | train_inner | epoch 001:      5 / 10 loss=4, wps=n/a, num_updates=5, lr=1\n"
+    "x | INFO | train_inner | epoch 001:      6 / 10 loss=3, wps=0, num_updates=6, lr=1\n"
+    "x | INFO | valid | epoch 001 | valid on 'valid' subset | loss 2 | ppl 4 | num_updates 6\n"
+    "x | INFO | test | epoch 001 | valid on 'test' subset | loss 7 | ppl 4 | num_updates 6\n"
+    "x | INFO | train | epoch 001 | loss 3.5 | num_updates 6 | train_wall 1\n",
+    "hydra": '[x][train_inner][INFO] - {"epoch": 1, "update": 0.5, "loss": "4", "num_updates": "5"}\n'
+    "[x][train_inner][INFO] - epoch 001:      6 / 10 loss=3, num_updates=6\n"
+    '[x][valid][INFO] - {"epoch": 1, "valid_loss": "2", "valid_num_updates": "6"}\n',
+    "none within epochs": "epoch 001 | loss 4 | num_updates 5\nepoch 002 | loss 3 | num_updates 6\n"
+    "epoch 002 | valid on 'valid' subset | loss 2 | num_updates 6\n",
+}
+
+
+@pytest.mark.parametrize("text", FORMATS.values(), ids=FORMATS)
+def test_any_log_of_fairseq_is_read(text, tmp_path):
+    (tmp_path / "log.txt").write_text(f"what else is printed\n{text}")
+    log = training_log.read(tmp_path / "log.txt")
+    assert log.series("train", "loss") == ([5, 6], [4, 3]) and log.series("valid", "loss") == ([6], [2])
+
+
+@pytest.mark.parametrize(
+    "content, sentence",
+    [(None, "has no train.log: the log is what fairseq-train prints"), ("| INFO | x\n", "holds no figures")],
+)
 def test_what_is_no_log_is_said(content, sentence, tmp_path):
     if content:
         (tmp_path / "train.log").write_text(content)
@@ -86,6 +117,18 @@ def test_the_span_of_every_head_by_layer_and_over_updates(plot, run_folder):
     points = [tuple(point) for layer in end.collections for point in layer.get_offsets().tolist()]
     assert points == [(1, 0), (1, 1), (2, 10), (2, 11)]
     assert len(course.get_lines()) == 4
+    low, high = end.get_ylim()
+    assert low < 0 and high > 11 and [tick for tick in end.get_yticks() if low < tick < high][:2] == [0, 2]
+
+
+@pytest.mark.parametrize("longest, ticks", [(7, 8), (200, 8), (3000, 11)])
+def test_spans_have_room_and_labelled_ticks(plot, longest, ticks):
+    figure = plot._spans_at_the_end([[0.0, 1.0], [longest / 2, float(longest)]])
+    (axes,) = figure.axes
+    figure.canvas.draw()
+    low, high = axes.get_ylim()
+    labels = [text.get_text() for text in axes.get_yticklabels() if low <= text.get_position()[1] <= high]
+    assert low < 0 and high > longest and len(labels) >= ticks and all(label.strip() for label in labels)
 
 
 def test_the_memory_by_layer(plot, run_folder):
@@ -117,7 +160,8 @@ def train(run, user_dir, streams, folder, arch, *flags):
 
 def test_attention_maps_of_a_trained_model(run, user_dir, streams, plot, tmp_path):
     folder = train(run, user_dir, streams, tmp_path, "all_attention_lm_tiny", "--adaptive-span", "--span-init", 0.5)
-    maps = attention_maps.attention_maps(folder / "checkpoint_last.pt", None, "test", 7)
+    maps, memory = attention_maps.attention_maps(folder / "checkpoint_last.pt", None, "test", 7)
+    assert memory == []
     assert [(head.layer, head.head) for head in maps] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     for head in maps:
         assert head.context.shape == (7, 32) and head.persistent.shape == (7, 64)
@@ -144,7 +188,7 @@ def test_attention_is_that_of_the_forward_pass():
     torch.manual_seed(1)
     config = SpanConfig(embed_dim=8, heads=2, span=5, persistent=3, ramp=2, initial_span=0.4)
     attention, position = AllAttention(config).double().eval(), RelativePosition(4, 5).double()
-    recorder = attention_maps._Recorder(attention)
+    recorder = attention_maps._LayerRecorder(attention)
     x, memory = torch.randn(1, 4, 8).double(), torch.randn(1, attention.width(), 8).double()
     y = attention(x, memory, position)
     context, persistent = recorder.maps(5)
@@ -157,8 +201,18 @@ def test_attention_is_that_of_the_forward_pass():
     torch.testing.assert_close(attention.out_proj(heads.transpose(0, 1).flatten(1)), y[0])
 
 
-def test_the_memory_from_checkpoints(run, user_dir, streams, plot, tmp_path):
+def test_the_memory_from_checkpoints_and_what_a_feedback_model_attends_to(run, user_dir, streams, plot, tmp_path):
     folder = train(run, user_dir, streams, tmp_path, "feedback_lm_tiny")
+    checkpoint = folder / "checkpoint_last.pt"
+    maps, memory = attention_maps.attention_maps(checkpoint, None, "test", 7)
+    assert [(head.layer, head.head) for head in maps] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    for head in maps:
+        assert head.context.shape == (7, 32) and head.persistent.shape == (7, 0) and head.context_share == 1
+        torch.testing.assert_close(head.context.sum(-1), torch.ones(7))
+    assert [len(row) for row in memory] == [3] and sum(memory[0]) == pytest.approx(1)
+    figure = plot.draw_attention(Namespace(checkpoint=checkpoint, data=None, split="test", tokens=7, heads=2))
+    assert [axes.get_xlabel() for axes in figure.axes[:2]] == ["memories before (-1: the nearest)"] * 2
+    assert [bar.get_height() for bar in figure.axes[2].patches] == memory[0]
     updates, weights = plot.memory_from_checkpoints(folder)
     assert updates == [0, 10, 20] and weights[0] == [pytest.approx(1 / 3)] * 3
     assert all(sum(row) == pytest.approx(1) for row in weights) and weights[2] != weights[0]

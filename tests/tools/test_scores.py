@@ -152,8 +152,10 @@ def test_rouge_counts_sentences_and_detokenises(tmp_path):
     assert swapped["rougeLsum"] == pytest.approx(100) and swapped["rougeL"] < 75
     log = write_log(tmp_path / "log", [hypothesis], ["x"])
     (tmp_path / "ref").write_text("The kings' dogs run. <q> It rains.\n")
-    done = tool("rouge", log, "--references", tmp_path / "ref")
+    done = tool("rouge", log, "--references", tmp_path / "ref", "--json", tmp_path / "rouge.json")
     assert "ROUGE-1 = " in done.stdout and "ROUGE-L sum (of sentences) = " in done.stdout, done.stderr
+    scores = json.loads((tmp_path / "rouge.json").read_text())
+    assert all(f" = {score:.2f}\n" in done.stdout and score == round(score, 2) for score in scores.values())
     # a stemmer makes rained = rains and dogs = dog
     assert rouge(["It rained ."], ["It rains."])["rouge1"] == pytest.approx(100)
 

@@ -1,4 +1,4 @@
-"""Attention maps of the heads of a trained model.
+"""Attention maps of the heads of a trained model: of layers with span attention, and of a Feedback model's layers.
 
 H heads, M query tokens, S span, N persistent vectors of a head.
 """
@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
+from fairseq_plugins.modules.feedback.reference import ReferenceRecurrence, attend
+from fairseq_plugins.modules.feedback.stream import FeedbackStream
 from fairseq_plugins.modules.span.attention import Context, SpanAttention
 from fairseq_plugins.modules.span.band import band
 from fairseq_plugins.tools.lib.load import load
@@ -25,7 +27,7 @@ class HeadMap:
 
     Attributes:
         layer, head: counted from 1
-        context: [M, S], weights of the tokens before, the nearest last
+        context: [M, S], weights of the tokens before, the nearest last; in a Feedback model, of their memories
         persistent: [M, N], weights of persistent vectors
     """
 
@@ -39,17 +41,29 @@ class HeadMap:
         """The fraction of the attention that goes to the context."""
         return float(self.context.sum() / (self.context.sum() + self.persistent.sum()))
 
+    @property
+    def distance(self) -> float:
+        """How far back the head looks in the context: the mean over its weights, in tokens."""
+        distances = torch.arange(self.context.size(1), 0, -1, dtype=self.context.dtype)
+        return float((self.context @ distances).sum() / self.context.sum())
 
-def attention_maps(checkpoint: Path, data: Path | None, split: str, tokens: int) -> list[HeadMap]:
-    """Maps of all heads for ``tokens`` tokens of a split. As many tokens as the longest span are read before them.
+
+def attention_maps(
+    checkpoint: Path, data: Path | None, split: str, tokens: int
+) -> tuple[list[HeadMap], list[list[float]]]:
+    """Maps of all heads for ``tokens`` tokens of a split, and of a Feedback model the weights of the layers in its
+    memories [G, L + 1], else []. As many tokens as the longest span are read before the tokens.
 
     Raises:
         UserError: the checkpoint is of a model without such attention, or the split is too short
     """
     model, _, task = load(checkpoint, {"data": str(data)} if data else {}, cpu=True)
-    layers = [module for module in model.modules() if isinstance(module, SpanAttention)]
-    if not layers:
-        raise UserError(f"{checkpoint} has no span attention; give a checkpoint of --arch all_attention_lm.")
+    record = recorder_of(model)
+    if record is None:
+        raise UserError(
+            f"{checkpoint} has no attention that this can draw; give a language model with span attention"
+            " (--arch all_attention_lm, span_transformer_lm) or with a feedback memory (--arch feedback_lm)."
+        )
     task.load_dataset(split)
     dataset, before = task.dataset(split), model.memory_length
     if len(dataset) < before + tokens:
@@ -60,16 +74,77 @@ def attention_maps(checkpoint: Path, data: Path | None, split: str, tokens: int)
     with torch.no_grad():
         for (block,) in dataset.blocks(1, 1, cuts):
             if block.start == before:
-                recorders = [_Recorder(layer) for layer in layers]
+                recorder = record(model)
             model(dataset[block]["net_input"]["src_tokens"], memory=memory)
-    return [
+        layers = recorder.maps(before)
+    maps = [
         HeadMap(number, head + 1, context[head], persistent[head])
-        for number, (context, persistent) in enumerate((recorder.maps(before) for recorder in recorders), 1)
+        for number, (context, persistent) in enumerate(layers, 1)
         for head in range(len(context))
     ]
+    return maps, recorder.memory_weights()
 
 
-class _Recorder:
+def recorder_of(model: nn.Module):
+    """The class that records the attention of a model, or None."""
+    kinds = {FeedbackStream: FeedbackRecorder, SpanAttention: SpanRecorder}
+    return next((kinds[kind] for kind in kinds if modules_of(model, kind)), None)
+
+
+def modules_of(model: nn.Module, kind: type) -> list:
+    return [module for module in model.modules() if isinstance(module, kind)]
+
+
+class FeedbackRecorder:
+    """Records what the layers of a Feedback model attend to in the memory, from now on."""
+
+    def __init__(self, model: nn.Module):
+        self.stack = modules_of(model, FeedbackStream)[0].stack
+        self.weights: list[list[Tensor]] = [[] for _ in self.stack.layers]  # of each layer for each step [H, W]
+        self.stack.engine = self._engine
+
+    def _engine(self, *args):
+        return _RecordingRecurrence(self.weights, *args)
+
+    def maps(self, span: int) -> list[tuple[Tensor, Tensor]]:
+        """Of each layer the weights [H, M, S] of the first stream, and no persistent vectors [H, M, 0]."""
+        layers = (torch.stack(steps, dim=1) for steps in self.weights)
+        return [(F.pad(maps, (span - maps.size(-1), 0)), maps[..., :0]) for maps in layers]
+
+    def memory_weights(self) -> list[list[float]]:
+        """Equation 1: the weights of the layers in each of the G memories [G, L + 1]."""
+        return self.stack.memory.mixing().tolist()
+
+
+class _RecordingRecurrence(ReferenceRecurrence):
+    """The plain loop, which also keeps the attention weights of each layer."""
+
+    def __init__(self, weights: list[list[Tensor]], *args):
+        super().__init__(*args)
+        self.weights = {layer: steps for layer, steps in zip(self.layers, weights, strict=True)}
+
+    def layer_step(self, layer, x, memory, padding, limits):
+        norm = layer.self_attn_layer_norm if layer.config.pre_norm else nn.Identity()
+        _, weights = attend(layer.self_attn, norm(x), norm(memory), padding, layer, limits)
+        self.weights[layer].append(weights[0])
+        return super().layer_step(layer, x, memory, padding, limits)
+
+
+class SpanRecorder:
+    """Records the attention of all layers with span attention, from now on."""
+
+    def __init__(self, model: nn.Module):
+        self.layers = [_LayerRecorder(layer) for layer in modules_of(model, SpanAttention)]
+
+    def maps(self, span: int) -> list[tuple[Tensor, Tensor]]:
+        """Of each layer the weights [H, M, S] and [H, M, N] of the first stream."""
+        return [layer.maps(span) for layer in self.layers]
+
+    def memory_weights(self) -> list[list[float]]:
+        return []
+
+
+class _LayerRecorder:
     """Stores the last inputs of a layer's attention, to compute its weights from them."""
 
     def __init__(self, attention: SpanAttention):
@@ -108,7 +183,8 @@ class _Recorder:
 
 
 def choose(maps: list[HeadMap], number: int) -> list[HeadMap]:
-    """``number`` maps, evenly spaced in the order of their context shares, from the smallest to the largest."""
-    ranked = sorted(maps, key=lambda head: head.context_share)
+    """``number`` maps, evenly spaced in the order of their context shares, from the smallest to the largest; where
+    these are equal, in the order of their distances."""
+    ranked = sorted(maps, key=lambda head: (round(head.context_share, 4), head.distance))
     number = min(number, len(ranked))
     return [ranked[round(place * (len(ranked) - 1) / max(number - 1, 1))] for place in range(number)]

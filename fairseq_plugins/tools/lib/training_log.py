@@ -1,13 +1,13 @@
-"""Read the log of fairseq-train --log-format json."""
+"""Read the log of a training: what fairseq-train printed, or its --log-file."""
 
-import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools.lib.log_lines import read_line
 
-LINE = re.compile(r"\| (train_inner|valid) \| (\{.*\})\s*$")
+WHERE = "the log is what fairseq-train prints (fairseq-train ... 2>&1 | tee runs/a/train.log), or its --log-file"
 
 
 @dataclass
@@ -32,30 +32,37 @@ class TrainingLog:
 
 
 def read(run: Path) -> TrainingLog:
-    """The log of a run: a file, or a folder with train.log in it.
+    """The log of a run: a file, or a folder with train.log or another .log in it. Where there are no entries within
+    epochs, the means of the epochs stand for them.
 
     Raises:
-        UserError: there is no log, or it has no entries in JSON
+        UserError: there is no log, or it has no figures
     """
-    path = run / "train.log" if run.is_dir() else run
-    if not path.is_file():
-        raise UserError(f"{path} does not exist; give a log of fairseq-train --log-format json, or its folder.")
-    log = TrainingLog()
+    path = log_of(run)
+    found = {"inner": [], "train": [], "valid": []}
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        if found := LINE.search(line):
-            _add(log.train if found[1] == "train_inner" else log.valid, json.loads(found[2]))
-    if not log.train and not log.valid:
-        raise UserError(f"{path} holds no entries in JSON; train with --log-format json.")
-    return log
+        if (entry := read_line(line)) and "num_updates" in entry.values:
+            _add(found[entry.kind], entry.values)
+    if not any(found.values()):
+        raise UserError(f"{path} holds no figures of a training: {WHERE}.")
+    return TrainingLog(found["inner"] or found["train"], found["valid"])
 
 
-def _add(entries: list[dict], logged: dict) -> None:
-    entry = {}
-    for name, value in logged.items():
-        try:
-            entry[name.removeprefix("valid_")] = float(value)
-        except (TypeError, ValueError):
-            continue  # "wps": "n/a" and the like
+def log_of(run: Path) -> Path:
+    """The log in a folder, or the log itself.
+
+    Raises:
+        UserError: there is none
+    """
+    if run.is_file():
+        return run
+    if logs := [path for path in (run / "train.log", *sorted(run.glob("*.log"))) if path.is_file()]:
+        return logs[0]
+    missing = f"{run} has no train.log" if run.is_dir() else f"{run} does not exist"
+    raise UserError(f"{missing}: {WHERE}.")
+
+
+def _add(entries: list[dict], entry: dict[str, float]) -> None:
     while entries and entries[-1]["num_updates"] >= entry["num_updates"]:
         entries.pop()
     entries.append(entry)

@@ -1,0 +1,63 @@
+"""Entries in a log of fairseq: what its lines say, whatever format they have.
+
+It knows --log-format json and simple, each as it is printed, as --log-file writes it, and as hydra prints it. It
+imports neither torch nor fairseq, because recipes read the log of a training while it runs.
+"""
+
+import json
+import re
+from contextlib import suppress
+from typing import NamedTuple
+
+JSON = re.compile(r'\{"epoch": .*\}\s*$')
+INNER = re.compile(r"epoch (\d+):\s+(\d+) / (\d+) (\S+=.*)")  # epoch 003:    100 / 253 loss=4.1, num_updates=600
+END = re.compile(r"epoch (\d+) \| (?:valid on '(\S+)' subset \| )?(\w+ \S+(?: \| \w+ \S+)*)\s*$")  # | loss 4.1 | ...
+VALID, TRAIN = "valid_", "train_"
+
+
+class Entry(NamedTuple):
+    """One line of figures.
+
+    Attributes:
+        kind: "inner", in an epoch; "train", the means of an epoch; or "valid", the figures on the validation set
+        values: numbers by name, as "num_updates" and "loss"; "epochs" is how many epochs are done, with a fraction
+    """
+
+    kind: str
+    values: dict[str, float]
+
+
+def read_line(line: str) -> Entry | None:
+    """The entry in a line, or None. Other validation sets than "valid" are left out."""
+    if found := JSON.search(line):
+        return _from_json(found[0])
+    if found := INNER.search(line):
+        epoch, step, of, pairs = found.groups()
+        values = _numbers(pair.partition("=")[::2] for pair in pairs.split(", "))
+        return Entry("inner", {**values, "epochs": int(epoch) - 1 + int(step) / int(of)})
+    if (found := END.search(line)) and found[2] in (None, "valid"):
+        values = _numbers(pair.split(" ") for pair in found[3].split(" | "))
+        return Entry("valid" if found[2] else "train", {**values, "epochs": float(found[1])})
+    return None
+
+
+def _from_json(text: str) -> Entry | None:
+    try:
+        logged = json.loads(text)
+    except ValueError:  # cut off
+        return None
+    prefixes = {name.partition("_")[0] + "_" for name in logged if name.endswith("_num_updates")}
+    prefix = prefixes.pop() if prefixes else ""
+    if prefix not in ("", VALID, TRAIN):
+        return None
+    values = _numbers((name.removeprefix(prefix), value) for name, value in logged.items())
+    values["epochs"] = values.pop("update", values.pop("epoch", 0))
+    return Entry({"": "inner", VALID: "valid", TRAIN: "train"}[prefix], values)
+
+
+def _numbers(pairs) -> dict[str, float]:
+    numbers = {}
+    for name, value in pairs:
+        with suppress(TypeError, ValueError):  # "wps": "n/a" and the like
+            numbers[name] = float(value)
+    return numbers

@@ -1,0 +1,59 @@
+"""Refuse variables that this recipe does not read.
+
+    python recipes/lib/variables.py EPOCHS SEEDS MODELS --later characters.sh
+
+The words are the variables that a recipe reads, and --later files that it sources later. A variable that is set, and
+that only other recipes read, is refused. Words that other programs use, too, may be set for them: they are only named.
+"""
+
+import argparse
+import os
+import re
+from pathlib import Path
+
+import say
+
+RECIPES = Path(__file__).resolve().parents[1]
+NAME = re.compile(r"\[([A-Z][A-Z0-9_]*)\]=")  # of an array of lib.sh: SETTINGS+=([EPOCHS]=8)
+OPTIONS = {"GPUS": "--gpus", "RAW": "--raw", "DATA": "--data", "OUT": "--out", "SMOKE": "--smoke"}
+ORDINARY = {
+    "BATCH", "BATCHES", "BLOCK", "CHANGE", "CHECKPOINT", "CONTEXT", "CORPUS", "FILE", "FIXED", "FLAGS", "INTERVAL",
+    "JOBS", "LENGTH", "PASS", "SHARDS", "SHARED", "SIZE", "SPAN", "SPLIT", "TASKS", "TIMES", "TOKENS", "TOTAL",
+    "WIDTH",
+}  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("read", nargs="*", metavar="VARIABLE", help="a variable that the recipe reads")
+    parser.add_argument("--later", nargs="*", type=Path, default=[], metavar="FILE", help="a file with more of them")
+    args = parser.parse_args()
+    read = set(args.read).union(*map(declared, args.later))
+    unread = {name for name in suite() | set(OPTIONS) if os.environ.get(name)} - read
+    there_are = f"this recipe reads {listed(sorted(read))}" if read else "this recipe reads none"
+    if refused := sorted(unread - ORDINARY - set(OPTIONS)):
+        way_out = " ".join(f"-u {name}" for name in refused)
+        say.stop(f"{listed(refused)} would be ignored: {there_are}. Leave it out (env {way_out} unsets it).")
+    for name in sorted(unread):
+        say.say(f"the variable {name} is ignored: {f'give {OPTIONS[name]}' if name in OPTIONS else there_are}.")
+    for name in sorted(read):
+        if name.endswith("S") and name not in os.environ and os.environ.get(name[:-1]):
+            say.say(f"the variable {name[:-1]} is ignored: this recipe reads {name}.")
+
+
+def suite() -> set[str]:
+    """The variables of all recipes."""
+    return set().union(*map(declared, RECIPES.rglob("*.sh")))
+
+
+def declared(file: Path) -> set[str]:
+    return set(NAME.findall(file.read_text(encoding="utf-8")))
+
+
+def listed(names: list[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+if __name__ == "__main__":
+    main()
