@@ -9,7 +9,6 @@ import html
 import json
 import multiprocessing
 import re
-import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +18,8 @@ from pathlib import Path
 from steps import InputError
 from subword_nmt.learn_bpe import learn_bpe
 from tqdm import tqdm
+
+from fairseq_plugins.text.lines import squeeze
 
 
 def read_lines(path: Path, ends: bool = False) -> Iterator[str]:
@@ -78,12 +79,6 @@ def write_lines(path: Path, lines) -> int:
         for number, line in enumerate(lines, 1):
             file.write(line + "\n")
     return number
-
-
-def squeeze(line: str) -> str:
-    """The line with single spaces and without control characters, since other programs may take these for line ends."""
-    line = "".join(" " if unicodedata.category(character) == "Cc" else character for character in line)
-    return " ".join(line.split())
 
 
 def learn_codes(texts: list[Path], codes: Path, number: int, counted: str = "merges") -> str:
