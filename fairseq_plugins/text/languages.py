@@ -18,8 +18,19 @@ SAMPLE = 1000  # lines that decide
 
 def has_spaces(lines: Iterable[str]) -> bool:
     """Has the language of these lines spaces between words? The scripts of the first lines decide."""
-    text = "\n".join(itertools.islice(lines, SAMPLE))
+    text = _sample(lines)
     return 2 * len(LETTERS_WITHOUT_SPACES.findall(text)) <= len(LETTERS.findall(text))
+
+
+def by_script(lines: Iterable[str]) -> str | None:
+    """ja for kana, zh for Chinese characters without kana, None for other scripts: of a text without spaces between
+    words."""
+    text = _sample(lines)
+    return "ja" if KANA.search(text) else "zh" if HAN.search(text) else None
+
+
+def _sample(lines: Iterable[str]) -> str:
+    return "\n".join(itertools.islice(lines, SAMPLE))
 
 
 def words(line: str) -> int:

@@ -1,7 +1,12 @@
 """Tokenisers: words and punctuation marks of a line apart, and together again."""
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
+
+# A space before a mark that follows a word in Arabic, Urdu, Hindi or Amharic: Moses splits these marks off, but does
+# not bring them back
+UNKNOWN_TO_MOSES = re.compile(r" (?=[،؛؟۔।॥።፣]( |$))")
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class Moses:
         return line.lower() if self.lower else line
 
     def detokenise(self, line: str) -> str:
-        return _detokeniser(self.language).detokenize(line.split())
+        return UNKNOWN_TO_MOSES.sub("", _detokeniser(self.language).detokenize(line.split()))
 
 
 def beginning(line: str, words: int) -> str:
