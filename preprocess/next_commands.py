@@ -4,8 +4,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-import fairseq_plugins
-
+PACKAGE = Path(__file__).resolve().parents[1] / "fairseq_plugins"
 TRAINING = (
     "--optimizer adam --adam-betas '(0.9, 0.98)' --lr 0.0005 --lr-scheduler inverse_sqrt --warmup-updates 4000"
     " --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 4096 --max-update 50000 --patience 10"
@@ -41,8 +40,7 @@ def translation(out: Path, source: str, target: str, lower: bool, advice: Advice
             str(out / f"test.{source}-{target}.ref"),
         ),
     )  # fmt: skip
-    package = Path(fairseq_plugins.__file__).parent
-    package = package.relative_to(Path.cwd()) if package.is_relative_to(Path.cwd()) else package
+    package = PACKAGE.relative_to(Path.cwd()) if PACKAGE.is_relative_to(Path.cwd()) else PACKAGE
     plugins = f"--user-dir {shlex.quote(str(package))}"
     languages = shlex.join(["--source-lang", source, "--target-lang", target])
     search = f"--path {checkpoint} {advice.search} --bpe prepared"
