@@ -5,8 +5,9 @@
 
 Each line is a JSON object with the text fields id, article and highlights, where newlines separate sentences. --train,
 --valid and --test name other files, each with an optional range of lines: valid-1000.jsonl:1-800. Words are Moses
-tokens, cased. In training targets and in the reference file <q> separates the sentences of highlights, as ROUGE-L over
-sentences needs them. Records without an article or without highlights are removed from the training set.
+tokens, cased, and with --bpe sentencepiece those between spaces. In training targets and in the reference file <q>
+separates the sentences of highlights, as ROUGE-L over sentences needs them. Records without an article or without
+highlights are removed from the training set.
 """
 
 import hashlib
@@ -15,11 +16,15 @@ import re
 from functools import partial
 from pathlib import Path
 
+import next_commands
 import pipeline
 import raw_text
+import subwords
 from download import Remote, fetch_all
 from numeric import whole
 from steps import InputError, Steps, command_line
+
+from fairseq_plugins.text.tokenisers import SENTENCE_END, MosesBeginning, MosesSentences, Plain, PlainBeginning
 
 STORIES = "https://huggingface.co/datasets/cnn_dailymail/resolve/main/data/"
 DRIVE = "https://drive.usercontent.google.com/download?export=download&confirm=t&id="
@@ -56,7 +61,7 @@ SIDES = ("article", "highlights")
 
 
 def main():
-    parser = pipeline.parser(__doc__, bpe=32000, max_words=1000)  # removes extremely long highlights only
+    parser = pipeline.parser(__doc__, 32000, max_words=1000)  # removes extremely long highlights only
     parser.add_argument(
         "--article-words", type=whole(1), default=400, metavar="N", help="words used of an article (%(default)s)"
     )
@@ -82,17 +87,13 @@ def main():
             {"lines": [part[1:] for part in parts]},
             partial(_write_sides, parts),
         )
-    tokenisers = {
-        (split, side): function
-        for split in pipeline.SPLITS
-        for side, function in (
-            ("article", partial(raw_text.tokenise_words, language="en", words=args.article_words)),
-            ("highlights", partial(raw_text.tokenise_summary, language="en")),
-        )
-    }
-    pipeline.prepare_text(
-        args, steps, *SIDES, list(pipeline.SPLITS), tokenisers, {}, glossaries=(raw_text.SENTENCE_END,)
-    )
+    kind = subwords.choose(args, [], whole=(SENTENCE_END,))
+    if kind.name == subwords.SENTENCEPIECE:
+        tokenisers = PlainBeginning(words=args.article_words), Plain()
+    else:
+        tokenisers = MosesBeginning("en", words=args.article_words), MosesSentences("en")
+    sides = [pipeline.Side(name, tokeniser) for name, tokeniser in zip(SIDES, tokenisers)]
+    pipeline.prepare_text(args, steps, kind, sides, list(pipeline.SPLITS), [], 0, next_commands.SUMMARIES)
 
 
 def _part(raw: Path, split: str, part: str) -> tuple[Path, int, int | None]:
@@ -114,7 +115,7 @@ def _write_sides(parts, article: Path, highlights: Path) -> str:
             for number, record in enumerate(raw_text.read_records(file, ("id", *SIDES), first, last), 1):
                 articles.write(raw_text.squeeze(record["article"]) + "\n")
                 sentences = filter(None, map(raw_text.squeeze, record["highlights"].splitlines()))
-                summaries.write(f" {raw_text.SENTENCE_END} ".join(sentences) + "\n")
+                summaries.write(f" {SENTENCE_END} ".join(sentences) + "\n")
             if number == 0 or last and number != last - first + 1:
                 raise InputError(
                     f"{file} has {number} records from line {first} on, but lines up to {last or first} were requested."

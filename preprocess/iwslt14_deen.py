@@ -30,7 +30,7 @@ LAYOUTS = {
 
 
 def main():
-    parser = pipeline.parser(__doc__, bpe=10000, max_words=175, max_ratio=1.5)
+    parser = pipeline.parser(__doc__, 10000, max_words=175, max_ratio=1.5)
     pipeline.parallel_options(parser)
     parser.add_argument(
         "--carve-valid", action="store_true", help="take valid from train even if there is a valid file"

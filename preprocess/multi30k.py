@@ -31,7 +31,7 @@ LAYOUTS = {
 
 
 def main():
-    parser = pipeline.parser(__doc__, bpe=8000)
+    parser = pipeline.parser(__doc__, 8000)
     pipeline.parallel_options(parser)
     args = parser.parse_args()
     steps = Steps(args.out)

@@ -10,7 +10,7 @@ from steps import InputError, Steps, command_line
 
 
 def main():
-    parser = pipeline.parser(__doc__, bpe=8000)
+    parser = pipeline.parser(__doc__, 8000)
     pipeline.parallel_options(parser)
     parser.add_argument("--source", required=True, metavar="LANGUAGE", help="suffix of the source files")
     parser.add_argument("--target", required=True, metavar="LANGUAGE", help="suffix of the target files")

@@ -1,11 +1,11 @@
 """From aligned raw text to binarised data for ``fairseq-train``.
 
     OUT/text        one raw sentence per line: train.en, train.de, valid.en ...
-    OUT/tok         tokenised
+    OUT/tok         tokenised by Moses; for SentencePiece, the raw text
     OUT/clean       the training pairs after cleaning
-    OUT/codes.bpe   joint byte pair encoding
+    OUT/codes.bpe   joint byte pair encoding; or OUT/sentencepiece.model
     OUT/bpe         encoded
-    OUT/bin         binarised: fairseq-train OUT/bin
+    OUT/bin         binarised: fairseq-train OUT/bin. prepared_text.json in it says how the text was prepared
     OUT/test.SOURCE-TARGET.ref   raw references, for sacreBLEU and ROUGE
 
 The valid set has raw references, too, unless it is taken from the training set. Every step prints its numbers of input
@@ -19,26 +19,37 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+import next_commands
 import raw_text
+import subwords
 from numeric import number, whole
 from steps import InputError, Steps, add_workers
+
+from fairseq_plugins.text import languages
+from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.tokenisers import Moses, Plain
 
 SPLITS = ("train", "valid", "test")
 
 
-def parser(doc: str, **defaults) -> argparse.ArgumentParser:
-    """The options that all corpora share."""
+def parser(doc: str, size: int, **defaults) -> argparse.ArgumentParser:
+    """The options that all corpora share. ``size`` is the default number of merges or symbols."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--raw", type=Path, metavar="DIR", help="folder with the raw text, plain or .gz")
     parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="folder to fill")
+    subwords.add_options(parser, size)
     parser.add_argument(
-        "--bpe", type=whole(1), metavar="N", help="number of merges of the joint byte pair encoding (%(default)s)"
+        "--max-words",
+        type=whole(1),
+        metavar="N",
+        help="most words of a training line; letters, in scripts without spaces (%(default)s)",
     )
-    parser.add_argument("--max-words", type=whole(1), metavar="N", help="most words of a training line (%(default)s)")
     add_workers(parser)
     parser.set_defaults(**{"max_words": 250} | defaults)
     return parser
@@ -61,6 +72,33 @@ def parallel_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@dataclass(frozen=True)
+class Side:
+    """How one side of parallel text is prepared.
+
+    Args:
+        name: its suffix, such as en
+        tokeniser: for raw lines, of ``fairseq_plugins/text/tokenisers.py``
+        again: a tokeniser for the lines of splits that are tokenised already
+        length: a function from a tokenised line to its number of words
+    """
+
+    name: str
+    tokeniser: Plain | Moses
+    again: Plain = Plain()
+    length: Callable[[str], int] = languages.words
+
+
+@dataclass(frozen=True)
+class Untokenised(Plain):
+    """The raw line of Moses tokens."""
+
+    language: str = "en"
+
+    def tokenise(self, line: str) -> str:
+        return super().tokenise(Moses(self.language).detokenise(line))
+
+
 def prepare_parallel(
     args,
     source: str,
@@ -71,6 +109,7 @@ def prepare_parallel(
     lower: bool = False,
     normalise: bool = False,
     carve: int = 0,
+    arch: str = "feedback_transformer_iwslt",
 ) -> None:
     """Tokenise, clean, encode and binarise parallel text.
 
@@ -78,12 +117,13 @@ def prepare_parallel(
         layouts: for every split, the ways in which its files may be named. A way is a list of files to join. Names may
             contain {language} and {role} (src or ref)
         carve: if there is no valid set, take every n-th clean training pair for it; 0: never
+        arch: the architecture of the training that is printed at the end
     """
     if steps.out.resolve().is_relative_to(raw.resolve()) and raw != steps.out / "raw":
         raise InputError(
             f"--out {steps.out} lies in --raw {raw}, where it could be read as raw text: choose another folder."
         )
-    raw_files, tokenisers = {}, {}
+    raw_files = {}
     for split in SPLITS:
         if prefix := getattr(args, f"{split}_prefix"):
             layouts[split] = [[prefix + ".{language}"]]
@@ -92,12 +132,6 @@ def prepare_parallel(
                 _find(raw, split, layouts[split], language, role)
                 for language, role in ((source, "src"), (target, "ref"))
             ]
-        for language in (source, target):
-            tokenisers[split, language] = (
-                partial(raw_text.keep, lower=lower)
-                if split in args.tokenised
-                else partial(raw_text.tokenise, language=language, normalise=normalise, lower=lower)
-            )
     used = Counter(file for files in raw_files.values() for file in files[0])
     if twice := [file for file, times in used.items() if times > 1]:
         raise InputError(
@@ -107,64 +141,91 @@ def prepare_parallel(
     for split, (sources, targets) in raw_files.items():
         outputs = [steps.out / "text" / f"{split}.{language}" for language in (source, target)]
         steps.run(f"text-{split}", sources + targets, outputs, {}, partial(_collect, sources, targets))
-    references = {split: partial(raw_text.detokenise, language=target) for split in args.tokenised}
-    prepare_text(args, steps, source, target, list(raw_files), tokenisers, references, carve)
+    spaced = {
+        language: languages.has_spaces(raw_text.read_lines(steps.out / "text" / f"train.{language}"))
+        for language in (source, target)
+    }
+    split_by_user = set(raw_files) <= set(args.tokenised)
+    kind = subwords.choose(args, [language for language in spaced if not spaced[language] and not split_by_user])
+    sides = [_side(kind, language, spaced[language], split_by_user, lower, normalise) for language in spaced]
+    prepare_text(args, steps, kind, sides, list(raw_files), args.tokenised, carve, next_commands.Advice(arch))
+
+
+def _side(kind, language: str, spaced: bool, split_by_user: bool, lower: bool, normalise: bool) -> Side:
+    """One language of parallel text."""
+    length = languages.words if spaced or split_by_user else languages.words_and_letters
+    tokeniser = kind.tokeniser(language, lower, normalise)
+    if isinstance(tokeniser, Plain):
+        return Side(language, tokeniser, Untokenised(lower, language), length)
+    if spaced:
+        return Side(language, tokeniser, Plain(lower), length)
+    return Side(language, Plain(lower), Plain(lower), length)  # Moses knows no words here, only the user does
 
 
 def prepare_text(
     args,
     steps: Steps,
-    source: str,
-    target: str,
+    kind,
+    sides: list[Side],
     splits: list[str],
-    tokenisers: dict,
-    references: dict,
-    carve: int = 0,
-    glossaries: tuple[str, ...] = (),
+    tokenised: list[str],
+    carve: int,
+    advice: next_commands.Advice,
 ) -> None:
     """Continue from ``OUT/text/SPLIT.SIDE``.
 
     Args:
-        tokenisers: for each split and side, a function from a raw line to tokens
-        references: for a split with tokenised raw text, a function from a raw target to plain text
+        kind: of symbols: an object of subwords.py
+        sides: source and target
+        splits: those with text
+        tokenised: splits whose text is tokenised already
+        carve: as for ``prepare_parallel``
+        advice: what the commands that are printed at the end need to know
     """
-    sides, out = (source, target), steps.out
+    (source, target), out = [side.name for side in sides], steps.out
     lines = {}
     for split in splits:
         for side in sides:
-            raw, tokenised = out / "text" / f"{split}.{side}", out / "tok" / f"{split}.{side}"
-            map_step(steps, f"tokenise-{split}.{side}", tokenisers[split, side], raw, tokenised, args.workers)
-            lines[split, side] = tokenised
+            raw, done = out / "text" / f"{split}.{side.name}", out / "tok" / f"{split}.{side.name}"
+            tokeniser = side.again if split in tokenised else side.tokeniser
+            map_step(steps, f"tokenise-{split}.{side.name}", tokeniser.tokenise, raw, done, args.workers)
+            lines[split, side.name] = done
     for split in sorted({"valid", "test"} & set(splits)):
         map_step(
             steps,
             f"references-{split}",
-            references.get(split, raw_text.keep),
+            (Moses(target) if split in tokenised else Plain()).detokenise,
             out / "text" / f"{split}.{target}",
             out / f"{split}.{source}-{target}.ref",
             args.workers,
         )
 
     carved = ["valid"] if carve and "valid" not in splits else []
-    inputs = [lines["train", side] for side in sides]
-    outputs = [out / "clean" / f"{split}.{side}" for split in ["train"] + carved for side in sides]
+    inputs = [lines["train", side.name] for side in sides]
+    outputs = [out / "clean" / f"{split}.{side.name}" for split in ["train"] + carved for side in sides]
     limits = dict(max_words=args.max_words, max_ratio=getattr(args, "max_ratio", None), carve=carve if carved else 0)
-    steps.run("clean", inputs, outputs, limits, partial(_clean, inputs, **limits))
+    lengths = [side.length for side in sides]
+    options = limits | {"lengths": [length.__name__ for length in lengths]}
+    steps.run("clean", inputs, outputs, options, partial(_clean, inputs, lengths, **limits))
     lines |= {(path.stem, path.suffix[1:]): path for path in outputs}
 
-    codes = out / "codes.bpe"
-    training = [lines["train", side] for side in sides]
-    steps.run(
-        "learn-bpe", training, [codes], {"bpe": args.bpe}, lambda path: raw_text.learn_codes(training, path, args.bpe)
-    )
-    encode = partial(raw_text.encode, codes=str(codes), glossaries=glossaries)
-    encoded = [out / "bpe" / f"{split}.{side}" for split in SPLITS for side in sides]
+    learned = out / kind.file
+    training = [lines["train", side.name] for side in sides]
+    steps.run(f"learn-{kind.name}", training, [learned], asdict(kind), partial(kind.learn, training))
+    prepared = PreparedText(sides[0].tokeniser, sides[1].tokeniser, kind.level(learned), source, target)
+    encoded = [out / "bpe" / f"{split}.{side.name}" for split in SPLITS for side in sides]
     for path in encoded:
-        map_step(steps, f"encode-{path.name}", encode, lines[path.stem, path.suffix[1:]], path, args.workers, [codes])
-    steps.run(
-        "binarise", encoded, [out / "bin"], {"joined": True}, partial(_binarise, out, source, target, args.workers)
-    )
-    print(f"ready: fairseq-train {out / 'bin'} --source-lang {source} --target-lang {target}", flush=True)
+        text = lines[path.stem, path.suffix[1:]]
+        map_step(steps, f"encode-{path.name}", prepared.level.encode, text, path, args.workers, [learned])
+
+    def binarise(folder):
+        report = _binarise(out, source, target, args.workers, folder)
+        prepared.save(folder)
+        return report
+
+    tokenisers = {side.name: [type(side.tokeniser).__name__, asdict(side.tokeniser)] for side in sides}
+    steps.run("binarise", [*encoded, learned], [out / "bin"], {"joined": True, "tokenisers": tokenisers}, binarise)
+    print(next_commands.translation(out, source, target, sides[1].tokeniser.lower, advice), flush=True)
 
 
 def _absent(raw: Path, layouts, language: str) -> bool:
@@ -209,18 +270,25 @@ def _collect(sources: list[Path], targets: list[Path], *outputs: Path) -> str:
 
 
 def map_step(steps: Steps, name: str, function, source: Path, destination: Path, workers: int, more_inputs=()) -> None:
-    """A step that writes ``function(line)`` for every line of ``source``."""
+    """A step that writes ``function(line)`` for every line of ``source``. The function is a method of a tokeniser or of
+    a level."""
 
     def work(path):
         return f"{(number := raw_text.map_lines(function, source, path, workers))} lines in, {number} out"
 
-    options = {"function": function.func.__name__, **function.keywords} if isinstance(function, partial) else {}
-    steps.run(name, [source, *more_inputs], [destination], options, work)
+    steps.run(name, [source, *more_inputs], [destination], _description(function), work)
 
 
-def _clean(inputs: list[Path], *outputs: Path, max_words: int, max_ratio: float | None, carve: int) -> str:
+def _description(method) -> dict:
+    """The name of a method, and the settings of its object other than files, which are inputs."""
+    settings = {name: value for name, value in vars(method.__self__).items() if not isinstance(value, Path)}
+    return {"function": method.__qualname__, **settings}
+
+
+def _clean(inputs: list[Path], lengths: list, *outputs: Path, max_words: int, max_ratio, carve: int) -> str:
     dropped, kept = Counter(), Counter()
-    pairs = raw_text.clean(zip(*map(raw_text.read_lines, inputs), strict=True), max_words, max_ratio, dropped)
+    pairs = zip(*map(raw_text.read_lines, inputs), strict=True)
+    pairs = raw_text.clean(pairs, lengths, max_words, max_ratio, dropped)
     with ExitStack() as stack:
         files = [stack.enter_context(open(path, "w", encoding="utf-8", newline="\n")) for path in outputs]
         for number, pair in enumerate(pairs, 1):

@@ -1,4 +1,4 @@
-"""Lines of text: strict reading, tokenising, cleaning, and byte pair encoding.
+"""Lines of text: strict reading, cleaning, and learning a byte pair encoding.
 
 A function that works on a line takes and returns one line without its newline. These functions can be sent to other
 processes.
@@ -9,21 +9,17 @@ import html
 import json
 import multiprocessing
 import re
-import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 from steps import InputError
-from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 from tqdm import tqdm
 
-SENTENCE_END = "<q>"  # separates the sentences of a summary, which is one line
+from fairseq_plugins.text.lines import squeeze
 
 
 def read_lines(path: Path, ends: bool = False) -> Iterator[str]:
@@ -85,42 +81,6 @@ def write_lines(path: Path, lines) -> int:
     return number
 
 
-def squeeze(line: str) -> str:
-    """The line with single spaces and without control characters, since other programs may take these for line ends."""
-    line = "".join(" " if unicodedata.category(character) == "Cc" else character for character in line)
-    return " ".join(line.split())
-
-
-def tokenise(line: str, language: str, normalise: bool = False, lower: bool = False) -> str:
-    """Moses tokens, with Moses escapes. Hyphenated words are not split, as the WMT scoring of compounds expects."""
-    if normalise:
-        line = _normaliser(language).normalize(line)
-    line = _tokeniser(language).tokenize(line, return_str=True)
-    return line.lower() if lower else line
-
-
-def keep(line: str, lower: bool = False) -> str:
-    """A line that is already tokenised."""
-    return line.lower() if lower else line
-
-
-def tokenise_words(line: str, language: str, words: int) -> str:
-    """The first ``words`` tokens. Only the first ``words`` words of an article are tokenised."""
-    return " ".join(tokenise(" ".join(line.split()[:words]), language).split()[:words])
-
-
-def tokenise_summary(line: str, language: str) -> str:
-    return f" {SENTENCE_END} ".join(tokenise(sentence, language) for sentence in line.split(f" {SENTENCE_END} "))
-
-
-def detokenise(line: str, language: str) -> str:
-    return _detokeniser(language).detokenize(line.split())
-
-
-def encode(line: str, codes: str, glossaries: tuple[str, ...] = ()) -> str:
-    return _encoder(codes, glossaries).process_line(line)
-
-
 def learn_codes(texts: list[Path], codes: Path, number: int, counted: str = "merges") -> str:
     """Learn a joint byte pair encoding of all ``texts``, with ``number`` merges or ``number`` symbols. Symbols are
     merges and characters; a character at the end of a word is a symbol of its own."""
@@ -135,16 +95,20 @@ def learn_codes(texts: list[Path], codes: Path, number: int, counted: str = "mer
 
 def map_lines(function, source: Path, destination: Path, workers: int) -> int:
     """Write ``function(line)`` for every line, in order. Returns the number of lines."""
+    function("")  # what it loads once is then in the workers, too, which are forks of this process
     with multiprocessing.Pool(workers) as pool:
         lines = pool.imap(function, read_lines(source), chunksize=200)
         return write_lines(destination, tqdm(lines, desc=source.name, unit=" lines", disable=None))
 
 
-def clean(pairs, max_words: int, max_ratio: float | None, dropped: Counter) -> Iterator[tuple[str, str]]:
-    """The pairs of 1 to ``max_words`` words whose lengths have at most the ratio ``max_ratio``. Counts dropped
-    pairs."""
+def clean(pairs, lengths, max_words: int, max_ratio: float | None, dropped: Counter) -> Iterator[tuple[str, str]]:
+    """The pairs of 1 to ``max_words`` words whose lengths have at most the ratio ``max_ratio``. Counts dropped pairs.
+
+    Args:
+        lengths: for the two sides, a function from a line to its number of words
+    """
     for pair in pairs:
-        short, long = sorted(len(line.split()) for line in pair)
+        short, long = sorted(length(line) for length, line in zip(lengths, pair))
         if short == 0:
             dropped["empty"] += 1
         elif long > max_words:
@@ -153,24 +117,3 @@ def clean(pairs, max_words: int, max_ratio: float | None, dropped: Counter) -> I
             dropped["too unequal"] += 1
         else:
             yield pair
-
-
-@lru_cache
-def _normaliser(language: str) -> MosesPunctNormalizer:
-    return MosesPunctNormalizer(language)
-
-
-@lru_cache
-def _tokeniser(language: str) -> MosesTokenizer:
-    return MosesTokenizer(language)
-
-
-@lru_cache
-def _detokeniser(language: str) -> MosesDetokenizer:
-    return MosesDetokenizer(language)
-
-
-@lru_cache
-def _encoder(codes: str, glossaries: tuple[str, ...]) -> BPE:
-    with open(codes, encoding="utf-8") as file:
-        return BPE(file, glossaries=list(glossaries))

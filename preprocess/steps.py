@@ -20,6 +20,8 @@ from pathlib import Path
 
 from numeric import whole
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # for fairseq_plugins, where it is not installed
+
 SILENCE = 10  # seconds
 # errors for which Python gives no file name
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}

@@ -29,6 +29,8 @@ from download import Remote
 from numeric import whole
 from steps import Steps, command_line
 
+from fairseq_plugins.text.levels import BytePairs
+
 REMOTES = [
     Remote(
         "wikitext-103-v1.zip",
@@ -69,7 +71,7 @@ def encode_lines(args, steps: Steps) -> None:
     train, codes = steps.out / "clean" / "train", steps.out / "codes.bpe"
     learn = partial(raw_text.learn_codes, [train], number=args.bpe, counted="symbols")
     steps.run("learn-bpe", [train], [codes], {"symbols": args.bpe}, learn)
-    encode = partial(raw_text.encode, codes=str(codes), glossaries=WHOLE)
+    encode = BytePairs(codes, WHOLE).encode
     for split in language_model.SPLITS:
         source, encoded = steps.out / "clean" / split, steps.out / "bpe" / split
         pipeline.map_step(steps, f"encode-{split}", encode, source, encoded, args.workers, [codes])

@@ -45,12 +45,12 @@ LAYOUTS = {
 
 
 def main():
-    parser = pipeline.parser(__doc__, bpe=32000, max_ratio=1.5)
+    parser = pipeline.parser(__doc__, 32000, max_ratio=1.5)
     pipeline.parallel_options(parser)
     args = parser.parse_args()
     steps = Steps(args.out)
     raw = args.raw or fetch_all(REMOTES, steps)
-    pipeline.prepare_parallel(args, "en", "de", LAYOUTS, raw, steps, normalise=True)
+    pipeline.prepare_parallel(args, "en", "de", LAYOUTS, raw, steps, normalise=True, arch="feedback_transformer_wmt")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
 # in Figure 7). Each combination is one training; finished ones are skipped.
 #   MODELS="feedback transformer" DEPTHS="1" SEEDS="1 2 3" recipes/multi30k.sh
 #   MODELS="feedback transformer" DEPTHS="4" SEEDS="1" recipes/multi30k.sh
+#   BPE=sentencepiece recipes/multi30k.sh      SentencePiece of raw text in place of byte pair encoding
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib/translation.sh"
 SETTINGS+=([EPOCHS]=8 [BPE]=8000 [WIDTH]=256)

@@ -1,7 +1,9 @@
 """``--bpe prepared``: raw text in and raw text out of fairseq-interactive, fairseq-generate and ``from_pretrained``."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Optional
 
 from fairseq.data.encoders import register_bpe
 from fairseq.dataclass import FairseqDataclass
@@ -12,10 +14,11 @@ from fairseq_plugins.text.prepared import PreparedText
 
 @dataclass
 class PreparedConfig(FairseqDataclass):
-    prepared_text: str = field(
-        default=II("task.data"),
+    prepared_text: Optional[str] = field(
+        default=None,
         metadata={"help": "folder with prepared_text.json (default: the data folder)"},
     )
+    data: str = II("task.data")
 
 
 @register_bpe("prepared", dataclass=PreparedConfig)
@@ -23,7 +26,7 @@ class PreparedEncoder:
     """Tokenises, encodes, and brings back raw text, as the text of the data folder was prepared."""
 
     def __init__(self, cfg):
-        self.text = PreparedText.load(Path(cfg.prepared_text))
+        self.text = PreparedText.load(Path(cfg.prepared_text or cfg.data.split(os.pathsep)[0]))
 
     def encode(self, line: str) -> str:
         return self.text.encode(line)

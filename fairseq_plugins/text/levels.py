@@ -82,14 +82,15 @@ class BytePairs:
 
     Args:
         codes: the file that subword-nmt has learned
-        glossaries: words that are never split
+        glossaries: words that are never split or escaped, such as <unk>
     """
 
     codes: Path
     glossaries: tuple[str, ...] = ()
 
     def encode(self, line: str) -> str:
-        return _byte_pair_encoder(self.codes, self.glossaries).process_line(" ".join(map(safe, line.split())))
+        words = (word if word in self.glossaries else safe(word) for word in line.split())
+        return _byte_pair_encoder(self.codes, self.glossaries).process_line(" ".join(words))
 
     def decode(self, symbols: str) -> str:
         joined = f"{symbols} ".replace("@@ ", "").strip()

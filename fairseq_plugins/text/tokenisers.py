@@ -1,7 +1,12 @@
 """Tokenisers: words and punctuation marks of a line apart, and together again."""
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
+
+# A space before a mark that follows a word in Arabic, Urdu, Hindi or Amharic: Moses splits these marks off, but does
+# not bring them back
+UNKNOWN_TO_MOSES = re.compile(r" (?=[،؛؟۔।॥።፣]( |$))")
 
 
 @dataclass(frozen=True)
@@ -43,10 +48,63 @@ class Moses:
         return line.lower() if self.lower else line
 
     def detokenise(self, line: str) -> str:
-        return _detokeniser(self.language).detokenize(line.split())
+        return UNKNOWN_TO_MOSES.sub("", _detokeniser(self.language).detokenize(line.split()))
 
 
-TOKENISERS = {"plain": Plain, "moses": Moses}
+def beginning(line: str, words: int) -> str:
+    """The first words of a line."""
+    return " ".join(line.split()[:words])
+
+
+@dataclass(frozen=True)
+class PlainBeginning(Plain):
+    """The first words of the line, such as those of an article that is to be summarised.
+
+    Args:
+        words: how many
+    """
+
+    words: int = 400
+
+    def tokenise(self, line: str) -> str:
+        return super().tokenise(beginning(line, self.words))
+
+
+@dataclass(frozen=True)
+class MosesBeginning(Moses):
+    """The first Moses tokens of the line. Only as many words are tokenised.
+
+    Args:
+        words: how many
+    """
+
+    words: int = 400
+
+    def tokenise(self, line: str) -> str:
+        return beginning(super().tokenise(beginning(line, self.words)), self.words)
+
+
+SENTENCE_END = "<q>"  # between the sentences of a summary, which is one line
+
+
+@dataclass(frozen=True)
+class MosesSentences(Moses):
+    """Moses tokens of a summary, in which <q> between spaces stays as it is. In a sentence <q> is escaped."""
+
+    def tokenise(self, line: str) -> str:
+        return f" {SENTENCE_END} ".join(map(super().tokenise, line.split(f" {SENTENCE_END} ")))
+
+    def detokenise(self, line: str) -> str:
+        return f" {SENTENCE_END} ".join(map(super().detokenise, line.split(f" {SENTENCE_END} ")))
+
+
+TOKENISERS = {
+    "plain": Plain,
+    "plain_beginning": PlainBeginning,
+    "moses": Moses,
+    "moses_beginning": MosesBeginning,
+    "moses_sentences": MosesSentences,
+}
 
 
 # sacremoses is imported late, since not every command needs it.

@@ -4,10 +4,12 @@
         --system feedback-seed{1,2,3}/test.txt --baseline transformer-seed{1,2,3}/test.txt
 
 Reads fairseq-generate's output for each seed. Prints as Markdown: tokenised BLEU of every run, its mean and spread
-(largest minus smallest), and sacreBLEU's paired bootstrap for the two runs of each seed.
+(largest minus smallest), and sacreBLEU's paired bootstrap for the two runs of each seed. In a language without spaces
+between words, which has no tokenised BLEU, sacreBLEU takes its place.
 """
 
 import argparse
+import itertools
 import statistics
 from pathlib import Path
 
@@ -30,7 +32,7 @@ def main():
         "--baseline", type=Path, nargs="+", required=True, metavar="FILE", help="the same for the baseline"
     )
     parser.add_argument("--references", type=Path, required=True, help="raw references, one per line")
-    parser.add_argument("--lang", required=True, help="target language, for the detokeniser")
+    parser.add_argument("--lang", required=True, help="target language, for Moses and sacreBLEU")
     parser.add_argument("--lowercase", action="store_true", help="ignore case in sacreBLEU")
     parser.add_argument(
         "--names", nargs=2, default=["system", "baseline"], metavar="NAME", help="names of the two systems in the table"
@@ -52,16 +54,22 @@ def table(examples: dict, references: list[str], language: str, lowercase: bool)
     """Lines of Markdown. ``examples`` maps the names of the system and the baseline, in this order, to the examples of
     each seed."""
     scores = {
-        name: [tokenised_scores(run) | sacrebleu_scores(run, references, language, lowercase) for run in runs]
+        name: [
+            sacrebleu_scores(run, references, language, lowercase) | tokenised_scores(run, language=language)
+            for run in runs
+        ]
         for name, runs in examples.items()
     }
-    lines = ["| | BLEU, each seed | mean | spread | sacreBLEU, mean |", "| --- | --- | --- | --- | --- |"]
+    for run in itertools.chain(*scores.values()):
+        run.setdefault("bleu", run["sacrebleu"])
+    lines = ["| | BLEU, each seed | mean | spread | sacreBLEU, mean | chrF, mean |", f"|{' --- |' * 6}"]
     for name, runs in scores.items():
         bleu = [run["bleu"] for run in runs]
         lines.append(
             f"| {name} | {', '.join(f'{b:.2f}' for b in bleu)} | {statistics.mean(bleu):.2f} | "
             f"{max(bleu) - min(bleu):.2f} | "
-            f"{statistics.mean(run['sacrebleu'] for run in runs):.2f} |"
+            f"{statistics.mean(run['sacrebleu'] for run in runs):.2f} | "
+            f"{statistics.mean(run['chrf'] for run in runs):.2f} |"
         )
     (system, runs), (baseline, others) = examples.items()
     tests = [compare(run, other, references, language, lowercase) for run, other in zip(runs, others)]

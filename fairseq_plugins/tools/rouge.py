@@ -5,7 +5,8 @@
 
 There are two kinds of ROUGE-L. The papers on CNN-DailyMail report the summary-level one, over sentences (rouge-score's
 rougeLsum, printed as ROUGE-L sum). The other one takes the whole summary as one sentence (ROUGE-L). Sentences are
-separated by <q>, in hypotheses and in references. Moses tokens are joined and unescaped before scoring.
+separated by <q>, in hypotheses and in references. Moses tokens are joined and unescaped before scoring; raw text
+(fairseq-generate --bpe prepared) is scored as it is.
 """
 
 import argparse
@@ -27,7 +28,7 @@ def main():
     args = parser.parse_args()
     examples = read_generation(args.generated)
     references = read_references(args.references, len(examples))
-    scores = rouge([example.hypothesis for example in examples], references, args.lang)
+    scores = rouge([example.hypothesis for example in examples], references, args.lang, examples[0].raw)
     for kind, name in NAMES.items():
         print(f"{name} = {scores[kind]:.2f}")
     print(f"({len(examples)} summaries, F1, Porter stemmer, rouge-score)")

@@ -1,15 +1,23 @@
-"""Tokenised BLEU and sacreBLEU of fairseq-generate's output; with --baseline, a significance test.
+"""Tokenised BLEU, sacreBLEU and chrF of fairseq-generate's output; with --baseline, a significance test.
 
     python -m fairseq_plugins.tools.score_translations generated.txt --lang en --lowercase \
         --references data/multi30k/test.de-en.ref --json score.json
     python -m fairseq_plugins.tools.score_translations ours.txt --baseline theirs.txt --lang en --references ...
     python -m fairseq_plugins.tools.score_translations generated.txt --compound-split     # WMT14 En-De's convention
     python -m fairseq_plugins.tools.score_translations generated.txt --lang de --references ... --tokenise-references
+    python -m fairseq_plugins.tools.score_translations generated.txt --lang zh --references ...
 
-Tokenised BLEU is the score that fairseq-generate prints. With --compound-split, hypotheses and references are first
-split at hyphens inside words (Vaswani et al., 2017; Ott et al., 2018). With --references, sacreBLEU of the detokenised
-hypotheses against the raw references is printed, too, with its signature; --lowercase ignores case, for models of
-lower-cased text. The preparation may have changed the references of tokenised BLEU, for example their punctuation. With
+Tokenised BLEU of tokens (fairseq-generate --remove-bpe) is the score that fairseq-generate prints. Raw text (--bpe
+prepared) is first tokenised by Moses; there is no such score in a language without spaces between words. With
+--compound-split, hypotheses and references are then split at hyphens inside words (Vaswani et al., 2017; Ott et al.,
+2018).
+
+With --references, sacreBLEU and chrF of the raw hypotheses against the raw references are printed, too, with their
+signatures. sacreBLEU's tokeniser is the one for --lang: zh, ja-mecab or ko-mecab, char for other languages without
+spaces between words, and 13a for all others; --tokenise chooses another one, such as flores200. --lowercase ignores
+case, for models of lower-cased text.
+
+The preparation may have changed the references of tokenised BLEU, for example their punctuation. With
 --tokenise-references it is computed a second time, against the raw references, tokenised only. The test against a
 baseline is sacreBLEU's paired bootstrap (Koehn, 2004).
 """
@@ -19,15 +27,26 @@ from pathlib import Path
 
 from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.ranges import whole
+from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.tools.lib.bleu import compare, raw_score, sacrebleu_scores, tokenised_scores
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
+
+# sacreBLEU's own names
+TOKENISERS = ("13a", "zh", "ja-mecab", "ko-mecab", "char", "intl", "flores101", "flores200", "none")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("generated", type=Path, help="output of fairseq-generate")
     parser.add_argument("--references", type=Path, help="raw references, one per line, for sacreBLEU")
-    parser.add_argument("--lang", help="target language, for the detokeniser")
+    parser.add_argument("--lang", help="target language, for Moses and sacreBLEU")
+    parser.add_argument("--tokenise", choices=TOKENISERS, help="sacreBLEU's tokeniser (default: the one for --lang)")
+    parser.add_argument(
+        "--prepared-text",
+        type=Path,
+        metavar="DIR",
+        help="data folder with prepared_text.json, to join pieces that fairseq-generate has not joined",
+    )
     parser.add_argument("--lowercase", action="store_true", help="ignore case in sacreBLEU")
     parser.add_argument(
         "--compound-split", action="store_true", help="split compounds before tokenised BLEU (WMT14 En-De)"
@@ -41,27 +60,32 @@ def main():
     args = parser.parse_args()
 
     if args.references and not args.lang:
-        parser.error("--references needs --lang, the target language, to detokenise the hypotheses; add it.")
+        parser.error("--references needs --lang, the target language, such as en; add it.")
     if args.tokenise_references and not args.references:
         parser.error("--tokenise-references needs --references and --lang; add them.")
     if args.baseline and not args.references:
         parser.error("--baseline compares sacreBLEU scores; add --references and --lang.")
+    if args.tokenise and not args.references:
+        parser.error("--tokenise is for sacreBLEU; add --references and --lang.")
 
-    examples = read_generation(args.generated)
-    scores = tokenised_scores(examples, args.compound_split)
-    how = ", compounds split" if args.compound_split else ""
-    print(f"tokenised BLEU{how} = {scores['bleu']:.2f} ({scores['sentences']} sentences)")
+    text = PreparedText.load(args.prepared_text) if args.prepared_text else None
+    examples = read_generation(args.generated, text)
+    scores = tokenised_scores(examples, args.compound_split, args.lang or "en")
+    if "bleu" in scores:
+        how = ", compounds split" if args.compound_split else ""
+        print(f"tokenised BLEU{how} = {scores['bleu']:.2f} ({scores['sentences']} sentences)")
     if args.references:
         references = read_references(args.references, len(examples))
         if args.tokenise_references:
             scores["bleu_raw_references"] = raw_score(examples, references, args.lang, args.compound_split)
             print(f"the same against raw references = {scores['bleu_raw_references']:.2f}")
-        scores |= sacrebleu_scores(examples, references, args.lang, args.lowercase)
+        scores |= sacrebleu_scores(examples, references, args.lang, args.lowercase, args.tokenise)
         print(f"sacreBLEU = {scores['sacrebleu']:.2f} {scores['signature']}")
+        print(f"chrF = {scores['chrf']:.2f} {scores['chrf_signature']}")
     if args.baseline:
-        baseline = read_generation(args.baseline)
+        baseline = read_generation(args.baseline, text)
         read_references(args.references, len(baseline))
-        test = compare(examples, baseline, references, args.lang, args.lowercase, args.samples)
+        test = compare(examples, baseline, references, args.lang, args.lowercase, args.samples, args.tokenise)
         scores["paired_bootstrap"] = test
         print(
             f"baseline sacreBLEU = {test['baseline']:.2f}; difference {test['difference']:+.2f}, p = {test['p']:.4f} "

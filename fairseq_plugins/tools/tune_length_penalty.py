@@ -9,15 +9,21 @@ Runs fairseq-generate once for every combination; flags after ``--`` are passed 
 combination that was run before is run again only if its command, the checkpoint or the references have changed. The
 table is written to stderr and to OUT/best.json, the chosen flags to stdout, for the command that translates the test
 set.
+
+The metrics bleu and compound-bleu are of tokens; sacrebleu and chrf are of raw text, and in a language without spaces
+between words there are no others. They take the references of the set itself, unless --references names raw ones.
+sacreBLEU's tokeniser is the one for the target language.
 """
 
 import argparse
 import itertools
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 from tqdm import tqdm
@@ -25,7 +31,8 @@ from tqdm import tqdm
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json, write_whole
 from fairseq_plugins.ranges import RANGES
-from fairseq_plugins.tools.lib.bleu import split_compounds, tokenised_bleu
+from fairseq_plugins.text.prepared import find
+from fairseq_plugins.tools.lib.bleu import raw_targets, sacrebleu_scores, tokenised_scores
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
 from fairseq_plugins.tools.lib.rouge import rouge
 
@@ -41,7 +48,7 @@ def main():
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for outputs and scores")
     parser.add_argument("--subset", default="valid", help="set to tune on (%(default)s)")
     parser.add_argument("--metric", choices=METRICS, default="bleu", help="score to maximise (%(default)s)")
-    parser.add_argument("--references", type=Path, help="raw summaries of the set, for ROUGE")
+    parser.add_argument("--references", type=Path, help="raw references of the set, which ROUGE needs")
     parser.add_argument(
         "--lenpen", type=RANGES["lenpen"], nargs="+", required=True, metavar="P", help="length penalties to try"
     )
@@ -88,9 +95,10 @@ def score_point(args, flags: list[str], extra: list[str]) -> float:
     if result.exists() and (done := json.loads(result.read_text()))["key"] == key:
         return done["score"]
     write_whole(generated, lambda temporary: _generate(command, temporary, generated.with_suffix(".err")))
-    examples = read_generation(generated)
-    references = read_references(args.references, len(examples)) if args.references else [e.target for e in examples]
-    score = METRICS[args.metric]([example.hypothesis for example in examples], references)
+    text = find(Path(args.data.split(os.pathsep)[0]))
+    examples = read_generation(generated, text)
+    references = read_references(args.references, len(examples)) if args.references else None
+    score = METRICS[args.metric](examples, references, (text and text.target_language) or "en")
     write_json(result, {"key": key, "score": score})
     return score
 
@@ -120,14 +128,30 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
     return words[:where], words[where + 1 :]
 
 
-def _compound_bleu(hypotheses: list[str], references: list[str]) -> float:
-    return tokenised_bleu([*map(split_compounds, hypotheses)], [*map(split_compounds, references)])
+def _bleu(examples, references, language: str, compound_split: bool = False) -> float:
+    scores = tokenised_scores(examples, compound_split, language)
+    if "bleu" not in scores:
+        raise UserError("--metric bleu needs spaces between words, which this language has not; choose sacrebleu.")
+    return scores["bleu"]
 
 
-METRICS = {"bleu": tokenised_bleu, "compound-bleu": _compound_bleu} | {
-    kind: lambda hypotheses, references, kind=kind: rouge(hypotheses, references)[kind]
-    for kind in ("rouge1", "rouge2", "rougeL", "rougeLsum")
-}
+def _of_raw_text(examples, references, language: str, name: str) -> float:
+    if references is None:
+        references = raw_targets(examples, language)
+    return sacrebleu_scores(examples, references, language)[name]
+
+
+def _rouge(examples, references, language: str, kind: str) -> float:
+    hypotheses = [example.hypothesis for example in examples]
+    return rouge(hypotheses, references, raw=examples[0].raw)[kind]
+
+
+METRICS = {
+    "bleu": _bleu,
+    "compound-bleu": partial(_bleu, compound_split=True),
+    "sacrebleu": partial(_of_raw_text, name="sacrebleu"),
+    "chrf": partial(_of_raw_text, name="chrf"),
+} | {kind: partial(_rouge, kind=kind) for kind in ("rouge1", "rouge2", "rougeL", "rougeLsum")}
 
 
 if __name__ == "__main__":

@@ -1,9 +1,16 @@
-"""Tokenised BLEU, with and without compound splitting, and sacreBLEU: shared by the tools that score translations."""
+"""Tokenised BLEU, with and without compound splitting, sacreBLEU and chrF: shared by the tools that score
+translations."""
 
 import re
-from collections.abc import Iterable
 
-from fairseq_plugins.tools.lib.generation_log import moses_detokeniser, moses_tokeniser
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.text import languages
+from fairseq_plugins.text.tokenisers import Moses
+from fairseq_plugins.tools.lib.generation_log import Example
+
+# sacreBLEU's tokenisers, by ISO 639-1; 13a is for all languages with spaces between words
+SACREBLEU_TOKENISERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+ISO_639_3 = {"zho": "zh", "cmn": "zh", "yue": "zh", "wuu": "zh", "lzh": "zh", "jpn": "ja", "kor": "ko"}
 
 
 def tokenised_bleu(hypotheses: list[str], references: list[str]) -> float:
@@ -22,43 +29,113 @@ def split_compounds(line: str) -> str:
     return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", line)
 
 
-def tokenised_scores(examples, compound_split: bool = False) -> dict:
-    """Tokenised BLEU against the tokenised references, with or without compound splitting."""
-    bleu = token_score(examples, [example.target for example in examples], compound_split)
-    return {"bleu": bleu, "compound_split": compound_split, "sentences": len(examples)}
+def tokenised_scores(examples: list[Example], compound_split: bool = False, language: str = "en") -> dict:
+    """Tokenised BLEU against the references of the log, with or without compound splitting. Raw text without spaces
+    between words has none."""
+    scores = {"compound_split": compound_split, "sentences": len(examples)}
+    targets = [example.target for example in examples]
+    if examples[0].raw:
+        if not languages.has_spaces(targets):
+            return scores
+        targets = map(Moses(language).tokenise, targets)
+    return {"bleu": token_score(examples, targets, compound_split, language), **scores}
 
 
-def raw_score(examples, references: list[str], language: str, compound_split: bool = False) -> float:
+def raw_score(examples: list[Example], references: list[str], language: str, compound_split: bool = False) -> float:
     """Tokenised BLEU against raw references, which are tokenised here."""
-    return token_score(examples, map(moses_tokeniser(language), references), compound_split)
+    return token_score(examples, map(Moses(language).tokenise, references), compound_split, language)
 
 
-def token_score(examples, targets: Iterable[str], compound_split: bool) -> float:
+def token_score(examples: list[Example], targets, compound_split: bool, language: str) -> float:
+    """Tokenised BLEU against tokens. Raw hypotheses are tokenised by Moses."""
     split = split_compounds if compound_split else str
-    return tokenised_bleu([split(example.hypothesis) for example in examples], [*map(split, targets)])
+    hypotheses = [example.hypothesis for example in examples]
+    if examples[0].raw:
+        hypotheses = map(Moses(language).tokenise, hypotheses)
+    return tokenised_bleu([*map(split, hypotheses)], [*map(split, targets)])
 
 
-def sacrebleu_scores(examples, references, language: str, lowercase: bool = False) -> dict:
-    """sacreBLEU of the detokenised hypotheses, and its signature."""
-    from sacrebleu.metrics import BLEU
+def sacrebleu_scores(
+    examples: list[Example], references: list[str], language: str, lowercase: bool = False, tokenise: str | None = None
+) -> dict:
+    """sacreBLEU and chrF of the raw hypotheses against raw references, and their signatures.
 
-    metric = BLEU(lowercase=lowercase)
-    score = metric.corpus_score(detokenise(examples, language), [references]).score
-    return {"sacrebleu": score, "signature": str(metric.get_signature())}
+    Args:
+        language: of the references, such as zh or zh_CN
+        tokenise: a tokeniser of sacreBLEU's; None: the one for the language
+    """
+    from sacrebleu.metrics import CHRF
+
+    hypotheses = raw_hypotheses(examples, language)
+    bleu, chrf = bleu_metric(references, language, lowercase, tokenise), CHRF(lowercase=lowercase)
+    score, characters = (metric.corpus_score(hypotheses, [references]).score for metric in (bleu, chrf))
+    return {
+        "sacrebleu": score, "signature": str(bleu.get_signature()),
+        "chrf": characters, "chrf_signature": str(chrf.get_signature()),
+    }  # fmt: skip
 
 
-def compare(examples, baseline, references, language: str, lowercase: bool = False, samples: int = 1000) -> dict:
+def compare(
+    examples: list[Example],
+    baseline: list[Example],
+    references: list[str],
+    language: str,
+    lowercase: bool = False,
+    samples: int = 1000,
+    tokenise: str | None = None,
+) -> dict:
     """sacreBLEU's paired bootstrap: the difference, and the probability p that it is due to chance."""
-    from sacrebleu.metrics import BLEU
     from sacrebleu.significance import PairedTest
 
-    systems = [("baseline", detokenise(baseline, language)), ("system", detokenise(examples, language))]
-    _, table = PairedTest(systems, {"BLEU": BLEU(lowercase=lowercase)}, [references], "bs", samples)()
+    systems = [("baseline", raw_hypotheses(baseline, language)), ("system", raw_hypotheses(examples, language))]
+    metric = bleu_metric(references, language, lowercase, tokenise)
+    _, table = PairedTest(systems, {"BLEU": metric}, [references], "bs", samples)()
     before, after = table["BLEU"]
     # sacreBLEU finds a significant difference between equal systems, since their resamples never differ
     p = after.p_value if after.score != before.score else 1.0
     return {"baseline": before.score, "difference": after.score - before.score, "p": p, "samples": samples}
 
 
-def detokenise(examples, language: str) -> list[str]:
-    return [*map(moses_detokeniser(language), (example.hypothesis for example in examples))]
+def raw_hypotheses(examples: list[Example], language: str) -> list[str]:
+    """Raw text; tokens are brought back by Moses."""
+    return _raw([example.hypothesis for example in examples], examples[0].raw, language)
+
+
+def raw_targets(examples: list[Example], language: str) -> list[str]:
+    """The references of the log as raw text."""
+    return _raw([example.target for example in examples], examples[0].raw, language)
+
+
+def _raw(lines: list[str], raw: bool, language: str) -> list[str]:
+    return lines if raw else [*map(Moses(language).detokenise, lines)]
+
+
+def bleu_metric(references: list[str], language: str, lowercase: bool, tokenise: str | None):
+    """sacreBLEU's BLEU.
+
+    Raises:
+        UserError: the tokeniser needs packages that are not installed
+    """
+    from sacrebleu.metrics import BLEU
+
+    tokenise = tokenise or sacrebleu_tokeniser(language, references)
+    try:
+        return BLEU(lowercase=lowercase, tokenize=tokenise)
+    except RuntimeError as error:  # "Please install ..."
+        if not tokenise.endswith("-mecab"):
+            raise
+        raise UserError(
+            f"sacreBLEU's tokeniser {tokenise} is not installed: pip install 'sacrebleu[{tokenise[:2]}]', or choose"
+            " another one, such as --tokenise char."
+        ) from error
+
+
+def sacrebleu_tokeniser(language: str, references: list[str]) -> str:
+    """sacreBLEU's tokeniser for the language; if the name is unknown, for the script of the references."""
+    code = re.split("[-_]", language.lower())[0]
+    code = ISO_639_3.get(code, code)
+    if code in SACREBLEU_TOKENISERS:
+        return SACREBLEU_TOKENISERS[code]
+    if languages.has_spaces(references):
+        return "13a"
+    return SACREBLEU_TOKENISERS.get(languages.by_script(references), "char")

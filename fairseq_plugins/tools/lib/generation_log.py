@@ -5,31 +5,46 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.tokenisers import Moses
 
-LINE = re.compile(r"([STH])-(\d+)\t(.*)")
+LINE = re.compile(r"([STHD])-(\d+)\t(.*)")
+PIECE = re.compile(r"(^| )▁|@@( |$)")
 
 
 class Example(NamedTuple):
+    """
+    Attributes:
+        source, target, hypothesis: tokens between spaces, or raw text
+        raw: are target and hypothesis raw text?
+    """
+
     source: str
     target: str
     hypothesis: str
+    raw: bool = False
 
 
-def read_generation(path: Path) -> list[Example]:
-    """The best hypothesis for each sentence, with its tokenised source and reference, in the order of the data.
+def read_generation(path: Path, text: PreparedText | None = None) -> list[Example]:
+    """The best hypothesis for each sentence, with its source and reference, in the order of the data. They are raw text
+    if fairseq-generate brought them back (--bpe prepared), or if ``text`` says that nothing else was done than to split
+    raw text into pieces. Otherwise they are tokens.
+
+    Args:
+        text: how the data was prepared; it joins pieces that fairseq-generate has not joined
 
     Raises:
-        UserError: the output is truncated, lacks sentences, or holds byte pair encoding
+        UserError: the output is truncated, lacks sentences, or holds pieces of words
     """
-    parts = {"S": {}, "T": {}, "H": {}}
+    parts = {"S": {}, "T": {}, "H": {}, "D": {}}
     whole = False
     for line in read_text(path):
         if match := LINE.fullmatch(line):
             kind, number, content = match.groups()
             # --nbest prints the best hypothesis first
-            parts[kind].setdefault(int(number), content.partition("\t")[2] if kind == "H" else content)
+            parts[kind].setdefault(int(number), content.partition("\t")[2] if kind in "HD" else content)
         whole = whole or line.startswith("Generate ")
-    sources, targets, hypotheses = parts.values()
+    sources, targets, hypotheses, brought_back = parts.values()
     if not whole:
         raise UserError(
             f"{path} lacks the last line of fairseq-generate, so it may be truncated: run fairseq-generate again."
@@ -40,9 +55,22 @@ def read_generation(path: Path) -> list[Example]:
             f"{path} holds {len(hypotheses)} hypotheses and {len(targets)} references, numbered up to "
             f"{max(numbers, default=-1)}: generate with --required-batch-size-multiple 1 and without --num-shards."
         )
-    if any("@@ " in hypothesis or hypothesis.endswith("@@") for hypothesis in hypotheses.values()):
-        raise UserError(f"{path} holds words in pieces ('@@ '): generate with --remove-bpe.")
-    return [Example(sources.get(number, ""), targets[number], hypotheses[number]) for number in numbers]
+    # fairseq-generate brings back references as it brings back the hypotheses of its D- lines
+    raw = bool(brought_back) and brought_back != hypotheses
+    if raw:
+        hypotheses = brought_back
+    elif any(map(PIECE.search, hypotheses.values())):
+        if not text:
+            raise UserError(
+                f"{path} holds words in pieces ('@@ ' or '▁'): generate with --remove-bpe for tokens, or with --bpe"
+                " prepared for raw text."
+            )
+        raw = not isinstance(text.target, Moses)
+        sources, targets, hypotheses = (
+            {number: text.level.decode(symbols) for number, symbols in part.items()}
+            for part in (sources, targets, hypotheses)
+        )
+    return [Example(sources.get(number, ""), targets[number], hypotheses[number], raw) for number in numbers]
 
 
 def read_text(path: Path) -> list[str]:
@@ -64,19 +92,3 @@ def read_references(path: Path, count: int) -> list[str]:
             " the same test set."
         )
     return references
-
-
-def moses_tokeniser(language: str):
-    """A function from plain text to Moses tokens in one string."""
-    from sacremoses import MosesTokenizer
-
-    tokeniser = MosesTokenizer(language)
-    return lambda line: tokeniser.tokenize(line, return_str=True)
-
-
-def moses_detokeniser(language: str):
-    """A function from Moses tokens in one string to plain text."""
-    from sacremoses import MosesDetokenizer
-
-    detokeniser = MosesDetokenizer(language)
-    return lambda line: detokeniser.detokenize(line.split())

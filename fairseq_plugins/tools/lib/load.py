@@ -19,13 +19,22 @@ def load(path: Path, overrides: dict, cpu: bool = False):
     Raises:
         UserError: there is no such file, or no such option
     """
-    if not path.is_file():
-        raise UserError(f"the checkpoint {path} does not exist; give one that fairseq-train wrote.")
-    (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides=overrides)
+    (model,), cfg, task = load_ensemble([path], overrides, cpu)
+    return model, cfg, task
+
+
+def load_ensemble(paths: list[Path], overrides: dict, cpu: bool = False):
+    """The same for several checkpoints: their models; the configuration and the task of the first."""
+    for path in paths:
+        if not path.is_file():
+            raise UserError(f"the checkpoint {path} does not exist; give one that fairseq-train wrote.")
+    models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(list(map(str, paths)), arg_overrides=overrides)
     check_options(cfg, overrides)
-    if torch.cuda.is_available() and not cpu:
-        model.cuda()
-    return model.eval(), cfg, task
+    for model in models:
+        if torch.cuda.is_available() and not cpu:
+            model.cuda()
+        model.eval()
+    return models, cfg, task
 
 
 def on_device(model, sample):

@@ -1,8 +1,7 @@
 """ROUGE of summaries: shared by the tools that report it."""
 
-from fairseq_plugins.tools.lib.generation_log import moses_detokeniser
+from fairseq_plugins.text.tokenisers import SENTENCE_END, Moses
 
-SENTENCE_END = "<q>"
 NAMES = {
     "rouge1": "ROUGE-1",
     "rouge2": "ROUGE-2",
@@ -11,11 +10,12 @@ NAMES = {
 }
 
 
-def rouge(hypotheses: list[str], references: list[str], language: str = "en") -> dict[str, float]:
-    """The mean F1 in percent, by the names of rouge-score. Hypotheses are Moses tokens; references are plain text."""
+def rouge(hypotheses: list[str], references: list[str], language: str = "en", raw: bool = False) -> dict[str, float]:
+    """The mean F1 in percent, by the names of rouge-score. References are plain text; hypotheses too if ``raw``, else
+    Moses tokens."""
     from rouge_score.rouge_scorer import RougeScorer
 
-    detokenise = moses_detokeniser(language)
+    detokenise = str.strip if raw else Moses(language).detokenise
     scorer = RougeScorer(list(NAMES), use_stemmer=True)
     scores = [
         scorer.score(_lines(reference), _lines(hypothesis, detokenise))

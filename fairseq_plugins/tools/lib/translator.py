@@ -1,0 +1,107 @@
+"""Raw lines in, raw lines out: fairseq's search behind what prepared_text.json says of the text."""
+
+import os
+from argparse import Namespace
+from pathlib import Path
+
+import torch
+from fairseq import checkpoint_utils, utils
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.text.languages import has_spaces
+from fairseq_plugins.text.lines import halves, squeeze
+from fairseq_plugins.text.prepared import FILE, PreparedText
+from fairseq_plugins.tools.lib.load import load_ensemble, on_device
+
+
+def folder_of_text(checkpoint: Path) -> Path:
+    """The folder with ``prepared_text.json`` and the dictionaries: that of the checkpoint, or the data folder.
+
+    Raises:
+        UserError: neither has it
+    """
+    if (checkpoint.parent / FILE).is_file():
+        return checkpoint.parent
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
+    data = Path(str(getattr(state["cfg"]["task"], "data", "")).split(os.pathsep)[0])
+    if (data / FILE).is_file():
+        return data
+    raise UserError(
+        f"nobody knows how the text of {checkpoint} was prepared: neither its folder nor its data folder {data} has a"
+        f" {FILE}. Prepare the same text again with its script of preprocess/, and give OUT/bin with --prepared-text."
+    )
+
+
+class Translator:
+    """
+    Args:
+        checkpoints: one, or several of an ensemble
+        folder: holds ``prepared_text.json`` and the dictionaries
+        search: options of fairseq's search, by their names: beam, lenpen, ...
+        max_tokens: source tokens of a batch, padding included
+        cpu: use the CPU even if there is a GPU
+        fp16: compute in half precision
+
+    Raises:
+        UserError: the checkpoint is not of a translation, or the folder is not complete
+    """
+
+    def __init__(
+        self, checkpoints: list[Path], folder: Path, search: dict, max_tokens: int, cpu: bool = False, fp16=False
+    ):
+        self.text = PreparedText.load(folder)
+        if not self.text.source_language:
+            raise UserError(f"the text of {folder} is not parallel; give a checkpoint of a translation.")
+        languages = {"source_lang": self.text.source_language, "target_lang": self.text.target_language}
+        self.models, cfg, self.task = load_ensemble(checkpoints, {"data": str(folder), **languages}, cpu)
+        for model in self.models:
+            if fp16:
+                model.half()
+            model.prepare_for_inference_(cfg)
+        self.max_tokens = max_tokens
+        positions = utils.resolve_max_positions(
+            self.task.max_positions(), *(model.max_positions() for model in self.models)
+        )
+        self.longest = positions[0]  # tokens of a source line, end of line included
+        self.generator = self.task.build_generator(self.models, Namespace(**search))
+
+    def translate(self, lines: list[str]) -> tuple[list[str], list[int]]:
+        """The translation of each line, and the indices of the lines that had to be cut because the model takes no
+        longer ones. The parts of such a line are translated apart, and joined. An empty line stays empty."""
+        parts = [self.parts(squeeze(line)) for line in lines]
+        found = iter(self.search([part for line in parts for part in line]))
+        translations = [_join([next(found) for _ in line]) for line in parts]
+        return translations, [index for index, line in enumerate(parts) if len(line) > 1]
+
+    def parts(self, line: str) -> list[torch.Tensor]:
+        """The tokens of a line; of several parts if the model does not take it whole; of none if there are none."""
+        symbols = self.text.encode(line)
+        if not symbols:
+            return []
+        tokens = self.task.source_dictionary.encode_line(symbols, add_if_not_exist=False).long()
+        if len(tokens) <= self.longest or len(line) < 2:
+            return [tokens[-self.longest :]]
+        return [part for half in halves(line) for part in self.parts(half.strip())]
+
+    def search(self, sources: list[torch.Tensor]) -> list[str]:
+        """The raw translation of each source."""
+        if not sources:
+            return []
+        lengths = list(map(len, sources))
+        batches = self.task.get_batch_iterator(
+            self.task.build_dataset_for_inference(sources, lengths), max_tokens=max(self.max_tokens, *lengths)
+        ).next_epoch_itr(shuffle=False)
+        found = {}
+        for batch in batches:
+            hypotheses = self.task.inference_step(self.generator, self.models, on_device(self.models[0], batch))
+            found |= {number: self.raw(best["tokens"]) for number, (best, *_) in zip(batch["id"].tolist(), hypotheses)}
+        return [found[number] for number in range(len(sources))]
+
+    def raw(self, tokens: torch.Tensor) -> str:
+        """One raw line."""
+        symbols = self.task.target_dictionary.string(tokens.int().cpu(), extra_symbols_to_ignore={self.generator.eos})
+        return self.text.decode(symbols).replace("\n", " ").replace("\r", " ")
+
+
+def _join(parts: list[str]) -> str:
+    return (" " if has_spaces(parts) else "").join(parts)

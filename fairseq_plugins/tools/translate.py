@@ -1,0 +1,159 @@
+"""Translate raw text, a line each, from standard input to standard output.
+
+    python -m fairseq_plugins.tools.translate runs/mine/checkpoint_best.pt < raw.de > raw.en
+    python -m fairseq_plugins.tools.translate one.pt two.pt three.pt --beam 10 --lenpen 0.8 < raw.de > raw.en
+
+Several checkpoints are an ensemble. The text needs no preparation: prepared_text.json, which the scripts of preprocess/
+write and which checkpoints keep, says how to tokenise, encode and bring back. Every line gives one line, and an empty
+line an empty one. A line that is too long for the model is cut between sentences or words; the parts are translated
+apart and joined, and at the end a message names such lines. Lines are read in buffers, and sorted by length in them; at
+a terminal, or with --buffer 1, each line is answered at once.
+"""
+
+import argparse
+import logging
+import os
+import stat
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.ranges import RANGES, whole
+
+BUFFER = 2000
+NAMED = 10  # numbers of lines in the message on long lines
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoints", type=Path, nargs="+", metavar="CHECKPOINT", help="checkpoints of fairseq-train")
+    parser.add_argument("--beam", type=whole(1), default=5, metavar="N", help="beam size (%(default)s)")
+    parser.add_argument(
+        "--lenpen",
+        type=RANGES["lenpen"],
+        default=1.0,
+        metavar="P",
+        help="length penalty: below 1 shorter (%(default)s)",
+    )
+    parser.add_argument(
+        "--max-len-a",
+        type=RANGES["max_len_a"],
+        default=1.5,
+        metavar="A",
+        help="a translation has at most A times the tokens of its source, and B (%(default)s)",
+    )
+    parser.add_argument("--max-len-b", type=RANGES["max_len_b"], default=200, metavar="B", help="(%(default)s)")
+    parser.add_argument(
+        "--min-len", type=RANGES["min_len"], default=1, metavar="N", help="fewest tokens of a translation (%(default)s)"
+    )
+    parser.add_argument(
+        "--no-repeat-ngram-size",
+        type=whole(0),
+        default=0,
+        metavar="N",
+        help="no N tokens twice in a translation (0: they may be)",
+    )
+    parser.add_argument(
+        "--max-tokens", type=whole(1), default=4000, metavar="N", help="source tokens of a batch (%(default)s)"
+    )
+    parser.add_argument(
+        "--buffer",
+        type=whole(1),
+        metavar="N",
+        help=f"lines that are read before they are translated (1 at a terminal, else {BUFFER})",
+    )
+    parser.add_argument(
+        "--prepared-text",
+        type=Path,
+        metavar="DIR",
+        help="folder with prepared_text.json and the dictionaries (default: that of the checkpoint, else its data)",
+    )
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+    parser.add_argument("--fp16", action="store_true", help="compute in half precision, on a GPU")
+    args = parser.parse_args()
+    translator = load_translator(args)
+    buffer = args.buffer or (1 if sys.stdin.isatty() else BUFFER)
+    try:
+        translate(translator, sys.stdin.buffer, sys.stdout.buffer, buffer)
+    except BrokenPipeError:  # the reader has enough, for example head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def load_translator(args):
+    import torch  # imported here and below, so that --help is quick
+
+    from fairseq_plugins.tools.lib.translator import Translator, folder_of_text
+
+    for path in args.checkpoints:
+        if not path.is_file():
+            raise UserError(f"the checkpoint {path} does not exist; give one that fairseq-train wrote.")
+    if args.fp16 and (args.cpu or not torch.cuda.is_available()):
+        raise UserError("--fp16 needs a GPU; leave it out.")
+    logging.getLogger().setLevel(logging.WARNING)
+    names = ("beam", "lenpen", "max_len_a", "max_len_b", "min_len", "no_repeat_ngram_size")
+    return Translator(
+        args.checkpoints,
+        args.prepared_text or folder_of_text(args.checkpoints[0]),
+        {name: getattr(args, name) for name in names},
+        args.max_tokens,
+        args.cpu,
+        args.fp16,
+    )
+
+
+def translate(translator, source: BinaryIO, target: BinaryIO, buffer: int) -> None:
+    """Write the translation of every line of ``source``. Memory does not grow with the number of lines.
+
+    Raises:
+        UserError: a line is not UTF-8
+    """
+    from tqdm import tqdm
+
+    done, cut = 0, []
+    total = file_size(source)
+    every = 0.5 if sys.stderr.isatty() else 10  # seconds
+    with tqdm(
+        total=total, unit="B", unit_scale=True, desc="translate", mininterval=every, disable=source.isatty()
+    ) as bar:
+        lines = enumerate(source, 1)
+        while block := list(islice(lines, buffer)):
+            translations, long = translator.translate([decode(line, number) for number, line in block])
+            target.write("".join(line + "\n" for line in translations).encode())
+            target.flush()
+            cut += [done + index + 1 for index in long]
+            done += len(block)
+            bar.set_postfix_str(f"{done} lines", refresh=False)
+            bar.update(sum(len(line) for _, line in block))
+    if cut:
+        names = ", ".join(map(str, cut[:NAMED])) + (f" and {len(cut) - NAMED} more" if len(cut) > NAMED else "")
+        print(
+            f"longer than the {translator.longest} tokens that the model takes, so translated in parts: line {names}",
+            file=sys.stderr,
+        )
+
+
+def decode(line: bytes, number: int) -> str:
+    """The text of a line.
+
+    Raises:
+        UserError: it is not UTF-8
+    """
+    try:
+        return line.decode().rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"line {number} of the input is not UTF-8 ({error.reason}): convert the input, for example with iconv."
+        ) from None
+
+
+def file_size(file: BinaryIO) -> int | None:
+    """The number of bytes of a regular file, None for a pipe."""
+    state = os.fstat(file.fileno())
+    return state.st_size if stat.S_ISREG(state.st_mode) else None
+
+
+if __name__ == "__main__":
+    main()

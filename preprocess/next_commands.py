@@ -1,0 +1,59 @@
+"""The commands that follow a preparation, filled in: training, test set, text of one's own."""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1] / "fairseq_plugins"
+TRAINING = (
+    "--optimizer adam --adam-betas '(0.9, 0.98)' --lr 0.0005 --lr-scheduler inverse_sqrt --warmup-updates 4000"
+    " --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 4096 --max-update 50000 --patience 10"
+    " --no-epoch-checkpoints"
+)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What the commands for a corpus need to know.
+
+    Args:
+        arch: the architecture of the training
+        search: flags of the search
+        scorer: the tool that scores the test set
+    """
+
+    arch: str
+    search: str = "--beam 5"
+    scorer: str = "score_translations"
+
+
+SUMMARIES = Advice("feedback_transformer_cnndm", "--beam 5 --no-repeat-ngram-size 3", "rouge")
+
+
+def translation(out: Path, source: str, target: str, lower: bool, advice: Advice) -> str:
+    """The lines to print when parallel text is ready in ``out``. ``lower``: is the target in lower case?"""
+    folder = f"runs/{out.resolve().name}"
+    data, save, checkpoint, test, references = map(
+        shlex.quote,
+        (
+            str(out / "bin"), folder, f"{folder}/checkpoint_best.pt", f"{folder}/test.txt",
+            str(out / f"test.{source}-{target}.ref"),
+        ),
+    )  # fmt: skip
+    package = PACKAGE.relative_to(Path.cwd()) if PACKAGE.is_relative_to(Path.cwd()) else PACKAGE
+    plugins = f"--user-dir {shlex.quote(str(package))}"
+    languages = shlex.join(["--source-lang", source, "--target-lang", target])
+    search = f"--path {checkpoint} {advice.search} --bpe prepared"
+    case = " --lowercase" if lower and advice.scorer == "score_translations" else ""
+    return f"""ready: {out / "bin"}
+
+# train; --arch and the sizes of a model are in docs/translation.md
+fairseq-train {data} {languages} {plugins} --arch {advice.arch} {TRAINING} --save-dir {save}
+
+# translate the test set, and score it
+fairseq-generate {data} {languages} {plugins} {search} > {test}
+python -m fairseq_plugins.tools.{advice.scorer} {test} --references {references}{case}
+
+# translate text of your own, a line each: the folder of the model holds everything that it needs
+python -m fairseq_plugins.tools.translate {checkpoint} < TEXT > TRANSLATION
+fairseq-interactive {data} {languages} {plugins} {search}"""

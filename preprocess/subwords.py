@@ -1,0 +1,156 @@
+"""The two kinds of symbols for parallel text: byte pair encoding of Moses tokens, and SentencePiece of raw lines.
+
+A class for each kind says how a language is tokenised before, learns from training text, and gives the level of
+``fairseq_plugins/text/levels.py`` that encodes with what was learned.
+"""
+
+import argparse
+import io
+import itertools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import raw_text
+from numeric import whole
+from steps import InputError
+
+from fairseq_plugins.text.levels import BytePairs, SentencePieces
+from fairseq_plugins.text.tokenisers import Moses, Plain
+
+SENTENCEPIECE = "sentencepiece"
+LINES = 2_000_000  # SentencePiece learns from a sample of so many lines: more need much memory and change little
+
+
+@dataclass(frozen=True)
+class BytePairEncoding:
+    """Joint byte pair encoding (Sennrich et al., 2016) of Moses tokens.
+
+    Args:
+        merges: how many are learned
+        whole: words that are never split
+    """
+
+    merges: int
+    whole: tuple[str, ...] = ()
+    name, file = "bpe", "codes.bpe"
+
+    def tokeniser(self, language: str, lower: bool, normalise: bool) -> Moses:
+        return Moses(language, lower, normalise)
+
+    def learn(self, texts: list[Path], path: Path) -> str:
+        return raw_text.learn_codes(texts, path, self.merges)
+
+    def level(self, path: Path) -> BytePairs:
+        return BytePairs(path, self.whole)
+
+
+@dataclass(frozen=True)
+class SentencePiece:
+    """A joint unigram model of raw lines (Kudo, 2018), for any language. Rare characters are spelt as bytes.
+
+    Args:
+        symbols: how many are learned
+        whole: words that are never split
+    """
+
+    symbols: int
+    whole: tuple[str, ...] = ()
+    name, file = SENTENCEPIECE, "sentencepiece.model"
+
+    def tokeniser(self, language: str, lower: bool, normalise: bool) -> Plain:
+        return Plain(lower)
+
+    def learn(self, texts: list[Path], path: Path) -> str:
+        number = learn_sentence_pieces(texts, path, self.symbols, self.whole)
+        names = ", ".join(text.name for text in texts)
+        return f"{self.symbols} symbols requested, {number} symbols learned from {names}"
+
+    def level(self, path: Path) -> SentencePieces:
+        return SentencePieces(path)
+
+
+def learn_sentence_pieces(texts: list[Path], path: Path, symbols: int, whole: tuple[str, ...] = ()) -> int:
+    """Learn a model of SentencePiece from all lines. Returns its number of symbols, which are fewer than requested if
+    the text has no more.
+
+    Raises:
+        InputError: the characters and bytes alone are more symbols
+    """
+    import sentencepiece  # imported late: not every preparation needs it
+
+    sentencepiece.set_random_generator_seed(1)  # of the sample
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=itertools.chain.from_iterable(map(raw_text.read_lines, texts)),
+            model_writer=model,
+            vocab_size=symbols,
+            hard_vocab_limit=False,
+            byte_fallback=True,
+            normalization_rule_name="identity",  # so that raw text comes back
+            user_defined_symbols=list(whole),
+            input_sentence_size=LINES,
+            num_threads=16,  # also where there are fewer cores, since sums depend on it
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):
+            raise InputError(
+                f"--symbols {symbols} is too small: the characters and bytes alone are {needed[1]} symbols; choose"
+                " more, for example 8000."
+            ) from None
+        raise
+    path.write_bytes(model.getvalue())
+    return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()).vocab_size()
+
+
+def add_options(parser: argparse.ArgumentParser, size: int) -> None:
+    """Add --bpe and --symbols, with ``size`` merges or symbols by default."""
+    parser.add_argument(
+        "--bpe",
+        type=_merges_or_sentencepiece,
+        metavar="N|sentencepiece",
+        help=f"number of merges of the joint byte pair encoding ({size}); or sentencepiece: symbols of raw lines, for "
+        "any language",
+    )
+    parser.add_argument(
+        "--symbols", type=whole(1), metavar="N", help=f"number of symbols with --bpe sentencepiece ({size})"
+    )
+    parser.set_defaults(size=size)
+
+
+def choose(args, unspaced: list[str], whole: tuple[str, ...] = ()) -> BytePairEncoding | SentencePiece:
+    """The kind of symbols that --bpe and --symbols ask for. SentencePiece if they do not say, and a language is written
+    without spaces between words.
+
+    Args:
+        unspaced: the languages without spaces between words
+
+    Raises:
+        InputError: the options contradict each other, or the language
+    """
+    if isinstance(args.bpe, int) and args.symbols:
+        raise InputError(
+            f"--bpe {args.bpe} and --symbols {args.symbols} exclude each other: --symbols belongs to --bpe"
+            " sentencepiece."
+        )
+    if isinstance(args.bpe, int) and unspaced:
+        raise InputError(
+            f"--bpe {args.bpe} needs words, but '{unspaced[0]}' is written without spaces between words: give --bpe"
+            " sentencepiece, or split it into words yourself and name all splits with --tokenised."
+        )
+    if args.bpe == SENTENCEPIECE or args.symbols or unspaced:
+        if unspaced and not args.bpe:
+            print(f"'{unspaced[0]}' is written without spaces between words: taking --bpe sentencepiece", flush=True)
+        return SentencePiece(args.symbols or args.size, whole)
+    return BytePairEncoding(args.bpe or args.size, whole)
+
+
+def _merges_or_sentencepiece(text: str):
+    if text == SENTENCEPIECE:
+        return text
+    try:
+        return whole(1)(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}, or {SENTENCEPIECE}") from None
