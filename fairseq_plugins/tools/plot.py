@@ -90,7 +90,8 @@ def draw_curves(args):
             raise UserError(f"the log of {path} has no {args.metric}; choose another --metric.")
     axes.set(xlabel="updates", ylabel=f"{args.metric}, validation (thin: training)")
     if args.metric == "ppl":  # the values of an untrained model are very large
-        axes.set_yscale("log")
+        axes.set_yscale("log", subs=[])
+        axes.yaxis.get_major_locator().set_params(subs=(1, 2, 3, 5))
         axes.yaxis.set_major_formatter("{x:g}")
     axes.grid(alpha=0.3)
     axes.legend()
@@ -99,7 +100,7 @@ def draw_curves(args):
 
 # Spans
 
-LINEAR = 50  # tokens; the axis is linear if no span is longer
+RATIO = 50  # of the longest and the shortest span; from it on the axis is logarithmic
 
 
 def draw_spans(args):
@@ -118,14 +119,14 @@ def draw_spans(args):
         course.plot(updates, values, color=colours[layer], linewidth=0.8)
     course.set(xlabel="updates", title="over updates (dark: first layer)")
     course.grid(alpha=0.3)
-    span_axis(end, max(max(values) for _, values in histories.values()))
+    span_axis(end, [value for _, values in histories.values() for value in values])
     return figure
 
 
 def _spans_at_the_end(layers):
     figure, ((axes,),) = new_figure()
     _scatter(axes, layers)
-    span_axis(axes, max(map(max, layers)))
+    span_axis(axes, [value for spans in layers for value in spans])
     return figure
 
 
@@ -135,13 +136,15 @@ def _scatter(axes, layers: list[list[float]]) -> None:
         axes.scatter([number] * len(spans), spans, color=colours[number - 1], s=18)
     axes.set(xlabel="layer", ylabel="span of a head, tokens", title="at the end")
     axes.set_xlim(0.5, len(layers) + 0.5)
+    axes.set_axisbelow(True)
     axes.grid(alpha=0.3)
     axes.xaxis.get_major_locator().set_params(integer=True)
 
 
-def span_axis(axes, longest: float) -> None:
-    """An axis from a little below 0 to a little above the longest span. Long spans have a logarithmic axis."""
-    if longest <= LINEAR:
+def span_axis(axes, spans: list[float]) -> None:
+    """An axis from a little below 0 to a little above the longest span; logarithmic if spans differ very much."""
+    longest = max(spans)
+    if longest < RATIO * max(1, min(spans)):
         axes.set_ylim(-0.04 * longest - 0.01, 1.08 * longest + 0.05)
         return
     axes.set_yscale("symlog", linthresh=1)

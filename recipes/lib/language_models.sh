@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034 # recipes use what is set here
 # What the recipes of language models share: fine-tuning and evaluation; sourced, not run.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # tools.plot reads this format
+LOG_FORMAT=json # figures.py reads this format
 
 # share_streams: set STREAM_FLAGS to the flags of STREAMS training streams and VALID_STREAMS validation streams
 share_streams() {

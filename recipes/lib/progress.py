@@ -90,10 +90,12 @@ class Training:
     """How far a training is, from the lines of its log.
 
     Args:
-        command: the words of the command, with --max-update or --max-epoch
+        name: what the training is called
+        command: the words of its command, with --max-update or --max-epoch
     """
 
-    def __init__(self, command: list[str]):
+    def __init__(self, name: str, command: list[str]):
+        self.name = name
         self.updates, self.epochs = (number_after(flag, command) for flag in ("--max-update", "--max-epoch"))
         self.start, self.estimate, self.figures = time.monotonic(), Estimate(), ""
 
@@ -103,7 +105,7 @@ class Training:
         if not entry or entry.kind == "train" or "num_updates" not in entry.values:
             return None
         update, epochs = int(entry.values["num_updates"]), entry.values["epochs"]
-        where = f"update {update}" + (f" of {self.updates:g}" if self.updates else "")
+        where = f"{self.name}: update {update}" + (f" of {self.updates:g}" if self.updates else "")
         where += f", epoch {epochs:.3g}" + (f" of {self.epochs:g}" if self.epochs else "")
         figures = "".join(f", {name} {entry.values[name]:.4g}" for name in SHOWN if name in entry.values)
         if entry.kind == "valid":
@@ -116,7 +118,7 @@ class Training:
 
     def state(self, now: float) -> str:
         if not self.figures:
-            return f"the training is starting ({clock(now - self.start)} so far)"
+            return f"{self.name}: the training is starting ({clock(now - self.start)} so far)"
         return self.figures + self.estimate.left(now)
 
 

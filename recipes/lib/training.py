@@ -104,7 +104,7 @@ def first_flags(folder: Path, start: list[str]) -> list[str]:
 
 def run(command: list[str], log: Path) -> tuple[int, str]:
     """Run the command and add everything that it prints to the log. Returns its status and its stderr."""
-    errors, work = [], progress.Training(command)
+    errors, work = [], progress.Training(log.parent.name, command)
     with open(log, "a", buffering=1, errors="replace") as file, progress.Display(work) as display:
         pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
         with subprocess.Popen(command, **pipe) as process:

@@ -275,7 +275,7 @@ def train(tmp_path):
 
 def test_a_training_is_logged_whole_and_shown_in_part(train, tmp_path):
     done = train()
-    assert done.stderr.splitlines()[1:] == ["small: update 20, epoch 1, validation, loss 2"]
+    assert done.stderr.splitlines()[1:] == ["small: run: update 20, epoch 1, validation, loss 2"]
     assert (tmp_path / "run/trained").exists() and "args --lr 1" in (tmp_path / "run/train.log").read_text()
     assert train().stderr == f"small: {tmp_path}/run is trained\n"
 
@@ -338,15 +338,15 @@ class Terminal(io.StringIO):
 
 
 def test_a_training_says_how_far_it_is_and_the_time_left(progress, monkeypatch):
-    work = progress.Training("fairseq-train bin --max-update 100 --max-epoch=8".split())
-    assert work.state(work.start + 12).startswith("the training is starting (12 s so far)")
+    work = progress.Training("x", "fairseq-train bin --max-update 100 --max-epoch=8".split())
+    assert work.state(work.start + 12).startswith("x: the training is starting (12 s so far)")
     for now, update in ((50, 20), (60, 40)):
         monkeypatch.setattr(progress.time, "monotonic", lambda now=now: now)
         assert work.read(f"| epoch 002:    {update} / 80 loss=4.25, wps=9, num_updates={update}") is None
-    figures = "update 40 of 100, epoch 1.5 of 8, loss 4.25"
+    figures = "x: update 40 of 100, epoch 1.5 of 8, loss 4.25"
     assert work.state(60) == f"{figures}, about 30 s left" and work.state(85) == f"{figures}, about 5 s left"
     valid = '{"epoch": 2, "valid_loss": "3", "valid_ppl": "8.0", "valid_num_updates": "40"}'
-    assert work.read(valid) == "update 40 of 100, epoch 2 of 8, validation, loss 3, ppl 8"
+    assert work.read(valid) == "x: update 40 of 100, epoch 2 of 8, validation, loss 3, ppl 8"
 
 
 def test_a_command_with_a_bar_says_how_far_it_is(progress, monkeypatch):
