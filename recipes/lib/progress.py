@@ -83,7 +83,8 @@ class Estimate:
         if not self.last or self.last[0] <= self.first[0]:
             return ""
         (before, start), (share, then) = self.first, self.last
-        return f", about {clock(max(0, (1 - share) * (then - start) / (share - before) - (now - then)))} left"
+        seconds = (1 - share) * (then - start) / (share - before) - (now - then)
+        return f", about {clock(seconds)} left" if seconds > 1 else ", ending"
 
 
 class Training:

@@ -345,6 +345,7 @@ def test_a_training_says_how_far_it_is_and_the_time_left(progress, monkeypatch):
         assert work.read(f"| epoch 002:    {update} / 80 loss=4.25, wps=9, num_updates={update}") is None
     figures = "x: update 40 of 100, epoch 1.5 of 8, loss 4.25"
     assert work.state(60) == f"{figures}, about 30 s left" and work.state(85) == f"{figures}, about 5 s left"
+    assert work.state(95) == f"{figures}, ending"
     valid = '{"epoch": 2, "valid_loss": "3", "valid_ppl": "8.0", "valid_num_updates": "40"}'
     assert work.read(valid) == "x: update 40 of 100, epoch 2 of 8, validation, loss 3, ppl 8"
 
