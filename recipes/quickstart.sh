@@ -29,7 +29,7 @@ echo "== 1. A corpus =="
 python preprocess/parallel.py --raw "$OUT/raw" --source en --target lomi --bpe 400 --out "$OUT/data"
 
 echo "== 2. Training, 500 updates (the whole log: $OUT/model/train.log) =="
-python -S $LIB/training.py "$OUT/model" --data "$OUT/data" --settings "${*:2}" -- \
+python -S $LIB/training.py "$OUT/model" --data "$OUT/data" --settings "flags ${*:2}" -- \
     fairseq-train "$OUT/data/bin" --source-lang en --target-lang lomi \
     --user-dir "$ROOT/fairseq_plugins" --arch feedback_transformer_tiny --dropout 0 \
     --optimizer adam --adam-betas '(0.9, 0.98)' --lr 0.01 \
@@ -52,8 +52,8 @@ done
 
 cat <<END
 
-To translate a sentence of your own (words of the corpus, a space before the full stop):
-  echo 'the old farmers did not see a red boat .' | "$VENV/bin/fairseq-interactive" "$OUT/data/bin" \\
-      --user-dir "$ROOT/fairseq_plugins" --path "$OUT/model/checkpoint_best.pt" --beam 5 \\
-      --source-lang en --target-lang lomi --bpe subword_nmt --bpe-codes "$OUT/data/codes.bpe" 2>/dev/null | grep ^D
+To translate lines of your own (words of the corpus):
+  cd "$ROOT"
+  echo 'the old farmers did not see a red boat .' |
+      "$VENV/bin/python" -m fairseq_plugins.tools.translate "$OUT/model/checkpoint_best.pt"
 END
