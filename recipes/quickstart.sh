@@ -26,7 +26,8 @@ eval "$(python $LIB/machine.py --gpus 0 | grep '^export')"
 
 echo "== 1. A corpus =="
 [[ -e $OUT/raw/whole ]] || { python preprocess/synthetic.py --out "$OUT/raw" && touch "$OUT/raw/whole"; }
-python preprocess/parallel.py --raw "$OUT/raw" --source en --target lomi --bpe 400 --out "$OUT/data"
+python preprocess/parallel.py --raw "$OUT/raw" --source en --target lomi --bpe 400 --out "$OUT/data" |
+    sed -u '/^ready:/,$d' # the commands that follow are below
 
 echo "== 2. Training, 500 updates (the whole log: $OUT/model/train.log) =="
 python -S $LIB/training.py "$OUT/model" --data "$OUT/data" --settings "flags ${*:2}" -- \
