@@ -19,22 +19,19 @@ setup_venv() {
     export PATH="$VENV/bin:$PATH"
 }
 
-# A recipe declares its variables here with defaults. SETTINGS: single values. WORDS: lists of flags, which become
-# arrays. CHOICES: which runs to do; they change no run. SMOKE_SETTINGS replaces defaults in a smoke run. A variable
-# that the user sets wins.
+# A recipe declares its variables here with defaults; values of the user's win. SETTINGS: single values. WORDS: lists of
+# flags, which become arrays. CHOICES: which runs to do; they change no run. SMOKE_SETTINGS: defaults of a smoke run.
 declare -A SETTINGS=([LOG_INTERVAL]=100) WORDS=() CHOICES=() SMOKE_SETTINGS=([LOG_INTERVAL]=5)
-declare -A DECLARED=() GIVEN=() PUBLISHED=()
-# START: flags of a training's first start only. ONLY_IF: row.py's --if. MAY_DIVERGE: divergence is a result.
-# SOURCED_LATER: files that the recipe sources after its first begin, and that declare variables, too.
+# START: flags of a training's first start only. ONLY_IF: row.py's --if. MAY_DIVERGE: divergence is a result. BARS: with
+# these a command that is no training says how far it is. SOURCED_LATER: files that declare variables after begin, too.
 LIB=recipes/lib SCRIPT='' BEGUN='' LOG_FORMAT=simple START=() ONLY_IF=() MAY_DIVERGE='' SOURCED_LATER=()
-BARS=(--log-format simple --log-interval 1) # a command that is not a training says how far it is (recipes/lib/progress.py)
+declare -A DECLARED=() GIVEN=() PUBLISHED=() && BARS=(--log-format simple --log-interval 1)
 
 # begin OPTIONS...: read the options, set up the machine, go to the repository root and set the declared variables
 begin() {
     [[ $BEGUN ]] || begin_once "$@"
     declare_all SETTINGS && declare_all WORDS && declare_all CHOICES
-    [[ $BEGUN ]] || python -S "$LIB/variables.py" "${!DECLARED[@]}" --later "${SOURCED_LATER[@]}" || exit
-    BEGUN=yes
+    [[ $BEGUN ]] || BEGUN=$(python -S "$LIB/variables.py" "${!DECLARED[@]}" --later "${SOURCED_LATER[@]}" && echo yes) || exit
 }
 
 begin_once() {

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "fairseq_plugins/tools"))
 import published  # noqa: E402  by path: as a part of the package it would import torch, which takes seconds
 
+VARIABLES = {"GPUS": "--gpus", "RAW": "--raw", "DATA": "--data", "OUT": "--out", "SMOKE": "--smoke"}
 SWITCHES = ("--smoke", "--dry-run")
 TAKE_A_VALUE = ("--commands", "--gpus", "--raw", "--data", "--out")
 HELP = """options:
@@ -41,6 +42,9 @@ def main():
     if "--help" in itertools.takewhile(lambda word: word != "--", words):
         print(f"cat <<'END_OF_HELP'\n{header(Path(script))}\n\n{HELP}\nEND_OF_HELP\nexit 0")
         return
+    for name in VARIABLES:
+        if os.environ.get(name):
+            say.say(f"the variable {name} is ignored: give {VARIABLES[name]}.")
     print(assignments(read(words, Path(script)) | {"CALL": call(script, words)}))
 
 

@@ -15,7 +15,6 @@ import say
 
 RECIPES = Path(__file__).resolve().parents[1]
 NAME = re.compile(r"\[([A-Z][A-Z0-9_]*)\]=")  # of an array of lib.sh: SETTINGS+=([EPOCHS]=8)
-OPTIONS = {"GPUS": "--gpus", "RAW": "--raw", "DATA": "--data", "OUT": "--out", "SMOKE": "--smoke"}
 ORDINARY = {
     "BATCH", "BATCHES", "BLOCK", "CHANGE", "CHECKPOINT", "CONTEXT", "CORPUS", "FILE", "FIXED", "FLAGS", "INTERVAL",
     "JOBS", "LENGTH", "PASS", "SHARDS", "SHARED", "SIZE", "SPAN", "SPLIT", "TASKS", "TIMES", "TOKENS", "TOTAL",
@@ -29,13 +28,13 @@ def main():
     parser.add_argument("--later", nargs="*", type=Path, default=[], metavar="FILE", help="a file with more of them")
     args = parser.parse_args()
     read = set(args.read).union(*map(declared, args.later))
-    unread = {name for name in suite() | set(OPTIONS) if os.environ.get(name)} - read
+    unread = {name for name in suite() if os.environ.get(name)} - read
     there_are = f"this recipe reads {listed(sorted(read))}" if read else "this recipe reads none"
-    if refused := sorted(unread - ORDINARY - set(OPTIONS)):
+    if refused := sorted(unread - ORDINARY):
         way_out = " ".join(f"-u {name}" for name in refused)
         say.stop(f"{listed(refused)} would be ignored: {there_are}. Leave it out (env {way_out} unsets it).")
     for name in sorted(unread):
-        say.say(f"the variable {name} is ignored: {f'give {OPTIONS[name]}' if name in OPTIONS else there_are}.")
+        say.say(f"the variable {name} is ignored: {there_are}.")
     for name in sorted(read):
         if name.endswith("S") and name not in os.environ and os.environ.get(name[:-1]):
             say.say(f"the variable {name[:-1]} is ignored: this recipe reads {name}.")

@@ -75,6 +75,11 @@ def test_options_are_variables_and_what_follows_the_dashes_is_kept(recipe_file, 
     assert shell(code, "PUBLISHED") == [["1.060"]]
 
 
+def test_a_variable_with_the_name_of_an_option_is_named(recipe_file):
+    done = call("options", recipe_file, "--out", "/o", env={"OUT": "/x", "DATA": ""})
+    assert done.returncode == 0 and done.stderr == "table1: the variable OUT is ignored: give --out.\n"
+
+
 def test_a_smoke_run_is_never_among_what_a_real_run_made(recipe_file):
     code = printed("options", recipe_file, "--smoke", "--out", "/o")
     assert shell(code, "OUT", "DATA") == [["/o/smoke"], ["/o/smoke/data"]]
@@ -250,10 +255,9 @@ def test_what_a_file_reads_that_is_sourced_later_is_known():
 
 
 def test_words_that_other_programs_use_are_only_named():
-    done = variables("SEEDS", file="x", out="y", seed="1", home="/", colour="red")
+    done = variables("SEEDS", file="x", seed="1", home="/", colour="red")
     assert done.returncode == 0 and done.stderr.splitlines() == [
         "small: the variable FILE is ignored: this recipe reads SEEDS.",
-        "small: the variable OUT is ignored: give --out.",
         "small: the variable SEED is ignored: this recipe reads SEEDS.",
     ]
 
