@@ -131,7 +131,8 @@ def test_lines_are_answered_at_once_with_a_buffer_of_one(work):
 def refused(done) -> str:
     """The one sentence of a refusal."""
     assert done.returncode == 1
-    (sentence,) = [line for line in done.stderr.decode().splitlines() if not line.startswith("translate: ")]
+    said = done.stderr.decode().splitlines()  # the progress, too
+    (sentence,) = [line for line in said if line and not line.startswith("translate: ")]
     return sentence.partition("error: ")[2]
 
 
