@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,10 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, commands
 from sentences import sentences, write_parallel
+
+from fairseq_plugins.text.levels import Bytes
+from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.tokenisers import Plain
 
 TINY = (
     "--arch feedback_transformer_tiny --dropout 0 --lr 0.01 --warmup-updates 30 --max-update 120 --max-source-positions"
@@ -140,24 +145,24 @@ def test_text_that_is_not_utf8_is_refused(work):
     assert refused(work.translate("女孩\n".encode() + b"caf\xe9\n")).startswith("line 2 of the input is not UTF-8")
 
 
-def test_a_checkpoint_whose_text_nobody_knows(work, run, trained):
-    done = run("python", "-m", "fairseq_plugins.tools.translate", trained.checkpoint, "--cpu", input="a\n", check=False)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "neither its folder nor its data folder" in done.stderr and "--prepared-text" in done.stderr
-
-
-def test_the_folder_of_a_checkpoint_is_enough(work):
-    (work.folder / "alone").mkdir()
+def test_the_text_is_found_beside_the_checkpoint_in_its_data_folder_or_by_the_flag(work):
+    for name in ("alone", "bare"):
+        (work.folder / name).mkdir()
     for file in (work.folder / "runs/mine").iterdir():
         if file.name != "checkpoint_last.pt":
-            (work.folder / "alone" / file.name).write_bytes(file.read_bytes())
+            shutil.copy(file, work.folder / "alone")
+    shutil.copy(work.folder / BEST, work.folder / "bare")
+    line = "女孩看见月亮。\n"
+    expected = work.translate(line, checkpoints="bare/checkpoint_best.pt").stdout
     (work.folder / "mine").rename(work.folder / "away")
     try:
-        command = "python -m fairseq_plugins.tools.translate alone/checkpoint_best.pt --beam 2 --cpu"
-        done = work.run(command, "女孩看见月亮。\n")
+        beside = work.translate(line, checkpoints="alone/checkpoint_best.pt")
+        by_flag = work.translate(line, "--prepared-text away/bin", "bare/checkpoint_best.pt")
+        nowhere = work.translate(line, checkpoints="bare/checkpoint_best.pt")
     finally:
         (work.folder / "away").rename(work.folder / "mine")
-    assert done.stdout == work.translate("女孩看见月亮。\n").stdout != b""
+    assert beside.stdout == by_flag.stdout == expected != b""
+    assert "neither its folder nor its data folder mine/bin has a prepared_text.json" in refused(nowhere)
 
 
 def test_options_that_make_no_sense(work):
@@ -166,3 +171,5 @@ def test_options_that_make_no_sense(work):
     assert refused(done).startswith("the checkpoint nowhere.pt does not exist")
     done = work.translate("月\n", f"--prepared-text {shlex.quote(str(work.folder))}")
     assert "prepared_text.json does not exist" in refused(done)
+    PreparedText(Plain(), Plain(), Bytes()).save(work.folder / "lm")
+    assert refused(work.translate("月\n", "--prepared-text lm")).startswith("the text of lm is not parallel")
