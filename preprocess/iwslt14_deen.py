@@ -5,7 +5,8 @@
 
 Cleaning keeps pairs of 1 to 175 words whose lengths differ by a factor of at most 1.5. If there is no valid set, every
 23rd clean training pair is moved to it. The test set is dev2010, dev2012 and tst2010 to tst2012 (6,750 pairs). The
-dictionary is joined; models with separate embeddings can use it, too.
+dictionary is joined; models with separate embeddings can use it, too. With --bpe sentencepiece the text is not
+tokenised, and the lengths are of words between spaces.
 """
 
 import pipeline

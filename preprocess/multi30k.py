@@ -3,7 +3,8 @@
     python preprocess/multi30k.py --out data/multi30k                 # downloads 2.6 MB
     python preprocess/multi30k.py --out data/multi30k --raw DIR       # train, val, test_2016_flickr .de and .en in DIR
 
-29,000 training, 1,014 validation and 1,000 test pairs (Elliott et al., 2016).
+29,000 training, 1,014 validation and 1,000 test pairs (Elliott et al., 2016). With --bpe sentencepiece the text is not
+tokenised.
 """
 
 import pipeline

@@ -44,15 +44,15 @@ def translation(out: Path, source: str, target: str, lower: bool, advice: Advice
     plugins = f"--user-dir {shlex.quote(str(package))}"
     languages = shlex.join(["--source-lang", source, "--target-lang", target])
     search = f"--path {checkpoint} {advice.search} --bpe prepared"
-    case = " --lowercase" if lower and advice.scorer == "score_translations" else ""
+    how = f" --lang {shlex.quote(target)}{' --lowercase' if lower else ''}" if advice.scorer != "rouge" else ""
     return f"""ready: {out / "bin"}
 
 # train; --arch and the sizes of a model are in docs/translation.md
 fairseq-train {data} {languages} {plugins} --arch {advice.arch} {TRAINING} --save-dir {save}
 
 # translate the test set, and score it
-fairseq-generate {data} {languages} {plugins} {search} > {test}
-python -m fairseq_plugins.tools.{advice.scorer} {test} --references {references}{case}
+fairseq-generate {data} {languages} {plugins} {search} --scoring chrf > {test}
+python -m fairseq_plugins.tools.{advice.scorer} {test} --references {references}{how}
 
 # translate text of your own, a line each: the folder of the model holds everything that it needs
 python -m fairseq_plugins.tools.translate {checkpoint} < TEXT > TRANSLATION

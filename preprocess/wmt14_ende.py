@@ -6,7 +6,8 @@
 The training text is Europarl v7, Common Crawl and News Commentary v11, cased. Moses punctuation normalisation is
 applied to all splits, since newstest2014 has German quotation marks and most training text has not. Hyphenated words
 are not split: the published scores split compounds at scoring time. Cleaning keeps pairs of 1 to 250 words whose
-lengths differ by a factor of at most 1.5. sacreBLEU is computed against the raw references.
+lengths differ by a factor of at most 1.5. sacreBLEU is computed against the raw references. With --bpe sentencepiece
+the text is neither normalised nor tokenised.
 """
 
 import pipeline

@@ -32,7 +32,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json, write_whole
 from fairseq_plugins.ranges import RANGES
 from fairseq_plugins.text.prepared import find
-from fairseq_plugins.tools.lib.bleu import raw_targets, sacrebleu_scores, tokenised_scores
+from fairseq_plugins.tools.lib.bleu import raw_score, raw_targets, sacrebleu_scores, tokenised_scores
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
 from fairseq_plugins.tools.lib.rouge import rouge
 
@@ -129,6 +129,8 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _bleu(examples, references, language: str, compound_split: bool = False) -> float:
+    if references is not None:
+        return raw_score(examples, references, language, compound_split)
     scores = tokenised_scores(examples, compound_split, language)
     if "bleu" not in scores:
         raise UserError("--metric bleu needs spaces between words, which this language has not; choose sacrebleu.")

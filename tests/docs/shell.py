@@ -1,6 +1,7 @@
 """What a block of bash calls, told by the shell itself: in place of every program and script stands one that notes
 its name and words, and does nothing."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,9 @@ class Shell:
     def calls(self, code: str) -> list[list[str]]:
         """The commands that are called, in their order, each as its words."""
         self.notes.write_text("")
+        for name in re.findall(r"(?<![<>])[<>] ([\w./]+)", code):  # files that are read or written
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).touch()
         variables = {"PATH": f"{self.programs}:/usr/bin:/bin", "NOTES": str(self.notes)}
         command = ["bash", "-euo", "pipefail", "-c", code]
         subprocess.run(command, cwd=self.folder, env=variables, stdin=subprocess.DEVNULL, check=True)

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 from fairseq.data import Dictionary, indexed_dataset
+from sentences import write_parallel
 from steps import Steps
+
+from fairseq_plugins.text.prepared import PreparedText
 
 REAL = Path(__file__).parents[3] / "shared" / "data"
 
@@ -25,6 +28,15 @@ def lines(path):
     return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
+def assert_prepared(out, source, target, split="test"):
+    """Raw lines become what was binarised, by what OUT/bin says of them."""
+    prepared = PreparedText.load(out / "bin")
+    for side, encode in ((source, prepared.encode), (target, prepared.encode_target)):
+        raw, encoded = (lines(out / folder / f"{split}.{side}") for folder in ("text", "bpe"))
+        assert list(map(encode, raw)) == encoded
+    return prepared
+
+
 def test_multi30k_lower_cases_tokenises_and_keeps_raw_references(script, generated, tmp_path):
     raw = generated("multi30k")
     (raw / "test_2016_flickr.en").write_text('A Man\'s hat, in an "orange" tree.\n' * 21)
@@ -38,6 +50,7 @@ def test_multi30k_lower_cases_tokenises_and_keeps_raw_references(script, generat
     assert sentences(tmp_path, "test", "de-en", "en")[0].startswith("a man")
     assert lines(tmp_path / "tok" / "test.en")[0] == "a man &apos;s hat , in an &quot; orange &quot; tree ."
     assert lines(tmp_path / "test.de-en.ref")[0] == 'A Man\'s hat, in an "orange" tree.'
+    assert assert_prepared(tmp_path, "de", "en").decode("a man &apos;s h@@ at .") == "a man's hat."
 
 
 def test_wmt14_normalises_punctuation_cleans_and_reads_the_archives_names(script, generated, tmp_path):
@@ -66,6 +79,7 @@ def test_wmt14_normalises_punctuation_cleans_and_reads_the_archives_names(script
     for english, german in zip(lines(tmp_path / "clean" / "train.en"), lines(tmp_path / "clean" / "train.de")):
         short, long = sorted((len(english.split()), len(german.split())))
         assert short >= 1 and long <= 1.5 * short
+    assert_prepared(tmp_path, "en", "de")
 
 
 def test_iwslt14_reads_the_archives_markup_and_carves_every_23rd_pair(script, generated, tmp_path):
@@ -90,6 +104,7 @@ def test_iwslt14_reads_the_archives_markup_and_carves_every_23rd_pair(script, ge
     assert sentences(out, "valid", "de-en", "en") == tokens[22::23]
     assert sentences(out, "train", "de-en", "en") == [line for n, line in enumerate(tokens, 1) if n % 23]
     assert sentences(out, "test", "de-en", "de") == lines(source / "test.de")
+    assert_prepared(out, "de", "en")
 
 
 def test_cnndm_cuts_articles_and_separates_sentences(script, generated, tmp_path):
@@ -131,6 +146,52 @@ def test_cnndm_cuts_articles_and_separates_sentences(script, generated, tmp_path
         assert article == " ".join(record["article"].split()[:20])
         assert highlights == reference == record["highlights"].replace("\n", " <q> ")
     assert "<q>" in (tmp_path / "bpe" / "test.highlights").read_text().split()
+    assert_prepared(tmp_path, "article", "highlights")
+
+
+@pytest.mark.parametrize(
+    "corpus, sides",
+    [("iwslt14_deen", ("de", "en")), ("wmt14_ende", ("en", "de")), ("cnndm", ("article", "highlights"))],
+)
+def test_sentencepiece_works_on_raw_lines(corpus, sides, script, generated, tmp_path):
+    raw = generated(corpus, train=60, valid=10, test=10)
+    options = ("--out", tmp_path, "--bpe", "sentencepiece", "--symbols", 400, "--workers", 1)
+    done = script(corpus, "--raw", raw, *options)
+    assert done.returncode == 0, done.stderr
+    assert "learn-sentencepiece: 400 symbols requested, 400 symbols learned" in done.stdout
+    prepared = assert_prepared(tmp_path, *sides)
+    for line in lines(tmp_path / "text" / f"test.{sides[1]}"):
+        assert prepared.decode(prepared.encode_target(line)) == line
+
+
+def test_chinese_is_recognised_and_tokens_of_moses_are_brought_back(script, tmp_path):
+    raw = write_parallel(tmp_path / "raw", "zh", "en", train=200, valid=10, test=10)
+    train = lines(raw / "train.zh")
+    (raw / "train.zh").write_text("\n".join(["月" * 30, *train[1:]]) + "\n", encoding="utf-8")
+    tokens = [line.replace(".", " .").replace("n't", "n &apos;t") for line in lines(raw / "valid.en")]
+    (raw / "valid.en").write_text("\n".join(tokens) + "\n", encoding="utf-8")
+    options = ("--source", "zh", "--target", "en", "--workers", 1, "--raw", raw, "--out", tmp_path / "out")
+    done = script("parallel", *options, "--max-words", 25, "--tokenised", "valid")
+    assert done.returncode == 0, done.stderr
+    assert "'zh' is written without spaces between words: taking --bpe sentencepiece" in done.stdout
+    assert "clean: 200 pairs in, 199 train out, dropped: 1 too long" in done.stdout
+    prepared = assert_prepared(tmp_path / "out", "zh", "en")
+    assert prepared.decode(prepared.encode("老人看见月亮。")) == "老人看见月亮。"
+    assert lines(tmp_path / "out" / "tok" / "valid.en") == lines(tmp_path / "out" / "valid.zh-en.ref")
+    assert not any("&apos;" in line or " ." in line for line in lines(tmp_path / "out" / "tok" / "valid.en"))
+    done = script("parallel", *options, "--bpe", 300)
+    assert done.returncode == 1 and "--bpe 300 needs words, but 'zh' is written without spaces" in done.stderr
+
+
+def test_words_that_the_user_has_split_are_kept(script, tmp_path):
+    raw = write_parallel(tmp_path / "raw", "zh", "en", train=100, valid=10, test=10)
+    for file in raw.glob("*.zh"):
+        file.write_text(file.read_text(encoding="utf-8").replace("，", " ， ").replace("。", " 。"), encoding="utf-8")
+    options = ("--source", "zh", "--target", "en", "--workers", 1, "--raw", raw, "--out", tmp_path / "out")
+    done = script("parallel", *options, "--bpe", 100, "--tokenised", "train", "valid", "test")
+    assert done.returncode == 0, done.stderr
+    assert sentences(tmp_path / "out", "train", "zh-en", "zh") == lines(raw / "train.zh")
+    assert PreparedText.load(tmp_path / "out" / "bin").encode("月 。").endswith("。")
 
 
 def test_cnndm_makes_records_of_story_archives(tmp_path):

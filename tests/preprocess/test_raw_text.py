@@ -1,5 +1,8 @@
-import pytest
+from collections import Counter
+
 import raw_text
+
+from fairseq_plugins.text.languages import words, words_and_letters
 
 
 def test_strange_line_separators_do_not_shift_lines(tmp_path):
@@ -8,18 +11,9 @@ def test_strange_line_separators_do_not_shift_lines(tmp_path):
     assert list(raw_text.read_sentences(file)) == ["one two three four", "next line"]
 
 
-@pytest.mark.parametrize("line", ["It's Tom's well-known “café”, isn't it?", "Er sagte: „Nein, 3,5 % & <b> | [x]“."])
-def test_tokens_detokenise_to_the_line(line):
-    assert raw_text.detokenise(raw_text.tokenise(line, "en"), "en").replace(" ", "") == line.replace(" ", "")
-
-
-def test_hyphenated_words_stay_whole():
-    assert raw_text.tokenise("a well-known man.", "en", lower=True) == "a well-known man ."
-
-
-def test_summary_sentences_are_separated_and_nothing_in_the_text_can_pose_as_separator():
-    assert raw_text.tokenise_summary("Rain fell. <q> He <q>left.", "en") == "Rain fell . <q> He &lt; q &gt; left ."
-
-
-def test_articles_are_cut_at_tokens():
-    assert raw_text.tokenise_words("One, two, three, four.", "en", 5) == "One , two , three"
+def test_pairs_are_cleaned_by_their_own_lengths():
+    pairs = [("老人看见月亮。", "the old man sees the moon."), ("老人", ""), ("老人看", "a b"), ("老人看", "a b c")]
+    dropped = Counter()
+    kept = list(raw_text.clean(pairs, (words_and_letters, words), max_words=6, max_ratio=1.2, dropped=dropped))
+    assert kept == [pairs[3]]
+    assert dropped == {"too long": 1, "empty": 1, "too unequal": 1}

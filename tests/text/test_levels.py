@@ -68,6 +68,7 @@ def test_symbols_of_each_level(codes, model):
     assert Characters().encode("a b\t") == "a ▁ b <U+0009>"
     assert Words().encode("a  b ") == "a b"
     assert "@@" in BytePairs(codes).encode("unknown")
+    assert BytePairs(codes, ("<unk>",)).encode("a <unk> <s>").startswith("a <unk> <@@")
     assert SentencePieces(model).encode("the cat").startswith("▁")
 
 

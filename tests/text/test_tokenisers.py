@@ -1,10 +1,31 @@
-from fairseq_plugins.text.tokenisers import Moses, Plain
+import pytest
+from sentences import sentences
+
+from fairseq_plugins.text.tokenisers import Moses, MosesBeginning, MosesSentences, Plain, PlainBeginning
 
 
-def test_moses_brings_back_the_line():
-    line = 'He said: "I don\'t know" & left.'
+@pytest.mark.parametrize("line", ["It's Tom's well-known “café”, isn't it?", "Er sagte: „Nein, 3,5 % & <b> | [x]“."])
+def test_moses_brings_back_the_line(line):
     moses = Moses("en")
     assert moses.detokenise(moses.tokenise(line)).replace(" ", "") == line.replace(" ", "")
+
+
+@pytest.mark.parametrize("language", ["en", "fi", "ar"])
+def test_moses_brings_back_the_marks_of_other_scripts(language):
+    moses = Moses(language)
+    for line in {*sentences(language, 50), "كيف حالك؟ لا أعرف؛ ربما."}:
+        assert moses.detokenise(moses.tokenise(line)) == line
+
+
+def test_sentences_of_a_summary_are_apart_and_nothing_in_the_text_can_pose_as_separator():
+    moses = MosesSentences("en")
+    assert moses.tokenise("Rain fell. <q> He <q>left.") == "Rain fell . <q> He &lt; q &gt; left ."
+    assert moses.detokenise("Rain fell . <q> It &apos;s wet .") == "Rain fell. <q> It's wet."
+
+
+def test_articles_are_cut_at_words():
+    assert MosesBeginning("en", words=5).tokenise("One, two, three, four.") == "One , two , three"
+    assert PlainBeginning(words=3).tokenise("One, two, three, four.") == "One, two, three,"
 
 
 def test_hyphens_and_lower_case():

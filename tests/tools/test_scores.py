@@ -8,12 +8,25 @@ from pathlib import Path
 
 import pytest
 import sacrebleu
+from sacrebleu.metrics import bleu as sacrebleu_bleu
+from sentences import sentences
 
 import fairseq_plugins
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools.lib.bleu import compare, sacrebleu_scores, split_compounds, tokenised_bleu
-from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
+from fairseq_plugins.text.levels import BytePairs, SentencePieces
+from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.tokenisers import Moses, Plain
+from fairseq_plugins.tools.lib.bleu import (
+    compare,
+    sacrebleu_scores,
+    sacrebleu_tokeniser,
+    split_compounds,
+    tokenised_bleu,
+    tokenised_scores,
+)
+from fairseq_plugins.tools.lib.generation_log import Example, read_generation, read_references
 from fairseq_plugins.tools.lib.rouge import rouge
+from fairseq_plugins.tools.tune_length_penalty import METRICS
 
 REFERENCES = [
     "ein gut gelaunter Mann geht nach Haus- und Hof-Art .",
@@ -27,15 +40,16 @@ HYPOTHESES = [
 ]
 
 
-def write_log(path, hypotheses, references, order=None, end=True):
-    """A log as fairseq-generate prints it, sentences in batch order."""
+def write_log(path, hypotheses, references, order=None, end=True, raw=None):
+    """A log as fairseq-generate prints it, sentences in batch order. ``raw``: what it brought back (--bpe prepared),
+    with raw references."""
     lines = ["INFO:fairseq_cli.generate:loading model(s)"]
     for n in order or range(len(hypotheses)):
         lines += [
             f"S-{n}\tsource {n}",
             f"T-{n}\t{references[n]}",
             f"H-{n}\t-0.5\t{hypotheses[n]}",
-            f"D-{n}\t-0.5\t{hypotheses[n]}",
+            f"D-{n}\t-0.5\t{(raw or hypotheses)[n]}",
             f"P-{n}\t-0.5 -0.5",
         ]
     path.write_text("\n".join(lines + ["Generate test with beam=5: BLEU4 = 0.0"] * end) + "\n", encoding="utf-8")
@@ -160,6 +174,125 @@ def test_rouge_counts_sentences_and_detokenises(tmp_path):
     assert rouge(["It rained ."], ["It rains."])["rouge1"] == pytest.approx(100)
 
 
+# sacreBLEU's own examples would do, but these are ours
+WRONG = {
+    "en": ("moon", "sun"),
+    "zh": ("月亮", "太阳"),
+    "ja": ("月", "太陽"),
+    "fi": ("kuun", "auringon"),
+    "ar": ("القمر", "الشمس"),
+}
+
+
+def half_right(language):
+    """References, and translations with one wrong word in some."""
+    references = sentences(language, 40)
+    return references, [line.replace(*WRONG[language]) for line in references]
+
+
+@pytest.mark.parametrize(
+    "language, tokeniser", [("en", "13a"), ("zh", "zh"), ("zh_TW", "zh"), ("fi", "13a"), ("ar", "13a")]
+)
+def test_scores_take_the_tokeniser_for_the_language(language, tokeniser, tmp_path):
+    references, raw = half_right(language.partition("_")[0])
+    pieces = [f"▁{' '.join(line.replace(' ', '▁'))}" for line in raw]
+    (tmp_path / "ref").write_text("\n".join(references) + "\n", encoding="utf-8")
+    log = write_log(tmp_path / "log", pieces, references, order=[*range(20, 40), *range(20)], raw=raw)
+    done = tool("score_translations", log, "--references", tmp_path / "ref", "--lang", language)
+    expected = sacrebleu.corpus_bleu(raw, [references], tokenize=tokeniser).score
+    assert f"sacreBLEU = {expected:.2f} nrefs:1|case:mixed|eff:no|tok:{tokeniser}|" in done.stdout, done.stderr
+    assert f"chrF = {sacrebleu.corpus_chrf(raw, [references]).score:.2f} nrefs:1|" in done.stdout
+    assert 50 < expected < 100
+    assert ("tokenised BLEU" in done.stdout) == (tokeniser == "13a")  # there are no tokens in Chinese
+
+
+def test_raw_text_is_tokenised_for_tokenised_bleu(tmp_path):
+    """SentencePiece's score is that of byte pair encoding if the translations are the same."""
+    references, raw = half_right("fi")
+    moses = Moses("fi")
+    tokens = read_generation(write_log(tmp_path / "a", [*map(moses.tokenise, raw)], [*map(moses.tokenise, references)]))
+    text = read_generation(write_log(tmp_path / "b", [f"▁{line}" for line in raw], references, raw=raw))
+    assert not tokens[0].raw and text[0].raw
+    assert tokenised_scores(tokens) == tokenised_scores(text, language="fi")
+    assert sacrebleu_scores(tokens, references, "fi") == sacrebleu_scores(text, references, "fi")
+    assert tokenised_scores(text, language="fi")["bleu"] < 100
+
+
+def test_the_script_of_the_references_decides_for_other_names():
+    assert sacrebleu_tokeniser("tgt", sentences("zh", 9)) == "zh"
+    assert sacrebleu_tokeniser("tgt", sentences("ja", 9)) == "ja-mecab"
+    assert sacrebleu_tokeniser("th", ["ฉันเห็นดวงจันทร์"]) == "char"
+    assert sacrebleu_tokeniser("kor_Hang", ["달"]) == "ko-mecab"
+    assert sacrebleu_tokeniser("tgt", sentences("ar", 9)) == "13a"
+
+
+def test_a_tokeniser_by_flag_and_one_that_is_not_installed(tmp_path, monkeypatch):
+    references, raw = half_right("ja")
+    (tmp_path / "ref").write_text("\n".join(references) + "\n", encoding="utf-8")
+    log = write_log(tmp_path / "log", [f"▁{line}" for line in raw], references, raw=raw)
+    flags = ("--references", tmp_path / "ref", "--lang", "ja", "--tokenise", "char")
+    expected = sacrebleu.corpus_bleu(raw, [references], tokenize="char").score
+    assert (
+        f"sacreBLEU = {expected:.2f} nrefs:1|case:mixed|eff:no|tok:char|"
+        in tool("score_translations", log, *flags).stdout
+    )
+
+    def missing(name):
+        raise RuntimeError("Please install the following extra packages ...")
+
+    monkeypatch.setattr(sacrebleu_bleu, "_get_tokenizer", missing)
+    with pytest.raises(UserError, match=r"ja-mecab is not installed: pip install 'sacrebleu\[ja\]', or choose another"):
+        sacrebleu_scores(read_generation(log), references, "ja")
+
+
+def test_japanese_is_scored_by_its_words():
+    pytest.importorskip("MeCab")
+    references, raw = half_right("ja")
+    expected = sacrebleu.corpus_bleu(raw, [references], tokenize="ja-mecab").score
+    examples = [Example("", reference, line, raw=True) for reference, line in zip(references, raw)]
+    assert expected < 100 and sacrebleu_scores(examples, references, "ja")["sacrebleu"] == pytest.approx(expected)
+
+
+def test_pieces_are_joined_by_what_the_data_folder_says(tmp_path):
+    import sentencepiece
+
+    references, raw = half_right("zh")
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(references), model_prefix=str(tmp_path / "sentencepiece"), vocab_size=400,
+        byte_fallback=True, normalization_rule_name="identity", hard_vocab_limit=False, minloglevel=2,
+    )  # fmt: skip
+    text = PreparedText(Plain(), Plain(), SentencePieces(tmp_path / "sentencepiece.model"), "en", "zh")
+    text.save(tmp_path / "bin")
+    (tmp_path / "ref").write_text("\n".join(references) + "\n", encoding="utf-8")
+    log = write_log(tmp_path / "log", [*map(text.encode_target, raw)], [*map(text.encode_target, references)])
+    flags = ("--references", tmp_path / "ref", "--lang", "zh")
+    expected = sacrebleu.corpus_bleu(raw, [references], tokenize="zh").score
+    done = tool("score_translations", log, *flags, "--prepared-text", tmp_path / "bin")
+    assert f"sacreBLEU = {expected:.2f} " in done.stdout, done.stderr
+    done = tool("score_translations", log, *flags)
+    assert done.returncode == 1 and "or with --bpe prepared for raw text" in done.stderr
+
+
+def test_byte_pairs_are_joined_too(tmp_path):
+    (tmp_path / "codes").write_text("#version: 0.2\nh e\n", encoding="utf-8")
+    text = PreparedText(Moses("de"), Moses("en"), BytePairs(tmp_path / "codes"), "de", "en")
+    line = "It's here, isn't it?"
+    log = write_log(tmp_path / "log", [text.encode_target(line)], [text.encode_target(line)])
+    (example,) = read_generation(log, text)
+    assert example.hypothesis == Moses("en").tokenise(line) and not example.raw
+    assert sacrebleu_scores([example], [line], "en")["sacrebleu"] == pytest.approx(100)
+
+
+def test_length_penalties_are_tuned_by_the_scores_of_the_language():
+    references, raw = half_right("zh")
+    examples = [Example("", reference, line, raw=True) for reference, line in zip(references, raw)]
+    scores = sacrebleu_scores(examples, references, "zh")
+    assert METRICS["sacrebleu"](examples, None, "zh") == scores["sacrebleu"]
+    assert METRICS["chrf"](examples, references, "zh") == scores["chrf"]
+    with pytest.raises(UserError, match="--metric bleu needs spaces between words"):
+        METRICS["bleu"](examples, None, "zh")
+
+
 def break_order(log):
     write_log(log, HYPOTHESES, REFERENCES, order=[0, 2])
 
@@ -177,7 +310,7 @@ def break_words(log):
     [
         (break_order, "holds 2 hypotheses and 2 references, numbered up to 2"),
         (break_end, "lacks the last line of fairseq-generate"),
-        (break_words, "generate with --remove-bpe"),
+        (break_words, "generate with --remove-bpe for tokens"),
     ],
 )
 def test_a_log_that_is_not_the_whole_test_set_is_refused(spoil, sentence, tmp_path):
