@@ -39,8 +39,6 @@ def main():
 
     logging.basicConfig()
     logging.getLogger().setLevel(logging.WARNING)  # print lines and figures only
-    for stream in (sys.stdout, sys.stderr):  # bytes of a text that are not UTF-8 come out as they were
-        stream.reconfigure(encoding="utf-8", errors="surrogateescape")
     model, cfg, task, text = load_language_model(args.checkpoint, args.data, args.tokens, args.cpu)
     model.prepare_for_inference_(cfg)
     scorer = Scorer(model, cfg, task, text, args.tokens_per_sample)
@@ -53,6 +51,7 @@ def main():
                     tell_line(path, figures.lines, line, score, args.json_lines)
         if not figures.bytes:
             raise UserError(f"{path} is empty: give a text.")
+        sys.stdout.flush()
         tell_figures(path, figures, scorer.newlines, args)
 
 
@@ -84,9 +83,12 @@ def options() -> argparse.ArgumentParser:
 
 def tell_line(path: Path, number: int, line: str, score: float, as_json: bool) -> None:
     if as_json:
-        print(json.dumps({"file": str(path), "line": number, "log_prob": score, "text": line}, ensure_ascii=False))
+        text = json.dumps({"file": str(path), "line": number, "log_prob": score, "text": line}, ensure_ascii=False)
     else:
-        print(f"{score:.6f}\t{line}")
+        text = f"{score:.6f}\t{line}"
+    sys.stdout.buffer.write(
+        f"{text}\n".encode(errors="surrogateescape")
+    )  # bytes that are no text come out as they were
 
 
 def tell_figures(path: Path, figures: Figures, newlines: bool, args) -> None:
