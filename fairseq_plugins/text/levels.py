@@ -14,6 +14,8 @@ CODE_POINT = re.compile(r"<U\+([0-9A-F]{4,6})>")
 # the first character of what a dictionary of fairseq, ``unescape`` or the joining of pieces would misread, and spaces
 MISREAD = re.compile(r"(?=<s>|</s>|<pad>|<unk>|madeupword|<U\+|@@).|\s")
 
+NUMBERS = [str(byte) for byte in range(256)]
+
 
 def escape(character: str) -> str:
     """The code point of a character: "\\t" becomes <U+0009>."""
@@ -38,7 +40,7 @@ class Bytes:
     """
 
     def encode(self, line: str) -> str:
-        return " ".join(map(str, line.encode(errors="surrogateescape")))
+        return " ".join(map(NUMBERS.__getitem__, line.encode(errors="surrogateescape")))
 
     def decode(self, symbols: str) -> str:
         """What is no byte is left out. Bytes that are not UTF-8, as a model may sample them, become U+FFFD."""
