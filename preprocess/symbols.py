@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from steps import InputError
+import subwords
 from tqdm import tqdm
 
 from fairseq_plugins.text.levels import BytePairs, SentencePieces, safe
@@ -33,20 +33,10 @@ def learn_byte_pairs(train: Path, tokeniser: Plain, symbols: int, output: Path) 
 def learn_sentence_pieces(train: Path, tokeniser: Plain, symbols: int, output: Path) -> str:
     """Learn a SentencePiece model of at most ``symbols`` symbols. It brings every line back as it was: nothing is
     normalised, and a character that has no symbol is written as its bytes."""
-    import sentencepiece
-
-    with open(output, "wb") as model:
-        try:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=sample(train, tokeniser), model_writer=model, vocab_size=symbols,
-                hard_vocab_limit=False, normalization_rule_name="identity", byte_fallback=True, add_dummy_prefix=False,
-                remove_extra_whitespaces=False, max_sentence_length=2 * LONGEST, minloglevel=2,
-            )  # fmt: skip
-        except RuntimeError as error:
-            raise InputError(
-                f"--symbols {symbols} does not fit this text ({str(error).splitlines()[-1]}): choose another number."
-            ) from error
-    return f"{symbols} symbols requested, {len(sentence_pieces(output))} learned from {_sampled(train)}"
+    lines = sample(train, tokeniser)
+    exact = {"add_dummy_prefix": False, "remove_extra_whitespaces": False, "max_sentence_length": 2 * LONGEST}
+    number = subwords.learn_sentence_pieces(lines, output, symbols, **exact)
+    return f"{symbols} symbols requested, {number} learned from {_sampled(train)}"
 
 
 def sentence_pieces(model: Path) -> list[str]:

@@ -27,12 +27,11 @@ and never the text.
 """
 
 import argparse
-import os
-import shlex
 from functools import partial
 from pathlib import Path
 
 import language_model
+import next_commands
 import splits
 import symbols
 from numeric import share, whole
@@ -42,7 +41,6 @@ from fairseq_plugins.text.levels import LEVELS
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
 
-PLUGINS = Path(__file__).resolve().parents[1] / "fairseq_plugins"
 STREAM = 512  # bytes of a split that make a stream of it worth while
 
 
@@ -156,33 +154,13 @@ def learn(args, steps: Steps, raw: dict[str, Path]) -> PreparedText:
 
 
 def tell(args, prepared: PreparedText, raw: dict[str, Path]) -> None:
-    """Print the commands that follow."""
+    """Print what to know, and the commands that follow."""
     if args.level in ("word", "bpe"):
         print(f"note: --level {args.level} reads any white space within a line as one space", flush=True)
     if args.lower:
         print("note: the text is in lower case, and so is what a model writes", flush=True)
-    data, model, split = shown(args.out / "bin"), f"runs/{args.out.resolve().name}", list(raw)[-1]
     streams = max(1, min(32, min(prepared.raw_bytes["train"], prepared.raw_bytes["valid"]) // STREAM))
-    checkpoint, plugins = shlex.quote(f"{model}/checkpoint_best.pt"), shown(PLUGINS)
-    print(
-        f"""\
-ready. A small model to begin with, its figures on {split}, text that it writes, and the figures of any text file:
-
-fairseq-train {data} --user-dir {plugins} --task streaming_language_modeling --criterion streaming_lm \\
-    --arch feedback_lm_tiny --batch-size {streams} --tokens-per-sample 64 --optimizer adam --lr 0.001 --clip-norm 1 \\
-    --max-update 2000 --save-interval-updates 500 --keep-interval-updates 1 --no-epoch-checkpoints \\
-    --save-dir {shlex.quote(model)}
-fairseq-eval-lm {data} --user-dir {plugins} --task streaming_language_modeling \\
-    --path {checkpoint} --gen-subset {split} --batch-size 1
-python -m fairseq_plugins.tools.sample --path {checkpoint} --length 200
-python -m fairseq_plugins.tools.score_text {checkpoint} {shown(raw[split])}""",
-        flush=True,
-    )
-
-
-def shown(path: Path) -> str:
-    """The path as a word of a command, from here if it lies below this folder."""
-    return shlex.quote(str(path.relative_to(os.getcwd()) if path.is_relative_to(os.getcwd()) else path))
+    print(next_commands.language_model(args.out, list(raw)[-1], streams), flush=True)
 
 
 if __name__ == "__main__":

@@ -119,8 +119,8 @@ def test_bytes_need_be_no_text_and_none_is_unknown(script, tmp_path):
 
 
 def commands(said: str) -> list[list[str]]:
-    lines = said[said.index("fairseq-train") :].replace("\\\n", " ").splitlines()
-    return [shlex.split(line) for line in lines]
+    lines = said[said.index("# train") :].replace("\\\n", " ").splitlines()
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
 @pytest.mark.parametrize("level", ["sentencepiece", pytest.param("word", marks=pytest.mark.slow)])
@@ -160,7 +160,7 @@ def test_the_printed_commands_work_as_they_stand(level, run, folder, tmp_path):
         ({"a": "a\n" * 9 + "\udcff\n"}, ["--level", "char"], "a is not UTF-8 in line 10"),
         ({"a": "a\n"}, ["--symbols", 9], "--symbols is for --level bpe and sentencepiece, not byte"),
         ({"a": "a\n"}, ["--level", "char", "--min-count", 9], "--min-count is for --level word, not char"),
-        ({"a": "ab\n" * 99}, ["--level", "sentencepiece", "--symbols", 9], "--symbols 9 does not fit this text"),
+        ({"a": "ab\n" * 99}, ["--level", "sentencepiece", "--symbols", 9], "--symbols 9 is too small"),
     ],
 )
 def test_what_is_wrong_is_named(files, options, sentence, script, tmp_path):
