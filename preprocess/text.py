@@ -37,7 +37,7 @@ import symbols
 from numeric import share, whole
 from steps import InputError, Steps, add_workers, command_line
 
-from fairseq_plugins.text.levels import LEVELS
+from fairseq_plugins.text.levels import LEVELS, NUMBERS
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
 
@@ -55,11 +55,8 @@ def main():
         settings = {"level": args.level, "lower": args.lower}
         work = partial(symbols.encode, prepared, path, args.workers)
         steps.run(f"symbols-{split}", [path, *prepared.files], outputs, settings, work)
-    always = {"byte": lambda: map(str, range(256)), "sentencepiece": lambda: symbols.sentence_pieces(*prepared.files)}
-    language_model.prepare_bin(
-        args, steps, prepared, splits=tuple(raw), always=list(always.get(args.level, list)()),
-        min_count=args.min_count or 1,
-    )  # fmt: skip
+    dictionary = {"always": always(args.level, prepared), "min_count": args.min_count or 1}
+    language_model.prepare_bin(args, steps, prepared, splits=tuple(raw), **dictionary)
     tell(args, prepared, raw)
 
 
@@ -132,7 +129,7 @@ def check_unsplit(args, named: Path) -> None:
 
 def shares_of(args) -> dict[str, float]:
     """The part of the text that each split gets."""
-    valid, test = (0.05 if share is None else share for share in (args.valid_share, args.test_share))
+    valid, test = (0.05 if given is None else given for given in (args.valid_share, args.test_share))
     if valid + test >= 1 or not valid:
         raise InputError(
             f"--valid-share {valid:g} and --test-share {test:g} must leave something for valid and train: give numbers"
@@ -151,6 +148,13 @@ def learn(args, steps: Steps, raw: dict[str, Path]) -> PreparedText:
     output, settings = steps.out / name, {"symbols": args.symbols, "lower": args.lower}
     steps.run("learn", [raw["train"]], [output], settings, partial(work, raw["train"], tokeniser, args.symbols))
     return PreparedText(tokeniser, tokeniser, level(output), raw_bytes=raw_bytes)
+
+
+def always(level: str, prepared: PreparedText) -> list[str]:
+    """Symbols that are in the dictionary even if train lacks them. With these no text has unknown symbols."""
+    if level == "byte":
+        return NUMBERS
+    return symbols.sentence_pieces(*prepared.files) if level == "sentencepiece" else []
 
 
 def tell(args, prepared: PreparedText, raw: dict[str, Path]) -> None:

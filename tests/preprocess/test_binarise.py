@@ -28,8 +28,7 @@ def read(prefix, dictionary):
     return [" ".join(dictionary[token] for token in data[line]) for line in range(len(data))]
 
 
-@pytest.mark.parametrize("block", [2**20, 5], ids=["one block", "many blocks"])
-@pytest.mark.parametrize("multiple, min_count", [(8, 1), (1, 40)])
+@pytest.mark.parametrize("block, multiple, min_count", [(2**20, 8, 1), (5, 1, 40)])
 def test_files_are_those_of_fairseq_preprocess(block, multiple, min_count, texts, run, tmp_path, monkeypatch):
     monkeypatch.setattr(binarise, "BLOCK", block)
     prefixes = [word for split, path in texts.items() for word in (f"--{split}pref", path)]
