@@ -7,9 +7,15 @@
 line. The archive is Mikolov's. The second host and the checksum, an MD5, come from PaddlePaddle's data set Imikolov.
 """
 
+from pathlib import Path
+
 import language_model
 from download import Remote
 from steps import command_line
+
+from fairseq_plugins.text.levels import Characters
+from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.tokenisers import Plain
 
 REMOTES = [
     Remote(
@@ -27,7 +33,13 @@ SIZES = {"train": (42_068, 5_017_482), "valid": (3_370, 393_042), "test": (3_761
 
 
 def main():
-    language_model.prepare_files(__doc__, REMOTES, "ptb.char.{split}.txt", SIZES, characters)
+    args, steps, raw = language_model.start(language_model.files_parser(__doc__), REMOTES)
+    language_model.lines(args, steps, raw, "ptb.char.{split}.txt", SIZES, characters)
+    text = {split: steps.out / "text" / split for split in language_model.SPLITS}
+    raw_bytes = {split: raw_bytes_of(path) for split, path in text.items()}
+    prepared = PreparedText(Plain(), Plain(), Characters(space="_"), raw_bytes=raw_bytes)
+    language_model.prepare_bin(args, steps, prepared)
+    language_model.ready(steps)
 
 
 def characters(line: str) -> list[str]:
@@ -39,6 +51,12 @@ def characters(line: str) -> list[str]:
     if wrong := next((symbol for symbol in symbols if len(symbol) > 1), None):
         raise ValueError(f"'{wrong}' is not one character: characters are separated by spaces, words by _")
     return symbols
+
+
+def raw_bytes_of(text: Path) -> int:
+    """The bytes of the text without the spaces that separate its characters."""
+    with open(text, "rb") as file:
+        return sum(len(line) - line.count(b" ") for line in file)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ import language_model
 from download import Remote
 from steps import command_line
 
+from fairseq_plugins.text.levels import Bytes
+
 REMOTES = [
     Remote(
         "enwik8.zip",
@@ -33,7 +35,7 @@ NUMBERS = [str(byte) for byte in range(256)]
 
 
 def main():
-    language_model.prepare_file(__doc__, REMOTES, "enwik8", SIZES, numbers, SHA256)
+    language_model.prepare_file(__doc__, REMOTES, "enwik8", SIZES, numbers, Bytes(), SHA256)
 
 
 def numbers(content: bytes):

@@ -17,12 +17,14 @@ and counted; QQP has a few.
 import argparse
 import json
 import os
+import shutil
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain, pairwise
 from pathlib import Path
 
+import binarise
 import pipeline
 import raw_text
 from download import Remote, fetch_all
@@ -90,7 +92,7 @@ def main():
     for name in args.tasks:
         for split in SPLITS:
             encode_text(steps, name, split, bpe_dir, args.workers)
-        binarise(steps, name, bpe_dir, args.workers)
+        binarise_task(steps, name, bpe_dir)
 
 
 # Text
@@ -220,18 +222,23 @@ def encode_text(steps: Steps, name: str, split: str, bpe_dir: Path, workers: int
     steps.run(f"encode-{name}-{split}", [*sources, *files], encoded, {}, work)
 
 
-def binarise(steps: Steps, name: str, bpe_dir: Path, workers: int) -> None:
+def binarise_task(steps: Steps, name: str, bpe_dir: Path) -> None:
     """Write ``OUT/TASK/bin``, with a folder for each sentence and one for the label."""
 
     def work(destination):
         reports = []
         for part, prefix in prefixes.items():
-            options = ["--only-source", "--destdir", str(destination / part), "--workers", str(workers)]
-            options += [word for split in SPLITS for word in (f"--{split}pref", f"{prefix}/{split}.{part}")]
-            options += ["--srcdict", str(bpe_dir / "dict.txt")] if part != "label" else []
-            types, sizes = pipeline.fairseq_preprocess(options, len(SPLITS))
-            reports.append(f"{part} dictionary {types} types")
-            reports += [f"{Path(path).name} {lines} lines, {unknown}% unknown" for path, lines, _, unknown in sizes]
+            texts, made = [prefix / f"{split}.{part}" for split in SPLITS], destination / part
+            made.mkdir(parents=True)
+            if part == "label":
+                binarise.write_dictionary(made / "dict.txt", binarise.count(texts[:1]), multiple=8)
+            else:
+                shutil.copyfile(bpe_dir / "dict.txt", made / "dict.txt")
+            indices = binarise.Indices(made / "dict.txt")
+            reports.append(f"{part} dictionary {len(indices)} types")
+            for text in texts:
+                result = binarise.binarise(text, made / text.stem, indices)
+                reports.append(f"{text.name} {result.lines} lines, {result.percent_unknown:.3}% unknown")
         return "; ".join(reports)
 
     folder = steps.out / name

@@ -5,28 +5,31 @@
 
 A corpus may have more steps between the two.
 
-fairseq-preprocess ends every line with an end-of-line token, which stands for the newline. This token is removed again
-where the text has no newline: at the end of a split that ends within a line, and everywhere in a corpus that is a
-single line. Every step prints its numbers of lines and tokens. They must be those of the published corpus, unless an
-option says that the text is another.
+An end-of-line token stands for each newline. A split that ends within a line has none at its end, and a corpus that is
+a single line has none at all. Every step prints its numbers of lines and tokens. They must be those of the published
+corpus, unless an option says that the text is another. ``OUT/bin/prepared_text.json`` says how symbols and raw text
+belong together, so that evaluation can give figures for a byte of the raw text and sampling gives raw text.
 """
 
 import argparse
 import gzip
 import hashlib
-import os
 import zlib
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
+import binarise
 import pipeline
 import raw_text
 from download import Remote, fetch_all
 from steps import InputError, Steps, add_workers
 
+from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.tokenisers import Plain
+
 SPLITS = ("train", "valid", "test")
-CUT = 10_000  # tokens of a line if lines have no meaning; fairseq-preprocess reads a line at a time
+CUT = 10_000  # tokens of a line if lines have no meaning
 NOT_COMPARABLE = "this is not the text of published results: results on it are not comparable"
 
 
@@ -46,82 +49,74 @@ def start(parser: argparse.ArgumentParser, remotes: list[Remote]) -> tuple[argpa
     return args, steps, args.raw or fetch_all(remotes, steps)
 
 
-def binarise(
-    args, steps: Steps, line_ends: bool = True, folder: str = "text", task: str = "streaming_language_modeling"
+def prepare_bin(
+    args,
+    steps: Steps,
+    prepared: PreparedText | None = None,
+    line_ends: bool = True,
+    folder: str = "text",
+    splits: tuple[str, ...] = SPLITS,
+    **dictionary,
 ) -> None:
     """Binarise ``OUT/text``, or another folder, into ``OUT/bin``.
 
     Args:
+        prepared: how the text was prepared, which is written there, too
         line_ends: are newlines tokens? If not, no end-of-line token is left
-        task: the task that is printed at the end
+        dictionary: options of binarise.write_dictionary
     """
-    texts = [steps.out / folder / split for split in SPLITS]
-    work = partial(_binarise, texts, args.workers, line_ends)
-    steps.run("binarise", texts, [steps.out / "bin"], {"line_ends": line_ends}, work)
-    print(f"ready: fairseq-train {steps.out / 'bin'} --task {task}", flush=True)
+    texts = [steps.out / folder / split for split in splits]
+    ends = binarise.NEWLINES if line_ends else binarise.NONE
+    options = {"line_ends": line_ends, "prepared": _settings(prepared), "dictionary": str(dictionary)}
+    work = partial(_prepare_bin, texts, ends, prepared, dictionary)
+    steps.run("binarise", [*texts, *(prepared.files if prepared else [])], [steps.out / "bin"], options, work)
 
 
-def _binarise(texts: list[Path], workers: int, line_ends: bool, destination: Path) -> str:
-    """Run fairseq-preprocess, remove the end-of-line tokens of lines without a newline, and check the number of
-    tokens."""
-    from fairseq.data import Dictionary, indexed_dataset  # imported here, since the import takes seconds
+def _settings(prepared: PreparedText | None) -> list[str]:
+    """What decides on prepared_text.json, beside the files that it names."""
+    if not prepared:
+        return []
+    level = {name: value for name, value in vars(prepared.level).items() if not isinstance(value, Path)}
+    return [type(prepared.level).__name__, str(level), str(prepared.source), str(prepared.raw_bytes)]
 
-    prefixes = [word for path in texts for word in (f"--{path.name}pref", str(path))]
-    types, reports = pipeline.fairseq_preprocess(
-        ["--only-source", *prefixes, "--padding-factor", "1", "--destdir", str(destination), "--workers", str(workers)],
-        len(texts),
-    )
-    dictionary = Dictionary.load(str(destination / "dict.txt"))
+
+def _prepare_bin(
+    texts: list[Path], ends: str, prepared: PreparedText | None, dictionary: dict, destination: Path
+) -> str:
+    destination.mkdir()
+    binarise.write_dictionary(destination / "dict.txt", binarise.count(texts[:1]), **dictionary)
+    indices = binarise.Indices(destination / "dict.txt")
     sizes = []
-    for path, (_, _, _, unknown) in zip(texts, reports, strict=True):
-        lines, tokens, whole = _count(path)
-        if not (line_ends and whole):
-            _remove_ends(indexed_dataset, destination / path.name, len(dictionary), only_last=line_ends)
-        ends = lines - (not whole) if line_ends else 0
-        data = indexed_dataset.make_dataset(str(destination / path.name), impl="mmap")  # (the sizes live as long)
-        made = int(data.sizes.sum())
-        if made != tokens + ends:
-            raise InputError(
-                f"fairseq-preprocess made {made} tokens of the {tokens} tokens and {ends} line ends of {path}: try"
-                " again with --workers 1."
-            )
-        sizes.append(f"{path.name} {ends} line ends and {tokens} other tokens, {made} in all, {unknown}% unknown")
-    return f"dictionary {types} types; {'; '.join(sizes)}"
+    for path in texts:
+        made = binarise.binarise(path, destination / path.name, indices, ends)
+        sizes.append(
+            f"{path.name} {made.ends} line ends and {made.tokens} other tokens, {made.ends + made.tokens} in all,"
+            f" {made.percent_unknown:.3}% unknown"
+        )
+    if prepared:
+        prepared.save(destination)
+    return f"dictionary {len(indices)} types; {'; '.join(sizes)}"
 
 
-def _count(path: Path) -> tuple[int, int, bool]:
-    """The number of lines, the number of tokens, and whether the last line ends with a newline."""
-    lines = tokens = 0
-    with open(path, "rb") as file:
-        for line in file:
-            lines += 1
-            tokens += len(line.decode().split())
-    return lines, tokens, line.endswith(b"\n")
-
-
-def _remove_ends(indexed_dataset, prefix: Path, types: int, only_last: bool) -> None:
-    """Rewrite a binarised split without the end-of-line token of its last line, or of all lines."""
-    data = indexed_dataset.make_dataset(str(prefix), impl="mmap")
-    partial_prefix = f"{prefix}.partial"
-    builder = indexed_dataset.make_builder(f"{partial_prefix}.bin", impl="mmap", vocab_size=types)
-    for number in range(len(data)):
-        line = data[number]
-        builder.add_item(line if only_last and number < len(data) - 1 else line[:-1])
-    builder.finalize(f"{partial_prefix}.idx")
-    for ending in ("bin", "idx"):
-        os.replace(f"{partial_prefix}.{ending}", f"{prefix}.{ending}")
+def ready(steps: Steps, task: str = "streaming_language_modeling") -> None:
+    print(f"ready: fairseq-train {steps.out / 'bin'} --task {task}", flush=True)
 
 
 # Corpora in one file, which is split into three
 
 
-def prepare_file(doc: str, remotes, name: str, sizes, tokens_of, sha256: str | None = None, line_ends=True) -> None:
-    """The whole preparation. The arguments are those of cut_options, cut and binarise."""
+def prepare_file(
+    doc: str, remotes, name: str, sizes, tokens_of, level, sha256: str | None = None, line_ends=True
+) -> None:
+    """The whole preparation. The arguments are those of cut_options, cut and prepare_bin, and the level of the symbols,
+    of fairseq_plugins/text/levels.py."""
     options = parser(doc)
     cut_options(options, name, sizes)
     args, steps, raw = start(options, remotes)
     cut(args, steps, raw, tokens_of, sha256)
-    binarise(args, steps, line_ends)
+    prepared = PreparedText(Plain(), Plain(), level, raw_bytes=dict(zip(SPLITS, args.split)))
+    prepare_bin(args, steps, prepared, line_ends)
+    ready(steps)
 
 
 def cut_options(parser: argparse.ArgumentParser, name: str, sizes: tuple[int, int, int]) -> None:
@@ -194,13 +189,6 @@ def read_bytes(path: Path) -> bytes:
 
 
 # Corpora in three files of lines
-
-
-def prepare_files(doc: str, remotes, name: str, sizes, read_line=str.split) -> None:
-    """The whole preparation. The arguments are those of lines."""
-    args, steps, raw = start(files_parser(doc), remotes)
-    lines(args, steps, raw, name, sizes, read_line)
-    binarise(args, steps)
 
 
 def files_parser(doc: str) -> argparse.ArgumentParser:

@@ -40,8 +40,7 @@ def translation(out: Path, source: str, target: str, lower: bool, advice: Advice
             str(out / f"test.{source}-{target}.ref"),
         ),
     )  # fmt: skip
-    package = PACKAGE.relative_to(Path.cwd()) if PACKAGE.is_relative_to(Path.cwd()) else PACKAGE
-    plugins = f"--user-dir {shlex.quote(str(package))}"
+    plugins = user_dir()
     languages = shlex.join(["--source-lang", source, "--target-lang", target])
     search = f"--path {checkpoint} {advice.search} --bpe prepared"
     how = f" --lang {shlex.quote(target)}{' --lowercase' if lower else ''}" if advice.scorer != "rouge" else ""
@@ -57,3 +56,37 @@ python -m fairseq_plugins.tools.{advice.scorer} {test} --references {references}
 # translate text of your own, a line each: the folder of the model holds everything that it needs
 python -m fairseq_plugins.tools.translate {checkpoint} < TEXT > TRANSLATION
 fairseq-interactive {data} {languages} {plugins} {search}"""
+
+
+def language_model(out: Path, split: str, streams: int) -> str:
+    """The lines to print when the text of a language model is ready in ``out``.
+
+    Args:
+        split: the one to evaluate
+        streams: --batch-size of the training
+    """
+    folder = f"runs/{out.resolve().name}"
+    data, save, checkpoint, raw = map(
+        shlex.quote, (str(out / "bin"), folder, f"{folder}/checkpoint_best.pt", str(out / "raw" / split))
+    )
+    common = f"{data} {user_dir()} --task streaming_language_modeling"
+    return f"""ready: {out / "bin"}
+
+# train a small model to begin with; --arch and the sizes of a model are in docs/architectures.md
+fairseq-train {common} --criterion streaming_lm \\
+    --arch feedback_lm_tiny --batch-size {streams} --tokens-per-sample 64 --optimizer adam --lr 0.001 --clip-norm 1 \\
+    --max-update 2000 --save-interval-updates 500 --keep-interval-updates 1 --no-epoch-checkpoints \\
+    --save-dir {save}
+
+# evaluate it: bits per byte of the raw text, and more
+fairseq-eval-lm {common} \\
+    --path {checkpoint} --gen-subset {split} --batch-size 1
+
+# let it write, and score any text: the folder of the model holds everything that it needs
+python -m fairseq_plugins.tools.sample --path {checkpoint} --prompt "" --length 200
+python -m fairseq_plugins.tools.score_text {checkpoint} {raw}"""
+
+
+def user_dir() -> str:
+    package = PACKAGE.relative_to(Path.cwd()) if PACKAGE.is_relative_to(Path.cwd()) else PACKAGE
+    return f"--user-dir {shlex.quote(str(package))}"

@@ -14,6 +14,11 @@ def number(least: float):
     return _number(float, lambda value: least <= value < math.inf, f"a number of at least {least:g}")
 
 
+def share(text: str) -> float:
+    """A number of at least 0 and below 1."""
+    return _number(float, lambda value: 0 <= value < 1, "a number of at least 0 and below 1")(text)
+
+
 def _number(kind, fits, words: str):
     def parse(text: str):
         try:

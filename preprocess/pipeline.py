@@ -13,11 +13,6 @@ and output lines.
 """
 
 import argparse
-import errno
-import os
-import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -25,6 +20,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+import binarise
 import next_commands
 import raw_text
 import subwords
@@ -218,13 +214,13 @@ def prepare_text(
         text = lines[path.stem, path.suffix[1:]]
         map_step(steps, f"encode-{path.name}", prepared.level.encode, text, path, args.workers, [learned])
 
-    def binarise(folder):
-        report = _binarise(out, source, target, args.workers, folder)
+    def work(folder):
+        report = _binarise(out, source, target, folder)
         prepared.save(folder)
         return report
 
     tokenisers = {side.name: [type(side.tokeniser).__name__, asdict(side.tokeniser)] for side in sides}
-    steps.run("binarise", [*encoded, learned], [out / "bin"], {"joined": True, "tokenisers": tokenisers}, binarise)
+    steps.run("binarise", [*encoded, learned], [out / "bin"], {"joined": True, "tokenisers": tokenisers}, work)
     print(next_commands.translation(out, source, target, sides[1].tokeniser.lower, advice), flush=True)
 
 
@@ -305,34 +301,18 @@ def _clean(inputs: list[Path], lengths: list, *outputs: Path, max_words: int, ma
     return f"{kept.total() + dropped.total()} pairs in, {left} out, dropped: {why}"
 
 
-def _binarise(out: Path, source: str, target: str, workers: int, destination: Path) -> str:
-    """Run fairseq-preprocess, and compare its numbers of sentences with the lines of the files."""
-    languages = ["--source-lang", source, "--target-lang", target, "--joined-dictionary"]
-    prefixes = [word for split in SPLITS for word in (f"--{split}pref", str(out / "bpe" / split))]
-    options = [*languages, *prefixes, "--destdir", str(destination), "--workers", str(workers)]
-    types, reports = fairseq_preprocess(options, 2 * len(SPLITS))
-    for path, sentences, _, _ in reports:
-        if int(sentences) != (number := sum(1 for _ in raw_text.read_lines(Path(path)))):
-            raise InputError(
-                f"fairseq-preprocess made {sentences} sentences of the {number} lines of {path}: try again "
-                "with --workers 1."
+def _binarise(out: Path, source: str, target: str, destination: Path) -> str:
+    """Binarise all splits with one dictionary for both languages."""
+    destination.mkdir()
+    counts = binarise.count([out / "bpe" / f"train.{side}" for side in (source, target)])
+    sizes = []
+    for side in (source, target):
+        binarise.write_dictionary(destination / f"dict.{side}.txt", counts, multiple=8)
+        indices = binarise.Indices(destination / f"dict.{side}.txt")
+        for split in SPLITS:
+            text = out / "bpe" / f"{split}.{side}"
+            made = binarise.binarise(text, destination / f"{split}.{source}-{target}.{side}", indices)
+            sizes.append(
+                f"{text.name} {made.lines} lines, {made.tokens + made.ends} tokens, {made.percent_unknown:.3}% unknown"
             )
-    sizes = "; ".join(
-        f"{Path(path).name} {sentences} lines, {tokens} tokens, {unknown}% unknown"
-        for path, sentences, tokens, unknown in reports
-    )
-    return f"dictionary {types} types; {sizes}"
-
-
-def fairseq_preprocess(options: list[str], files: int) -> tuple[str, list[tuple[str, str, str, str]]]:
-    """Run fairseq-preprocess. Returns the size of the dictionary; and for each of the ``files`` its path, and its
-    numbers of sentences, tokens, and percent of unknown tokens."""
-    command = [sys.executable, "-m", "fairseq_cli.preprocess", *options]
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    reports = re.findall(r"\[\S+\] (\S.*?): (\d+) sents, (\d+) tokens, (\S+)% replaced", result.stdout)
-    if unwritable := re.search(r"^OSError: \[Errno (\d+)\]|No space left on device", result.stdout, re.MULTILINE):
-        number = int(unwritable[1] or errno.ENOSPC)
-        raise OSError(number, os.strerror(number))
-    if result.returncode or len(reports) != files:
-        raise InputError(f"fairseq-preprocess failed: {' '.join(command)}\n{result.stdout[-2000:]}")
-    return re.search(r"Dictionary: (\d+) types", result.stdout)[1], reports
+    return f"dictionary {len(indices)} types; {'; '.join(sizes)}"

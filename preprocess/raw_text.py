@@ -12,6 +12,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -41,6 +42,14 @@ def read_lines(path: Path, ends: bool = False) -> Iterator[str]:
         raise InputError(f"{path} is damaged after line {number} ({error}): download it again.") from None
     if number == 0:
         raise InputError(f"{path} is empty: put the complete file there.")
+
+
+def size(path: Path) -> int:
+    """The number of bytes of a text, plain or .gz."""
+    if path.suffix != ".gz":
+        return path.stat().st_size
+    with gzip.open(path) as file:
+        return sum(map(len, iter(partial(file.read, 2**20), b"")))
 
 
 def read_sentences(path: Path) -> Iterator[str]:

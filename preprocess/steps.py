@@ -22,6 +22,8 @@ from numeric import whole
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # for fairseq_plugins, where it is not installed
 
+from fairseq_plugins.errors import UserError  # noqa: E402
+
 SILENCE = 10  # seconds
 # errors for which Python gives no file name
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
@@ -176,7 +178,7 @@ def command_line(main) -> None:
     """Run a script's ``main``; an error of the user's is one sentence on stderr, with exit status 1."""
     try:
         main()
-    except InputError as error:
+    except (InputError, UserError) as error:
         sys.exit(f"{Path(sys.argv[0]).name}: error: {error}")
     except OSError as error:
         sys.exit(f"{Path(sys.argv[0]).name}: error: {error.filename}: {error.strerror}")

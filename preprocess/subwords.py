@@ -8,6 +8,7 @@ import argparse
 import io
 import itertools
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +63,8 @@ class SentencePiece:
         return Plain(lower)
 
     def learn(self, texts: list[Path], path: Path) -> str:
-        number = learn_sentence_pieces(texts, path, self.symbols, self.whole)
+        lines = itertools.chain.from_iterable(map(raw_text.read_lines, texts))
+        number = learn_sentence_pieces(lines, path, self.symbols, user_defined_symbols=list(self.whole))
         names = ", ".join(text.name for text in texts)
         return f"{self.symbols} symbols requested, {number} symbols learned from {names}"
 
@@ -70,9 +72,12 @@ class SentencePiece:
         return SentencePieces(path)
 
 
-def learn_sentence_pieces(texts: list[Path], path: Path, symbols: int, whole: tuple[str, ...] = ()) -> int:
-    """Learn a model of SentencePiece from all lines. Returns its number of symbols, which are fewer than requested if
+def learn_sentence_pieces(lines: Iterable[str], path: Path, symbols: int, **options) -> int:
+    """Learn a model of SentencePiece from the lines. Returns its number of symbols, which are fewer than requested if
     the text has no more.
+
+    Args:
+        options: more options of SentencePiece's trainer
 
     Raises:
         InputError: the characters and bytes alone are more symbols
@@ -83,16 +88,16 @@ def learn_sentence_pieces(texts: list[Path], path: Path, symbols: int, whole: tu
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=itertools.chain.from_iterable(map(raw_text.read_lines, texts)),
+            sentence_iterator=iter(lines),
             model_writer=model,
             vocab_size=symbols,
             hard_vocab_limit=False,
             byte_fallback=True,
             normalization_rule_name="identity",  # so that raw text comes back
-            user_defined_symbols=list(whole),
             input_sentence_size=LINES,
             num_threads=16,  # also where there are fewer cores, since sums depend on it
             minloglevel=2,
+            **options,
         )
     except RuntimeError as error:
         if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):

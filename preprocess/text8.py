@@ -15,6 +15,8 @@ import language_model
 from download import Remote
 from steps import InputError, command_line
 
+from fairseq_plugins.text.levels import Characters
+
 REMOTES = [
     Remote(
         "text8.zip",
@@ -30,7 +32,7 @@ SIZES = (90_000_000, 5_000_000, 5_000_000)
 
 
 def main():
-    language_model.prepare_file(__doc__, REMOTES, "text8", SIZES, characters, line_ends=False)
+    language_model.prepare_file(__doc__, REMOTES, "text8", SIZES, characters, Characters(space="_"), line_ends=False)
 
 
 def characters(content: bytes):

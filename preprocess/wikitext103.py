@@ -29,7 +29,9 @@ from download import Remote
 from numeric import whole
 from steps import Steps, command_line
 
-from fairseq_plugins.text.levels import BytePairs
+from fairseq_plugins.text.levels import BytePairs, Words
+from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.tokenisers import Plain
 
 REMOTES = [
     Remote(
@@ -43,7 +45,7 @@ REMOTES = [
 ]
 SIZES = {"train": (1_801_350, 103_227_021), "valid": (3_760, 217_646), "test": (4_358, 245_569)}
 
-
+FILE = "wiki.{split}.tokens"
 UNKNOWN = "<unk>"
 WHOLE = (UNKNOWN, "@-@", "@,@", "@.@")  # symbols of WikiText; the last three are marks within a word or number
 
@@ -55,12 +57,17 @@ def main():
         "--bpe", type=whole(1), default=32000, metavar="N", help="symbols of the byte pair encoding (%(default)s)"
     )
     args, steps, raw = language_model.start(options, REMOTES)
-    language_model.lines(args, steps, raw, "wiki.{split}.tokens", SIZES)
+    language_model.lines(args, steps, raw, FILE, SIZES)
     if args.lines:
         encode_lines(args, steps)
-        language_model.binarise(args, steps, folder="bpe", task="language_modeling --sample-break-mode eos")
+        language_model.prepare_bin(args, steps, folder="bpe")
+        language_model.ready(steps, "language_modeling --sample-break-mode eos")
     else:
-        language_model.binarise(args, steps)
+        files = {split: pipeline.locate(raw, FILE.format(split=split)) for split in language_model.SPLITS}
+        raw_bytes = {split: raw_text.size(file) for split, file in files.items()}
+        prepared = PreparedText(Plain(), Plain(), Words(), raw_bytes=raw_bytes)
+        language_model.prepare_bin(args, steps, prepared)
+        language_model.ready(steps)
 
 
 def encode_lines(args, steps: Steps) -> None:

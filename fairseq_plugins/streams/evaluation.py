@@ -41,6 +41,25 @@ class Sum:
         )
 
 
+def bits_per_byte(nats: float, raw_bytes: int) -> float:
+    return nats / math.log(2) / raw_bytes
+
+
+def per_byte(figures: Sum, raw_bytes: int, unknown: int) -> str:
+    """The bits for each byte of the raw text, by which models with different symbols can be compared.
+
+    Args:
+        figures: of all tokens of the text, end-of-line tokens included
+        raw_bytes: bytes of the raw text, newlines included
+        unknown: the number of tokens that are <unk>. What they stand for is not told, and would need more bits
+    """
+    text = f"{bits_per_byte(figures.nats, raw_bytes):.6f} bits per byte of the raw text, {raw_bytes} bytes"
+    if unknown:
+        share = 100 * unknown / max(figures.tokens, 1)
+        text += f"; {share:.3g} % of the tokens are <unk>, so this is no code length of the text"
+    return text
+
+
 class Figures:
     """Adds up the log-probabilities that a model gives to its targets, with and without end-of-line tokens.
 
@@ -50,11 +69,14 @@ class Figures:
     Args:
         pad, eos: indices of padding, which does not count, and of end-of-line
         settings: other settings that the figures depend on; they are logged with the figures
+        unk: index of <unk>
+        raw_bytes: bytes of the raw text, if they are known and all of it is scored
     """
 
-    def __init__(self, pad: int, eos: int, settings: str = ""):
+    def __init__(self, pad: int, eos: int, settings: str = "", unk: int | None = None, raw_bytes: int | None = None):
         self.pad, self.eos, self.settings = pad, eos, settings
-        self.all, self.within_lines = Sum(), Sum()
+        self.unk, self.raw_bytes = unk, raw_bytes
+        self.all, self.within_lines, self.unknown = Sum(), Sum(), 0
 
     def add(self, log_probs: Tensor, targets: Tensor) -> None:
         """
@@ -68,10 +90,14 @@ class Figures:
         ):
             figures.tokens += int(counted.sum())
             figures.nats -= float(log_probs[counted].sum(dtype=torch.float64))
+        if self.unk is not None:
+            self.unknown += int(targets.eq(self.unk).sum())
 
     def log(self) -> None:
         logger.info(f"with end-of-line: {self.all}")
         logger.info(f"without end-of-line: {self.within_lines}")
+        if self.raw_bytes:
+            logger.info(per_byte(self.all, self.raw_bytes, self.unknown))
         if self.settings:
             logger.info(self.settings)
 

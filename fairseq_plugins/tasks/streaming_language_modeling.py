@@ -28,6 +28,7 @@ from fairseq_plugins.streams.flags import check_flags, check_training_flags
 from fairseq_plugins.streams.iterator import StreamIterator, StreamLayout
 from fairseq_plugins.streams.loss_guard import LossGuard
 from fairseq_plugins.streams.memory import TrainingMemory, with_memory
+from fairseq_plugins.text.prepared import find
 
 
 @dataclass
@@ -246,8 +247,14 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         batch = batch_size or 1
         check_evaluation(dataset, batch, num_shards, context_window)
         blocks = self.stream_iterator(dataset, batch, num_workers=num_workers, data_buffer_size=data_buffer_size)
-        figures = Figures(self.dictionary.pad(), self.dictionary.eos(), self._evaluation_settings)
+        dictionary, raw_bytes = self.dictionary, self._raw_bytes(dataset.split)
+        figures = Figures(dictionary.pad(), dictionary.eos(), self._evaluation_settings, dictionary.unk(), raw_bytes)
         return Evaluation(blocks.next_epoch_itr(shuffle=False), self.with_memory, figures)
+
+    def _raw_bytes(self, split: str) -> int | None:
+        """Bytes of the raw text of a split; None if they are not known, or newlines are left out."""
+        prepared = None if self.args.no_end_of_line else find(Path(utils.split_paths(self.args.data)[0]))
+        return prepared.raw_bytes.get(split) if prepared else None
 
     # Generation
 

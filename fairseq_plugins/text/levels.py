@@ -14,6 +14,8 @@ CODE_POINT = re.compile(r"<U\+([0-9A-F]{4,6})>")
 # the first character of what a dictionary of fairseq, ``unescape`` or the joining of pieces would misread, and spaces
 MISREAD = re.compile(r"(?=<s>|</s>|<pad>|<unk>|madeupword|<U\+|@@).|\s")
 
+NUMBERS = [str(byte) for byte in range(256)]
+
 
 def escape(character: str) -> str:
     """The code point of a character: "\\t" becomes <U+0009>."""
@@ -32,10 +34,13 @@ def safe(symbol: str) -> str:
 
 @dataclass(frozen=True)
 class Bytes:
-    """The bytes of the line in UTF-8, as decimal numbers. Every line can be written and comes back as it was."""
+    """The bytes of the line in UTF-8, as decimal numbers. Every line can be written and comes back as it was.
+
+    Bytes that are not UTF-8 are written too, if the line was decoded with the error handler "surrogateescape".
+    """
 
     def encode(self, line: str) -> str:
-        return " ".join(map(str, line.encode()))
+        return " ".join(map(NUMBERS.__getitem__, line.encode(errors="surrogateescape")))
 
     def decode(self, symbols: str) -> str:
         """What is no byte is left out. Bytes that are not UTF-8, as a model may sample them, become U+FFFD."""
@@ -99,7 +104,8 @@ class BytePairs:
 
 @dataclass(frozen=True)
 class SentencePieces:
-    """Pieces of the line, spaces included, by a model of SentencePiece (Kudo and Richardson, 2018).
+    """Pieces of the line, spaces included, by a model of SentencePiece (Kudo and Richardson, 2018). U+2581 is
+    SentencePiece's sign of the space, and comes back as a space.
 
     Args:
         model: the file that SentencePiece has learned

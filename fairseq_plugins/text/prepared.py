@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json, write_whole
-from fairseq_plugins.text.levels import LEVELS
+from fairseq_plugins.text.levels import LEVELS, Bytes
 from fairseq_plugins.text.tokenisers import TOKENISERS
 
 FILE = "prepared_text.json"
@@ -42,6 +42,11 @@ class PreparedText:
     def decode(self, symbols: str) -> str:
         """The raw target line of symbols between spaces."""
         return self.target.detokenise(self.level.decode(symbols))
+
+    @property
+    def errors(self) -> str:
+        """What to do with bytes of a raw text that are not UTF-8: Python's name of an error handler."""
+        return "surrogateescape" if isinstance(self.level, Bytes) else "strict"
 
     @property
     def files(self) -> list[Path]:

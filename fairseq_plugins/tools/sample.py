@@ -4,8 +4,9 @@
     python -m fairseq_plugins.tools.sample --path model.pt --prompt "" --samples 3 --temperature 0.8 --top-p 0.9 --seed
     2
 
-The prompt is plain text. The dictionary tells whether tokens are words, characters or bytes. A model of single lines
-(--task language_modeling --sample-break-mode eos) samples up to the end of a line, and at most --length tokens.
+Prompt and output are raw text: prepared_text.json beside the checkpoint, or in the data folder, says how symbols are
+made of it. Without that file the dictionary tells whether symbols are bytes, characters or words. A model of single
+lines (--task language_modeling --sample-break-mode eos) samples up to the end of a line, and at most --length tokens.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from typing import TYPE_CHECKING
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.ranges import RANGES, SEED, above, whole
+from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.reading import read_text
+from fairseq_plugins.tools.lib.language_model import TOKENS, keeps_memory, load_language_model
 
 if TYPE_CHECKING:
     from fairseq.data import Dictionary
@@ -25,61 +29,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Words:
-    """Words, separated by spaces. A piece that ends with @@ is joined to the next piece."""
-
-    @staticmethod
-    def fits(symbols: list[str]) -> bool:
-        return True
-
-    @staticmethod
-    def split(line: str) -> list[str]:
-        return line.split()
-
-    @staticmethod
-    def join(line: list[str]) -> str:
-        return " ".join(line).replace("@@ ", "")
-
-
-class Characters:
-    """Single characters, with _ for the space (char-PTB, text8)."""
-
-    @staticmethod
-    def fits(symbols: list[str]) -> bool:
-        return all(len(symbol) == 1 for symbol in symbols)
-
-    @staticmethod
-    def split(line: str) -> list[str]:
-        return list(line.replace(" ", "_"))
-
-    @staticmethod
-    def join(line: list[str]) -> str:
-        return "".join(line).replace("_", " ")
-
-
-class Bytes:
-    """Bytes as decimal numbers (enwik8)."""
-
-    @staticmethod
-    def fits(symbols: list[str]) -> bool:
-        return all(symbol.isdecimal() and int(symbol) < 256 for symbol in symbols)
-
-    @staticmethod
-    def split(line: str) -> list[str]:
-        return [str(byte) for byte in line.encode()]
-
-    @staticmethod
-    def join(line: list[str]) -> str:
-        return bytes(int(symbol) for symbol in line if symbol.isdecimal()).decode(errors="replace")
-
-
-TOKENS = {"bytes": Bytes, "characters": Characters, "words": Words}  # the first that fits a dictionary is taken
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--path", type=Path, required=True, metavar="CKPT", help="a checkpoint of fairseq-train")
-    parser.add_argument("--prompt", default="", help="the beginning of the text (default: the beginning of a line)")
+    prompt = parser.add_mutually_exclusive_group()
+    prompt.add_argument("--prompt", default="", help="the beginning of the text (default: the beginning of a line)")
+    prompt.add_argument("--prompt-file", type=Path, metavar="FILE", help="file with the beginning of the text")
     parser.add_argument(
         "--length", type=whole(1), default=200, metavar="N", help="number of tokens to sample (%(default)s)"
     )
@@ -101,8 +56,12 @@ def main():
         help="sample from the most likely tokens whose probabilities sum to P",
     )
     parser.add_argument("--seed", type=SEED, default=1, help="(%(default)s)")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: as in training)")
-    parser.add_argument("--tokens", choices=TOKENS, help="kind of tokens (default: by the dictionary)")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the checkpoint's, or as in training)"
+    )
+    parser.add_argument(
+        "--tokens", choices=TOKENS, help="kind of symbols, where prepared_text.json is missing or wrong"
+    )
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
     check(args)
@@ -111,13 +70,12 @@ def main():
     logging.basicConfig()
     logging.getLogger().setLevel(logging.WARNING)  # print the text only
     torch.manual_seed(args.seed)
-    model, task = load_generator(args)
-    kind = TOKENS[args.tokens] if args.tokens else kind_of(task.dictionary)
-    texts = sample(task, model, encode(args.prompt, task.dictionary, kind), args)
-    for number, tokens in enumerate(texts, start=1):
+    model, task, text = load_generator(args)
+    prompt = encode(read_prompt(args), task.dictionary, text)
+    for number, tokens in enumerate(sample(task, model, prompt, args), start=1):
         if args.samples > 1:
             print(f"--- {number}")
-        print(decode(tokens, task.dictionary, kind))
+        print(decode(tokens, task.dictionary, text))
 
 
 def check(args) -> None:
@@ -126,47 +84,36 @@ def check(args) -> None:
 
 
 def load_generator(args):
-    """The model of a checkpoint, prepared for generation, and its task."""
-    from fairseq_plugins.tools.lib.load import load
-
-    model, cfg, task = load(args.path, {"data": str(args.data)} if args.data else {}, args.cpu)
-    if not (keeps_memory(task) or getattr(cfg.task, "sample_break_mode", None) == "eos"):
-        raise UserError(
-            f"{args.path} was trained with --task {cfg.task._name}: give a language model of fairseq_plugins."
-        )
+    """The model of a checkpoint, prepared for generation, its task, and how its text was prepared."""
+    model, cfg, task, text = load_language_model(args.path, args.data, args.tokens, args.cpu)
     model.prepare_for_inference_(cfg)
-    return model, task
+    return model, task, text
 
 
-def keeps_memory(task) -> bool:
-    """May a text have several lines?"""
-    return getattr(task, "keeps_memory", False)
+def read_prompt(args) -> str:
+    """The prompt. The newline at the end of a file, which every editor writes, does not belong to it."""
+    return "".join(read_text(args.prompt_file)).removesuffix("\n") if args.prompt_file else args.prompt
 
 
-def kind_of(dictionary: Dictionary):
-    symbols = [symbol for symbol in dictionary.symbols[dictionary.nspecial :] if not symbol.startswith("madeupword")]
-    return next(kind for kind in TOKENS.values() if kind.fits(symbols))
-
-
-def encode(prompt: str, dictionary: Dictionary, kind) -> list[int]:
-    """Indices of a prompt's tokens, with end-of-line between its lines, but not after the last."""
+def encode(prompt: str, dictionary: Dictionary, text: PreparedText) -> list[int]:
+    """Indices of a prompt's symbols, with end-of-line between its lines, but not after the last."""
     tokens = []
     for line in prompt.split("\n"):
-        tokens += [dictionary.index(symbol) for symbol in kind.split(line)] + [dictionary.eos()]
+        tokens += [dictionary.index(symbol) for symbol in text.encode(line).split()] + [dictionary.eos()]
     unknown = sum(token == dictionary.unk() for token in tokens)
     if unknown:
         logger.warning(f"{unknown} of the prompt's {len(tokens) - 1} tokens are not in the dictionary")
     return tokens[:-1]
 
 
-def decode(tokens: list[int], dictionary: Dictionary, kind) -> str:
+def decode(tokens: list[int], dictionary: Dictionary, text: PreparedText) -> str:
     lines = [[]]
     for token in tokens:
         if token == dictionary.eos():
             lines.append([])
         else:
             lines[-1].append(dictionary[token])
-    return "\n".join(kind.join(line) for line in lines)
+    return "\n".join(text.decode(" ".join(line)) for line in lines)
 
 
 def sample(task, model, prompt: list[int], args) -> list[list[int]]:

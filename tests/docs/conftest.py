@@ -20,7 +20,8 @@ def shell(tmp_path_factory) -> Shell:
 def workspace(run, tmp_path_factory) -> Path:
     """A folder in which examples find what they name: small models and data in place of those that take hours."""
     folder = tmp_path_factory.mktemp("workspace")
-    (folder / "fairseq_plugins").symlink_to(ROOT / "fairseq_plugins")
+    for name in ("docs", "fairseq_plugins", "preprocess"):
+        (folder / name).symlink_to(ROOT / name)
     make_language_model(run, folder)
     make_translation(run, folder / "runs/quickstart")
     return folder

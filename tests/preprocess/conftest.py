@@ -12,7 +12,7 @@ def script(run):
     """Run a script of preprocess/ as a user would: ``script("multi30k", "--raw", raw, "--out", out)``."""
 
     def script(name, *arguments):
-        return run("python", PREPROCESS / f"{name}.py", *arguments, check=False)
+        return run(sys.executable, PREPROCESS / f"{name}.py", *arguments, check=False)
 
     return script
 

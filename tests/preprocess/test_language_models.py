@@ -9,6 +9,9 @@ from download import Remote, fetch_all
 from fairseq.data import Dictionary, indexed_dataset
 from steps import InputError, Steps
 
+from fairseq_plugins.text.levels import Bytes, Characters, Words
+from fairseq_plugins.text.prepared import PreparedText
+
 REAL = Path(__file__).parents[3] / "shared" / "data"
 
 
@@ -17,6 +20,12 @@ def tokens(out, split):
     dictionary = Dictionary.load(str(out / "bin" / "dict.txt"))
     data = indexed_dataset.make_dataset(str(out / "bin" / split), impl="mmap")
     return [dictionary[index] for number in range(len(data)) for index in data[number].tolist()]
+
+
+def prepared(out):
+    """The level of the symbols, and the bytes of the raw text of each split."""
+    text = PreparedText.load(out / "bin")
+    return text.level, text.raw_bytes
 
 
 def as_bytes(symbols):
@@ -41,6 +50,7 @@ def test_enwik8_is_its_bytes(first, script, generated, tmp_path):
     for split, (start, end) in cuts.items():
         assert as_bytes(tokens(tmp_path / "out", split)) == content[start:end]
     assert f"train {content[: first + 1].count(10)} line ends and" in said and f", {first + 1} in all" in said
+    assert prepared(tmp_path / "out") == (Bytes(), {"train": first + 1, "valid": 500, "test": 300})
 
 
 def test_text8_is_its_characters_wherever_it_was_cut_to_be_binarised(script, generated, tmp_path):
@@ -51,6 +61,7 @@ def test_text8_is_its_characters_wherever_it_was_cut_to_be_binarised(script, gen
     joined = {split: "".join(tokens(tmp_path, split)).replace("_", " ") for split in ("train", "valid", "test")}
     assert joined == {"train": content[:15000], "valid": content[15000:15300], "test": content[15300:15500]}
     assert "train 0 line ends and 15000 other tokens, 15000 in all, 0.0% unknown" in said
+    assert prepared(tmp_path) == (Characters(space="_"), {"train": 15000, "valid": 300, "test": 200})
 
 
 def test_wikitext_keeps_empty_lines_and_has_one_dictionary_for_both_ways_of_counting(script, generated, tmp_path):
@@ -66,6 +77,8 @@ def test_wikitext_keeps_empty_lines_and_has_one_dictionary_for_both_ways_of_coun
     assert tokens(tmp_path, "train") == expected and "<unk>" in expected
     assert len(set(expected)) + 2 == len(Dictionary.load(str(tmp_path / "bin" / "dict.txt")))
     assert tokens(tmp_path, "valid").count("</s>") == (raw / "wiki.valid.tokens").read_text().count("\n")
+    sizes = {split: (raw / f"wiki.{split}.tokens").stat().st_size for split in ("train", "valid", "test")}
+    assert prepared(tmp_path) == (Words(), sizes)
 
 
 def test_char_ptb_is_its_characters(script, generated, tmp_path):
@@ -75,6 +88,8 @@ def test_char_ptb_is_its_characters(script, generated, tmp_path):
     symbols = tokens(tmp_path, "test")
     assert "".join(symbols).replace("</s>", "\n") == text.replace(" ", "")
     assert 2 * len(symbols) == len(text) - 1  # a space goes before the first and behind the last line
+    level, raw_bytes = prepared(tmp_path)
+    assert (level, raw_bytes["test"]) == (Characters(space="_"), len(symbols))
 
 
 def test_a_last_line_without_end_gets_none(script, generated, tmp_path):

@@ -49,3 +49,13 @@ def test_a_long_evaluation_tells_how_far_it_is(caplog, monkeypatch):
         for sample in Evaluation([{"target": torch.tensor([5])}] * 3, lambda sample: sample, figures):
             sample["figures"].add(torch.tensor([-2.0 * math.log(2)]), sample["target"])
     assert "2 of 3 blocks, so far 2.0000 bits per token" in caplog.text
+
+
+@pytest.mark.parametrize("unk, words", [(3, ""), (6, "; 50 % of the tokens are <unk>, so this is no code length of")])
+def test_bits_per_byte_of_the_raw_text(unk, words, caplog):
+    figures = Figures(PAD, EOS, unk=unk, raw_bytes=8)
+    figures.add(torch.full((2,), -math.log(2)), torch.tensor([6, EOS]))
+    with caplog.at_level(logging.INFO):
+        figures.log()
+    assert f"0.250000 bits per byte of the raw text, 8 bytes{words}" in caplog.text
+    assert ("<unk>" in caplog.text) == bool(words)

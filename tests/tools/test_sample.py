@@ -7,7 +7,11 @@ import torch
 from fairseq.data import Dictionary
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.text.levels import Characters
+from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.tokenisers import Plain
 from fairseq_plugins.tools import sample
+from fairseq_plugins.tools.lib.language_model import TOKENS, kind_of
 
 
 def dictionary_of(symbols):
@@ -22,39 +26,44 @@ NUMBERS = dictionary_of(["32", "97", "195", "188"])
 WORDS = dictionary_of(["the", "com@@", "pany", "."])
 
 
+def text_of(dictionary):
+    return PreparedText(Plain(), Plain(), TOKENS[kind_of(dictionary)])
+
+
 @pytest.mark.parametrize(
     "dictionary, kind, text",
     [
-        (LETTERS, sample.Characters, "a cab\n\nabc "),
-        (NUMBERS, sample.Bytes, "a \u00fc\na"),
-        (WORDS, sample.Words, "the .\n."),
+        (LETTERS, "characters", "a cab\n\nabc "),
+        (NUMBERS, "bytes", "a \u00fc\na"),
+        (WORDS, "words", "the .\n."),
     ],
 )
 def test_a_prompt_is_taken_apart_and_put_together_again(dictionary, kind, text):
-    assert sample.kind_of(dictionary) is kind
-    tokens = sample.encode(text, dictionary, kind)
+    assert kind_of(dictionary) == kind
+    tokens = sample.encode(text, dictionary, text_of(dictionary))
     assert dictionary.unk() not in tokens
-    assert sample.decode(tokens, dictionary, kind) == text
+    assert sample.decode(tokens, dictionary, text_of(dictionary)) == text
 
 
 def test_pieces_of_words_are_joined():
     tokens = [WORDS.index(symbol) for symbol in ("the", "com@@", "pany", ".")]
-    assert sample.decode(tokens, WORDS, sample.Words) == "the company ."
+    assert sample.decode(tokens, WORDS, text_of(WORDS)) == "the company ."
+    assert sample.decode(tokens[:2], WORDS, text_of(WORDS)) == "the com"
 
 
 def test_fillers_of_the_dictionary_do_not_change_its_kind():
     dictionary = dictionary_of("abc")
     dictionary.pad_to_multiple_(8)
-    assert sample.kind_of(dictionary) is sample.Characters
+    assert kind_of(dictionary) == "characters"
 
 
 def test_what_the_dictionary_lacks_is_counted(caplog):
-    sample.encode("abxy", LETTERS, sample.Characters)
+    sample.encode("abxy", LETTERS, text_of(LETTERS))
     assert "2 of the prompt's 4 tokens are not in the dictionary" in caplog.text
 
 
 def test_half_a_character_of_bytes_is_shown_as_such():
-    assert sample.decode([NUMBERS.index("195")], NUMBERS, sample.Bytes) == "\ufffd"
+    assert sample.decode([NUMBERS.index("195")], NUMBERS, text_of(NUMBERS)) == "\ufffd"
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +97,16 @@ def test_texts_of_the_length_asked_for_that_differ_and_come_again(run, checkpoin
     assert run(*command(checkpoint, *options)).stdout == text
 
 
+def test_a_prompt_from_a_file_and_text_as_it_was_prepared(run, checkpoint, tmp_path):
+    for name in (checkpoint.name, "dict.txt"):
+        folder = checkpoint.parent if name == checkpoint.name else checkpoint.parent / "bin"
+        (tmp_path / name).symlink_to(folder / name)
+    PreparedText(Plain(lower=True), Plain(), Characters(space="_")).save(tmp_path)
+    (tmp_path / "prompt").write_text("AB c\nA\n")
+    options = ["--prompt-file", tmp_path / "prompt", "--length", 5]
+    assert run(*command(tmp_path / checkpoint.name, *options)).stdout.startswith("ab c\na")
+
+
 def test_the_earlier_name_of_the_tool_works_and_says_the_new_one(run, checkpoint):
     options = ["--length", 5, "--seed", 3]
     earlier, now = run(*command(checkpoint, *options, tool="write")), run(*command(checkpoint, *options))
@@ -113,6 +132,6 @@ def test_wrong_flags(options, words, monkeypatch, capsys):
 
 def test_a_model_of_single_lines_takes_one_line():
     task = SimpleNamespace(dictionary=LETTERS)
-    prompt = sample.encode("ab\nc", LETTERS, sample.Characters)
+    prompt = sample.encode("ab\nc", LETTERS, text_of(LETTERS))
     with pytest.raises(UserError, match="--prompt has several lines, but the model is for single lines"):
         sample.sample(task, None, prompt, SimpleNamespace(length=5))

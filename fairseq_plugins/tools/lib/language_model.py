@@ -1,0 +1,65 @@
+"""Load a language model, and what is needed to give it raw text: shared by the tools that read or write raw text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.text.levels import BytePairs, Bytes, Characters, Words
+from fairseq_plugins.text.prepared import PreparedText, find
+from fairseq_plugins.text.tokenisers import Plain
+
+if TYPE_CHECKING:
+    from fairseq.data import Dictionary
+
+
+class JoinedWords(Words):
+    """Words, where a piece that ends with @@ is joined to the next piece."""
+
+    decode = BytePairs.decode
+
+
+# Kinds of symbols, for data without prepared_text.json; Characters as in char-PTB and text8
+TOKENS = {"bytes": Bytes(), "characters": Characters(space="_"), "words": JoinedWords()}
+
+
+def load_language_model(checkpoint: Path, data: Path | None, tokens: str | None = None, cpu: bool = False):
+    """The model, its configuration, its task, and how its text was prepared.
+
+    Args:
+        data: folder of dict.txt; None: the folder of the checkpoint, if it is complete, else the one of the training
+        tokens: of TOKENS, in place of what prepared_text.json or the dictionary says
+        cpu: keep the model on the CPU even if there is a GPU
+
+    Raises:
+        UserError: this is no language model over streams or of single lines
+    """
+    from fairseq import utils
+
+    from fairseq_plugins.tools.lib.load import load
+
+    folder = checkpoint.parent
+    if not data and (folder / "dict.txt").is_file():
+        data = folder
+    model, cfg, task = load(checkpoint, {"data": str(data)} if data else {}, cpu)
+    if not (keeps_memory(task) or getattr(cfg.task, "sample_break_mode", None) == "eos"):
+        raise UserError(
+            f"{checkpoint} was trained with --task {cfg.task._name}: give a language model over streams (--task"
+            " streaming_language_modeling), or of single lines (--task language_modeling --sample-break-mode eos)."
+        )
+    found = None if tokens else find(folder, Path(utils.split_paths(cfg.task.data)[0]))
+    return model, cfg, task, found or PreparedText(Plain(), Plain(), TOKENS[tokens or kind_of(task.dictionary)])
+
+
+def keeps_memory(task) -> bool:
+    """May a text have several lines?"""
+    return getattr(task, "keeps_memory", False)
+
+
+def kind_of(dictionary: Dictionary) -> str:
+    """The first of TOKENS that fits the symbols of a dictionary."""
+    symbols = [symbol for symbol in dictionary.symbols[dictionary.nspecial :] if not symbol.startswith("madeupword")]
+    if all(symbol.isdecimal() and int(symbol) < 256 for symbol in symbols):
+        return "bytes"
+    return "characters" if all(len(symbol) == 1 for symbol in symbols) else "words"

@@ -1,0 +1,111 @@
+"""The log-probability of each line of raw text, and its bits per byte.
+
+    python -m fairseq_plugins.tools.score_text runs/mine/checkpoint_best.pt book.txt notes.txt.gz > scores.tsv
+    head -1000 book.txt | python -m fairseq_plugins.tools.score_text runs/mine/checkpoint_best.pt - --totals
+
+On standard output stand, for each line, its natural log-probability, a tab, and the line (with --json-lines an object);
+on standard error, the figures of each file. The log-probability is that of all symbols of the line, the newline
+included. A model over streams reads a file from its beginning to its end, and its memory goes on from line to line: the
+figures are those of fairseq-eval-lm with --batch-size 1. A model of single lines scores each line by itself, and always
+its end, too.
+
+Models with different symbols can be compared by their bits per byte. Symbols that the dictionary lacks are scored as
+<unk>, and the figures say so. The text is never held in memory; a line of more than a million bytes is given in pieces.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.ranges import whole
+from fairseq_plugins.text.reading import STDIN
+from fairseq_plugins.tools.lib.language_model import TOKENS, load_language_model
+
+if TYPE_CHECKING:
+    from fairseq_plugins.tools.lib.scoring import Figures
+
+
+def main():
+    args = options().parse_args()
+    from fairseq_plugins.tools.lib.scoring import Figures, Scorer
+
+    logging.basicConfig()
+    logging.getLogger().setLevel(logging.WARNING)  # print lines and figures only
+    model, cfg, task, text = load_language_model(args.checkpoint, args.data, args.tokens, args.cpu)
+    model.prepare_for_inference_(cfg)
+    scorer = Scorer(model, cfg, task, text, args.tokens_per_sample)
+    for path in args.texts:
+        figures = Figures()
+        with tqdm(desc=str(path), unit="B", unit_scale=True, disable=None, file=sys.stderr) as bar:
+            for line, score in scorer.score(path, figures):
+                bar.update(figures.bytes - bar.n)
+                if not args.totals:
+                    tell_line(path, figures.lines, line, score, args.json_lines)
+        if not figures.bytes:
+            raise UserError(f"{path} is empty: give a text.")
+        sys.stdout.flush()
+        tell_figures(path, figures, scorer.newlines, args)
+
+
+def options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", type=Path, metavar="CKPT", help="a checkpoint of fairseq-train")
+    parser.add_argument(
+        "texts", type=Path, nargs="+", metavar="FILE", help=f"raw text, plain or .gz; {STDIN} is standard input"
+    )
+    parser.add_argument("--totals", action="store_true", help="print the figures of each file only, on standard output")
+    parser.add_argument("--json-lines", action="store_true", help="print objects, in place of text, one a line")
+    parser.add_argument(
+        "--tokens-per-sample",
+        type=whole(1),
+        default=512,
+        metavar="M",
+        help="tokens that a model over streams reads at once; the figures of some models depend on it (%(default)s, as"
+        " in fairseq-eval-lm)",
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the checkpoint's, or as in training)"
+    )
+    parser.add_argument(
+        "--tokens", choices=TOKENS, help="kind of symbols, where prepared_text.json is missing or wrong"
+    )
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+    return parser
+
+
+def tell_line(path: Path, number: int, line: str, score: float, as_json: bool) -> None:
+    if as_json:
+        text = json.dumps({"file": str(path), "line": number, "log_prob": score, "text": line}, ensure_ascii=False)
+    else:
+        text = f"{score:.6f}\t{line}"
+    sys.stdout.buffer.write(
+        f"{text}\n".encode(errors="surrogateescape")
+    )  # bytes that are no text come out as they were
+
+
+def tell_figures(path: Path, figures: Figures, newlines: bool, args) -> None:
+    """Print the figures of a file.
+
+    Args:
+        newlines: are newlines tokens? If not, there is no code for the whole text
+    """
+    where = sys.stdout if args.totals or args.json_lines else sys.stderr
+    if args.json_lines:
+        found = {"file": str(path), "lines": figures.lines, "tokens": figures.all.tokens, "nats": figures.all.nats}
+        found |= {"bytes": figures.bytes, "unknown": figures.unknown}
+        found |= {"bits_per_byte": figures.bits_per_byte} if newlines else {}
+        print(json.dumps(found, ensure_ascii=False), file=where)
+    else:
+        print(f"{path}: {figures if newlines else figures.without_newlines}", file=where)
+
+
+if __name__ == "__main__":
+    main()

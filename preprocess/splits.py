@@ -1,0 +1,113 @@
+"""From raw text, in one or many files, to one file for each of train, valid and test."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import raw_text
+from steps import InputError
+
+from fairseq_plugins.text.reading import read_text
+
+SPLITS = ("train", "valid", "test")
+BORDERS = ("line", "document")  # where a text may be cut; a document ends at an empty line and at the end of a file
+
+
+def find(raw: list[Path]) -> dict[str | None, list[Path]]:
+    """The files of each split; or all files for None, if no name says which split a file is of. Files come in the order
+    of ``raw``, those of a folder in the order of their names.
+
+    A file is of a split if its own name, or that of a folder in ``raw`` that it is in, is train, valid or test, with
+    any ending.
+
+    Raises:
+        InputError: there is no such file, or some of the files are named and others are not
+    """
+    found: dict[str | None, list[Path]] = {}
+    for path in raw:
+        for file in _files(path):
+            parts = file.relative_to(path).parts or (file.name,)
+            split = next((name for part in parts if (name := part.split(".")[0].lower()) in SPLITS), None)
+            found.setdefault(split, []).append(file)
+    if not found:
+        raise InputError(f"--raw {raw[0]} holds no files: put the text there.")
+    if None in found and len(found) > 1:
+        raise InputError(
+            f"--raw: {found[None][0]} is of no split, but {next(files for name, files in found.items() if name)[0]} is:"
+            " name all files train, valid or test, or give the files one by one."
+        )
+    if None not in found and (missing := {"train", "valid"} - found.keys()):
+        raise InputError(
+            f"--raw has no file named {min(missing)}: add it; a text that is not split yet must not be named train,"
+            " valid or test."
+        )
+    return found
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise InputError(f"--raw {path} does not exist: give a file or a folder with text.")
+    if path.is_file():
+        return [path]
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    return [file for file in files if not any(part.startswith(".") for part in file.relative_to(path).parts)]
+
+
+def join(files: dict[str, list[Path]], errors: str, *outputs: Path) -> str:
+    """Write the files of each split one after the other.
+
+    Args:
+        errors: the error handler for bytes that are not UTF-8
+    """
+    reports = []
+    for (split, paths), output in zip(files.items(), outputs, strict=True):
+        with open(output, "wb") as text:
+            for piece, _ in _pieces(paths, errors):
+                text.write(piece)
+        _check(output, split, "its files are empty: put the text there")
+        reports.append(f"{split} {len(paths)} file{'s' * (len(paths) > 1)}, {output.stat().st_size} bytes")
+    return "; ".join(reports)
+
+
+def cut(files: list[Path], shares: dict[str, float], border: str, errors: str, *outputs: Path) -> str:
+    """Cut the text, all files one after the other: the last part is for testing, the part before it for validation.
+
+    Args:
+        shares: the part of the text that each split gets, in bytes; a split begins at the first border after it
+        border: one of BORDERS
+        errors: the error handler for bytes that are not UTF-8
+    """
+    total = sum(map(raw_text.size, files))
+    begins = [total * sum(list(shares.values())[:number]) for number in range(len(shares))]
+    position = split = 0
+    with ExitStack() as stack:
+        texts = [stack.enter_context(open(output, "wb")) for output in outputs]
+        for piece, after in _pieces(files, errors):
+            if (after == "document" or after == border) and split + 1 < len(texts) and position >= begins[split + 1]:
+                split += 1
+            texts[split].write(piece)
+            position += len(piece)
+    for name, output in zip(shares, outputs):
+        more = "; --split-at line cuts at every line" if border == "document" else ""
+        _check(output, name, f"the text has too few {border}s: raise --{name}-share, or name files{more}")
+    sizes = ", ".join(f"{name} {output.stat().st_size}" for name, output in zip(shares, outputs))
+    return f"{len(files)} file{'s' * (len(files) > 1)}, {position} bytes in, {sizes} bytes out"
+
+
+def _check(output: Path, split: str, sentence: str) -> None:
+    if not output.stat().st_size:
+        raise InputError(f"nothing is left for {split}: {sentence}.")
+
+
+def _pieces(files: list[Path], errors: str) -> Iterator[tuple[bytes, str | None]]:
+    """The lines of all files, or pieces of long lines, and what ended just before: a document, a line, or None. The
+    last line of a file gets a newline if it lacks one, but for the last file."""
+    for file in files:
+        after, empty, ended = "document", False, True
+        for piece in read_text(file, errors):
+            yield piece.encode(errors=errors), after
+            empty = ended and not piece.strip()
+            ended = piece.endswith("\n")
+            after = ("document" if empty else "line") if ended else None
+        if not ended and file != files[-1]:
+            yield b"\n", None

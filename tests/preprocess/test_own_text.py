@@ -1,0 +1,205 @@
+"""A text of one's own, at every level, and the commands that are printed for it."""
+
+import gzip
+import json
+import random
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import splits
+from fairseq.data import Dictionary, indexed_dataset
+
+from fairseq_plugins.text.prepared import PreparedText
+
+SCRIPT = Path(splits.__file__).with_name("text.py")
+WORDS = "the old cat sees a red bird and sings кошка видит птицу 猫は鳥を見る".split()
+LEVELS = {
+    "byte": [],
+    "char": [],
+    "word": ["--min-count", 1],
+    "bpe": ["--symbols", 90],
+    "sentencepiece": ["--symbols", 330],
+}
+
+
+def written(lines: int, seed: int) -> str:
+    """Lines with double spaces, tabs, special symbols of fairseq, and empty lines."""
+    draw = random.Random(seed)
+    spaces, odd = [" "] * 20 + ["  ", "\t"], ["", "", "<unk> and <pad>", "</s>", " indented"]
+    return "".join(
+        draw.choice(odd) + "".join(draw.choice(WORDS) + draw.choice(spaces) for _ in range(draw.randrange(9))) + "\n"
+        for _ in range(lines)
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two files in a folder, one of them .gz, neither with a newline at its end."""
+    raw = tmp_path_factory.mktemp("raw")
+    (raw / "a.txt").write_text(written(150, 1) + "the end", encoding="utf-8")
+    (raw / "more").mkdir()
+    (raw / "more" / "b.txt.gz").write_bytes(gzip.compress((written(90, 2) + "the end").encode()))
+    (raw / ".hidden").write_bytes(b"\xff")
+    return raw
+
+
+def whole(raw) -> bytes:
+    return (raw / "a.txt").read_bytes() + b"\n" + gzip.decompress((raw / "more" / "b.txt.gz").read_bytes())
+
+
+def prepare(script, raw, out, *options) -> str:
+    done = script("text", "--raw", raw, "--out", out, "--workers", 2, *options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def read(out, split) -> str:
+    """The raw text that the binarised split stands for."""
+    text = PreparedText.load(out / "bin")
+    dictionary = Dictionary.load(str(out / "bin" / "dict.txt"))
+    data = indexed_dataset.make_dataset(str(out / "bin" / split), impl="mmap")
+    symbols = [dictionary[token] for line in range(len(data)) for token in data[line].tolist()]
+    lines = " ".join(symbols).split("</s>")
+    return "\n".join(text.decode(line) for line in lines)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_data_is_the_text(level, script, folder, tmp_path):
+    said = prepare(script, folder, tmp_path, "--level", level, *LEVELS[level])
+    parts = {split: (tmp_path / "raw" / split).read_bytes() for split in splits.SPLITS}
+    assert b"".join(parts.values()) == whole(folder)
+    for split, part in parts.items():
+        text = part.decode()
+        if level in ("word", "bpe"):
+            text = "\n".join(" ".join(line.split()) for line in text.split("\n"))
+        assert read(tmp_path, split) == text
+    assert "test" in said and "0.0% unknown" in said
+    assert ("white space" in said) == (level in ("word", "bpe"))
+    assert PreparedText.load(tmp_path / "bin").raw_bytes == {split: len(part) for split, part in parts.items()}
+    assert prepare(script, folder, tmp_path, "--level", level, *LEVELS[level]).count("(done before)") >= 5
+
+
+def test_splits_have_the_shares_and_documents_stay_whole(script, folder, tmp_path):
+    shares = ["--valid-share", 0.2, "--test-share", 0.1]
+    prepare(script, folder, tmp_path / "lines", *shares)
+    sizes = [(tmp_path / "lines" / "raw" / split).stat().st_size for split in splits.SPLITS]
+    assert sizes == pytest.approx([0.7 * sum(sizes), 0.2 * sum(sizes), 0.1 * sum(sizes)], abs=200)
+    prepare(script, folder, tmp_path / "documents", *shares, "--split-at", "document")
+    train, valid, _ = ((tmp_path / "documents" / "raw" / split).read_text() for split in splits.SPLITS)
+    assert train.splitlines()[-1].strip() == valid.splitlines()[-1].strip() == ""
+    prepare(script, folder, tmp_path / "two", "--test-share", 0)
+    assert not (tmp_path / "two" / "bin" / "test.bin").exists() and (tmp_path / "two" / "bin" / "valid.bin").exists()
+
+
+def test_named_files_and_folders_are_the_splits(script, tmp_path):
+    raw = tmp_path / "raw"
+    (raw / "train").mkdir(parents=True)
+    for name, text in {"train/1.txt": "One cat", "train/2.txt": "two Cats\n", "Valid.en": "Cat two\n"}.items():
+        (raw / name).write_text(text)
+    (tmp_path / "test.gz").write_bytes(gzip.compress(b"one bird\n"))
+    done = script("text", "--raw", raw, tmp_path / "test.gz", "--level", "word", "--lower", "--min-count", 2,
+                  "--out", tmp_path / "out")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "test 1 line ends and 2 other tokens, 3 in all, 66.7% unknown" in done.stdout
+    assert (tmp_path / "out" / "raw" / "train").read_text() == "One cat\ntwo Cats\n"
+    assert read(tmp_path / "out", "valid") == "<unk> <unk>\n"
+    assert (tmp_path / "out" / "text" / "valid").read_text() == "cat two\n"
+
+
+def test_bytes_need_be_no_text_and_none_is_unknown(script, tmp_path):
+    for split, content in {"train": b"\xff\x00a\n" * 20, "valid": b"\xfe\r\n", "test": bytes(range(256))}.items():
+        (tmp_path / split).write_bytes(content)
+    said = prepare(script, tmp_path, tmp_path.with_name("out_of_bytes"))
+    assert "test 1 line ends and 255 other tokens, 256 in all, 0.0% unknown" in said
+    assert "dictionary 260 types" in said
+
+
+def commands(said: str) -> list[list[str]]:
+    lines = said[said.index("# train") :].replace("\\\n", " ").splitlines()
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
+
+
+@pytest.mark.parametrize("level", ["sentencepiece", pytest.param("word", marks=pytest.mark.slow)])
+def test_the_printed_commands_work_as_they_stand(level, run, folder, tmp_path):
+    """The figure of a file is the one of the split that was made of it, without the data folder."""
+    done = run(sys.executable, SCRIPT, "--raw", folder, "--level", level, "--out", "mine", cwd=tmp_path)
+    train, evaluate, sample, score = commands(done.stdout)
+    run(*train, "--max-update", 2, "--cpu", cwd=tmp_path)
+    told = run(*evaluate, "--cpu", cwd=tmp_path)
+    expected = re.search(r"([\d.]+) bits per byte of the raw text, (\d+) bytes(.*)", told.stdout + told.stderr)
+    size = (tmp_path / "mine" / "raw" / "test").stat().st_size
+    assert int(expected[2]) == size and ("<unk>" in expected[3]) == (level == "word")
+    (tmp_path / "mine" / "raw" / "test").rename(tmp_path / "test")
+    (tmp_path / "mine").rename(tmp_path / "gone")
+    score = [tmp_path / "test" if word.endswith("raw/test") else word for word in score]
+    done = run(*score, "--cpu", "--json-lines", cwd=tmp_path)
+    *lines, figures = map(json.loads, done.stdout.splitlines())
+    assert figures["bits_per_byte"] == pytest.approx(float(expected[1]), abs=1e-6)
+    assert "\n".join(line["text"] for line in lines) == (tmp_path / "test").read_text().removesuffix("\n")
+    assert sum(line["log_prob"] for line in lines) == pytest.approx(-figures["nats"])
+    text = run(*sample, "--prompt", "the  old", "--cpu", "--length", 9, cwd=tmp_path).stdout
+    assert text.startswith("the  old" if level == "sentencepiece" else "the old")
+
+
+@pytest.mark.parametrize(
+    "files, options, sentence",
+    [
+        ({}, [], "holds no files: put the text there"),
+        ({"a": "a\n"}, [], "nothing is left for valid: the text has too few lines: raise --valid-share"),
+        ({"a": "a\n" * 99}, ["--split-at", "document"], "--split-at line cuts at every line"),
+        ({"a": "a\n" * 99}, ["--valid-share", 0.6, "--test-share", 0.4], "whose sum is below 1"),
+        ({"a": "a\n" * 99}, ["--valid-share", 1.5], "--valid-share: 1.5 does not fit"),
+        ({"train.txt": "a\n"}, [], "has no file named valid: add it"),
+        ({"train.txt": "a\n", "other": "a\n"}, [], "other is of no split, but"),
+        ({"train": "a\n", "valid": "a\n"}, ["--valid-share", 0.1], "--valid-share is for a text that is not split"),
+        ({"train": "a\n", "valid": ""}, [], "nothing is left for valid: its files are empty"),
+        ({"a": "a\n" * 9 + "\udcff\n"}, ["--level", "char"], "a is not UTF-8 in line 10"),
+        ({"a": "a\n"}, ["--symbols", 9], "--symbols is for --level bpe and sentencepiece, not byte"),
+        ({"a": "a\n"}, ["--level", "char", "--min-count", 9], "--min-count is for --level word, not char"),
+        ({"a": "ab\n" * 99}, ["--level", "sentencepiece", "--symbols", 9], "--symbols 9 is too small"),
+    ],
+)
+def test_what_is_wrong_is_named(files, options, sentence, script, tmp_path):
+    (tmp_path / "raw").mkdir()
+    for name, text in files.items():
+        (tmp_path / "raw" / name).write_text(text, errors="surrogateescape")
+    done = script("text", "--raw", tmp_path / "raw", "--out", tmp_path / "out", *options)
+    assert done.returncode and sentence in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "out" / "bin").exists()
+
+
+def test_a_folder_is_not_prepared_into_itself(script, tmp_path):
+    (tmp_path / "a.txt").write_text("a\n" * 99)
+    done = script("text", "--raw", tmp_path, "--out", tmp_path / "out")
+    assert "lies in --raw" in done.stderr and not (tmp_path / "out").exists()
+
+
+MEASURE = """
+import resource, sys
+from pathlib import Path
+import binarise, splits, symbols
+from fairseq_plugins.text.levels import Bytes
+from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.tokenisers import Plain
+raw, out = map(Path, sys.argv[1:])
+splits.cut([raw], {"train": 0.9, "valid": 0.1}, "line", "strict", out / "train", out / "valid")
+symbols.encode(PreparedText(Plain(), Plain(), Bytes()), out / "train", 1, out / "symbols")
+binarise.write_dictionary(out / "dict.txt", binarise.count([out / "symbols"]))
+binarise.binarise(out / "symbols", out / "made", binarise.Indices(out / "dict.txt"))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_a_larger_text_needs_no_more_memory(tmp_path):
+    def peak(times: int) -> int:
+        """In kilobytes, for a text of so many times 1.4 million bytes, with lines of 1.1 million bytes."""
+        (tmp_path / "text").write_bytes((b"word " * 220_000 + b"\n" + b"short line\n" * 30_000) * times)
+        command = [sys.executable, "-c", MEASURE, tmp_path / "text", tmp_path]
+        done = subprocess.run(command, cwd=SCRIPT.parent, check=True, capture_output=True, text=True)
+        return int(done.stdout)
+
+    assert peak(5) - peak(2) < 4000

@@ -1,0 +1,146 @@
+"""Log-probabilities of raw text: of a stream, whatever the lines and blocks, and of single lines."""
+
+import gzip
+import io
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from fairseq_plugins.streams.evaluation import Sum
+from fairseq_plugins.text import reading
+from fairseq_plugins.text.levels import Characters
+from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.tokenisers import Plain
+from fairseq_plugins.tools import score_text
+from fairseq_plugins.tools.lib.language_model import load_language_model
+from fairseq_plugins.tools.lib.scoring import Figures, Scorer
+
+CHECKPOINTS = Path(__file__).parents[1] / "models/checkpoints"
+LINES = ["abc", "", "a", "hgfedcba", "bad cafe", "\t?", "b"]  # the space, the tab and ? are unknown
+TEXT = "\n".join(LINES)
+
+
+@pytest.fixture(scope="module")
+def stream():
+    return load_language_model(CHECKPOINTS / "feedback_lm_tiny.pt", CHECKPOINTS)
+
+
+@pytest.fixture(scope="module")
+def single_lines():
+    return load_language_model(CHECKPOINTS / "active_memory_lm_tiny.pt", CHECKPOINTS)
+
+
+@pytest.fixture
+def file(tmp_path):
+    (tmp_path / "text").write_text(TEXT)
+    return tmp_path / "text"
+
+
+@torch.no_grad()
+def by_hand(loaded, tokens: list[int]) -> torch.Tensor:
+    """Log-probabilities in one forward pass."""
+    model, _, task, _ = loaded
+    output = model(torch.tensor([[task.dictionary.eos(), *tokens[:-1]]]))
+    return model.get_normalized_probs(output, log_probs=True)[0, torch.arange(len(tokens)), tokens]
+
+
+def indices(loaded, text: str) -> list[int]:
+    _, _, task, _ = loaded
+    return [task.dictionary.eos() if sign == "\n" else task.dictionary.index(sign) for sign in text]
+
+
+@pytest.mark.parametrize("block", [1, 4, 512])
+def test_a_stream_goes_on_from_line_to_line(block, stream, file):
+    figures = Figures()
+    scored = list(Scorer(*stream, block).score(file, figures))
+    assert [line for line, _ in scored] == LINES
+    lengths = [len(line) + 1 for line in LINES[:-1]] + [1]  # the last line has no newline
+    expected = by_hand(stream, indices(stream, TEXT)).split(lengths)
+    assert [score for _, score in scored] == pytest.approx([part.sum().item() for part in expected], abs=1e-4)
+    assert (figures.lines, figures.all.tokens, figures.bytes, figures.unknown) == (7, len(TEXT), len(TEXT), 3)
+    assert figures.bits_per_byte == pytest.approx(-sum(score for _, score in scored) / math.log(2) / len(TEXT))
+    assert f"{100 * 3 / len(TEXT):.3g} % of the tokens are <unk>, so this is no code length" in str(figures)
+
+
+def test_a_long_line_is_scored_in_pieces(stream, file, monkeypatch):
+    whole = dict(Scorer(*stream, 8).score(file, Figures()))
+    monkeypatch.setattr(reading, "LONGEST", 3)
+    figures = Figures()
+    pieces = list(Scorer(*stream, 8).score(file, figures))
+    assert "".join(piece for piece, _ in pieces) == TEXT.replace("\n", "")
+    assert sum(score for _, score in pieces) == pytest.approx(sum(whole.values()))
+    assert figures.bytes == len(TEXT)
+
+
+def test_each_single_line_starts_anew(single_lines, file):
+    figures = Figures()
+    scored = dict(Scorer(*single_lines, 512).score(file, figures))
+    for line in LINES:
+        expected = by_hand(single_lines, indices(single_lines, f"{line}\n")).sum().item()
+        assert scored[line] == pytest.approx(expected, abs=1e-4)
+    assert figures.all.tokens == len(TEXT) + 1
+
+
+def test_without_newlines_as_tokens_there_is_no_code_of_the_text(stream, file):
+    model, cfg, task, _ = stream
+    scorer = Scorer(*stream, 512)
+    scorer.newlines = False
+    figures = Figures()
+    assert len(list(scorer.score(file, figures))) == len(LINES)
+    assert figures.all.tokens == len("".join(LINES))
+
+
+def test_the_prepared_text_beside_the_checkpoint_is_taken(tmp_path):
+    checkpoint = tmp_path / "checkpoint_best.pt"
+    checkpoint.symlink_to(CHECKPOINTS / "feedback_lm_tiny.pt")
+    (tmp_path / "dict.txt").symlink_to(CHECKPOINTS / "dict.txt")
+    assert load_language_model(checkpoint, None)[3].level == Characters(space="_")
+    PreparedText(Plain(lower=True), Plain(), Characters()).save(tmp_path)
+    assert load_language_model(checkpoint, None)[3].encode("A b") == "a \u2581 b"
+
+
+def score(monkeypatch, capfdbinary, *words) -> tuple[str, str]:
+    words = [CHECKPOINTS / "feedback_lm_tiny.pt", "--data", CHECKPOINTS, "--cpu", *words]
+    monkeypatch.setattr(sys, "argv", ["score_text", *map(str, words)])
+    score_text.main()
+    said = capfdbinary.readouterr()
+    return said.out.decode(errors="surrogateescape"), said.err.decode()
+
+
+def test_lines_on_standard_output_and_figures_on_standard_error(file, tmp_path, monkeypatch, capfdbinary):
+    (tmp_path / "more.gz").write_bytes(gzip.compress(b"ab\n"))
+    out, err = score(monkeypatch, capfdbinary, file, tmp_path / "more.gz")
+    lines = [line.split("\t", 1) for line in out.splitlines()]
+    assert [text for _, text in lines] == [*LINES, "ab"]
+    assert all(float(value) < 0 for value, _ in lines)
+    assert f"text: 7 lines, {len(TEXT)} tokens" in err and "more.gz: 1 lines, 3 tokens" in err
+    objects, _ = score(monkeypatch, capfdbinary, tmp_path / "more.gz", "--json-lines")
+    line, figures = map(json.loads, objects.splitlines())
+    assert (line["text"], line["line"], figures["bytes"], figures["unknown"]) == ("ab", 1, 3, 0)
+    assert figures["nats"] == pytest.approx(-line["log_prob"])
+    totals, _ = score(monkeypatch, capfdbinary, tmp_path / "more.gz", "--totals")
+    assert f"{figures['bits_per_byte']:.6f} bits per byte of the raw text, 3 bytes" in totals
+
+
+def test_standard_input_and_bytes_that_are_no_text(monkeypatch, capfdbinary):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\xff\n")))
+    monkeypatch.setattr("fairseq_plugins.tools.lib.language_model.kind_of", lambda dictionary: "bytes")
+    out, err = score(monkeypatch, capfdbinary, "-")
+    assert out.encode(errors="surrogateescape").endswith(b"\ta\xff\n") and "-: 1 lines, 3 tokens" in err
+
+
+@pytest.mark.parametrize("content, sentence", [(b"", "text is empty"), (b"\xff", "text is not UTF-8 in line 1")])
+def test_what_is_wrong_is_named(content, sentence, tmp_path, monkeypatch, capfdbinary):
+    (tmp_path / "text").write_bytes(content)
+    with pytest.raises(ValueError, match=sentence):
+        score(monkeypatch, capfdbinary, tmp_path / "text")
+
+
+def test_figures_are_a_sentence():
+    assert str(Figures(lines=2, bytes=3, all=Sum(3, 3 * math.log(2)))) == (
+        "2 lines, 3 tokens, 1.000000 bits per byte of the raw text, 3 bytes"
+    )
