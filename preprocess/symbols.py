@@ -4,6 +4,7 @@ import multiprocessing
 import random
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import subwords
@@ -73,9 +74,10 @@ def encode(prepared: PreparedText, raw: Path, workers: int, output: Path) -> str
         multiprocessing.Pool(workers) as pool,
         tqdm(desc=f"{raw.name}: encode", unit=" blocks", disable=None, leave=False) as bar,
     ):
-        for symbols in pool.imap(partial(_encode_block, prepared), _blocks(raw, prepared.errors)):
-            file.write(symbols)
-            bar.update()
+        blocks = _blocks(raw, prepared.errors)
+        while group := list(islice(blocks, 4 * workers)):  # imap would read on where writing is slow, without a limit
+            file.writelines(pool.map(partial(_encode_block, prepared), group, chunksize=1))
+            bar.update(len(group))
     return f"{raw.stat().st_size} bytes in, {output.stat().st_size} bytes of symbols out"
 
 

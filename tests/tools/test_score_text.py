@@ -6,10 +6,13 @@ import json
 import math
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from fairseq.modules import LearnedPositionalEmbedding
 
+from fairseq_plugins.errors import UserError
 from fairseq_plugins.streams.evaluation import Sum
 from fairseq_plugins.text import reading
 from fairseq_plugins.text.levels import Characters
@@ -17,7 +20,7 @@ from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
 from fairseq_plugins.tools import score_text
 from fairseq_plugins.tools.lib.language_model import load_language_model
-from fairseq_plugins.tools.lib.scoring import Figures, Scorer
+from fairseq_plugins.tools.lib.scoring import Figures, Scorer, check_length
 
 CHECKPOINTS = Path(__file__).parents[1] / "models/checkpoints"
 LINES = ["abc", "", "a", "hgfedcba", "bad cafe", "\t?", "b"]  # the space, the tab and ? are unknown
@@ -83,6 +86,13 @@ def test_each_single_line_starts_anew(single_lines, file):
         expected = by_hand(single_lines, indices(single_lines, f"{line}\n")).sum().item()
         assert scored[line] == pytest.approx(expected, abs=1e-4)
     assert figures.all.tokens == len(TEXT) + 1
+
+
+def test_a_line_beyond_the_learned_positions_is_named():
+    positions = SimpleNamespace(embed_positions=LearnedPositionalEmbedding(10, 4, padding_idx=1))
+    check_length(SimpleNamespace(decoder=positions), 8)
+    with pytest.raises(UserError, match="a line has 9 tokens with its end, but the model has learned 8 positions"):
+        check_length(SimpleNamespace(decoder=positions), 9)
 
 
 def test_without_newlines_as_tokens_there_is_no_code_of_the_text(stream, file):
