@@ -91,6 +91,12 @@ def run():
 
 
 @pytest.fixture(scope="session")
+def programs() -> Path:
+    """The folder of this environment's commands, for tests that write a command line of their own."""
+    return commands()
+
+
+@pytest.fixture(scope="session")
 def warm():
     """Run a command and judge what came of it: warm("fairseq-train", ..., log=file) -> Done."""
     return Warm(commands())

@@ -13,9 +13,10 @@ prepared) is first tokenised by Moses; there is no such score in a language with
 2018).
 
 With --references, sacreBLEU and chrF of the raw hypotheses against the raw references are printed, too, with their
-signatures. sacreBLEU's tokeniser is the one for --lang: zh, ja-mecab or ko-mecab, char for other languages without
-spaces between words, and 13a for all others; --tokenise chooses another one, such as flores200. --lowercase ignores
-case, for models of lower-cased text.
+signatures. For raw text this is done without --references as well, against the references of the data. sacreBLEU's
+tokeniser is the one for --lang: zh, ja-mecab or ko-mecab, char for other languages without spaces between words, and
+13a for all others; --tokenise chooses another one, such as flores200. --lowercase ignores case, for models of
+lower-cased text.
 
 The preparation may have changed the references of tokenised BLEU, for example their punctuation. With
 --tokenise-references it is computed a second time, against the raw references, tokenised only. The test against a
@@ -65,8 +66,6 @@ def main():
         parser.error("--tokenise-references needs --references and --lang; add them.")
     if args.baseline and not args.references:
         parser.error("--baseline compares sacreBLEU scores; add --references and --lang.")
-    if args.tokenise and not args.references:
-        parser.error("--tokenise is for sacreBLEU; add --references and --lang.")
 
     text = PreparedText.load(args.prepared_text) if args.prepared_text else None
     examples = read_generation(args.generated, text)
@@ -74,12 +73,14 @@ def main():
     if "bleu" in scores:
         how = ", compounds split" if args.compound_split else ""
         print(f"tokenised BLEU{how} = {scores['bleu']:.2f} ({scores['sentences']} sentences)")
-    if args.references:
-        references = read_references(args.references, len(examples))
-        if args.tokenise_references:
-            scores["bleu_raw_references"] = raw_score(examples, references, args.lang, args.compound_split)
-            print(f"the same against raw references = {scores['bleu_raw_references']:.2f}")
-        scores |= sacrebleu_scores(examples, references, args.lang, args.lowercase, args.tokenise)
+    references = read_references(args.references, len(examples)) if args.references else None
+    if args.tokenise_references:
+        scores["bleu_raw_references"] = raw_score(examples, references, args.lang, args.compound_split)
+        print(f"the same against raw references = {scores['bleu_raw_references']:.2f}")
+    if references is None and examples[0].raw:
+        references = [example.target for example in examples]
+    if references:
+        scores |= sacrebleu_scores(examples, references, args.lang or "", args.lowercase, args.tokenise)
         print(f"sacreBLEU = {scores['sacrebleu']:.2f} {scores['signature']}")
         print(f"chrF = {scores['chrf']:.2f} {scores['chrf_signature']}")
     if args.baseline:

@@ -41,18 +41,18 @@ def test_options_that_contradict_each_other(options, sentence):
 
 
 def test_a_model_of_two_languages_brings_back_both(texts, tmp_path):
-    subwords.learn_sentence_pieces(texts, tmp_path / "a.model", 400)
+    subwords.SentencePiece(400).learn(texts, tmp_path / "a.model")
     level = SentencePieces(tmp_path / "a.model")
     for line in [*sentences("fi", 9), *sentences("zh", 9), "Ünbekannte 文字", "，，"]:
         assert level.decode(level.encode(line)) == line
-    subwords.learn_sentence_pieces(texts, tmp_path / "b.model", 400)
+    subwords.SentencePiece(400).learn(texts, tmp_path / "b.model")
     assert (tmp_path / "a.model").read_bytes() == (tmp_path / "b.model").read_bytes()
 
 
 def test_a_sample_of_a_large_text_is_the_same_one_each_time(texts, tmp_path, monkeypatch):
     monkeypatch.setattr(subwords, "LINES", 150)
     for name in ("a.model", "b.model"):
-        subwords.learn_sentence_pieces(texts, tmp_path / name, 400)
+        subwords.SentencePiece(400).learn(texts, tmp_path / name)
     assert (tmp_path / "a.model").read_bytes() == (tmp_path / "b.model").read_bytes()
 
 
@@ -64,6 +64,6 @@ def test_a_small_text_gives_fewer_symbols_and_too_few_are_refused(texts, tmp_pat
 
 
 def test_separators_are_never_split(texts, tmp_path):
-    subwords.learn_sentence_pieces(texts, tmp_path / "model", 400, ("<q>",))
+    subwords.SentencePiece(400, ("<q>",)).learn(texts, tmp_path / "model")
     pieces = SentencePieces(tmp_path / "model").encode("tyttö näkee. <q> kuun")
     assert "<q>" in pieces.split()

@@ -203,6 +203,8 @@ def test_scores_take_the_tokeniser_for_the_language(language, tokeniser, tmp_pat
     assert f"sacreBLEU = {expected:.2f} nrefs:1|case:mixed|eff:no|tok:{tokeniser}|" in done.stdout, done.stderr
     assert f"chrF = {sacrebleu.corpus_chrf(raw, [references]).score:.2f} nrefs:1|" in done.stdout
     assert 50 < expected < 100
+    alone = tool("score_translations", log)  # the references of the log are raw, too
+    assert f"sacreBLEU = {expected:.2f} " in alone.stdout, alone.stderr
     assert ("tokenised BLEU" in done.stdout) == (tokeniser == "13a")  # there are no tokens in Chinese
 
 

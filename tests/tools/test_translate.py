@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, commands
 from sentences import sentences, write_parallel
 
 from fairseq_plugins.text.levels import Bytes
@@ -22,6 +21,8 @@ TINY = (
 )
 
 
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[2]
 BEST = "runs/mine/checkpoint_best.pt"
 
 
@@ -30,11 +31,12 @@ class Work:
     """A folder in which a text was prepared and a model trained, and the commands that were printed, by their names."""
 
     folder: Path
+    programs: Path
     commands: dict[str, str]
 
     def run(self, command: str, input: str | bytes = "") -> subprocess.CompletedProcess:
         variables = {
-            **os.environ, "PATH": f"{commands()}:{os.environ['PATH']}", "PYTHONWARNINGS": "ignore",
+            **os.environ, "PATH": f"{self.programs}:{os.environ['PATH']}", "PYTHONWARNINGS": "ignore",
             "CUDA_VISIBLE_DEVICES": "",
         }  # fmt: skip
         input = input if isinstance(input, bytes) else input.encode()
@@ -46,7 +48,7 @@ class Work:
 
 
 @pytest.fixture(scope="module")
-def work(run, tmp_path_factory) -> Work:
+def work(run, programs, tmp_path_factory) -> Work:
     """Chinese to English, prepared and trained with the commands that were printed, and a smaller model."""
     folder = tmp_path_factory.mktemp("work")
     (folder / "fairseq_plugins").symlink_to(ROOT / "fairseq_plugins")
@@ -54,7 +56,9 @@ def work(run, tmp_path_factory) -> Work:
     script = ["python", ROOT / "preprocess/parallel.py", "--workers", 1]
     said = run(*script, "--raw", "raw", "--source", "zh", "--target", "en", "--out", "mine", cwd=folder).stdout
     printed = [line for line in said.partition("\nready: mine/bin\n")[2].splitlines() if line and line[0] != "#"]
-    work = Work(folder, {re.sub(r"python -m fairseq_plugins.tools.", "", each).split()[0]: each for each in printed})
+    work = Work(
+        folder, programs, {re.sub(r"python -m fairseq_plugins.tools.", "", each).split()[0]: each for each in printed}
+    )
     done = work.run(f"{work.commands['fairseq-train']} {TINY}")
     assert done.returncode == 0, done.stderr.decode()[-3000:]
     return work
@@ -121,7 +125,7 @@ def test_several_checkpoints_are_an_ensemble(work):
 def test_lines_are_answered_at_once_with_a_buffer_of_one(work):
     """The second line is sent when the first is answered."""
     options = "--buffer 1 --beam 1 --cpu"
-    command = [commands() / "python", "-m", "fairseq_plugins.tools.translate", BEST]
+    command = [work.programs / "python", "-m", "fairseq_plugins.tools.translate", BEST]
     process = subprocess.Popen(
         [*command, *options.split()], cwd=work.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL, bufsize=0,
