@@ -36,9 +36,17 @@ def test_with_the_suite_first_fairseq_is_patched_and_knows_its_names():
         "print('feedback_lm' in ARCH_MODEL_REGISTRY, 'synthetic_stream' in TASK_REGISTRY,\n"
         "      'adagrad_clipped' in OPTIMIZER_REGISTRY, 'streaming_lm' in CRITERION_REGISTRY,\n"
         "      'prepared' in BPE_REGISTRY, hasattr(checkpoint_utils.load_checkpoint_to_cpu, '__wrapped__'),\n"
-        "      utils.eval.__module__, sys.excepthook.__module__)"
+        "      utils.eval.__module__, sys.excepthook.__module__)\n"
+        "print('sklearn' in sys.modules)\n"
+        "from fairseq.criterions import sentence_prediction\n"
+        "print(sentence_prediction.f1_score([0, 1, 1], [0, 1, 0]), 'sklearn' in sys.modules)"
     )
-    assert said.splitlines() == ["[]", "True True True True True True fairseq_plugins.literals fairseq_plugins.errors"]
+    assert said.splitlines() == [
+        "[]",
+        "True True True True True True fairseq_plugins.literals fairseq_plugins.errors",
+        "False",  # a large package that fairseq needs for this one score
+        "0.6666666666666666 True",
+    ]
 
 
 def test_with_fairseq_first_too():
