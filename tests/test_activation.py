@@ -15,8 +15,8 @@ import fairseq_plugins  # noqa: F401  (here after fairseq; the first test below 
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "fairseq_plugins"
-# What happens to fairseq must not depend on which file is imported first. These can be imported in the middle of it.
-SAFE = {"text/encoder.py", "tools/lib/load.py", "tools/lib/translator.py"}
+# These may be imported in the middle of it: nothing of tools/ takes part, and nobody imports names from the encoder.
+SAFE = ("text/encoder.py", "tools/")
 
 
 def python(program: str) -> str:
@@ -76,4 +76,5 @@ NEED_FAIRSEQ = [file.relative_to(PACKAGE) for file in sorted(PACKAGE.rglob("*.py
 
 @pytest.mark.parametrize("file", NEED_FAIRSEQ, ids=str)
 def test_a_subpackage_that_needs_fairseq_imports_it_first(file):
-    assert str(file) in SAFE or imports_fairseq(PACKAGE / file.parts[0] / "__init__.py")
+    """So what happens to fairseq does not depend on which file is imported first."""
+    assert str(file).startswith(SAFE) or imports_fairseq(PACKAGE / file.parts[0] / "__init__.py")
