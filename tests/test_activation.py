@@ -15,8 +15,8 @@ import fairseq_plugins  # noqa: F401  (here after fairseq; the first test below 
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "fairseq_plugins"
-# What happens to fairseq must not depend on which file is imported first. These can be imported in the middle of it.
-SAFE = {"text/encoder.py", "tools/lib/load.py", "tools/lib/translator.py"}
+# These may be imported in the middle of it: nothing of tools/ takes part, and nobody imports names from the encoder.
+SAFE = ("text/encoder.py", "tools/")
 
 
 def python(program: str) -> str:
@@ -36,9 +36,17 @@ def test_with_the_suite_first_fairseq_is_patched_and_knows_its_names():
         "print('feedback_lm' in ARCH_MODEL_REGISTRY, 'synthetic_stream' in TASK_REGISTRY,\n"
         "      'adagrad_clipped' in OPTIMIZER_REGISTRY, 'streaming_lm' in CRITERION_REGISTRY,\n"
         "      'prepared' in BPE_REGISTRY, hasattr(checkpoint_utils.load_checkpoint_to_cpu, '__wrapped__'),\n"
-        "      utils.eval.__module__, sys.excepthook.__module__)"
+        "      utils.eval.__module__, sys.excepthook.__module__)\n"
+        "print('sklearn' in sys.modules)\n"
+        "from fairseq.criterions import sentence_prediction\n"
+        "print(sentence_prediction.f1_score([0, 1, 1], [0, 1, 0]), 'sklearn' in sys.modules)"
     )
-    assert said.splitlines() == ["[]", "True True True True True True fairseq_plugins.literals fairseq_plugins.errors"]
+    assert said.splitlines() == [
+        "[]",
+        "True True True True True True fairseq_plugins.literals fairseq_plugins.errors",
+        "False",  # a large package that fairseq needs for this one score
+        "0.6666666666666666 True",
+    ]
 
 
 def test_with_fairseq_first_too():
@@ -68,4 +76,5 @@ NEED_FAIRSEQ = [file.relative_to(PACKAGE) for file in sorted(PACKAGE.rglob("*.py
 
 @pytest.mark.parametrize("file", NEED_FAIRSEQ, ids=str)
 def test_a_subpackage_that_needs_fairseq_imports_it_first(file):
-    assert str(file) in SAFE or imports_fairseq(PACKAGE / file.parts[0] / "__init__.py")
+    """So what happens to fairseq does not depend on which file is imported first."""
+    assert str(file).startswith(SAFE) or imports_fairseq(PACKAGE / file.parts[0] / "__init__.py")

@@ -21,6 +21,7 @@ ROOT = DOCS.parent
 sys.path[:0] = [str(ROOT), str(DOCS / "scripts")]
 
 import code_tables  # noqa: E402
+import notebook  # noqa: E402
 import paper_tables  # noqa: E402
 
 PART = re.compile(r"(<!-- generated: (\w+) ?([\w /-]*?) ?-->\n).*?(<!-- end -->)", re.DOTALL)
@@ -30,6 +31,7 @@ PARTS: dict[str, Callable[[str], str]] = {
     "options": code_tables.options,
     "tools": code_tables.tools,
     "patches": code_tables.patches,
+    "notebook": notebook.page,
     "settings": paper_tables.settings,
     "published": paper_tables.published,
 }

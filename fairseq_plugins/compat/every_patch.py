@@ -7,6 +7,7 @@ from fairseq_plugins.compat import (
     distributed,
     ending,
     generation,
+    messages,
     options,
     settings,
 )
@@ -14,6 +15,9 @@ from fairseq_plugins.compat import (
 
 def apply():
     """Apply all patches. ``activation.py`` calls this before anything else of the suite is loaded."""
+    messages.old_calls_are_silent()
+    messages.missing_biases_are_not_shared()
+    messages.tokenised_bleu_is_told_once()
     data.keep_last_batch()
     data.restore_np_compat()
     data.restore_percentile()

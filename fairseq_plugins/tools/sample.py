@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,28 +116,14 @@ def decode(tokens: list[int], dictionary: Dictionary, text: PreparedText) -> str
 
 
 def sample(task, model, prompt: list[int], args) -> list[list[int]]:
-    """--samples texts: the prompt, then --length tokens sampled by fairseq's SequenceGenerator.
+    """--samples texts: the prompt, then --length sampled tokens."""
+    from fairseq_plugins.models.common import sampling
 
-    For a model over streams the end symbol is the dictionary's beginning-of-sentence symbol, which never occurs. So
-    end-of-line is an ordinary token, and all texts have the same length. A model of single lines stops at end-of-line.
-    """
-    import torch
-
-    from fairseq_plugins.tools.lib.load import on_device
-
-    stream, length = keeps_memory(task), len(prompt) + args.length
-    if not stream and task.dictionary.eos() in prompt:
+    if not keeps_memory(task) and task.dictionary.eos() in prompt:
         raise UserError("--prompt has several lines, but the model is for single lines; give one line.")
-    settings = Namespace(
-        beam=1, sampling=True, sampling_topk=min(args.top_k, len(task.dictionary)), sampling_topp=args.top_p,
-        temperature=args.temperature, max_len_a=0, max_len_b=length, min_len=length if stream else 1,
-    )  # fmt: skip
-    end = {"eos": task.dictionary.bos()} if stream else {}
-    generator = task.build_generator([model], settings, extra_gen_cls_kwargs=end)
-    start = torch.tensor([[task.dictionary.eos(), *prompt]] * args.samples)
-    batch = {"net_input": {"src_tokens": start, "src_lengths": torch.full((args.samples,), start.size(1))}}
-    texts = task.inference_step(generator, [model], on_device(model, batch))
-    return [hypotheses[0]["tokens"].tolist()[:-1] for hypotheses in texts]
+    return sampling.sample(
+        task, [model], prompt, args.length, args.temperature, args.top_k, args.top_p, samples=args.samples
+    )
 
 
 if __name__ == "__main__":

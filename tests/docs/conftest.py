@@ -7,6 +7,10 @@ import pytest
 from pages import ROOT
 from shell import Shell
 
+from fairseq_plugins.text.levels import Characters
+from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.tokenisers import Plain
+
 CHECKPOINTS = ROOT / "tests/models/checkpoints"
 SENTENCES = {"train": 60, "valid": 10, "test": 10}
 
@@ -31,6 +35,8 @@ def make_language_model(run, folder: Path) -> None:
     """A kept checkpoint of some letters in place of char-PTB's, and these letters binarised."""
     (folder / "runs/ptb").mkdir(parents=True)
     shutil.copy(CHECKPOINTS / "feedback_lm_tiny.pt", folder / "runs/ptb/checkpoint_best.pt")
+    shutil.copy(CHECKPOINTS / "dict.txt", folder / "runs/ptb")
+    PreparedText(Plain(), Plain(), Characters(space="_")).save(folder / "runs/ptb")
     text = folder / "letters"
     text.write_text("a b c d e f g h\nh g f e d c b a\na a b b c c\n" * 20)
     letters = folder / "data/letters/bin"

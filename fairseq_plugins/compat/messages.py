@@ -1,0 +1,80 @@
+"""Patches of what fairseq and the libraries below it print: nothing that no user can act on, and the rest once."""
+
+import logging
+import sys
+import warnings
+
+from fairseq import trainer
+
+from fairseq_plugins.compat.patch import replace
+
+# The beginnings of warnings that are about fairseq's own calls
+CANNOT_BE_CHANGED = (
+    # fairseq uses hydra as it was at version 1.0
+    r"hydra\.experimental\.\w+\(\) is no longer experimental",
+    r"\s*The version_base parameter is not specified",
+    r"In '[^']*': Usage of deprecated keyword in package header",
+    r"\s*'[^']*' is validated against ConfigStore schema",
+    r"\s*The strict flag in the compose API is deprecated",
+    # and torch as it was at version 1.10
+    r"`torch\.cuda\.amp\.\w+\(args\.\.\.\)` is deprecated",
+    r"`torch\.nn\.utils\.weight_norm` is deprecated",
+    r"`broadcast_buffers` is deprecated",
+    # fairseq always asks for it; on a CPU it means nothing
+    r"'pin_memory' argument is set as true but no accelerator is found",
+)
+
+
+def old_calls_are_silent():
+    """fairseq uses hydra and torch as they were in 2021, so every command begins with some twenty lines of warnings
+    that no user can act on. The patch silences these warnings, and the debug messages of hydra's that fairseq-generate
+    shows. Python's -W and PYTHONWARNINGS show the warnings again."""
+    if not sys.warnoptions:
+        for message in CANNOT_BE_CHANGED:
+            warnings.filterwarnings("ignore", message)
+    logging.getLogger("hydra").setLevel(logging.INFO)
+
+
+def missing_biases_are_not_shared():
+    """fairseq-train lists parameters that two modules share. It takes all that are missing, as the bias of a linear
+    layer without one, for the same parameter: "detected shared parameter: k_proj.bias <- v_proj.bias". The patch leaves
+    them out of the list."""
+
+    @replace(trainer, "_catalog_shared_params")
+    def catalog_shared_params(original, module, memo=None, prefix=""):
+        shared = original(module, memo, prefix)
+        if memo is not None:  # this is a part of the model; fairseq calls the function for each
+            memo.pop(None, None)
+        return shared
+
+
+def tokenised_bleu_is_told_once():
+    """With --eval-bleu, sacreBLEU warns in three lines for each batch that the text looks tokenised, and names a
+    parameter that no flag of fairseq-train sets. The patch says it once, with the flags that there are."""
+    logging.getLogger("sacrebleu").addFilter(ToldOnce())
+
+
+class ToldOnce(logging.Filter):
+    """Lets one message on tokenised text through, in other words."""
+
+    THREE_LINES = (
+        "That's 100 lines that end in",
+        "It looks like you forgot to detokenize",
+        "If you insist your data is",
+    )
+    WORDS = (
+        "the text that sacreBLEU scores looks tokenised, so the score is not comparable with others; with --eval-bleu,"
+        " add --eval-bleu-detok moses, or --eval-tokenized-bleu if tokenised BLEU is meant"
+    )
+
+    def __init__(self):
+        super().__init__()
+        self.told = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.getMessage().startswith(self.THREE_LINES):
+            return True
+        if self.told:
+            return False
+        self.told, record.msg, record.args = True, self.WORDS, ()
+        return True
