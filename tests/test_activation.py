@@ -54,6 +54,13 @@ def test_with_fairseq_first_too():
     assert fairseq.utils.eval.__module__ == "fairseq_plugins.literals"
 
 
+def test_a_command_of_fairseqs_may_be_what_imports_it():
+    said = python(
+        "import fairseq_plugins\nfrom fairseq_cli import train\nprint(hasattr(train.add_defaults, '__wrapped__'))"
+    )
+    assert said == "True\n"
+
+
 def test_finding_fairseq_is_not_importing_it():
     said = python(
         "import fairseq_plugins, importlib.util, sys\n"

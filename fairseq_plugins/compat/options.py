@@ -54,8 +54,9 @@ def configurations_fit():
     when the training starts, by the same tables."""
     if not (train := sys.modules.get("fairseq_cli.train")):  # another command
         return
+    just_importing = not hasattr(train, "add_defaults")  # the suite came first; the name comes from initialize next
 
-    @replace(train, "add_defaults")
+    @replace(initialize if just_importing else train, "add_defaults")
     def add_defaults(original, cfg):
         original(cfg)
         if "job_logging_cfg" in cfg or cfg.common.reset_logging:  # only fairseq-hydra-train sets these
