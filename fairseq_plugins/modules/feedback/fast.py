@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.module_list import ModuleList
+from fairseq_plugins.modules.common.row_ends import last_vectors
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer
 from fairseq_plugins.modules.feedback.manual_backward import (
     Attention,
@@ -113,11 +114,13 @@ class FastRecurrence:
         limits = [tensor for limit in self.limits or [] for tensor in limit.tensors()]
         return RecordedBlock.apply(block, x, self.mixing, *pairs, *limits, *self.layers.parameters())
 
-    def final_memories(self, width: int) -> list[Tensor]:
-        """After `run`: the last `width` memories of a stream, G tensors [B, width, C], without their history."""
+    def final_memories(self, width: int, padding: Tensor | None = None) -> list[Tensor]:
+        """After `run`: the last `width` memories of a stream, G tensors [B, width, C], without their history. The last
+        padding[b] steps of row b do not count."""
         assert self.block is not None, "no block has been run yet"
         latest = [torch.stack(steps, dim=1) for steps in zip(*self.block.memories)]
-        return [torch.cat([past, new], dim=1)[:, -width:].detach().clone() for past, new in zip(self.memories, latest)]
+        steps = (torch.cat([past, new], dim=1) for past, new in zip(self.memories, latest))
+        return [last_vectors(memories, width, padding).detach().clone() for memories in steps]
 
     @torch.no_grad()
     def step(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -131,6 +134,13 @@ class FastRecurrence:
         """Continue row order[i] of the batch as row i."""
         assert self.block is not None, "no step has been taken yet"
         self.block.reorder(order)
+
+    @torch.no_grad()
+    def restart(self, rows: Tensor) -> None:
+        """Start a new stream in these rows of step-by-step decoding; rows [B] is True there."""
+        assert self.block is not None, "no step has been taken yet"
+        for writer in self.block.writers:
+            writer.restart(rows.repeat_interleave(self.heads))
 
 
 class Block:
@@ -322,6 +332,11 @@ class MemoryWriter:
         """Fill the source with the last memories of earlier blocks [B, n, C]."""
         assert isinstance(self.source, SlidingSource), "only a stream has earlier blocks"
         self.source.fill(*self.project(memories[:, -self.source.span :].flatten(0, 1)))
+
+    def restart(self, rows: Tensor) -> None:
+        """Fill the source with memories of zeros in these rows [R]."""
+        assert isinstance(self.source, SlidingSource), "only a stream has earlier blocks"
+        self.source.refill(rows, *self.project(self.key.weight.new_zeros(1, self.key.weight.size(1))))
 
     def forward(self, memory: Tensor) -> None:
         self.source.append(*self.project(memory))

@@ -42,18 +42,21 @@ class FeedbackStream(nn.Module):
         self.norm = nn.LayerNorm(config.embed_dim) if config.pre_norm else nn.Identity()
         initialise_as_published(self.stack.layers)
 
-    def forward(self, x: Tensor, memory: FeedbackMemory | None = None) -> tuple[Tensor, FeedbackMemory]:
+    def forward(
+        self, x: Tensor, memory: FeedbackMemory | None = None, padding: Tensor | None = None
+    ) -> tuple[Tensor, FeedbackMemory]:
         """One block.
 
         Args:
             x: embeddings [B, M, C].
             memory: what the block before returned; None at the start of the streams, where zeros are attended to.
+            padding: how many steps at the end of each row are padding [B]; None: none.
 
         Returns:
             Outputs [B, M, C], and the memory for the next block.
         """
         x = x.transpose(0, 1).contiguous()
-        y, memory = self.stack.advance(x, self.stack.initial_memory(x[0]) if memory is None else memory)
+        y, memory = self.stack.advance(x, self.stack.initial_memory(x[0]) if memory is None else memory, padding)
         return self.norm(y).transpose(0, 1), memory
 
     def start(self, memory: FeedbackMemory | None, like: Tensor) -> Recurrence:
@@ -63,3 +66,7 @@ class FeedbackStream(nn.Module):
     def step(self, state: Recurrence, x: Tensor) -> Tensor:
         """One embedding [B, C] -> output [B, C]."""
         return self.norm(self.stack.step(state, x)[0])
+
+    def restart(self, state: Recurrence, rows: Tensor) -> None:
+        """Start a new stream in some rows; rows [B] is True there."""
+        state.restart(rows)
