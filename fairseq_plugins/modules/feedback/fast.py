@@ -108,8 +108,21 @@ class FastRecurrence:
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """Embeddings [T, B, C] of T steps, padding [B, T] or None -> outputs of the top layer [T, B, C]."""
         block = self.block = Block(self, x[0], len(x), padding, record=torch.is_grad_enabled())
-        if not block.record:
-            return block.forward(x)
+        return self.differentiable(block, x) if block.record else block.forward(x)
+
+    def record_steps(self, like: Tensor, steps: int) -> None:
+        """From now on `step` saves what a backward pass needs, for exactly `steps` steps. Inputs are `like` [B, C]. With
+        `recorded` this is for sequences that are made step by step and then learned from, as in reinforcement learning:
+        the forward pass is not done twice."""
+        self.block = SteppedBlock(self, like, steps, record=True)
+
+    def recorded(self, x: Tensor) -> Tensor:
+        """The inputs of the recorded steps [T, B, C] -> their outputs [T, B, C], which can be differentiated."""
+        assert isinstance(self.block, SteppedBlock), "no steps were recorded"
+        return self.differentiable(self.block, x)
+
+    def differentiable(self, block: "Block", x: Tensor) -> Tensor:
+        """`block.forward(x)` as a node of the graph of autograd."""
         pairs = [tensor for pair in self.context for tensor in pair]
         limits = [tensor for limit in self.limits or [] for tensor in limit.tensors()]
         return RecordedBlock.apply(block, x, self.mixing, *pairs, *limits, *self.layers.parameters())
@@ -316,6 +329,30 @@ class Block:
         if len(rows) * self.heads != len(self.contexts[0].keys) or (rows != torch.arange(len(rows)).to(rows)).any():
             for context in self.contexts:
                 context.reorder(rows, self.heads)
+
+
+class SteppedBlock(Block):
+    """A block whose steps are taken one by one, and which is differentiated afterwards."""
+
+    states: list[Tensor] | None = None  # of the last step, whose memory is not written: no step may follow it
+    outputs: list[Tensor]
+
+    def step(self, x: Tensor) -> Tensor:
+        if self.states is None:
+            self.outputs = []
+        else:
+            memories = self.mixture.forward(self.states)
+            self.memories.append(memories)
+            self.write(memories)
+        self.states = self.run_layers(x)
+        self.outputs.append(self.states[-1])
+        return self.states[-1]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The outputs of the steps [T, B, C]; x [T, B, C] are their inputs."""
+        assert self.states is not None and len(x) == len(self.outputs), "these are not the steps that were taken"
+        self.memories.append(mix(self.mixture.rows, self.states))
+        return torch.stack(self.outputs)
 
 
 class MemoryWriter:

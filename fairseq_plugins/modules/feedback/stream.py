@@ -6,6 +6,7 @@ B streams, M block length, C width, L layers.
 from torch import Tensor, nn
 
 from fairseq_plugins.modules.contracts import Recurrence
+from fairseq_plugins.modules.feedback.fast import FastRecurrence
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig, initialise_as_published
 from fairseq_plugins.modules.feedback.memory import FeedbackMemory
 from fairseq_plugins.modules.feedback.stack import FeedbackStack
@@ -66,6 +67,19 @@ class FeedbackStream(nn.Module):
     def step(self, state: Recurrence, x: Tensor) -> Tensor:
         """One embedding [B, C] -> output [B, C]."""
         return self.norm(self.stack.step(state, x)[0])
+
+    def start_recorded(self, memory: FeedbackMemory | None, like: Tensor, steps: int) -> FastRecurrence:
+        """As `start`, for exactly `steps` steps that are learned from: `finish` differentiates them. A row that is
+        restarted makes that impossible."""
+        state = self.start(memory, like)
+        assert isinstance(state, FastRecurrence), "only the fast engine records its steps"
+        state.record_steps(like, steps)
+        return state
+
+    def finish(self, state: FastRecurrence, x: Tensor) -> tuple[Tensor, FeedbackMemory]:
+        """The embeddings of all recorded steps [B, M, C] -> what `forward` gives for them, without doing it again."""
+        y = state.recorded(x.transpose(0, 1))
+        return self.norm(y).transpose(0, 1), FeedbackMemory(state.final_memories(self.stack.memory_length()))
 
     def restart(self, state: Recurrence, rows: Tensor) -> None:
         """Start a new stream in some rows; rows [B] is True there."""
