@@ -152,8 +152,7 @@ class FastRecurrence:
     def restart(self, rows: Tensor) -> None:
         """Start a new stream in these rows of step-by-step decoding; rows [B] is True there."""
         assert self.block is not None, "no step has been taken yet"
-        for writer in self.block.writers:
-            writer.restart(rows.repeat_interleave(self.heads))
+        self.block.restart(rows)
 
 
 class Block:
@@ -275,6 +274,11 @@ class Block:
         self.memories.append(mix(self.mixture.rows, states))
         return torch.stack([*outputs, states[-1]])
 
+    def restart(self, rows: Tensor) -> None:
+        """Start a new stream in these rows; rows [B] is True there."""
+        for writer in self.writers:
+            writer.restart(rows.repeat_interleave(self.heads))
+
     def backward(self, d_top: Tensor) -> tuple[Tensor, dict]:
         """Gradient of the outputs [T, B, C] -> gradient of the embeddings [T, B, C], and gradients of all other tensors
         by their id."""
@@ -334,23 +338,32 @@ class Block:
 class SteppedBlock(Block):
     """A block whose steps are taken one by one, and which is differentiated afterwards."""
 
-    states: list[Tensor] | None = None  # of the last step, whose memory is not written: no step may follow it
-    outputs: list[Tensor]
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.outputs: list[Tensor] = []
+        self.states: list[Tensor] = []  # of the last step, until its memory is written
 
     def step(self, x: Tensor) -> Tensor:
-        if self.states is None:
-            self.outputs = []
-        else:
-            memories = self.mixture.forward(self.states)
-            self.memories.append(memories)
-            self.write(memories)
+        self.write_last()
         self.states = self.run_layers(x)
         self.outputs.append(self.states[-1])
         return self.states[-1]
 
+    def write_last(self) -> None:
+        """Write the memory of the last step, now that another step follows."""
+        if self.states:
+            memories = self.mixture.forward(self.states)
+            self.memories.append(memories)
+            self.write(memories)
+            self.states = []
+
+    def restart(self, rows: Tensor) -> None:
+        self.write_last()
+        super().restart(rows)
+
     def forward(self, x: Tensor) -> Tensor:
         """The outputs of the steps [T, B, C]; x [T, B, C] are their inputs."""
-        assert self.states is not None and len(x) == len(self.outputs), "these are not the steps that were taken"
+        assert self.states and len(x) == len(self.outputs), "these are not the steps that were taken"
         self.memories.append(mix(self.mixture.rows, self.states))
         return torch.stack(self.outputs)
 

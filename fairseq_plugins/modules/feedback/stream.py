@@ -68,6 +68,11 @@ class FeedbackStream(nn.Module):
         """One embedding [B, C] -> output [B, C]."""
         return self.norm(self.stack.step(state, x)[0])
 
+    @property
+    def records(self) -> bool:
+        """Whether there are `start_recorded` and `finish`."""
+        return self.stack.engine is FastRecurrence
+
     def start_recorded(self, memory: FeedbackMemory | None, like: Tensor, steps: int) -> FastRecurrence:
         """As `start`, for exactly `steps` steps that are learned from: `finish` differentiates them. A row that is
         restarted makes that impossible."""
@@ -76,10 +81,11 @@ class FeedbackStream(nn.Module):
         state.record_steps(like, steps)
         return state
 
-    def finish(self, state: FastRecurrence, x: Tensor) -> tuple[Tensor, FeedbackMemory]:
-        """The embeddings of all recorded steps [B, M, C] -> what `forward` gives for them, without doing it again."""
+    def finish(self, state: FastRecurrence, x: Tensor, padding: Tensor | None = None) -> tuple[Tensor, FeedbackMemory]:
+        """What `forward` gives for the embeddings of all recorded steps [B, M, C], without doing it again."""
         y = state.recorded(x.transpose(0, 1))
-        return self.norm(y).transpose(0, 1), FeedbackMemory(state.final_memories(self.stack.memory_length()))
+        memory = FeedbackMemory(state.final_memories(self.stack.memory_length(), padding))
+        return self.norm(y).transpose(0, 1), memory
 
     def restart(self, state: Recurrence, rows: Tensor) -> None:
         """Start a new stream in some rows; rows [B] is True there."""
