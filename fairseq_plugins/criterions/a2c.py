@@ -19,8 +19,8 @@ class A2CConfig(FairseqDataclass):
 
 @register_criterion("a2c", dataclass=A2CConfig)
 class A2CCriterion(FairseqCriterion):
-    """The policy's loss, plus --value-cost times the squared error of the values, minus --entropy-cost times the policy's
-    entropy, each a mean over the steps of a block.
+    """The policy's loss, plus --value-cost times the squared error of the values, minus --entropy-cost times the
+    policy's entropy, each a mean over the steps of a block.
 
     Logged are these three parts, and ``reward`` and ``length``, the means over the episodes that have ended.
     """

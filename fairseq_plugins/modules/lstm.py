@@ -5,8 +5,9 @@ B streams, M block length, C width, L layers.
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pack_padded_sequence
 
 
 class LSTMMemory(NamedTuple):
@@ -64,13 +65,20 @@ class LSTMStack(nn.Module):
             Outputs [B, M, C], and the memory for the next block.
         """
         state = self.start(memory, x[:, 0])
-        if padding is None:
-            y, after = self.lstm(x, (state.hidden, state.cell))
-        else:
-            rows = pack_padded_sequence(x, x.size(1) - padding.cpu(), batch_first=True, enforce_sorted=False)
-            packed, after = self.lstm(rows, (state.hidden, state.cell))
-            y, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.size(1))
+        y, after = self.lstm(x, (state.hidden, state.cell))
+        if padding is not None:
+            after = self.states_before(x, padding, state)
         return y, LSTMMemory(*(part.detach().transpose(0, 1) for part in after))
+
+    @torch.no_grad()
+    def states_before(self, x: Tensor, padding: Tensor, state: LSTMState) -> tuple[Tensor, Tensor]:
+        """Hidden states and cells [L, B, C] before the padding at the end of each row."""
+        lengths = x.size(1) - padding
+        rows = pack_padded_sequence(x, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
+        _, after = self.lstm(rows, (state.hidden, state.cell))
+        empty = lengths.eq(0).view(1, -1, 1)
+        hidden, cell = (torch.where(empty, old, new) for old, new in zip((state.hidden, state.cell), after))
+        return hidden, cell
 
     def start(self, memory: LSTMMemory | None, like: Tensor) -> LSTMState:
         """The state before the first step of decoding, for embeddings like [B, C]."""

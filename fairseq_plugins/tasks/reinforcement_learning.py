@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 from fairseq.data import FairseqDataset, iterators
 from fairseq.dataclass import FairseqDataclass
-from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
@@ -26,12 +25,13 @@ class ReinforcementLearningConfig(FairseqDataclass):
     environment_settings: str = field(
         default="", metadata={"help": "arguments of the environment in JSON, such as '{\"size\": 5}'"}
     )
-    environments: int = field(default=64, metadata={"help": "N, environments on each GPU or process"})
     bptt: int = field(default=100, metadata={"help": "M, steps of each environment in an update"})
     updates_per_epoch: int = field(
         default=1000, metadata={"help": "blocks of an epoch; fairseq-train validates and saves after an epoch"}
     )
     test_episodes: int = field(default=100, metadata={"help": "episodes of a validation"})
+    batch_size: Optional[int] = II("dataset.batch_size")  # N, environments on each rank
+    max_tokens: Optional[int] = II("dataset.max_tokens")
     seed: int = II("common.seed")
 
 
@@ -43,28 +43,35 @@ class ReinforcementLearningTask(FairseqTask):
 
     def __init__(self, cfg, **kwargs):
         super().__init__(cfg, **kwargs)
-        from fairseq_plugins.reinforcement.actor import Actor, make_environments
-        from fairseq_plugins.reinforcement.checkpoint import ActorCheckpoints
+        from fairseq_plugins.reinforcement.actor import make_environments
 
-        rank, world_size = distributed_utils.get_data_parallel_rank(), distributed_utils.get_data_parallel_world_size()
-        first, total = rank * cfg.environments, world_size * cfg.environments
-
-        def actor(seed):
-            environments = make_environments(cfg.environment, cfg.environments, cfg.environment_settings)
-            return Actor(environments, seed, first, total)
-
-        self.new_actor = actor
-        self.actor = actor(cfg.seed)
-        self.checkpoints = ActorCheckpoints(self.actor)
+        self.spaces = make_environments(cfg.environment, 1, cfg.environment_settings)
+        self.ranks = (0, 1)  # the number of this rank, and how many there are
+        self.actor: Any = None  # in training
+        self.checkpoints: Any = None
         self.rolled: tuple = (None, None)  # the number of the last block, and the block
+
+    def new_actor(self, seed: int):
+        """An actor in the environments of this rank."""
+        from fairseq_plugins.reinforcement.actor import Actor, make_environments
+
+        rank, world_size = self.ranks
+        copies = self.cfg.batch_size
+        environments = make_environments(self.cfg.environment, copies, self.cfg.environment_settings)
+        return Actor(environments, seed, rank * copies, world_size * copies)
 
     @classmethod
     def setup_task(cls, cfg, **kwargs):
         if cfg.data not in (None, ""):
             raise UserError("--task reinforcement_learning has no data: leave out the data folder.")
-        for name in ("environments", "bptt", "updates_per_epoch", "test_episodes"):
+        for name in ("bptt", "updates_per_epoch", "test_episodes"):
             if getattr(cfg, name) < 1:
                 raise UserError(f"{flag(name)} {getattr(cfg, name)} is too small; choose at least 1.")
+        if cfg.max_tokens is not None or not cfg.batch_size:
+            raise UserError(
+                "--task reinforcement_learning takes --batch-size, the number of environments on each GPU or process,"
+                " and not --max-tokens."
+            )
         try:
             import gymnasium  # noqa: F401
         except ImportError:
@@ -78,8 +85,7 @@ class ReinforcementLearningTask(FairseqTask):
         """For SeenEmbedding: the sizes of whole numbers, the number of others, and the number of actions."""
         from fairseq_plugins.reinforcement.observations import layout
 
-        environments = self.actor.environments
-        return (*layout(environments.single_observation_space), int(environments.single_action_space.n))
+        return (*layout(self.spaces.single_observation_space), int(self.spaces.single_action_space.n))
 
     @property
     def source_dictionary(self):
@@ -95,10 +101,16 @@ class ReinforcementLearningTask(FairseqTask):
     # Blocks
 
     def load_dataset(self, split: str, **unused):
-        steps = self.cfg.environments * self.cfg.bptt
+        steps = self.cfg.batch_size * self.cfg.bptt
         self.datasets[split] = Blocks(self.cfg.updates_per_epoch if split == "train" else 1, steps)
 
-    def get_batch_iterator(self, dataset, epoch=1, **unused):
+    def get_batch_iterator(self, dataset, epoch=1, num_shards=1, shard_id=0, **unused):
+        if self.actor is None:
+            from fairseq_plugins.reinforcement.checkpoint import ActorCheckpoints
+
+            self.ranks = (shard_id, num_shards)
+            self.actor = self.new_actor(self.cfg.seed)
+            self.checkpoints = ActorCheckpoints(self.actor)
         if dataset not in self.dataset_to_epoch_iter:
             blocks = [[number] for number in range(len(dataset))]
             self.dataset_to_epoch_iter[dataset] = iterators.EpochBatchIterator(

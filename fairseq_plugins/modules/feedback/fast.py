@@ -111,8 +111,8 @@ class FastRecurrence:
         return self.differentiable(block, x) if block.record else block.forward(x)
 
     def record_steps(self, like: Tensor, steps: int) -> None:
-        """From now on `step` saves what a backward pass needs, for exactly `steps` steps. Inputs are `like` [B, C]. With
-        `recorded` this is for sequences that are made step by step and then learned from, as in reinforcement learning:
+        """From now on `step` saves what a backward pass needs, for exactly `steps` steps with inputs like [B, C]. This
+        is for sequences that are made step by step and then learned from, as in reinforcement learning: with `recorded`
         the forward pass is not done twice."""
         self.block = SteppedBlock(self, like, steps, record=True)
 
