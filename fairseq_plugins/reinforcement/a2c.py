@@ -1,6 +1,6 @@
 """Advantage actor-critic (A2C): the loss of a block.
 
-The Feedback paper trains with A2C (Fan et al., 2020, section 7), which is the synchronous form of A3C (Mnih et al., 2016).
+The Feedback paper trains with A2C (Fan et al., 2020, section 7), the synchronous form of A3C (Mnih et al., 2016).
 """
 
 from typing import NamedTuple

@@ -66,10 +66,8 @@ class Actor:
         self.environments, self.seed = environments, seed
         self.copies = environments.num_envs
         self.mine, self.total = slice(first, first + self.copies), total or self.copies
-        self.space, self.first_action = (
-            environments.single_observation_space,
-            int(environments.single_action_space.start),
-        )
+        self.space = environments.single_observation_space
+        self.first_action = int(environments.single_action_space.start)
         self.step_number = 0
         self.memory: Any = None
         seen, _ = environments.reset(seed=[seed + first + i for i in range(self.copies)])

@@ -1,4 +1,4 @@
-"""The state of this rank's environments and agents, in a file beside each checkpoint (see streams/checkpoint_files.py)."""
+"""The state of this rank's environments and agents, in a file beside each checkpoint (streams/checkpoint_files.py)."""
 
 import logging
 from pathlib import Path

@@ -38,7 +38,7 @@ class ReinforcementLearningConfig(FairseqDataclass):
 @register_task("reinforcement_learning", dataclass=ReinforcementLearningConfig)
 class ReinforcementLearningTask(FairseqTask):
     """Each update acts for M steps in N environments and learns from them. The memory goes from block to block, and
-    starts empty with each episode. A validation acts in new episodes, with actions drawn from the policy as in training.
+    starts empty with each episode. A validation acts in new episodes; actions are drawn from the policy as in training.
     """
 
     def __init__(self, cfg, **kwargs):

@@ -1,5 +1,5 @@
-"""Agents with a memory: what they see is embedded, goes through the body of a language model over streams, and gives the
-policy and the value (Fan et al., 2020, section 7.2).
+"""Agents with a memory: what they see is embedded, goes through the body of a language model over streams, and gives
+the policy and the value (Fan et al., 2020, section 7.2).
 
 N environments, T steps of a block, A actions, C width.
 """
@@ -76,7 +76,7 @@ class Agent(BaseFairseqModel):
         return self.policy(y), self.value(y).squeeze(-1), memory
 
     def by_episode(self, x: Tensor, begins: Tensor, memory):
-        """The body's outputs [N, T, C], and its memory, for embeddings [N, T, C] with the beginnings of episodes [N, T]."""
+        """Embeddings [N, T, C] and the beginnings of episodes [N, T] -> outputs [N, T, C], and the memory after."""
         episodes = Episodes(begins)
         if memory is None:  # all rows begin with an empty one
             _, memory = self.body(x[:, :1])
@@ -120,7 +120,7 @@ class Acting:
 
     @torch.no_grad()
     def read_last(self, seen: Steps) -> None:
-        """Read the observation after the block, if the steps are recorded. In environments where it begins an episode its
-        value does not count."""
+        """Read the observation after the block, if the steps are recorded. Its value does not count where it begins an
+        episode."""
         if self.recorded is not None:
             self.body.step(self.state, self.agent.embed(seen))
