@@ -4,10 +4,11 @@ import re
 import sys
 from pathlib import Path
 
+import fairseq  # noqa: F401
 import pytest
 import torch
 
-import fairseq_plugins  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
+import fairseq_plugins  # noqa: F401  (allows torch.load to read checkpoints)
 
 pytest.importorskip("gymnasium")
 
@@ -20,14 +21,21 @@ BIN = Path(sys.executable).parent
 def train(run, user_dir):
     """train(options..., arch=, environment=, settings=): a small training."""
 
-    def train(*options, arch="feedback_agent_tiny", environment=CORRIDOR, settings='{"length": 4}', runner=None, optimizer=RMSPROP):
+    def train(
+        *options,
+        arch="feedback_agent_tiny",
+        environment=CORRIDOR,
+        settings='{"length": 4}',
+        runner=None,
+        optimizer=RMSPROP,
+    ):
         command = (
             f"fairseq-train --user-dir {user_dir} --task reinforcement_learning --criterion a2c --arch {arch} --bptt 6"
             " --batch-size 8 --updates-per-epoch 8 --test-episodes 4 --lr 0.01"
             " --clip-norm 1 --cpu --num-workers 0 --no-progress-bar --log-format simple --log-interval 1"
         ).split()
         command += ["--environment", environment, "--environment-settings", settings, *optimizer, *options]
-        return (runner or run)(*command)
+        return runner(*command)
 
     return train
 
