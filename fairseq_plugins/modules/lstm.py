@@ -5,7 +5,9 @@ B streams, M block length, C width, L layers.
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 
 class LSTMMemory(NamedTuple):
@@ -49,19 +51,34 @@ class LSTMStack(nn.Module):
         between = dropout if layers > 1 else 0.0
         self.lstm = nn.LSTM(width, width, layers, batch_first=True, dropout=between)
 
-    def forward(self, x: Tensor, memory: LSTMMemory | None = None) -> tuple[Tensor, LSTMMemory]:
+    def forward(
+        self, x: Tensor, memory: LSTMMemory | None = None, padding: Tensor | None = None
+    ) -> tuple[Tensor, LSTMMemory]:
         """One block.
 
         Args:
             x: embeddings [B, M, C]
             memory: what the block before returned; None at the start of the streams
+            padding: how many steps at the end of each row are padding [B]; None: none
 
         Returns:
             Outputs [B, M, C], and the memory for the next block.
         """
         state = self.start(memory, x[:, 0])
         y, after = self.lstm(x, (state.hidden, state.cell))
+        if padding is not None:
+            after = self.states_before(x, padding, state)
         return y, LSTMMemory(*(part.detach().transpose(0, 1) for part in after))
+
+    @torch.no_grad()
+    def states_before(self, x: Tensor, padding: Tensor, state: LSTMState) -> tuple[Tensor, Tensor]:
+        """Hidden states and cells [L, B, C] before the padding at the end of each row."""
+        lengths = x.size(1) - padding
+        rows = pack_padded_sequence(x, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
+        _, after = self.lstm(rows, (state.hidden, state.cell))
+        empty = lengths.eq(0).view(1, -1, 1)
+        hidden, cell = (torch.where(empty, old, new) for old, new in zip((state.hidden, state.cell), after))
+        return hidden, cell
 
     def start(self, memory: LSTMMemory | None, like: Tensor) -> LSTMState:
         """The state before the first step of decoding, for embeddings like [B, C]."""
@@ -74,3 +91,7 @@ class LSTMStack(nn.Module):
         """One embedding of each stream [B, C] -> output [B, C]"""
         y, (state.hidden, state.cell) = self.lstm(x.unsqueeze(1), (state.hidden, state.cell))
         return y.squeeze(1)
+
+    def restart(self, state: LSTMState, rows: Tensor) -> None:
+        """Start a new stream in some rows; rows [B] is True there."""
+        state.hidden, state.cell = (x.masked_fill(rows.unsqueeze(1), 0) for x in (state.hidden, state.cell))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fairseq_plugins.modules.active_memory.mixers import MIXERS, MixerConfig, build_mixers
-from fairseq_plugins.modules.contracts import BodyMemory, DecodingState, Mixer, Recurrence, StreamBody
+from fairseq_plugins.modules.contracts import BodyMemory, DecodingState, EpisodeBody, Mixer, Recurrence, StreamBody
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.stack import ENGINES, FeedbackStack
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
@@ -132,3 +132,35 @@ def test_what_lacks_a_method_meets_no_contract():
     assert not isinstance(torch.nn.LSTM(C, C), StreamBody)
     assert not isinstance(torch.nn.Linear(C, C), Mixer)
     assert not isinstance([], DecodingState)
+
+
+EPISODES = {name: make for name, make in BODIES.items() if name != "transformer-xl"}
+
+
+@pytest.mark.parametrize("make", EPISODES.values(), ids=EPISODES)
+def test_a_row_starts_a_new_stream(make):
+    body, x = build(make), inputs()
+    assert isinstance(body, EpisodeBody)
+    _, memory = body(x)
+    with torch.no_grad():
+        state = body.start(memory, x[:, 0])
+        for t in range(6):
+            body.step(state, x[:, t])
+        body.restart(state, torch.tensor([False, True, False]))
+        outputs = torch.stack([body.step(state, x[:, t]) for t in range(6, 13)], 1)
+        went_on, fresh = body(x, memory)[0][:, 6:], body(x[1:2, 6:])[0][0]
+    assert torch.allclose(outputs[[0, 2]], went_on[[0, 2]], atol=1e-12)
+    assert torch.allclose(outputs[1], fresh, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", EPISODES.values(), ids=EPISODES)
+def test_padding_leaves_the_memory_alone(make):
+    body, x = build(make), inputs()
+    _, before = body(inputs(3))
+    _, memory = body(x, before, padding=torch.tensor([0, 4, 12]))
+    _, whole = body(x, before)
+    _, shorter = body(x[:, :9], before)
+    _, shortest = body(x[:, :1], before)
+    for row, expected in enumerate((whole, shorter, shortest)):
+        for tensor, other in zip(memory.tensors(), expected.tensors(), strict=True):
+            assert torch.allclose(tensor[row], other[row], atol=1e-12)

@@ -58,6 +58,7 @@ HOUSEKEEPING = {
     "no_seed_provided",
     "update_epoch_batch_itr", "feedback_engine", "plasma_path", "find_unused_parameters", "batch_size_valid",
     "max_tokens_valid",
+    "size",  # of preprocess/: how many merges if --bpe does not say, which recipes do
 }  # fmt: skip
 BATCH = {"batch_size", "max_tokens", "update_freq"}
 # fairseq's options that are declared although they are as by default: of trainings, and of other commands

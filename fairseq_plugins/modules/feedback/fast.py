@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.module_list import ModuleList
+from fairseq_plugins.modules.common.row_ends import last_vectors
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer
 from fairseq_plugins.modules.feedback.manual_backward import (
     Attention,
@@ -107,17 +108,32 @@ class FastRecurrence:
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """Embeddings [T, B, C] of T steps, padding [B, T] or None -> outputs of the top layer [T, B, C]."""
         block = self.block = Block(self, x[0], len(x), padding, record=torch.is_grad_enabled())
-        if not block.record:
-            return block.forward(x)
+        return self.differentiable(block, x) if block.record else block.forward(x)
+
+    def record_steps(self, like: Tensor, steps: int) -> None:
+        """From now on `step` saves what a backward pass needs, for exactly `steps` steps with inputs like [B, C]. This
+        is for sequences that are made step by step and then learned from, as in reinforcement learning: with `recorded`
+        the forward pass is not done twice."""
+        self.block = SteppedBlock(self, like, steps, record=True)
+
+    def recorded(self, x: Tensor) -> Tensor:
+        """The inputs of the recorded steps [T, B, C] -> their outputs [T, B, C], which can be differentiated."""
+        assert isinstance(self.block, SteppedBlock), "no steps were recorded"
+        return self.differentiable(self.block, x)
+
+    def differentiable(self, block: "Block", x: Tensor) -> Tensor:
+        """`block.forward(x)` as a node of the graph of autograd."""
         pairs = [tensor for pair in self.context for tensor in pair]
         limits = [tensor for limit in self.limits or [] for tensor in limit.tensors()]
         return RecordedBlock.apply(block, x, self.mixing, *pairs, *limits, *self.layers.parameters())
 
-    def final_memories(self, width: int) -> list[Tensor]:
-        """After `run`: the last `width` memories of a stream, G tensors [B, width, C], without their history."""
+    def final_memories(self, width: int, padding: Tensor | None = None) -> list[Tensor]:
+        """After `run`: the last `width` memories of a stream, G tensors [B, width, C], without their history. The last
+        padding[b] steps of row b do not count."""
         assert self.block is not None, "no block has been run yet"
         latest = [torch.stack(steps, dim=1) for steps in zip(*self.block.memories)]
-        return [torch.cat([past, new], dim=1)[:, -width:].detach().clone() for past, new in zip(self.memories, latest)]
+        steps = (torch.cat([past, new], dim=1) for past, new in zip(self.memories, latest))
+        return [last_vectors(memories, width, padding).detach().clone() for memories in steps]
 
     @torch.no_grad()
     def step(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -131,6 +147,12 @@ class FastRecurrence:
         """Continue row order[i] of the batch as row i."""
         assert self.block is not None, "no step has been taken yet"
         self.block.reorder(order)
+
+    @torch.no_grad()
+    def restart(self, rows: Tensor) -> None:
+        """Start a new stream in these rows of step-by-step decoding; rows [B] is True there."""
+        assert self.block is not None, "no step has been taken yet"
+        self.block.restart(rows)
 
 
 class Block:
@@ -252,6 +274,11 @@ class Block:
         self.memories.append(mix(self.mixture.rows, states))
         return torch.stack([*outputs, states[-1]])
 
+    def restart(self, rows: Tensor) -> None:
+        """Start a new stream in these rows; rows [B] is True there."""
+        for writer in self.writers:
+            writer.restart(rows.repeat_interleave(self.heads))
+
     def backward(self, d_top: Tensor) -> tuple[Tensor, dict]:
         """Gradient of the outputs [T, B, C] -> gradient of the embeddings [T, B, C], and gradients of all other tensors
         by their id."""
@@ -308,6 +335,39 @@ class Block:
                 context.reorder(rows, self.heads)
 
 
+class SteppedBlock(Block):
+    """A block whose steps are taken one by one, and which is differentiated afterwards."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.outputs: list[Tensor] = []
+        self.states: list[Tensor] = []  # of the last step, until its memory is written
+
+    def step(self, x: Tensor) -> Tensor:
+        self.write_last()
+        self.states = self.run_layers(x)
+        self.outputs.append(self.states[-1])
+        return self.states[-1]
+
+    def write_last(self) -> None:
+        """Write the memory of the last step, now that another step follows."""
+        if self.states:
+            memories = self.mixture.forward(self.states)
+            self.memories.append(memories)
+            self.write(memories)
+            self.states = []
+
+    def restart(self, rows: Tensor) -> None:
+        self.write_last()
+        super().restart(rows)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The outputs of the steps [T, B, C]; x [T, B, C] are their inputs."""
+        assert self.states and len(x) == len(self.outputs), "these are not the steps that were taken"
+        self.memories.append(mix(self.mixture.rows, self.states))
+        return torch.stack(self.outputs)
+
+
 class MemoryWriter:
     """Makes one more key and value of a source from each memory."""
 
@@ -322,6 +382,11 @@ class MemoryWriter:
         """Fill the source with the last memories of earlier blocks [B, n, C]."""
         assert isinstance(self.source, SlidingSource), "only a stream has earlier blocks"
         self.source.fill(*self.project(memories[:, -self.source.span :].flatten(0, 1)))
+
+    def restart(self, rows: Tensor) -> None:
+        """Fill the source with memories of zeros in these rows [R]."""
+        assert isinstance(self.source, SlidingSource), "only a stream has earlier blocks"
+        self.source.refill(rows, *self.project(self.key.weight.new_zeros(1, self.key.weight.size(1))))
 
     def forward(self, memory: Tensor) -> None:
         self.source.append(*self.project(memory))

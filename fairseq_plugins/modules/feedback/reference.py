@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.adaptive_span import divisor
 from fairseq_plugins.modules.common.module_list import ModuleList
+from fairseq_plugins.modules.common.row_ends import last_vectors
 from fairseq_plugins.modules.feedback.layer import AttentionProjections, FeedbackLayer
 from fairseq_plugins.modules.feedback.memory import mix
 from fairseq_plugins.modules.feedback.window import Limits
@@ -81,9 +82,10 @@ class ReferenceRecurrence:
         self.padding.append(never if padded is None else padded)
         return x, attention
 
-    def final_memories(self, width: int) -> list[Tensor]:
-        """The last `width` memories of a stream, G tensors [B, width, C], without their history."""
-        return list(torch.stack(self.memories[-width:], dim=2).detach())
+    def final_memories(self, width: int, padding: Tensor | None = None) -> list[Tensor]:
+        """The last `width` memories of a stream, G tensors [B, width, C], without their history. The last padding[b]
+        steps of row b do not count."""
+        return [last_vectors(memories, width, padding).detach() for memories in torch.stack(self.memories, dim=2)]
 
     def layer_step(self, layer: FeedbackLayer, x: Tensor, memory: Tensor, padding: Tensor, limits: Limits | None):
         """x [B, C], memories that it sees [B, S, C] -> the layer's output [B, C], and its attention to the encoder
@@ -113,6 +115,10 @@ class ReferenceRecurrence:
         y, attention = body(norm(x) if pre_norm else x)
         y = x + dropout(y, layer.config.dropout, layer.training)
         return (y if pre_norm else norm(y)), attention
+
+    def restart(self, rows: Tensor) -> None:
+        """Start a new stream in these rows: their memories are zeros; rows [B] is True there."""
+        self.memories = [m.masked_fill(rows.unsqueeze(1), 0) for m in self.memories]
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""

@@ -53,6 +53,12 @@ class SlidingSource(Source):
         for buffer, x in ((self.keys, keys), (self.values.transpose(1, 2), values)):
             buffer[:, : self.span] = x.view(-1, self.span, self.heads, buffer.size(2)).transpose(1, 2).flatten(0, 1)
 
+    def refill(self, rows: Tensor, key: Tensor, value: Tensor) -> None:
+        """Write the same key and value [1, H * D] to all positions of some rows; rows [R] is True there."""
+        heads = torch.arange(len(self.keys), device=rows.device)[rows] % self.heads
+        self.keys[rows] = key.view(self.heads, 1, -1)[heads]
+        self.values[rows] = value.view(self.heads, -1, 1)[heads]
+
     def append(self, key: Tensor, value: Tensor) -> None:
         """Write one more position: key and value [B, H * D]."""
         if self.steps == self.capacity:

@@ -133,12 +133,15 @@ class FeedbackStack(nn.Module):
         with autocast_disabled(self):
             return self.start(context, context_padding).run(x.to(self.dtype), padding)
 
-    def advance(self, x: Tensor, memory: FeedbackMemory) -> tuple[Tensor, FeedbackMemory]:
+    def advance(
+        self, x: Tensor, memory: FeedbackMemory, padding: Tensor | None = None
+    ) -> tuple[Tensor, FeedbackMemory]:
         """The next block of a stream.
 
         Args:
             x: embeddings [T, B, C].
             memory: of the blocks before; at the start of the streams, `initial_memory`.
+            padding: how many steps at the end of each row are padding [B]; None: none.
 
         Returns:
             Outputs of the top layer [T, B, C], and the memory for the next block.
@@ -148,7 +151,7 @@ class FeedbackStack(nn.Module):
             vectors = [resize(vectors.to(self.dtype), length) for vectors in memory.vectors]
             state = self.start(memory=FeedbackMemory(vectors))
             y = state.run(x.to(self.dtype))
-            return y, FeedbackMemory(state.final_memories(length))
+            return y, FeedbackMemory(state.final_memories(length, padding))
 
 
 def autocast_disabled(stack: FeedbackStack):

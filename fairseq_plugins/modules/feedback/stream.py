@@ -6,6 +6,7 @@ B streams, M block length, C width, L layers.
 from torch import Tensor, nn
 
 from fairseq_plugins.modules.contracts import Recurrence
+from fairseq_plugins.modules.feedback.fast import FastRecurrence
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig, initialise_as_published
 from fairseq_plugins.modules.feedback.memory import FeedbackMemory
 from fairseq_plugins.modules.feedback.stack import FeedbackStack
@@ -42,18 +43,21 @@ class FeedbackStream(nn.Module):
         self.norm = nn.LayerNorm(config.embed_dim) if config.pre_norm else nn.Identity()
         initialise_as_published(self.stack.layers)
 
-    def forward(self, x: Tensor, memory: FeedbackMemory | None = None) -> tuple[Tensor, FeedbackMemory]:
+    def forward(
+        self, x: Tensor, memory: FeedbackMemory | None = None, padding: Tensor | None = None
+    ) -> tuple[Tensor, FeedbackMemory]:
         """One block.
 
         Args:
             x: embeddings [B, M, C].
             memory: what the block before returned; None at the start of the streams, where zeros are attended to.
+            padding: how many steps at the end of each row are padding [B]; None: none.
 
         Returns:
             Outputs [B, M, C], and the memory for the next block.
         """
         x = x.transpose(0, 1).contiguous()
-        y, memory = self.stack.advance(x, self.stack.initial_memory(x[0]) if memory is None else memory)
+        y, memory = self.stack.advance(x, self.stack.initial_memory(x[0]) if memory is None else memory, padding)
         return self.norm(y).transpose(0, 1), memory
 
     def start(self, memory: FeedbackMemory | None, like: Tensor) -> Recurrence:
@@ -63,3 +67,26 @@ class FeedbackStream(nn.Module):
     def step(self, state: Recurrence, x: Tensor) -> Tensor:
         """One embedding [B, C] -> output [B, C]."""
         return self.norm(self.stack.step(state, x)[0])
+
+    @property
+    def records(self) -> bool:
+        """Whether there are `start_recorded` and `finish`."""
+        return self.stack.engine is FastRecurrence
+
+    def start_recorded(self, memory: FeedbackMemory | None, like: Tensor, steps: int) -> FastRecurrence:
+        """As `start`, for exactly `steps` steps that are learned from: `finish` differentiates them. A row that is
+        restarted makes that impossible."""
+        state = self.start(memory, like)
+        assert isinstance(state, FastRecurrence), "only the fast engine records its steps"
+        state.record_steps(like, steps)
+        return state
+
+    def finish(self, state: FastRecurrence, x: Tensor, padding: Tensor | None = None) -> tuple[Tensor, FeedbackMemory]:
+        """What `forward` gives for the embeddings of all recorded steps [B, M, C], without doing it again."""
+        y = state.recorded(x.transpose(0, 1))
+        memory = FeedbackMemory(state.final_memories(self.stack.memory_length(), padding))
+        return self.norm(y).transpose(0, 1), memory
+
+    def restart(self, state: Recurrence, rows: Tensor) -> None:
+        """Start a new stream in some rows; rows [B] is True there."""
+        state.restart(rows)

@@ -15,6 +15,7 @@ from fairseq_plugins.modules.common.dropout import Dropout
 from fairseq_plugins.modules.common.feed_forward import FeedForward
 from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.common.relative_position import RelativePosition
+from fairseq_plugins.modules.common.row_ends import last_vectors
 from fairseq_plugins.modules.span.attention import (
     AllAttention,
     AttnSplit,
@@ -94,7 +95,7 @@ class SpanLayer(nn.Module):
             self.sublayer_norm = nn.LayerNorm(config.embed_dim)
 
     def forward(
-        self, x: Tensor, memory: Tensor | None, width: int, position: RelativePosition
+        self, x: Tensor, memory: Tensor | None, width: int, position: RelativePosition, padding: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """
         Args:
@@ -102,6 +103,7 @@ class SpanLayer(nn.Module):
             memory: its inputs before the block [B, n, C], the oldest first; None for zeros
             width: W
             position: learned relative positions, shared by all layers
+            padding: how many tokens at the end of each row are padding [B]; None: none
 
         Returns:
             Output [B, M, C], and the memory for the next block, without its history.
@@ -112,7 +114,7 @@ class SpanLayer(nn.Module):
             y = self.attention(self.attention_norm(x), self.attention_norm(seen), position)
         else:
             y = self.attention(x, seen, position)
-        return self.add(x, y), advanced(memory, x.detach())
+        return self.add(x, y), advanced(memory, x.detach(), padding)
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """All that follows attention: the layer's input x and the attention's output y -> the layer's output. All are
@@ -142,8 +144,11 @@ def last(memory: Tensor | None, length: int, like: Tensor) -> Tensor:
     return F.pad(memory, (0, 0, missing, 0)) if missing > 0 else memory[:, -missing:]
 
 
-def advanced(memory: Tensor, x: Tensor) -> Tensor:
-    """The memory [B, n, C] after the block x [B, M, C]: as long, and a tensor of its own, so that x can be freed."""
+def advanced(memory: Tensor, x: Tensor, padding: Tensor | None = None) -> Tensor:
+    """The memory [B, n, C] after the block x [B, M, C]: as long, and a tensor of its own, so that x can be freed. The
+    last padding[b] tokens of row b do not count."""
+    if padding is not None:
+        return last_vectors(torch.cat([memory, x], dim=1), memory.size(1), padding).clone()
     rest = memory.size(1) - x.size(1)
     return torch.cat([memory[:, -rest:], x], dim=1) if rest > 0 else x[:, -memory.size(1) :].clone()
 
@@ -180,18 +185,22 @@ class SpanStack(nn.Module):
 
     def __init__(self, config: SpanConfig, num_layers: int, design: Design = TRANSFORMER):
         super().__init__()
+        self.width = config.embed_dim
         self.position = RelativePosition(config.head_dim, config.span)
         self.layers = ModuleList(SpanLayer(config, design) for _ in range(num_layers))
         self.norm = nn.LayerNorm(config.embed_dim) if config.pre_norm else nn.Identity()
         if config.pre_norm:
             scale_residual_branches(self.layers)
 
-    def forward(self, x: Tensor, memory: SpanMemory | None = None) -> tuple[Tensor, SpanMemory]:
+    def forward(
+        self, x: Tensor, memory: SpanMemory | None = None, padding: Tensor | None = None
+    ) -> tuple[Tensor, SpanMemory]:
         """One block.
 
         Args:
             x: embeddings [B, M, C]
             memory: what the block before returned; None at the start of the streams
+            padding: how many tokens at the end of each row are padding [B]; None: none
 
         Returns:
             Outputs [B, M, C], and the memory for the next block.
@@ -200,7 +209,7 @@ class SpanStack(nn.Module):
         widths = [layer.attention.width() for layer in self.layers]  # all at once, as each one waits for the device
         after = []
         for layer, before, width in zip(self.layers, inputs, widths, strict=True):
-            x, layer_memory = layer(x, before, width, self.position)
+            x, layer_memory = layer(x, before, width, self.position, padding)
             after.append(layer_memory)
         return self.norm(x), SpanMemory(after)
 
@@ -225,6 +234,11 @@ class SpanStack(nn.Module):
         for layer, cache in zip(self.layers, state):
             x = layer.step(cache, x)
         return self.norm(x)
+
+    def restart(self, state: LayerStates, rows: Tensor) -> None:
+        """Start a new stream in some rows; rows [B] is True there."""
+        for cache, fresh in zip(state, self.start(None, self.position.weight.new_empty(1, self.width))):
+            cache.keys[:, rows], cache.values[:, rows] = fresh.keys, fresh.values
 
 
 def scale_residual_branches(layers: ModuleList[SpanLayer]) -> None:

@@ -134,3 +134,29 @@ def test_a_grown_span_sees_zeros_where_nothing_was_kept():
 def test_wrong_spans_are_refused():
     with pytest.raises(ValueError, match="span of 0"):
         MemoryWindow(0, LAYERS, HEADS, HEAD_DIM)
+
+
+@pytest.mark.parametrize("kv", ["shared", "per-layer"])
+@pytest.mark.parametrize("memory", ["weighted", "top"])
+def test_recorded_steps_are_differentiated_without_doing_them_again(memory, kv):
+    torch.manual_seed(1)
+    config = FeedbackLayerConfig(8, 12, 2, attention_bias=False, pre_norm=True)
+    body = FeedbackStream(config, 2, MemoryWindow(4, 2, 2, 4), memory, kv).double()
+    x = torch.randn(3, 7, 8, dtype=torch.float64)
+    _, before = body(torch.randn(3, 5, 8, dtype=torch.float64))
+    results = []
+    for stepwise in (False, True):
+        body.zero_grad()
+        leaf = x.clone().requires_grad_()
+        if stepwise:
+            state = body.start_recorded(before, x[:, 0], steps=7)
+            stepped = torch.stack([body.step(state, x[:, t]) for t in range(7)], 1)
+            y, after = body.finish(state, leaf)
+            assert torch.allclose(stepped, y, atol=1e-12)
+        else:
+            y, after = body(leaf, before)
+        (y * torch.linspace(1, 2, 8, dtype=torch.float64)).pow(2).sum().backward()
+        grads = [parameter.grad for parameter in body.parameters() if parameter.grad is not None]
+        results.append([y.detach(), leaf.grad, *after.tensors(), *(grad.clone() for grad in grads)])
+    for one, other in zip(*results, strict=True):
+        assert torch.allclose(one, other, atol=1e-10)

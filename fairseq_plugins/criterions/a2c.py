@@ -1,0 +1,76 @@
+"""Advantage actor-critic, as a criterion (see reinforcement/a2c.py)."""
+
+from dataclasses import dataclass, field
+
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.reinforcement.a2c import discounted, losses
+
+
+@dataclass
+class A2CConfig(FairseqDataclass):
+    discount: float = field(default=0.99, metadata={"help": "discount of the rewards of later steps"})
+    entropy_cost: float = field(default=0.0005, metadata={"help": "coefficient of the policy's entropy in the loss"})
+    value_cost: float = field(default=0.5, metadata={"help": "coefficient of the values' squared error in the loss"})
+
+
+@register_criterion("a2c", dataclass=A2CConfig)
+class A2CCriterion(FairseqCriterion):
+    """The policy's loss, plus --value-cost times the squared error of the values, minus --entropy-cost times the
+    policy's entropy, each a mean over the steps of a block.
+
+    Logged are these three parts, and ``reward`` and ``length``, the means over the episodes that have ended.
+    """
+
+    def __init__(self, task, discount: float, entropy_cost: float, value_cost: float):
+        super().__init__(task)
+        self.discount, self.entropy_cost, self.value_cost = discount, entropy_cost, value_cost
+
+    @classmethod
+    def build_criterion(cls, cfg, task):
+        if not hasattr(task, "agent_sizes"):
+            raise UserError("--criterion a2c is for --task reinforcement_learning.")
+        return super().build_criterion(cfg, task)
+
+    def forward(self, model, sample, reduce=True):
+        """The loss, summed over the steps; the number of steps; the values to log. The memory for the next block is put
+        into ``sample["memory"]``."""
+        rollout = sample["rollout"]
+        logits, values, sample["memory"] = model(rollout)
+        rewards = rollout.rewards.to(values.dtype)
+        returns = discounted(rewards, rollout.ends, values[:, -1].detach(), self.discount)
+        parts = losses(logits[:, :-1], values[:, :-1], rollout.actions, returns)
+        loss = parts.policy + self.value_cost * parts.value - self.entropy_cost * parts.entropy
+        steps, episodes = rollout.actions.numel(), sample["episodes"]
+        logged = {
+            "loss": loss.data,
+            **{f"{name}_loss" if name != "entropy" else name: part.data for name, part in parts._asdict().items()},
+            "reward": sum(reward for reward, _ in episodes),
+            "length": sum(length for _, length in episodes),
+            "episodes": len(episodes),
+            "ntokens": steps,
+            "nsentences": len(rollout.actions),
+            "sample_size": steps,
+        }
+        return loss, steps, logged
+
+    @staticmethod
+    def reduce_metrics(logging_outputs) -> None:
+        def total(key):
+            return sum(log.get(key, 0) for log in logging_outputs)
+
+        steps, episodes = total("sample_size"), total("episodes")
+        for name in ("loss", "policy_loss", "value_loss", "entropy"):
+            if steps:
+                metrics.log_scalar(name, total(name) / steps, steps, round=5)
+        if episodes:
+            for name in ("reward", "length"):
+                metrics.log_scalar(name, total(name) / episodes, episodes, round=3)
+        metrics.log_scalar_sum("episodes", episodes)
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        return True

@@ -1,0 +1,78 @@
+"""Corridor (Fan et al., 2020, section 4.1.1): remember a colour on a long way.
+
+At the start the agent sees a blue or a green object. At the end of the corridor are a blue and a green door, one on
+each side. Going through the door of the object's colour gives a reward of 1, the other door gives none, and the
+episode ends.
+
+Our choices, since the paper gives none: the corridor's length, 100 cells; the agent sees its own cell and the two
+sides of it; which door is on which side is random; a step to a side without a door leaves the agent where it is; an
+episode that has not ended after ``max_steps`` steps (default: twice the length) gives no reward.
+"""
+
+import numpy as np
+from gymnasium import spaces
+
+from fairseq_plugins.environments.pictures import BLOCK, COLOURS, FREE, agent_letter, enlarge
+from fairseq_plugins.environments.world import World
+
+NOTHING, BLUE, GREEN = 0, 1, 2
+DOOR_COLOURS = {BLUE: COLOURS[4], GREEN: COLOURS[2]}
+
+
+class Corridor(World):
+    """The actions are 0: forward, 1: left, 2: right. An observation has the object in the agent's cell, the door on
+    its left and the door on its right (0: nothing, 1: blue, 2: green).
+
+    Args:
+        length: cells of the corridor
+    """
+
+    def __init__(self, copies: int, max_steps: int | None = None, length: int = 100):
+        if length < 2:
+            raise ValueError(f"length {length} is less than 2.")
+        super().__init__(copies, max_steps or 2 * length)
+        self.length = length
+        self.observation_space = spaces.MultiDiscrete([3, 3, 3])
+        self.action_space = spaces.Discrete(3)
+        self.place = np.zeros(copies, dtype=np.int64)
+        self.colour = np.full(copies, BLUE)  # of the object
+        self.left_door = np.full(copies, BLUE)
+
+    def begin(self, copy: int, draw: np.random.Generator) -> None:
+        self.place[copy] = 0
+        self.colour[copy], self.left_door[copy] = draw.integers(BLUE, GREEN + 1, size=2)
+
+    def act(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        through = self.at_end & (actions != 0)
+        door = np.where(actions == 1, self.left_door, self.right_door)
+        self.place = np.minimum(self.place + (actions == 0), self.length - 1)
+        return (through & (door == self.colour)).astype(np.float64), through
+
+    @property
+    def at_end(self) -> np.ndarray:
+        return self.place == self.length - 1
+
+    @property
+    def right_door(self) -> np.ndarray:
+        return BLUE + GREEN - self.left_door
+
+    def observe(self) -> np.ndarray:
+        doors = np.stack([self.left_door, self.right_door], 1) * self.at_end[:, None]
+        return np.concatenate([(self.colour * (self.place == 0))[:, None], doors], 1)
+
+    def best_actions(self) -> np.ndarray:
+        return np.where(~self.at_end, 0, np.where(self.left_door == self.colour, 1, 2))
+
+    def picture(self, copy: int) -> np.ndarray:
+        cells = np.full((3, self.length, 3), BLOCK)
+        cells[1] = FREE
+        cells[1, 0] = DOOR_COLOURS[self.colour[copy]]
+        cells[0, -1], cells[2, -1] = DOOR_COLOURS[self.left_door[copy]], DOOR_COLOURS[self.right_door[copy]]
+        return enlarge(cells, 1, self.place[copy], 1)
+
+    def text(self, copy: int) -> str:
+        cells = np.array([*map(list, ["#" * self.length, "." * self.length, "#" * self.length])])
+        cells[1, 0] = " bg"[self.colour[copy]]
+        cells[0, -1], cells[2, -1] = " BG"[self.left_door[copy]], " BG"[self.right_door[copy]]
+        cells[1, self.place[copy]] = agent_letter(1)
+        return "\n".join(map("".join, cells))

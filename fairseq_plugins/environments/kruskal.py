@@ -1,0 +1,66 @@
+"""Mazes by Kruskal's algorithm, without dead ends (Fan et al., 2020, section 7.2).
+
+A maze is a square of free cells and blocks, with an odd number of cells to a side. Rooms lie on even rows and
+columns. Two rooms that are next to each other are two cells apart: the cell between them is a passage or a block.
+"""
+
+from itertools import product
+
+import numpy as np
+
+NEIGHBOURS = ((-1, 0), (0, 1), (1, 0), (0, -1))
+
+
+def maze(size: int, draw: np.random.Generator) -> np.ndarray:
+    """Free cells [size, size] of a random maze: a spanning tree of its rooms, with one block more taken away at each
+    dead end."""
+    free = spanning_tree(size, draw)
+    remove_dead_ends(free, draw)
+    return free
+
+
+def spanning_tree(size: int, draw: np.random.Generator) -> np.ndarray:
+    """Kruskal's algorithm: go through the cells between rooms in random order, and open each one that joins two parts
+    of the maze that are not yet joined."""
+    free = np.zeros((size, size), dtype=bool)
+    free[::2, ::2] = True
+    part = {room: room for room in product(range(0, size, 2), repeat=2)}
+
+    def root(room):
+        while part[room] != room:
+            part[room] = part[part[room]]
+            room = part[room]
+        return room
+
+    between = [(row, column) for row, column in product(range(size), repeat=2) if (row + column) % 2]
+    for number in draw.permutation(len(between)):
+        row, column = between[number]
+        down = row % 2
+        one, other = root((row - down, column - (1 - down))), root((row + down, column + (1 - down)))
+        if one != other:
+            part[one] = other
+            free[row, column] = True
+    return free
+
+
+def remove_dead_ends(free: np.ndarray, draw: np.random.Generator) -> None:
+    """Take away one of the blocks around each dead end, chosen at random. Changes ``free``."""
+    for room in dead_ends(free):
+        if is_dead_end(free, *room):  # an earlier removal may have opened it
+            blocks = [cell for cell in around(free, *room) if not free[cell]]
+            free[blocks[draw.integers(len(blocks))]] = True
+
+
+def dead_ends(free: np.ndarray) -> list[tuple[int, int]]:
+    """The free cells with one free neighbour."""
+    return [(row, column) for row, column in np.argwhere(free).tolist() if is_dead_end(free, row, column)]
+
+
+def is_dead_end(free: np.ndarray, row: int, column: int) -> bool:
+    return sum(free[cell] for cell in around(free, row, column)) == 1
+
+
+def around(free: np.ndarray, row: int, column: int) -> list[tuple[int, int]]:
+    """The neighbours of a cell that lie in the maze."""
+    cells = ((row + down, column + right) for down, right in NEIGHBOURS)
+    return [(r, c) for r, c in cells if 0 <= r < free.shape[0] and 0 <= c < free.shape[1]]

@@ -1,0 +1,80 @@
+"""Water Maze (Fan et al., 2020, sections 6.1 and 7.3): find the same place again and again.
+
+Each cell of a square has an id. The ids and the goal stay as they are within an episode. The agent sees the ids of its
+cell and of the goal, and where the goal is if it lies within the 3 x 3 cells around the agent. Reaching the goal
+gives a reward of 1 and puts the agent on a random cell.
+
+Our choices: no two cells have the same id; the agent moves up, right, down or left, and stays where it is at the
+edge; it is never put on the goal.
+"""
+
+import numpy as np
+from gymnasium import spaces
+
+from fairseq_plugins.environments.pictures import COLOURS, FREE, agent_letter, enlarge
+from fairseq_plugins.environments.world import MOVES, World
+
+AHEAD = 9  # cells of the 3 x 3 view; the last number of an observation is AHEAD if the goal is not in view
+
+
+class WaterMaze(World):
+    """The actions are 0: up, 1: right, 2: down, 3: left. An observation has the id of the agent's cell, the id of the
+    goal, and the goal's place in the view, row by row, or 9.
+
+    Args:
+        size: cells to a side
+    """
+
+    def __init__(self, copies: int, max_steps: int = 200, size: int = 15):
+        super().__init__(copies, max_steps)
+        if size < 2:
+            raise ValueError(f"size {size} is less than 2.")
+        self.size = size
+        self.observation_space = spaces.MultiDiscrete([size**2, size**2, AHEAD + 1])
+        self.action_space = spaces.Discrete(len(MOVES))
+        self.ids = np.zeros((copies, size, size), dtype=np.int64)
+        self.goal = np.zeros((copies, 2), dtype=np.int64)
+        self.place = np.zeros((copies, 2), dtype=np.int64)  # of the agent
+
+    def begin(self, copy: int, draw: np.random.Generator) -> None:
+        self.ids[copy] = draw.permutation(self.size**2).reshape(self.size, self.size)
+        self.goal[copy] = draw.integers(self.size, size=2)
+        self.put(copy, draw)
+
+    def put(self, copy: int, draw: np.random.Generator) -> None:
+        """Put the agent on a random cell beside the goal's."""
+        goal = self.goal[copy, 0] * self.size + self.goal[copy, 1]
+        cell = (goal + 1 + draw.integers(self.size**2 - 1)) % self.size**2
+        self.place[copy] = divmod(int(cell), self.size)
+
+    def act(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        self.place = np.clip(self.place + MOVES[actions], 0, self.size - 1)
+        reached = (self.place == self.goal).all(1)
+        for copy in np.nonzero(reached)[0]:
+            self.put(int(copy), self.draws[copy])
+        return reached.astype(np.float64), np.zeros(self.copies, dtype=bool)
+
+    def observe(self) -> np.ndarray:
+        every = np.arange(self.copies)
+        here = self.ids[every, self.place[:, 0], self.place[:, 1]]
+        goal = self.ids[every, self.goal[:, 0], self.goal[:, 1]]
+        down, right = (self.goal - self.place).T
+        near = (abs(down) <= 1) & (abs(right) <= 1)
+        return np.stack([here, goal, np.where(near, (down + 1) * 3 + right + 1, AHEAD)], 1)
+
+    def best_actions(self) -> np.ndarray:
+        (down, right) = (self.goal - self.place).T
+        vertical = np.where(down < 0, 0, 2)
+        return np.where(down != 0, vertical, np.where(right > 0, 1, 3))
+
+    def picture(self, copy: int) -> np.ndarray:
+        shade = self.ids[copy, ..., None] / self.size**2
+        cells = np.array(FREE) * (1 - 0.4 * shade)  # an id is a shade of grey
+        cells[tuple(self.goal[copy])] = COLOURS[2]
+        return enlarge(cells, *self.place[copy])
+
+    def text(self, copy: int) -> str:
+        cells = np.full((self.size, self.size), ".")
+        cells[tuple(self.goal[copy])] = "G"
+        cells[tuple(self.place[copy])] = agent_letter(None)
+        return "\n".join(map("".join, cells))

@@ -1,0 +1,82 @@
+"""What the environments share: many copies of a grid, stepped at once.
+
+N copies. Each copy has a random generator of its own, so it does the same alone and among others.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from gymnasium import spaces
+
+MOVES = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # up, right, down, left
+
+
+class World(ABC):
+    """N copies of an environment.
+
+    An episode ends with ``terminated`` when it is decided, and with ``truncated`` after ``max_steps`` steps.
+
+    Attributes:
+        observation_space: of one copy; an observation is a row of whole numbers
+        action_space: of one copy
+        max_steps: steps of an episode
+    """
+
+    observation_space: spaces.MultiDiscrete
+    action_space: spaces.Discrete
+
+    def __init__(self, copies: int, max_steps: int):
+        self.copies, self.max_steps = copies, max_steps
+        self.draws: list[np.random.Generator] = [np.random.default_rng() for _ in range(copies)]
+        self.steps = np.zeros(copies, dtype=np.int64)
+
+    def seed(self, seeds: Sequence[int | None]) -> None:
+        self.draws = [np.random.default_rng(seed) for seed in seeds]
+
+    def reset(self, copies: np.ndarray) -> None:
+        """Begin new episodes in these copies, given by their numbers."""
+        self.steps[copies] = 0
+        for copy in copies:
+            self.begin(int(copy), self.draws[copy])
+
+    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """One action [N] in each copy. Returns rewards, terminated and truncated, each [N]."""
+        self.steps += 1
+        rewards, terminated = self.act(actions)
+        return rewards, terminated, (self.steps >= self.max_steps) & ~terminated
+
+    @abstractmethod
+    def begin(self, copy: int, draw: np.random.Generator) -> None:
+        """Draw a new episode of one copy."""
+
+    @abstractmethod
+    def act(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Do one action [N] in each copy. Returns rewards [N] and whether an episode is decided [N]."""
+
+    @abstractmethod
+    def observe(self) -> np.ndarray:
+        """What the agents see [N, numbers of observation_space]."""
+
+    @abstractmethod
+    def best_actions(self) -> np.ndarray:
+        """Actions [N] of an agent that knows everything, on a shortest way to the next reward."""
+
+    @abstractmethod
+    def picture(self, copy: int) -> np.ndarray:
+        """A copy as a picture [height, width, 3], from 0 to 255."""
+
+    @abstractmethod
+    def text(self, copy: int) -> str:
+        """A copy as text."""
+
+    def state(self) -> dict:
+        """Everything that changes, for ``restore``."""
+        arrays = {name: value.copy() for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return {"arrays": arrays, "draws": [draw.bit_generator.state for draw in self.draws]}
+
+    def restore(self, state: dict) -> None:
+        for name, value in state["arrays"].items():
+            setattr(self, name, value.copy())
+        for draw, value in zip(self.draws, state["draws"], strict=True):
+            draw.bit_generator.state = value

@@ -1,0 +1,34 @@
+"""torch's RMSprop, with which the Feedback paper trains agents (section 7.2). fairseq has none."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import torch
+from fairseq.dataclass import FairseqDataclass
+from fairseq.optim import FairseqOptimizer, register_optimizer
+from omegaconf import II
+
+
+@dataclass
+class RMSpropConfig(FairseqDataclass):
+    rmsprop_alpha: float = field(default=0.99, metadata={"help": "decay of the mean of squared gradients"})
+    rmsprop_eps: float = field(default=1e-8, metadata={"help": "added to its square root"})
+    weight_decay: float = field(default=0.0, metadata={"help": "weight decay"})
+    lr: list[float] = II("optimization.lr")
+
+
+@register_optimizer("rmsprop", dataclass=RMSpropConfig)
+class FairseqRMSprop(FairseqOptimizer):
+    def __init__(self, cfg: RMSpropConfig, params):
+        super().__init__(cfg)
+        self._optimizer = torch.optim.RMSprop(params, **self.optimizer_config)
+
+    @property
+    def optimizer_config(self) -> dict:
+        lr = self.cfg.lr[0] if isinstance(self.cfg.lr, Collection) else self.cfg.lr
+        return {
+            "lr": lr,
+            "alpha": self.cfg.rmsprop_alpha,
+            "eps": self.cfg.rmsprop_eps,
+            "weight_decay": self.cfg.weight_decay,
+        }

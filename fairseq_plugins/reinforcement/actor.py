@@ -1,0 +1,134 @@
+"""Acting in N environments."""
+
+import json
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+
+import fairseq_plugins.environments  # noqa: F401  (registers them)
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.reinforcement.observations import layout, observations
+from fairseq_plugins.reinforcement.steps import Rollout, Steps, memory_of_rows
+
+OURS = "fairseq_plugins/"
+
+
+def make_environments(name: str, copies: int, settings: str = "", **options) -> gymnasium.vector.VectorEnv:
+    """``copies`` environments, which begin the next episode in the step that ends one.
+
+    Args:
+        name: as gymnasium knows it
+        settings: JSON of arguments for it
+
+    Raises:
+        UserError: gymnasium cannot make it, or its actions or observations are none that an agent can have
+    """
+    try:
+        arguments = json.loads(settings or "{}")
+        if name.startswith(OURS):
+            made = gymnasium.make_vec(name, copies, **arguments, **options)
+        else:
+            made = gymnasium.make_vec(
+                name,
+                copies,
+                vectorization_mode="sync",
+                vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
+                **arguments,
+                **options,
+            )
+    except (gymnasium.error.Error, ImportError, TypeError, ValueError, AssertionError) as error:
+        given = f" with --environment-settings '{settings}'" if settings else ""
+        raise UserError(f"--environment {name}{given} cannot be made: {' '.join(str(error).split())}") from error
+    if not isinstance(made.single_action_space, spaces.Discrete):
+        raise UserError(
+            f"--environment {name} has actions of {made.single_action_space}; agents have a fixed number of actions,"
+            " gymnasium's Discrete."
+        )
+    layout(made.single_observation_space)
+    return made
+
+
+class Actor:
+    """Agents in N environments, their episodes so far, and their memory.
+
+    Args:
+        environments: N of them
+        seed: of the environments and of the actions
+        first: number of the first environment among those of all ranks
+        total: number of environments of all ranks
+    """
+
+    def __init__(self, environments: gymnasium.vector.VectorEnv, seed: int, first: int = 0, total: int | None = None):
+        self.environments, self.seed = environments, seed
+        self.copies = environments.num_envs
+        self.mine, self.total = slice(first, first + self.copies), total or self.copies
+        self.space = environments.single_observation_space
+        self.first_action = int(environments.single_action_space.start)
+        self.step_number = 0
+        self.memory: Any = None
+        seen, _ = environments.reset(seed=[seed + first + i for i in range(self.copies)])
+        self.seen = observations(self.space, seen)
+        self.previous = np.zeros(self.copies, dtype=np.int64)
+        self.begins = np.ones(self.copies, dtype=bool)
+        self.rewards, self.lengths = np.zeros(self.copies), np.zeros(self.copies, dtype=np.int64)  # of running episodes
+        self.finished: list[tuple[float, int]] = []  # rewards and lengths, since they were last asked for
+
+    def roll(self, agent, steps: int) -> Rollout:
+        """Act for ``steps`` steps.
+
+        Args:
+            agent: an ``Agent`` (models/common/agent.py)
+        """
+        memory = self.memory
+        if memory is not None:
+            fresh = torch.as_tensor(self.begins, device=agent.device)
+            memory = memory_of_rows(memory, torch.arange(self.copies, device=agent.device), fresh)
+        acting = agent.start_acting(memory, self.copies, steps + 1)
+        seen, taken, rewarded, ended = [self.now(agent.device)], [], [], []
+        for _ in range(steps):
+            actions = self.choose(acting.logits(seen[-1]))
+            rewards, ends = self.step(actions)
+            taken.append(torch.from_numpy(actions))
+            rewarded.append(torch.from_numpy(rewards))
+            ended.append(torch.from_numpy(ends))
+            seen.append(self.now(agent.device))
+        acting.read_last(seen[-1])
+        return Rollout(
+            Steps(*(torch.stack(values, 1) for values in zip(*seen))),
+            *(torch.stack(values, 1).to(agent.device) for values in (taken, rewarded, ended)),
+            memory,
+            acting.recorded,
+        )
+
+    def now(self, device) -> Steps:
+        """The present observations, [N, ...]."""
+        values = (*self.seen, self.previous, self.begins)
+        return Steps(*(torch.from_numpy(np.array(value)).to(device) for value in values))
+
+    def choose(self, logits: torch.Tensor) -> np.ndarray:
+        """Draw actions from logits [N, A]. A draw depends on the seed, the step and the number of the environment
+        only."""
+        draw = np.random.Generator(np.random.Philox(key=[self.seed, self.step_number])).random(self.total)[self.mine]
+        chances = logits.double().softmax(-1).cumsum(-1).cpu().numpy()
+        return (draw[:, None] * chances[:, -1:] >= chances[:, :-1]).sum(1)
+
+    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Do actions [N]. Returns rewards and whether an episode ended, both [N]."""
+        seen, rewards, terminated, truncated, _ = self.environments.step(actions + self.first_action)
+        ends = terminated | truncated
+        self.step_number += 1
+        self.rewards += rewards
+        self.lengths += 1
+        self.finished += zip(self.rewards[ends].tolist(), self.lengths[ends].tolist())
+        self.rewards[ends], self.lengths[ends] = 0, 0
+        self.seen = observations(self.space, seen)
+        self.previous, self.begins = np.where(ends, 0, actions + 1), ends
+        return np.asarray(rewards, dtype=np.float64), ends
+
+    def take_finished(self) -> list[tuple[float, int]]:
+        finished, self.finished = self.finished, []
+        return finished

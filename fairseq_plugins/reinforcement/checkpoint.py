@@ -1,0 +1,105 @@
+"""The state of this rank's environments and agents, in a file beside each checkpoint (streams/checkpoint_files.py)."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.files import sealed
+from fairseq_plugins.reinforcement.actor import Actor
+from fairseq_plugins.reinforcement.observations import Observations
+from fairseq_plugins.streams import checkpoint_files as files
+from fairseq_plugins.streams.checkpoint import random_state, rank_of, restore_random_state
+
+logger = logging.getLogger(__name__)
+
+
+class ActorCheckpoints:
+    """Saves and restores an actor. Environments that cannot say their state begin new episodes when a training is
+    resumed; those of this suite can."""
+
+    def __init__(self, actor: Actor):
+        self.actor = actor
+
+    def before_checkpoints(self, folder: Path, trainer) -> None:
+        state = {
+            "updates": trainer.get_num_updates(),
+            "identity": trainer.checkpoint_identity,
+            "actor": plain(actor_state(self.actor)),
+            "random": random_state(),
+        }
+        sealed.save(state, files.newest_file(folder, *rank_of(trainer)))
+
+    def after_checkpoints(self, checkpoints: list[Path], trainer) -> None:
+        rank, world_size = rank_of(trainer)
+        if not checkpoints:
+            return
+        newest = files.newest_file(checkpoints[0].parent, rank, world_size)
+        files.share(newest, [files.file_beside(path, rank, world_size) for path in checkpoints])
+        if rank == 0:
+            files.remove_orphans(checkpoints, world_size)
+
+    def after_loading(self, checkpoint: Path, trainer, epoch_itr) -> None:
+        rank, world_size = rank_of(trainer)
+        state = files.find(checkpoint, rank, world_size, trainer.get_num_updates(), trainer.checkpoint_identity)
+        if state is None:
+            raise UserError(
+                f"{files.file_beside(checkpoint, rank, world_size)} is missing, the state of the environments: copy it"
+                " with its checkpoint, or begin with new episodes with --finetune-from-model."
+            )
+        with files.content_errors(checkpoint):
+            restore_actor(self.actor, unplain(state["actor"]), trainer.get_model())
+            restore_random_state(state["random"])
+
+
+def actor_state(actor: Actor) -> dict:
+    world = getattr(actor.environments, "world", None)
+    return {
+        "environments": world.state() if world else None,
+        "memory": None if actor.memory is None else [tensor.cpu() for tensor in actor.memory.tensors()],
+        "copies": actor.copies,
+        "step_number": actor.step_number,
+        "seen": list(actor.seen),
+        **{name: getattr(actor, name) for name in ("previous", "begins", "rewards", "lengths", "finished")},
+    }
+
+
+def restore_actor(actor: Actor, state: dict, agent) -> None:
+    """
+    Raises:
+        UserError: the state is of another number of environments
+    """
+    if state["copies"] != actor.copies:
+        raise UserError(
+            f"--batch-size {actor.copies} differs from the {state['copies']} of the checkpoint; give the same number."
+        )
+    actor.step_number, actor.finished = state["step_number"], [tuple(episode) for episode in state["finished"]]
+    if state["environments"] is None:
+        logger.info("these environments cannot be saved: new episodes begin, so this training is not exactly resumed")
+        return
+    actor.environments.world.restore(state["environments"])
+    actor.seen = Observations(*state["seen"])
+    for name in ("previous", "begins", "rewards", "lengths"):
+        setattr(actor, name, state[name])
+    if state["memory"] is not None:
+        actor.memory = agent.body.memory_type.from_tensors([tensor.to(agent.device) for tensor in state["memory"]])
+
+
+def plain(value):
+    """The value with tensors for arrays, as torch.load reads without running code."""
+    if isinstance(value, np.ndarray):
+        return {"array": torch.from_numpy(value.copy())}
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return value
+
+
+def unplain(value):
+    """The value that ``plain`` was called with."""
+    if isinstance(value, dict):
+        return value["array"].numpy() if "array" in value else {name: unplain(part) for name, part in value.items()}
+    return [unplain(part) for part in value] if isinstance(value, list) else value

@@ -1,0 +1,85 @@
+"""Observations of gymnasium's spaces as whole numbers, which are embedded, and other numbers, which are projected."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+
+from fairseq_plugins.errors import UserError
+
+
+class Observations(NamedTuple):
+    """A batch of N observations: whole numbers [N, K] and other numbers [N, F]."""
+
+    whole: np.ndarray
+    numbers: np.ndarray
+
+
+class Layout(NamedTuple):
+    """What the observations of a space hold.
+
+    Attributes:
+        sizes: for each of the K whole numbers, how many values it has, from 0
+        numbers: F
+    """
+
+    sizes: list[int]
+    numbers: int
+
+
+def layout(space: spaces.Space) -> Layout:
+    """
+    Raises:
+        UserError: the space has a part that is neither whole numbers nor a box
+    """
+    sizes, numbers = [], 0
+    for part in parts(space):
+        if isinstance(part, spaces.Discrete):
+            sizes.append(int(part.n))
+        elif isinstance(part, spaces.MultiDiscrete):
+            sizes += part.nvec.flatten().tolist()
+        elif isinstance(part, spaces.MultiBinary | spaces.Box):
+            numbers += int(np.prod(part.shape))
+        else:
+            raise UserError(
+                f"--environment: observations of {type(part).__name__} cannot be embedded; choose an environment with"
+                " Discrete, MultiDiscrete, MultiBinary or Box observations, or Dict or Tuple of these."
+            )
+    return Layout(sizes, numbers)
+
+
+def observations(space: spaces.Space, batch) -> Observations:
+    """The batch of observations that a vector environment returned; ``space`` is that of a single environment."""
+    whole, numbers = [], []
+    for part, values in zip(parts(space), values_of(space, batch), strict=True):
+        rows = np.asarray(values).reshape(len(values), -1)
+        if isinstance(part, spaces.Discrete | spaces.MultiDiscrete):
+            whole.append(rows - np.reshape(part.start, (1, -1)))
+        else:
+            numbers.append(rows)
+    return Observations(joined(whole, len(rows), np.int64), joined(numbers, len(rows), np.float32))
+
+
+def parts(space: spaces.Space) -> Iterator[spaces.Space]:
+    """The spaces that a Dict or Tuple is made of, in a fixed order."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        for part in space.values() if isinstance(space, spaces.Dict) else space:
+            yield from parts(part)
+    else:
+        yield space
+
+
+def values_of(space: spaces.Space, batch) -> Iterator:
+    if isinstance(space, spaces.Dict):
+        for name, part in space.items():
+            yield from values_of(part, batch[name])
+    elif isinstance(space, spaces.Tuple):
+        for part, values in zip(space, batch):
+            yield from values_of(part, values)
+    else:
+        yield batch
+
+
+def joined(columns: list[np.ndarray], rows: int, kind) -> np.ndarray:
+    return np.concatenate(columns, 1).astype(kind) if columns else np.zeros((rows, 0), kind)

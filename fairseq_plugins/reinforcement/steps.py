@@ -1,0 +1,86 @@
+"""A block of steps in N environments, and how it is cut into episodes."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Steps(NamedTuple):
+    """What the agents see.
+
+    Attributes:
+        whole: whole numbers of the observations [N, T, K]
+        numbers: their other numbers [N, T, F]
+        previous: the action before each observation [N, T], from 1; 0 where an episode begins
+        begins: is it the first of an episode? [N, T]
+    """
+
+    whole: Tensor
+    numbers: Tensor
+    previous: Tensor
+    begins: Tensor
+
+
+class Rollout(NamedTuple):
+    """A block that has been acted.
+
+    Attributes:
+        steps: T = M + 1 observations
+        actions: [N, M]
+        rewards: [N, M]
+        ends: does an episode end with the step? [N, M]
+        memory: of the blocks before
+        recorded: the body's state, if it recorded the steps and no episode began after the first of them
+    """
+
+    steps: Steps
+    actions: Tensor
+    rewards: Tensor
+    ends: Tensor
+    memory: Any
+    recorded: Any
+
+
+class Episodes:
+    """The parts of a block that belong to one episode each, as R rows of a batch.
+
+    Args:
+        begins: [N, T]
+    """
+
+    def __init__(self, begins: Tensor):
+        steps = begins.size(1)
+        first = begins.clone()
+        first[:, 0] = True
+        self.environment, self.start = first.nonzero(as_tuple=True)
+        end = torch.cat([self.start[1:], self.start.new_tensor([steps])])
+        self.length = torch.where(end > self.start, end, steps) - self.start  # the next row may be another environment
+        self.row = (first.flatten().cumsum(0) - 1).view_as(begins)  # of each step [N, T]
+        self.last = self.row[:, -1]  # the last row of each environment [N]
+        self.fresh = begins[self.environment, self.start]  # does the row begin with an empty memory? [R]
+
+    def cut(self, x: Tensor) -> Tensor:
+        """[N, T, C] -> [R, longest, C]; what stands behind the end of a row has no meaning."""
+        places = self.start.unsqueeze(1) + torch.arange(int(self.length.max()), device=x.device)
+        return x[self.environment.unsqueeze(1), places.clamp(max=x.size(1) - 1)]
+
+    def join(self, y: Tensor) -> Tensor:
+        """[R, longest, C] -> [N, T, C]"""
+        steps = torch.arange(self.row.size(1), device=y.device)
+        return y[self.row, steps - self.start[self.row]]
+
+    def padding(self, unfinished: int) -> Tensor:
+        """For each row, how many steps at its end are no part of it [R]. The last ``unfinished`` steps of a block are
+        none either."""
+        behind = (self.start + self.length - self.row.size(1) + unfinished).clamp(min=0).minimum(self.length)
+        return self.length.max() - self.length + behind
+
+
+def memory_of_rows(memory, rows: Tensor, fresh: Tensor):
+    """The memory of other rows: row i continues rows[i], or starts with zeros where fresh[i]."""
+    tensors = []
+    for tensor in memory.tensors():
+        tensor = tensor[rows]
+        tensors.append(tensor.masked_fill(fresh.view(-1, *[1] * (tensor.dim() - 1)), 0))
+    return type(memory).from_tensors(tensors)

@@ -1,0 +1,196 @@
+"""Reinforcement learning: agents with a memory act in N environments and learn from each block of M steps."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Optional
+
+import torch
+from fairseq.data import FairseqDataset, iterators
+from fairseq.dataclass import FairseqDataclass
+from fairseq.tasks import FairseqTask, register_task
+from omegaconf import II
+
+from fairseq_plugins.errors import UserError, flag
+
+SEED_OF_EVALUATION = 1_000_000  # added to --seed: other episodes than those of training
+
+
+@dataclass
+class ReinforcementLearningConfig(FairseqDataclass):
+    # argparse_const makes the positional argument optional
+    data: Optional[str] = field(default="", metadata={"help": "leave it out: there are no data", "argparse_const": ""})
+    environment: str = field(
+        default="fairseq_plugins/MazeNavigation-v0", metadata={"help": "name of an environment of gymnasium"}
+    )
+    environment_settings: str = field(
+        default="", metadata={"help": "arguments of the environment in JSON, such as '{\"size\": 5}'"}
+    )
+    bptt: int = field(default=100, metadata={"help": "M, steps of each environment in an update"})
+    updates_per_epoch: int = field(
+        default=1000, metadata={"help": "blocks of an epoch; fairseq-train validates and saves after an epoch"}
+    )
+    test_episodes: int = field(default=100, metadata={"help": "episodes of a validation"})
+    batch_size: Optional[int] = II("dataset.batch_size")  # N, environments on each rank
+    max_tokens: Optional[int] = II("dataset.max_tokens")
+    seed: int = II("common.seed")
+
+
+@register_task("reinforcement_learning", dataclass=ReinforcementLearningConfig)
+class ReinforcementLearningTask(FairseqTask):
+    """Each update acts for M steps in N environments and learns from them. The memory goes from block to block, and
+    starts empty with each episode. A validation acts in new episodes; actions are drawn from the policy as in training.
+    """
+
+    def __init__(self, cfg, **kwargs):
+        super().__init__(cfg, **kwargs)
+        from fairseq_plugins.reinforcement.actor import make_environments
+
+        self.spaces = make_environments(cfg.environment, 1, cfg.environment_settings)
+        self.ranks = (0, 1)  # the number of this rank, and how many there are
+        self.actor: Any = None  # in training
+        self.checkpoints: Any = None
+        self.rolled: tuple = (None, None)  # the number of the last block, and the block
+
+    def new_actor(self, seed: int):
+        """An actor in the environments of this rank."""
+        from fairseq_plugins.reinforcement.actor import Actor, make_environments
+
+        rank, world_size = self.ranks
+        copies = self.cfg.batch_size
+        environments = make_environments(self.cfg.environment, copies, self.cfg.environment_settings)
+        return Actor(environments, seed, rank * copies, world_size * copies)
+
+    @classmethod
+    def setup_task(cls, cfg, **kwargs):
+        if cfg.data not in (None, ""):
+            raise UserError("--task reinforcement_learning has no data: leave out the data folder.")
+        for name in ("bptt", "updates_per_epoch", "test_episodes"):
+            if getattr(cfg, name) < 1:
+                raise UserError(f"{flag(name)} {getattr(cfg, name)} is too small; choose at least 1.")
+        if cfg.max_tokens is not None or not cfg.batch_size:
+            raise UserError(
+                "--task reinforcement_learning takes --batch-size, the number of environments on each GPU or process,"
+                " and not --max-tokens."
+            )
+        try:
+            import gymnasium  # noqa: F401
+        except ImportError:
+            raise UserError(
+                "--task reinforcement_learning needs gymnasium: pip install 'fairseq_plugins[rl]', or pip install"
+                " gymnasium."
+            ) from None
+        return cls(cfg, **kwargs)
+
+    def agent_sizes(self) -> tuple[list[int], int, int]:
+        """For SeenEmbedding: the sizes of whole numbers, the number of others, and the number of actions."""
+        from fairseq_plugins.reinforcement.observations import layout
+
+        return (*layout(self.spaces.single_observation_space), int(self.spaces.single_action_space.n))
+
+    @property
+    def source_dictionary(self):
+        return None
+
+    @property
+    def target_dictionary(self):
+        return None
+
+    def max_positions(self):
+        return None
+
+    # Blocks
+
+    def load_dataset(self, split: str, **unused):
+        steps = self.cfg.batch_size * self.cfg.bptt
+        self.datasets[split] = Blocks(self.cfg.updates_per_epoch if split == "train" else 1, steps)
+
+    def get_batch_iterator(self, dataset, epoch=1, num_shards=1, shard_id=0, **unused):
+        if self.actor is None:
+            from fairseq_plugins.reinforcement.checkpoint import ActorCheckpoints
+
+            self.ranks = (shard_id, num_shards)
+            self.actor = self.new_actor(self.cfg.seed)
+            self.checkpoints = ActorCheckpoints(self.actor)
+        if dataset not in self.dataset_to_epoch_iter:
+            blocks = [[number] for number in range(len(dataset))]
+            self.dataset_to_epoch_iter[dataset] = iterators.EpochBatchIterator(
+                dataset, dataset.collater, blocks, epoch=epoch, disable_shuffling=True
+            )
+        return self.dataset_to_epoch_iter[dataset]
+
+    # Training
+
+    def begin_epoch(self, epoch, model):
+        self.rolled = (None, None)
+
+    def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
+        number, rolled = self.rolled
+        if number != sample["block"]:
+            model.train()
+            rolled = {"rollout": self.actor.roll(model, self.cfg.bptt), "episodes": self.actor.take_finished()}
+        sample = {**sample, **rolled}
+        loss, sample_size, logged = super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+        self.actor.memory = sample["memory"]
+        # fairseq feeds a block again after an overflow (--amp); what was recorded can be differentiated once
+        self.rolled = sample["block"], {**rolled, "rollout": rolled["rollout"]._replace(recorded=None)}
+        return loss, sample_size, logged
+
+    # Validation
+
+    def valid_step(self, sample, model, criterion):
+        """The first --test-episodes episodes of new environments, over all ranks."""
+        model.eval()
+        actor, episodes = self.new_actor(self.cfg.seed + SEED_OF_EVALUATION), []
+        each = -(-self.cfg.test_episodes // actor.total)  # as many of each environment: long episodes must count, too
+        ended = torch.zeros(actor.copies, dtype=torch.long)
+        with torch.no_grad():
+            while (ended < each).any():
+                rollout = actor.roll(model, self.cfg.bptt)
+                episodes += self.first_episodes(rollout.ends.cpu(), ended, each, actor.take_finished())
+                _, _, actor.memory = model(rollout)
+            loss, steps, logged = criterion(model, {**sample, "rollout": rollout, "episodes": episodes})
+        return loss, steps, logged
+
+    @staticmethod
+    def first_episodes(ends: torch.Tensor, ended: torch.Tensor, each: int, finished: list) -> list:
+        """Of the episodes that ended in a block [N, M], the first ``each`` of each environment. Counts them in
+        ``ended`` [N]."""
+        first = []
+        for (_, copy), episode in zip(ends.t().nonzero().tolist(), finished, strict=True):
+            if ended[copy] < each:
+                first.append(episode)
+            ended[copy] += 1
+        return first
+
+    # Called on every rank by compat.checkpoints
+
+    def before_checkpoints(self, folder: Path, trainer) -> None:
+        self.checkpoints.before_checkpoints(folder, trainer)
+
+    def after_checkpoints(self, checkpoints: list[Path], trainer) -> None:
+        self.checkpoints.after_checkpoints(checkpoints, trainer)
+
+    def after_loading(self, checkpoint: Path, trainer, epoch_itr) -> None:
+        self.checkpoints.after_loading(checkpoint, trainer, epoch_itr)
+
+
+class Blocks(FairseqDataset):
+    """The numbers of the blocks of an epoch; the task acts when a block is due."""
+
+    def __init__(self, blocks: int, steps: int):
+        self.blocks, self.steps = blocks, steps
+
+    def __len__(self):
+        return self.blocks
+
+    def __getitem__(self, number):
+        return number
+
+    def collater(self, numbers):
+        return {"id": torch.tensor(numbers), "block": numbers[0], "net_input": {}, "ntokens": self.steps}
+
+    def num_tokens(self, index):
+        return self.steps
+
+    def size(self, index):
+        return self.steps

@@ -1,0 +1,45 @@
+import math
+
+import pytest
+import torch
+
+from fairseq_plugins.reinforcement.a2c import discounted, losses
+
+
+def test_returns_by_hand():
+    rewards = torch.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, 0.0]])
+    ends = torch.tensor([[False, True, False], [False, False, False]])
+    returns = discounted(rewards, ends, after=torch.tensor([10.0, 4.0]), discount=0.5)
+    assert returns.tolist() == [[1.0, 0.0, 7.0], [1.0, 2.0, 2.0]]
+
+
+def test_returns_equal_a_loop():
+    generator = torch.Generator().manual_seed(1)
+    rewards = torch.randn(4, 20, generator=generator, dtype=torch.float64)
+    ends = torch.rand(4, 20, generator=generator) < 0.2
+    after = torch.randn(4, generator=generator, dtype=torch.float64)
+    returns = discounted(rewards, ends, after, discount=0.9)
+    for row in range(4):
+        for step in range(20):
+            expected, weight = 0.0, 1.0
+            for later in range(step, 20):
+                expected += weight * rewards[row, later].item()
+                weight *= 0.9
+                if ends[row, later]:
+                    break
+            else:
+                expected += weight * after[row].item()
+            assert returns[row, step].item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_losses_by_hand():
+    logits = torch.tensor([[[0.0, math.log(3.0)]]], requires_grad=True)  # probabilities 1/4 and 3/4
+    values = torch.tensor([[2.0]], requires_grad=True)
+    parts = losses(logits, values, actions=torch.tensor([[1]]), returns=torch.tensor([[5.0]]))
+    assert parts.policy.item() == pytest.approx(-3 * math.log(0.75))
+    assert parts.value.item() == pytest.approx(9.0)
+    assert parts.entropy.item() == pytest.approx(-(0.25 * math.log(0.25) + 0.75 * math.log(0.75)))
+    parts.policy.backward()
+    # the gradient of -A log p(a) is A (p - one-hot); the advantage A = 3 is a constant, so the value has none
+    assert logits.grad.flatten().tolist() == pytest.approx([0.75, -0.75])
+    assert values.grad is None

@@ -1,0 +1,113 @@
+"""Acting and learning agree, whatever ends where."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+gymnasium = pytest.importorskip("gymnasium")
+
+from fairseq_plugins.models.agents import ARCHITECTURES, FeedbackAgent, LSTMAgent, SpanTransformerAgent  # noqa: E402
+from fairseq_plugins.reinforcement.actor import Actor, make_environments  # noqa: E402
+from fairseq_plugins.reinforcement.observations import layout  # noqa: E402
+from fairseq_plugins.reinforcement.steps import Episodes  # noqa: E402
+
+COPIES = 3
+# episodes that end in the middle of blocks, at different steps; and episodes that end with every second block
+ENVIRONMENTS = {"short": ("Corridor-v0", '{"length": 3}'), "aligned": ("MazeNavigation-v0", '{"max_steps": 10}')}
+
+
+def build_agent(kind, environments, **changes):
+    torch.manual_seed(1)
+    space = environments.single_observation_space
+    task = SimpleNamespace(agent_sizes=lambda: (*layout(space), int(environments.single_action_space.n)))
+    options = getattr(kind, "__dataclass")()
+    for name, value in {**ARCHITECTURES["tiny"], **changes}.items():
+        if hasattr(options, name):
+            setattr(options, name, value)
+    agent = kind.build_model(options, task).double()
+    for head in (agent.policy, agent.value):
+        torch.nn.init.normal_(head.weight)
+    return agent
+
+
+def actor_of(name, seed=1, copies=COPIES):
+    environment, settings = ENVIRONMENTS[name]
+    return Actor(make_environments(f"fairseq_plugins/{environment}", copies, settings), seed)
+
+
+def while_acting(agent, actor, steps):
+    """A block, and the logits with which its actions were drawn [N, M, A]."""
+    logits, choose = [], actor.choose
+    actor.choose = lambda found: (logits.append(found), choose(found))[1]
+    rollout = actor.roll(agent, steps)
+    actor.choose = choose
+    return rollout, torch.stack(logits, 1)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.parametrize("kind", [FeedbackAgent, SpanTransformerAgent, LSTMAgent])
+def test_learning_sees_what_acting_saw(kind, name):
+    actor = actor_of(name)
+    agent = build_agent(kind, actor.environments)
+    modes = set()
+    for _ in range(6):
+        rollout, logits = while_acting(agent, actor, steps=5)
+        recorded = kind is FeedbackAgent and not rollout.steps.begins[:, 1:-1].any()
+        assert (rollout.recorded is not None) == recorded
+        modes.add(recorded)
+        again = rollout._replace(recorded=None)
+        learned, values, actor.memory = agent(rollout)
+        assert torch.allclose(learned[:, :-1], logits, atol=1e-9)
+        if recorded:  # the recorded steps are those of a block that is computed again, gradients included
+            others, other_values, memory = agent(again)
+            for one, other in zip(actor.memory.tensors(), memory.tensors(), strict=True):
+                assert torch.allclose(one, other, atol=1e-9)
+            assert torch.allclose(values[:, :-1], other_values[:, :-1], atol=1e-9)
+            gradients = [
+                torch.autograd.grad(x[:, :-1].square().sum(), [*agent.body.parameters(), agent.embed.table.weight])
+                for x in (learned, others)
+            ]
+            for one, other in zip(*gradients, strict=True):
+                assert torch.allclose(one, other, atol=1e-8)
+    expected = {"short": {True, False}, "aligned": {True}}[name] if kind is FeedbackAgent else {False}
+    assert modes == expected
+
+
+@pytest.mark.parametrize("kind", [FeedbackAgent, SpanTransformerAgent, LSTMAgent])
+def test_an_episode_does_not_depend_on_the_one_before(kind):
+    actor = actor_of("short")
+    agent = build_agent(kind, actor.environments)
+    actor.roll(agent, 5)
+    rollout = actor.roll(agent, 20)
+    first = rollout.steps.begins[:, 1:].int().argmax(1) + 1  # the first episode that begins in the block
+    logits, _, _ = agent(rollout)
+    changed = rollout.steps.whole.clone()
+    for row, begin in enumerate(first.tolist()):
+        changed[row, :begin] = (changed[row, :begin] + 1) % 3
+    others, _, _ = agent(rollout._replace(steps=rollout.steps._replace(whole=changed)))
+    for row, begin in enumerate(first.tolist()):
+        assert not torch.allclose(logits[row, :begin], others[row, :begin])
+        assert torch.equal(logits[row, begin:], others[row, begin:])
+
+
+def test_the_value_after_a_block_is_that_of_its_first_step():
+    actor = actor_of("aligned")
+    agent = build_agent(FeedbackAgent, actor.environments).eval()
+    with torch.no_grad():
+        _, values, actor.memory = agent(actor.roll(agent, 5))
+        _, following, _ = agent(actor.roll(agent, 5))
+    assert torch.allclose(values[:, -1], following[:, 0], atol=1e-9)
+
+
+def test_episodes_as_rows():
+    begins = torch.tensor([[1, 0, 0, 1, 0], [0, 0, 0, 0, 0], [0, 1, 1, 0, 0]], dtype=torch.bool)
+    episodes = Episodes(begins)
+    x = torch.arange(15.0).view(3, 5, 1)
+    cut = episodes.cut(x)
+    rows = [cut[row, :length, 0].tolist() for row, length in enumerate(episodes.length.tolist())]
+    assert rows == [[0, 1, 2], [3, 4], [5, 6, 7, 8, 9], [10], [11], [12, 13, 14]]
+    assert torch.equal(episodes.join(cut), x)
+    assert episodes.fresh.tolist() == [True, True, False, False, True, True]
+    assert episodes.last.tolist() == [1, 2, 5]
+    assert episodes.padding(unfinished=1).tolist() == [2, 4, 1, 4, 4, 3]
