@@ -44,7 +44,7 @@ def test_bytes_that_are_no_text_come_through_if_asked_for(tmp_path):
     [
         ("text", b"a\n\xff\n", "text is not UTF-8 in line 2"),
         ("text", b"a\n\xe9", "text is not UTF-8 in line 2"),
-        ("text.gz", gzip.compress(b"a\n" * 9)[:-9], "text.gz is damaged after line"),
+        ("text.gz", gzip.compress(b"a\n" * 9, mtime=0)[:-9], "text.gz is damaged after line"),
         ("none", None, "none cannot be read"),
     ],
 )
