@@ -7,6 +7,7 @@ import sys
 
 import omegaconf
 from fairseq import checkpoint_utils, options
+from fairseq.dataclass import initialize
 
 from fairseq_plugins import combinations, ranges
 from fairseq_plugins.compat.patch import replace, settings_of
