@@ -49,7 +49,7 @@ def main():
     parser.add_argument("--model-overrides", default="{}", metavar="DICT", help="as in fairseq-eval-lm")
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
-    logging.getLogger().setLevel(logging.WARNING)
+    logging.disable(logging.INFO)
     model, task = load_split(args)
     measure = METRICS[args.metric]
     whole = measure(score(model, task, args))

@@ -19,7 +19,7 @@ def main():
     parser.add_argument("runs", nargs="+", metavar="NAME=FILE")
     add_out(parser)
     args = parser.parse_args()
-    logging.getLogger().setLevel(logging.WARNING)  # matplotlib logs every font
+    logging.disable(logging.INFO)  # matplotlib logs every font
     save(draw(dict(read(run) for run in args.runs)), args.out)
 
 

@@ -67,7 +67,7 @@ def main():
     import torch
 
     logging.basicConfig()
-    logging.getLogger().setLevel(logging.WARNING)  # print the text only
+    logging.disable(logging.INFO)  # print the text only
     torch.manual_seed(args.seed)
     model, task, text = load_generator(args)
     prompt = encode(read_prompt(args), task.dictionary, text)

@@ -57,7 +57,7 @@ def main():
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
     logging.basicConfig()
-    logging.getLogger().setLevel(logging.WARNING)  # print the figures only
+    logging.disable(logging.INFO)  # print the figures only
     found = figures(score(args), args)
     print(
         "every line: {lines} lines, {tokens} tokens, {nats:.4f} nats per token, perplexity {perplexity:.2f}\n"

@@ -34,7 +34,7 @@ def main():
     args = parser.parse_args()
     import torch
 
-    logging.getLogger().setLevel(logging.WARNING)  # print the figures only
+    logging.disable(logging.INFO)  # print the figures only
     device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
     runs = [score(*predict(path, args.data, args.split, args.batch_size, device)) for path in args.path]
     figures = over_seeds(runs)

@@ -38,7 +38,7 @@ def main():
     from fairseq_plugins.tools.lib.scoring import Figures, Scorer
 
     logging.basicConfig()
-    logging.getLogger().setLevel(logging.WARNING)  # print lines and figures only
+    logging.disable(logging.INFO)  # print lines and figures only
     model, cfg, task, text = load_language_model(args.checkpoint, args.data, args.tokens, args.cpu)
     model.prepare_for_inference_(cfg)
     scorer = Scorer(model, cfg, task, text, args.tokens_per_sample)

@@ -92,7 +92,7 @@ def load_translator(args):
             raise UserError(f"the checkpoint {path} does not exist; give one that fairseq-train wrote.")
     if args.fp16 and (args.cpu or not torch.cuda.is_available()):
         raise UserError("--fp16 needs a GPU; leave it out.")
-    logging.getLogger().setLevel(logging.WARNING)
+    logging.disable(logging.INFO)
     names = ("beam", "lenpen", "max_len_a", "max_len_b", "min_len", "no_repeat_ngram_size")
     return Translator(
         args.checkpoints,

@@ -41,7 +41,7 @@ def main():
         raise UserError(f"--agent {args.agent} needs --environment; add it.")
     if args.out and args.text:
         raise UserError("--out and --text exclude each other; choose one.")
-    logging.getLogger().setLevel(logging.WARNING)
+    logging.disable(logging.INFO)
     model = load_agent(args) if args.checkpoint else None
     rewards = play(model, args)
     error = f", standard error {statistics.stdev(rewards) / math.sqrt(len(rewards)):.3f}" if len(rewards) > 1 else ""
