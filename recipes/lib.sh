@@ -30,8 +30,7 @@ declare -A DECLARED=() GIVEN=() PUBLISHED=() && BARS=(--log-format simple --log-
 # begin OPTIONS...: read the options, set up the machine, go to the repository root and set the declared variables
 begin() {
     [[ $BEGUN ]] || begin_once "$@"
-    declare_all SETTINGS && declare_all WORDS && declare_all CHOICES
-    [[ $BEGUN ]] || BEGUN=$(python -S "$LIB/variables.py" "${!DECLARED[@]}" --later "${SOURCED_LATER[@]}" && echo yes) || exit
+    declare_all SETTINGS && declare_all WORDS && declare_all CHOICES && BEGUN=yes
 }
 
 begin_once() {
@@ -39,8 +38,9 @@ begin_once() {
     [[ -x $python ]] || python=${PYTHON:-python3}
     code=$("$python" "$ROOT/recipes/lib/options.py" "$0" "$@") || exit
     eval "$code"
-    setup_venv
-    cd "$ROOT" || exit
+    local read=("${!SETTINGS[@]}" "${!WORDS[@]}" "${!CHOICES[@]}" --later "${SOURCED_LATER[@]/#/$ROOT/}")
+    RECIPE=$RECIPE "$python" -S "$ROOT/$LIB/variables.py" "${read[@]}" || exit
+    setup_venv && cd "$ROOT" || exit
     if ((DRY_RUN)); then
         SCRIPT=$(mktemp) && trap 'rm -f "$SCRIPT"' EXIT
         if [[ $COMMANDS ]]; then true >"$COMMANDS"; else COMMANDS=$(mktemp) && trap 'end_dry_run $?' EXIT; fi

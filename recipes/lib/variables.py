@@ -3,7 +3,8 @@
     python recipes/lib/variables.py EPOCHS SEEDS MODELS --later characters.sh
 
 The words are the variables that a recipe reads, and --later files that it sources later. A variable that is set, and
-that only other recipes read, is refused. Words that other programs use, too, may be set for them: they are only named.
+that only other recipes read, is refused, and so is SEED where the recipe reads SEEDS. Names that other programs also
+use are not refused; a message says that they are ignored.
 """
 
 import argparse
@@ -28,6 +29,9 @@ def main():
     parser.add_argument("--later", nargs="*", type=Path, default=[], metavar="FILE", help="a file with more of them")
     args = parser.parse_args()
     read = set(args.read).union(*map(declared, args.later))
+    singular = {name[:-1]: name for name in read if name.endswith("S") and not os.environ.get(name)}
+    if slips := sorted(name for name in singular if os.environ.get(name)):
+        say.stop(f"{slips[0]} would be ignored: this recipe reads {singular[slips[0]]}. Set that, or unset {slips[0]}.")
     unread = {name for name in suite() if os.environ.get(name)} - read
     there_are = f"this recipe reads {listed(sorted(read))}" if read else "this recipe reads none"
     if refused := sorted(unread - ORDINARY):
@@ -35,9 +39,6 @@ def main():
         say.stop(f"{listed(refused)} would be ignored: {there_are}. Leave it out (env {way_out} unsets it).")
     for name in sorted(unread):
         say.say(f"the variable {name} is ignored: {there_are}.")
-    for name in sorted(read):
-        if name.endswith("S") and name not in os.environ and os.environ.get(name[:-1]):
-            say.say(f"the variable {name[:-1]} is ignored: this recipe reads {name}.")
 
 
 def suite() -> set[str]:
