@@ -21,7 +21,7 @@ average() {
 # pieces: set JOINED to the flags that make words of pieces. Scores of papers are of tokens; SentencePiece gives raw text.
 pieces() {
     JOINED=(--remove-bpe)
-    [[ $BPE != sentencepiece ]] || JOINED=(--bpe prepared)
+    [[ ${BPE:-} != sentencepiece ]] || JOINED=(--bpe prepared)
 }
 
 # tune NAME MODEL FLAGS... -- FLAGS...: write the flags that score best on the validation set to OUT/NAME/tuning/flags.txt

@@ -26,7 +26,7 @@ def train(run, user_dir):
         arch="feedback_agent_tiny",
         environment=CORRIDOR,
         settings='{"length": 4}',
-        runner=None,
+        runner=run,
         optimizer=RMSPROP,
     ):
         command = (

@@ -126,6 +126,7 @@ def commands(said: str) -> list[list[str]]:
 @pytest.mark.parametrize("level", ["sentencepiece", pytest.param("word", marks=pytest.mark.slow)])
 def test_the_printed_commands_work_as_they_stand(level, run, folder, tmp_path):
     """The figure of a file is the one of the split that was made of it, without the data folder."""
+    (tmp_path / "fairseq_plugins").symlink_to(Path(SCRIPT).parents[1] / "fairseq_plugins")  # they run in the repository
     done = run(sys.executable, SCRIPT, "--raw", folder, "--level", level, "--out", "mine", cwd=tmp_path)
     train, evaluate, sample, score = commands(done.stdout)
     run(*train, "--max-update", 2, "--cpu", cwd=tmp_path)
