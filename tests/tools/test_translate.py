@@ -1,5 +1,6 @@
 """From raw to raw: the commands that preprocess/parallel.py prints, and translate at its limits."""
 
+import io
 import os
 import re
 import shlex
@@ -7,6 +8,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sentences import sentences, write_parallel
@@ -14,6 +16,8 @@ from sentences import sentences, write_parallel
 from fairseq_plugins.text.levels import Bytes
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
+from fairseq_plugins.tools.lib.translator import Translated
+from fairseq_plugins.tools.translate import translate
 
 TINY = (
     "--arch feedback_transformer_tiny --dropout 0 --lr 0.01 --warmup-updates 30 --max-update 120 --max-source-positions"
@@ -122,6 +126,23 @@ def test_lines_with_unknown_symbols_are_named(work):
     said = "with symbols that the model does not know, so perhaps translated badly: line "
     assert done.stderr.decode().endswith(f"{said}2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 1 more\n")
     assert said not in work.translate("女孩看见月亮。\n").stderr.decode()
+
+
+class Terminal(io.BytesIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("target, bar", [(Terminal, False), (io.BytesIO, True)])
+def test_at_a_terminal_no_bar_stands_between_lines_of_text(target, bar, tmp_path, monkeypatch):
+    (tmp_path / "raw").write_text("one\ntwo\n")
+    echo = SimpleNamespace(translate=lambda lines: Translated(lines, [], []))
+    said, out = Terminal(), target()
+    monkeypatch.setattr("sys.stderr", io.TextIOWrapper(said, write_through=True))
+    with open(tmp_path / "raw", "rb") as raw:
+        translate(echo, raw, out, buffer=1)
+    assert out.getvalue() == b"one\ntwo\n"
+    assert (b"translate: " in said.getvalue()) == bar
 
 
 def test_several_checkpoints_are_an_ensemble(work):
