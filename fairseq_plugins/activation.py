@@ -12,7 +12,7 @@ from pkgutil import iter_modules
 
 from fairseq_plugins.late_imports import late
 
-# fairseq imports these for scores of sentence classification only, which is a quarter of the time that its import takes
+# fairseq needs these only to score sentence classification, and they take a quarter of its import time
 SCORES = ("sklearn", "sklearn.metrics", "scipy.stats")
 REGISTERED = ("criterions", "models", "optim", "tasks")  # subpackages whose modules give their names to fairseq
 

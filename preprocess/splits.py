@@ -100,7 +100,7 @@ def _check(output: Path, split: str, sentence: str) -> None:
 
 
 def _pieces(files: list[Path], errors: str) -> Iterator[tuple[bytes, str | None]]:
-    """The lines of all files, or pieces of long lines, and what ended just before: a document, a line, or None. The
+    """The lines of all files, or pieces of long lines, each with what ended before it: a document, a line, or None. The
     last line of a file gets a newline if it lacks one, but for the last file."""
     for file in files:
         after, empty, ended = "document", False, True

@@ -68,7 +68,7 @@ def _sampled(train: Path) -> str:
 
 
 def encode(prepared: PreparedText, raw: Path, workers: int, output: Path) -> str:
-    """Write the symbols of each line of the text. A last line without a newline has none here either."""
+    """Write the symbols of each line of the text. If the last line has no newline, none is written."""
     with (
         open(output, "w", encoding="utf-8", newline="\n") as file,
         multiprocessing.Pool(workers) as pool,

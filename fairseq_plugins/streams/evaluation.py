@@ -51,12 +51,12 @@ def per_byte(figures: Sum, raw_bytes: int, unknown: int) -> str:
     Args:
         figures: of all tokens of the text, end-of-line tokens included
         raw_bytes: bytes of the raw text, newlines included
-        unknown: the number of tokens that are <unk>. What they stand for is not told, and would need more bits
+        unknown: the number of tokens that are <unk>. The figure does not count the bits that spell what they stand for
     """
     text = f"{bits_per_byte(figures.nats, raw_bytes):.6f} bits per byte of the raw text, {raw_bytes} bytes"
     if unknown:
         share = 100 * unknown / max(figures.tokens, 1)
-        text += f"; {share:.3g} % of the tokens are <unk>, so this is no code length of the text"
+        text += f"; {share:.3g} % of the tokens are <unk>, so this figure is too low"
     return text
 
 

@@ -11,8 +11,13 @@ from pathlib import Path
 
 SPACE = "▁"  # U+2581, the sign of SentencePiece
 CODE_POINT = re.compile(r"<U\+([0-9A-F]{4,6})>")
-# the first character of what a dictionary of fairseq, ``unescape`` or the joining of pieces would misread, and spaces
-MISREAD = re.compile(r"(?=<s>|</s>|<pad>|<unk>|madeupword|<U\+|@@).|\s")
+# The characters that ``safe`` replaces by their code points
+MISREAD = re.compile(
+    r"(?=<s>|</s>|<pad>|<unk>|madeupword)."  # the first of a symbol that fairseq's dictionary keeps for itself
+    r"|(?=<U\+)."  # the first of what ``unescape`` would take for a code point
+    r"|(?=@@)."  # the first of the sign at which pieces are joined
+    r"|\s"  # white space, at which symbols are split
+)
 
 NUMBERS = [str(byte) for byte in range(256)]
 
@@ -83,7 +88,8 @@ class Words:
 
 @dataclass(frozen=True)
 class BytePairs:
-    """Pieces of words by byte pair encoding (Sennrich et al., 2016). A piece that the word goes on after ends with @@.
+    """Pieces of words by byte pair encoding (Sennrich et al., 2016). A piece ends with @@ if it is not the last of its
+    word.
 
     Args:
         codes: the file that subword-nmt has learned

@@ -6,21 +6,25 @@
     python -m fairseq_plugins.tools.plot attention runs/a/checkpoint_best.pt --data data/bin --heads 4 --out maps.png
     python -m fairseq_plugins.tools.plot lags linear --layers 15 --updates 64 --out lags.png
 
-A run is the log of a training, or a folder with a train.log. A recipe writes RUN/train.log; without one, keep what
-fairseq-train prints, whatever its --log-format, or name a --log-file:
+A run is the log of a training, or a folder with a train.log. A recipe writes RUN/train.log; without one, name a
+--log-file in training, or keep what fairseq-train prints, whatever its --log-format:
 
-    fairseq-train ... --save-dir runs/a 2>&1 | tee -a runs/a/train.log
+    mkdir -p runs/a; fairseq-train ... --save-dir runs/a --log-file runs/a/train.log
+
+spans and memory can do without a log: they then read the checkpoints of the run, the folder of --save-dir.
 
 curves: a metric over updates, on the validation set and, as a thin line, on the training set.
 
-spans: the learned span of every head by layer, at the end; with --log-learned in training, over updates, too.
+spans: the learned span of every head by layer, at the end; with --log-learned in training, over updates, too, from the
+log.
 
 memory: softmax(w) of equation 1 of the Feedback Transformer, the weight of each layer in the memory, over updates. With
 --log-learned in training it is read from the log, else from the checkpoints of the run.
 
 attention: attention maps of some heads of a language model, for context and persistent vectors (Figure 3 of the
 all-attention paper). Prints LAYER.HEAD=SHARE, the fraction of a head's attention that goes to the context. Of a
-Feedback model it draws what the heads attend to in the memory, and the weight of each layer in the memory.
+Feedback model it draws what the heads attend to in the memory, and the weight of each layer in the memory. Of a model
+without persistent vectors, as Feedback is, it prints LAYER.HEAD=DISTANCE: how many tokens back a head looks on average.
 
 lags: the age in blocks of each layer's memory in Skip-Retain training, update by update (Figures 1 and 2 of the Skip
 Cross-Head paper show it for two updates), with the random numbers of a training with this --seed.
@@ -28,6 +32,7 @@ Cross-Head paper show it for two updates), with the random numbers of a training
 
 import argparse
 import logging
+import sys
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
@@ -40,6 +45,12 @@ def main():
     args = parse()
     logging.disable(logging.INFO)  # fairseq sets the levels of loggers when it is imported, which is later
     save(args.draw(args), args.out)
+    tell(f"wrote {args.out}")
+
+
+def tell(sentence: str) -> None:
+    """Say something on standard error: standard output is for figures that other programs read."""
+    print(sentence, file=sys.stderr)
 
 
 def parse():
@@ -104,7 +115,7 @@ RATIO = 50  # of the longest and the shortest span; from it on the axis is logar
 
 
 def draw_spans(args):
-    log = training_log.read(args.run)
+    log = training_log.read_if_there(args.run)
     names = log.names(r"span_\d+_\d+")
     if not names:
         return _spans_at_the_end(learned_spans(newest_checkpoint(args.run)))
@@ -182,8 +193,8 @@ def draw_memory(args):
 
 
 def memory_from_log(run: Path):
-    """Updates, and the L + 1 weights at each; None if they were not logged."""
-    log = training_log.read(run)
+    """Updates, and the L + 1 weights at each; None if there is no log, or they were not logged."""
+    log = training_log.read_if_there(run)
     histories = [log.series("train", name) for name in log.names(r"memory_\d+")]
     return (histories[0][0], list(zip(*(values for _, values in histories)))) if histories else None
 
@@ -207,7 +218,10 @@ def memory_from_checkpoints(run: Path) -> tuple[list[int], list[list[float]]]:
 def checkpoints(run: Path) -> list[Path]:
     paths = sorted((run if run.is_dir() else run.parent).glob("checkpoint*.pt"))
     if not paths:
-        raise UserError(f"{run} holds no checkpoints (checkpoint*.pt); give the --save-dir of a training.")
+        raise UserError(
+            f"{run} holds no checkpoints (checkpoint*.pt), and no log with what was to be drawn; give the --save-dir of"
+            " a training."
+        )
     return paths
 
 
@@ -231,7 +245,14 @@ def draw_attention(args):
         draw_map(figure, axes, head, "memories" if memory_weights else "tokens")
     if memory_weights:
         draw_memory_weights(grid[-1][0], memory_weights)
-    print(" ".join(f"{head.layer}.{head.head}={head.context_share:.3f}" for head in chosen))
+    if persistent:
+        tell(
+            "LAYER.HEAD=SHARE, the fraction of a head's attention that goes to the context, not to persistent vectors:"
+        )
+        print(" ".join(f"{head.layer}.{head.head}={head.context_share:.3f}" for head in chosen))
+    else:
+        tell("LAYER.HEAD=DISTANCE, how many tokens back a head looks on average:")
+        print(" ".join(f"{head.layer}.{head.head}={head.distance:.1f}" for head in chosen))
     return figure
 
 

@@ -5,8 +5,9 @@
     2
 
 Prompt and output are raw text: prepared_text.json beside the checkpoint, or in the data folder, says how symbols are
-made of it. Without that file the dictionary tells whether symbols are bytes, characters or words. A model of single
-lines (--task language_modeling --sample-break-mode eos) samples up to the end of a line, and at most --length tokens.
+made of it. Without that file the dictionary tells whether symbols are bytes, characters or words. The prompt is printed
+as it was given; a message names the symbols in it that the model does not know. A model of single lines (--task
+language_modeling --sample-break-mode eos) samples up to the end of a line, and at most --length tokens.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from fairseq.data import Dictionary
 
 logger = logging.getLogger(__name__)
+NAMED = 10  # unknown symbols in the message
 
 
 def main():
@@ -66,15 +68,16 @@ def main():
     check(args)
     import torch
 
-    logging.basicConfig()
+    logging.basicConfig(format="%(message)s")
     logging.disable(logging.INFO)  # print the text only
     torch.manual_seed(args.seed)
     model, task, text = load_generator(args)
-    prompt = encode(read_prompt(args), task.dictionary, text)
-    for number, tokens in enumerate(sample(task, model, prompt, args), start=1):
+    prompt = read_prompt(args)
+    start = encode(prompt, task.dictionary, text)
+    for number, tokens in enumerate(sample(task, model, start, args), start=1):
         if args.samples > 1:
             print(f"--- {number}")
-        print(decode(tokens, task.dictionary, text))
+        print(continued(prompt, start, tokens, task.dictionary, text))
 
 
 def check(args) -> None:
@@ -96,13 +99,37 @@ def read_prompt(args) -> str:
 
 def encode(prompt: str, dictionary: Dictionary, text: PreparedText) -> list[int]:
     """Indices of a prompt's symbols, with end-of-line between its lines, but not after the last."""
-    tokens = []
+    tokens, unknown = [], []
     for line in prompt.split("\n"):
-        tokens += [dictionary.index(symbol) for symbol in text.encode(line).split()] + [dictionary.eos()]
-    unknown = sum(token == dictionary.unk() for token in tokens)
+        symbols = text.encode(line).split()
+        tokens += [*map(dictionary.index, symbols), dictionary.eos()]
+        unknown += [symbol for symbol in symbols if dictionary.index(symbol) == dictionary.unk()]
     if unknown:
-        logger.warning(f"{unknown} of the prompt's {len(tokens) - 1} tokens are not in the dictionary")
+        names = list(dict.fromkeys(text.decode(symbol) for symbol in unknown))
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        logger.warning(
+            f"the model does not know {len(unknown)} of the prompt's {len(tokens) - 1} symbols:"
+            f" {' '.join(names[:NAMED])}{more}"
+        )
     return tokens[:-1]
+
+
+def continued(prompt: str, start: list[int], tokens: list[int], dictionary: Dictionary, text: PreparedText) -> str:
+    """The prompt as it was given, and what follows it.
+
+    Args:
+        start: the tokens of the prompt
+        tokens: those of the whole text
+    """
+    given, whole = decode(start, dictionary, text), decode(tokens, dictionary, text)
+    if not whole.startswith(given):
+        return whole
+    rest = whole.removeprefix(given)
+    if prompt.endswith(" ") and not given.endswith(
+        " "
+    ):  # the level has no symbol for the space at the end of the prompt
+        rest = rest.removeprefix(" ")
+    return prompt + rest
 
 
 def decode(tokens: list[int], dictionary: Dictionary, text: PreparedText) -> str:

@@ -10,7 +10,8 @@ figures are those of fairseq-eval-lm with --batch-size 1. A model of single line
 its end, too.
 
 Models with different symbols can be compared by their bits per byte. Symbols that the dictionary lacks are scored as
-<unk>, and the figures say so. The text is never held in memory; a line of more than a million bytes is given in pieces.
+<unk>; the figures say so, and are then too low. The text is never held in memory; a line of more than a million bytes
+is given in pieces.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def main():
     scorer = Scorer(model, cfg, task, text, args.tokens_per_sample)
     for path in args.texts:
         figures = Figures()
-        with tqdm(desc=str(path), unit="B", unit_scale=True, disable=None, file=sys.stderr) as bar:
+        mixed = sys.stdout.isatty() and not args.totals  # the bar would stand between lines of text
+        with tqdm(desc=str(path), unit="B", unit_scale=True, disable=mixed or None, file=sys.stderr) as bar:
             for line, score in scorer.score(path, figures):
                 bar.update(figures.bytes - bar.n)
                 if not args.totals:
@@ -59,7 +61,7 @@ def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path, metavar="CKPT", help="a checkpoint of fairseq-train")
     parser.add_argument(
-        "texts", type=Path, nargs="+", metavar="FILE", help=f"raw text, plain or .gz; {STDIN} is standard input"
+        "texts", type=Path, nargs="+", metavar="FILE", help=f"raw text, uncompressed or .gz; {STDIN} is standard input"
     )
     parser.add_argument("--totals", action="store_true", help="print the figures of each file only, on standard output")
     parser.add_argument("--json-lines", action="store_true", help="print objects, in place of text, one a line")

@@ -26,6 +26,7 @@ baseline is sacreBLEU's paired bootstrap (Koehn, 2004).
 import argparse
 from pathlib import Path
 
+from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.ranges import whole
 from fairseq_plugins.text.prepared import PreparedText
@@ -61,11 +62,11 @@ def main():
     args = parser.parse_args()
 
     if args.references and not args.lang:
-        parser.error("--references needs --lang, the target language, such as en; add it.")
+        raise UserError("--references needs --lang, the target language, such as en; add it.")
     if args.tokenise_references and not args.references:
-        parser.error("--tokenise-references needs --references and --lang; add them.")
+        raise UserError("--tokenise-references needs --references and --lang; add them.")
     if args.baseline and not args.references:
-        parser.error("--baseline compares sacreBLEU scores; add --references and --lang.")
+        raise UserError("--baseline compares sacreBLEU scores; add --references and --lang.")
 
     text = PreparedText.load(args.prepared_text) if args.prepared_text else None
     examples = read_generation(args.generated, text)

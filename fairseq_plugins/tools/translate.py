@@ -6,8 +6,9 @@
 Several checkpoints are an ensemble. The text needs no preparation: prepared_text.json, which the scripts of preprocess/
 write and which checkpoints keep, says how to tokenise, encode and bring back. Every line gives one line, and an empty
 line an empty one. A line that is too long for the model is cut between sentences or words; the parts are translated
-apart and joined, and at the end a message names such lines. Lines are read in buffers, and sorted by length in them; at
-a terminal, or with --buffer 1, each line is answered at once.
+apart and joined. At the end messages give the numbers of such lines, and of lines with symbols that the model does not
+know. Lines are read in buffers, and sorted by length in them; at a terminal, or with --buffer 1, each line is answered
+at once.
 """
 
 import argparse
@@ -15,6 +16,8 @@ import logging
 import os
 import stat
 import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -23,7 +26,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.ranges import RANGES, whole
 
 BUFFER = 2000
-NAMED = 10  # numbers of lines in the message on long lines
+NAMED = 10  # numbers of lines in a message
 
 
 def main():
@@ -112,27 +115,47 @@ def translate(translator, source: BinaryIO, target: BinaryIO, buffer: int) -> No
     """
     from tqdm import tqdm
 
-    done, cut = 0, []
+    done, long, unknown = 0, Numbers(), Numbers()
     total = file_size(source)
     every = 0.5 if sys.stderr.isatty() else 10  # seconds
-    with tqdm(
-        total=total, unit="B", unit_scale=True, desc="translate", mininterval=every, disable=source.isatty()
-    ) as bar:
+    mixed = source.isatty() or (target.isatty() and sys.stderr.isatty())  # the bar would stand between lines of text
+    with tqdm(total=total, unit="B", unit_scale=True, desc="translate", mininterval=every, disable=mixed) as bar:
         lines = enumerate(source, 1)
         while block := list(islice(lines, buffer)):
-            translations, long = translator.translate([decode(line, number) for number, line in block])
-            target.write("".join(line + "\n" for line in translations).encode())
+            found = translator.translate([decode(line, number) for number, line in block])
+            target.write("".join(line + "\n" for line in found.translations).encode())
             target.flush()
-            cut += [done + index + 1 for index in long]
+            long.add(done + index + 1 for index in found.long)
+            unknown.add(done + index + 1 for index in found.unknown)
             done += len(block)
             bar.set_postfix_str(f"{done} lines", refresh=False)
             bar.update(sum(len(line) for _, line in block))
-    if cut:
-        names = ", ".join(map(str, cut[:NAMED])) + (f" and {len(cut) - NAMED} more" if len(cut) > NAMED else "")
-        print(
-            f"longer than the {translator.longest} tokens that the model takes, so translated in parts: line {names}",
-            file=sys.stderr,
-        )
+    if long.count:
+        tell(f"longer than the {translator.longest} tokens that the model takes, so translated in parts: line {long}")
+    if unknown.count:
+        tell(f"with symbols that the model does not know, so perhaps translated badly: line {unknown}")
+
+
+def tell(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
+
+
+@dataclass
+class Numbers:
+    """How many numbers there are, and the first of them."""
+
+    first: list[int] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self.count += 1
+            if len(self.first) < NAMED:
+                self.first.append(number)
+
+    def __str__(self) -> str:
+        more = self.count - len(self.first)
+        return ", ".join(map(str, self.first)) + (f" and {more} more" if more else "")
 
 
 def decode(line: bytes, number: int) -> str:

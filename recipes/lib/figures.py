@@ -230,7 +230,7 @@ def context_factor(path: str) -> str:
 
 
 def drawn_head(path: str, number: str) -> str:
-    """The name of a head that was drawn. `tools.plot attention` prints LAYER.HEAD=SHARE ..."""
+    """The name of a head that was drawn. `tools.plot attention` prints LAYER.HEAD=SHARE for each."""
     layer, head = drawn(path, number)[0].split(".")
     return f"layer {layer}, head {head}"
 

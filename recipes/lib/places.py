@@ -1,4 +1,4 @@
-"""Paths in the words of a command, written in one way.
+"""Gives each path in a command one spelling.
 
 Records of a recipe hold commands. The same folder may be written as runs/x, /home/me/runs/x or through a link, and the
 folder of --out may be moved: its place is written as $OUT.

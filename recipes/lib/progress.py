@@ -1,4 +1,4 @@
-"""What a user sees of a command that takes long: at least every ten seconds how far it is, and the time left.
+"""What a user sees of a long command: at least every ten seconds how far it is, and the time left.
 
 On a terminal the state of the work is one line that replaces itself. Elsewhere, as in a file, it is a line of its own
 every ten seconds.
@@ -24,7 +24,7 @@ LOCK = threading.Lock()
 
 
 class Display:
-    """Shows a command's lines, and between them the state of its work, as long as the context lasts.
+    """Shows a command's lines, and between them the state of its work, inside the `with` block.
 
     Args:
         work: an object whose ``state(now)`` says how far it is; ``now`` is of ``time.monotonic``

@@ -51,7 +51,7 @@ def test_a_long_evaluation_tells_how_far_it_is(caplog, monkeypatch):
     assert "2 of 3 blocks, so far 2.0000 bits per token" in caplog.text
 
 
-@pytest.mark.parametrize("unk, words", [(3, ""), (6, "; 50 % of the tokens are <unk>, so this is no code length of")])
+@pytest.mark.parametrize("unk, words", [(3, ""), (6, "; 50 % of the tokens are <unk>, so this figure is too low")])
 def test_bits_per_byte_of_the_raw_text(unk, words, caplog):
     figures = Figures(PAD, EOS, unk=unk, raw_bytes=8)
     figures.add(torch.full((2,), -math.log(2)), torch.tensor([6, EOS]))

@@ -72,7 +72,7 @@ def test_any_log_of_fairseq_is_read(text, tmp_path):
 
 @pytest.mark.parametrize(
     "content, sentence",
-    [(None, "has no train.log: the log is what fairseq-train prints"), ("| INFO | x\n", "holds no figures")],
+    [(None, "has no train.log: the log is what fairseq-train writes"), ("| INFO | x\n", "holds no figures")],
 )
 def test_what_is_no_log_is_said(content, sentence, tmp_path):
     if content:
@@ -175,6 +175,8 @@ def test_attention_maps_of_a_trained_model(run, user_dir, streams, plot, tmp_pat
         "--heads", 2, "--out", tmp_path / "maps.png",
     )  # fmt: skip
     assert re.fullmatch(r"\d\.\d=0\.\d{3} \d\.\d=0\.\d{3}", done.stdout.strip())
+    assert "LAYER.HEAD=SHARE, the fraction of a head's attention that goes to the context" in done.stderr
+    assert done.stderr.endswith(f"wrote {tmp_path / 'maps.png'}\n")
     assert (tmp_path / "maps.png").read_bytes()[1:4] == b"PNG"
     spans = plot.learned_spans(folder / "checkpoint_last.pt")
     assert [len(layer) for layer in spans] == [2, 2] and all(0 <= span <= 32 for layer in spans for span in layer)
@@ -201,7 +203,9 @@ def test_attention_is_that_of_the_forward_pass():
     torch.testing.assert_close(attention.out_proj(heads.transpose(0, 1).flatten(1)), y[0])
 
 
-def test_the_memory_from_checkpoints_and_what_a_feedback_model_attends_to(run, user_dir, streams, plot, tmp_path):
+def test_the_memory_from_checkpoints_and_what_a_feedback_model_attends_to(
+    run, user_dir, streams, plot, tmp_path, capsys
+):
     folder = train(run, user_dir, streams, tmp_path, "feedback_lm_tiny")
     checkpoint = folder / "checkpoint_last.pt"
     maps, memory = attention_maps.attention_maps(checkpoint, None, "test", 7)
@@ -213,9 +217,23 @@ def test_the_memory_from_checkpoints_and_what_a_feedback_model_attends_to(run, u
     figure = plot.draw_attention(Namespace(checkpoint=checkpoint, data=None, split="test", tokens=7, heads=2))
     assert [axes.get_xlabel() for axes in figure.axes[:2]] == ["memories before (-1: the nearest)"] * 2
     assert [bar.get_height() for bar in figure.axes[2].patches] == memory[0]
+    distances = " ".join(f"{head.layer}.{head.head}={head.distance:.1f}" for head in attention_maps.choose(maps, 2))
+    said = capsys.readouterr()
+    assert said.out == f"{distances}\n" and "how many tokens back a head looks on average" in said.err
     updates, weights = plot.memory_from_checkpoints(folder)
     assert updates == [0, 10, 20] and weights[0] == [pytest.approx(1 / 3)] * 3
     assert all(sum(row) == pytest.approx(1) for row in weights) and weights[2] != weights[0]
+    (folder / "train.log").unlink()
+    (axes,) = plot.draw_memory(Namespace(run=folder)).axes  # a folder without a log
+    assert [list(row) for row in zip(*lines_of(axes).values())] == weights
+
+
+def test_a_folder_with_neither_a_log_nor_checkpoints(plot, tmp_path):
+    for draw in (plot.draw_memory, plot.draw_spans):
+        with pytest.raises(UserError, match="holds no checkpoints .*, and no log with what was to be drawn"):
+            draw(Namespace(run=tmp_path))
+        with pytest.raises(UserError, match="nowhere does not exist"):
+            draw(Namespace(run=tmp_path / "nowhere"))
 
 
 def test_a_model_without_spans_is_named(run, user_dir, streams, plot, tmp_path):

@@ -57,9 +57,26 @@ def test_fillers_of_the_dictionary_do_not_change_its_kind():
     assert kind_of(dictionary) == "characters"
 
 
-def test_what_the_dictionary_lacks_is_counted(caplog):
-    sample.encode("abxy", LETTERS, text_of(LETTERS))
-    assert "2 of the prompt's 4 tokens are not in the dictionary" in caplog.text
+def test_what_the_dictionary_lacks_is_counted_and_named(caplog):
+    sample.encode("abxyx", LETTERS, text_of(LETTERS))
+    assert "the model does not know 3 of the prompt's 5 symbols: x y\n" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "dictionary, prompt, more, whole",
+    [
+        (LETTERS, "aXb ", "c", "aXb c"),
+        (LETTERS, "aXb ", "_c", "aXb  c"),
+        (WORDS, "the  Xs ", "the", "the  Xs the"),
+        (WORDS, "the", "com@@", "the com"),
+        (NUMBERS, "a", "97", "aa"),
+    ],
+)
+def test_a_prompt_is_printed_as_it_was_given(dictionary, prompt, more, whole):
+    text = text_of(dictionary)
+    start = sample.encode(prompt, dictionary, text)
+    tokens = [dictionary.index(symbol) for symbol in (more if dictionary is LETTERS else [more])]
+    assert sample.continued(prompt, start, start + tokens, dictionary, text) == whole
 
 
 def test_half_a_character_of_bytes_is_shown_as_such():
@@ -104,7 +121,7 @@ def test_a_prompt_from_a_file_and_text_as_it_was_prepared(run, checkpoint, tmp_p
     PreparedText(Plain(lower=True), Plain(), Characters(space="_")).save(tmp_path)
     (tmp_path / "prompt").write_text("AB c\nA\n")
     options = ["--prompt-file", tmp_path / "prompt", "--length", 5]
-    assert run(*command(tmp_path / checkpoint.name, *options)).stdout.startswith("ab c\na")
+    assert run(*command(tmp_path / checkpoint.name, *options)).stdout.startswith("AB c\nA")
 
 
 def test_the_earlier_name_of_the_tool_works_and_says_the_new_one(run, checkpoint):

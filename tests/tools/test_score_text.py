@@ -66,7 +66,7 @@ def test_a_stream_goes_on_from_line_to_line(block, stream, file):
     assert [score for _, score in scored] == pytest.approx([part.sum().item() for part in expected], abs=1e-4)
     assert (figures.lines, figures.all.tokens, figures.bytes, figures.unknown) == (7, len(TEXT), len(TEXT), 3)
     assert figures.bits_per_byte == pytest.approx(-sum(score for _, score in scored) / math.log(2) / len(TEXT))
-    assert f"{100 * 3 / len(TEXT):.3g} % of the tokens are <unk>, so this is no code length" in str(figures)
+    assert f"{100 * 3 / len(TEXT):.3g} % of the tokens are <unk>, so this figure is too low" in str(figures)
 
 
 def test_a_long_line_is_scored_in_pieces(stream, file, monkeypatch):

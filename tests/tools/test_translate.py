@@ -1,5 +1,6 @@
 """From raw to raw: the commands that preprocess/parallel.py prints, and translate at its limits."""
 
+import io
 import os
 import re
 import shlex
@@ -7,6 +8,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sentences import sentences, write_parallel
@@ -14,6 +16,8 @@ from sentences import sentences, write_parallel
 from fairseq_plugins.text.levels import Bytes
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
+from fairseq_plugins.tools.lib.translator import Translated
+from fairseq_plugins.tools.translate import translate
 
 TINY = (
     "--arch feedback_transformer_tiny --dropout 0 --lr 0.01 --warmup-updates 30 --max-update 120 --max-source-positions"
@@ -112,9 +116,33 @@ def test_each_line_gives_one_line(work):
     assert out[1] == out[2] == "" and out[0] == out[6] != ""
     assert len(out[3]) > 3 * max(map(len, sentences("en", 100)))  # of several sentences
     said = done.stderr.decode()
-    assert said.count("translated in parts") == 1 and said.endswith("translated in parts: line 4, 6\n")
+    assert said.count("translated in parts: line 4, 6\n") == 1
     small = work.translate(raw.removesuffix("\n"), "--buffer 2 --max-tokens 20")
-    assert small.stdout == done.stdout and small.stderr.decode().endswith("line 4, 6\n")
+    assert small.stdout == done.stdout and "translated in parts: line 4, 6\n" in small.stderr.decode()
+
+
+def test_lines_with_unknown_symbols_are_named(work):
+    done = work.translate("女孩看见月亮。\n" + "ж\n" * 11)
+    said = "with symbols that the model does not know, so perhaps translated badly: line "
+    assert done.stderr.decode().endswith(f"{said}2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 1 more\n")
+    assert said not in work.translate("女孩看见月亮。\n").stderr.decode()
+
+
+class Terminal(io.BytesIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("target, bar", [(Terminal, False), (io.BytesIO, True)])
+def test_at_a_terminal_no_bar_stands_between_lines_of_text(target, bar, tmp_path, monkeypatch):
+    (tmp_path / "raw").write_text("one\ntwo\n")
+    echo = SimpleNamespace(translate=lambda lines: Translated(lines, [], []))
+    said, out = Terminal(), target()
+    monkeypatch.setattr("sys.stderr", io.TextIOWrapper(said, write_through=True))
+    with open(tmp_path / "raw", "rb") as raw:
+        translate(echo, raw, out, buffer=1)
+    assert out.getvalue() == b"one\ntwo\n"
+    assert (b"translate: " in said.getvalue()) == bar
 
 
 def test_several_checkpoints_are_an_ensemble(work):

@@ -7,7 +7,7 @@ from pathlib import Path
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools.lib.log_lines import read_line
 
-WHERE = "the log is what fairseq-train prints (fairseq-train ... 2>&1 | tee runs/a/train.log), or its --log-file"
+WHERE = "the log is what fairseq-train writes with --log-file runs/a/train.log, or what it printed, kept in a file"
 
 
 @dataclass
@@ -48,18 +48,33 @@ def read(run: Path) -> TrainingLog:
     return TrainingLog(found["inner"] or found["train"], found["valid"])
 
 
+def read_if_there(run: Path) -> TrainingLog:
+    """The log of a run, without entries if its folder has none.
+
+    Raises:
+        UserError: the run does not exist, or its log has no figures
+    """
+    return read(run) if find_log(run) or not run.is_dir() else TrainingLog()
+
+
 def log_of(run: Path) -> Path:
     """The log in a folder, or the log itself.
 
     Raises:
         UserError: there is none
     """
+    if log := find_log(run):
+        return log
+    if run.is_dir():
+        raise UserError(f"{run} has no train.log: {WHERE}; a training that kept none has to be run again.")
+    raise UserError(f"{run} does not exist: {WHERE}.")
+
+
+def find_log(run: Path) -> Path | None:
     if run.is_file():
         return run
-    if logs := [path for path in (run / "train.log", *sorted(run.glob("*.log"))) if path.is_file()]:
-        return logs[0]
-    missing = f"{run} has no train.log" if run.is_dir() else f"{run} does not exist"
-    raise UserError(f"{missing}: {WHERE}.")
+    logs = (path for path in (run / "train.log", *sorted(run.glob("*.log"))) if path.is_file())
+    return next(logs, None)
 
 
 def _add(entries: list[dict], entry: dict[str, float]) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from argparse import Namespace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -30,6 +31,22 @@ def folder_of_text(checkpoint: Path) -> Path:
         f"nobody knows how the text of {checkpoint} was prepared: neither its folder nor its data folder {data} has a"
         f" {FILE}. Prepare the same text again with its script of preprocess/, and give OUT/bin with --prepared-text."
     )
+
+
+@dataclass(frozen=True)
+class Translated:
+    """Lines, and which of them a user should look at.
+
+    Args:
+        translations: one for each line
+        long: indices of the lines that had to be cut because the model takes no longer ones. The parts of such a line
+            are translated apart, and joined
+        unknown: indices of the lines with symbols that the source dictionary lacks
+    """
+
+    translations: list[str]
+    long: list[int]
+    unknown: list[int]
 
 
 class Translator:
@@ -65,13 +82,15 @@ class Translator:
         self.longest = positions[0]  # tokens of a source line, end of line included
         self.generator = self.task.build_generator(self.models, Namespace(**search))
 
-    def translate(self, lines: list[str]) -> tuple[list[str], list[int]]:
-        """The translation of each line, and the indices of the lines that had to be cut because the model takes no
-        longer ones. The parts of such a line are translated apart, and joined. An empty line stays empty."""
+    def translate(self, lines: list[str]) -> Translated:
+        """The translation of each line. An empty line stays empty."""
         parts = [self.parts(squeeze(line)) for line in lines]
         found = iter(self.search([part for line in parts for part in line]))
         translations = [_join([next(found) for _ in line]) for line in parts]
-        return translations, [index for index, line in enumerate(parts) if len(line) > 1]
+        long = [index for index, line in enumerate(parts) if len(line) > 1]
+        unk = self.task.source_dictionary.unk()
+        unknown = [index for index, line in enumerate(parts) if any(bool((part == unk).any()) for part in line)]
+        return Translated(translations, long, unknown)
 
     def parts(self, line: str) -> list[torch.Tensor]:
         """The tokens of a line; of several parts if the model does not take it whole; of none if there are none."""
