@@ -99,6 +99,8 @@ def main():
 def _part(raw: Path, split: str, part: str) -> tuple[Path, int, int | None]:
     """The file, the first line and the last line (None: the end) of ``NAME[:FIRST-LAST]``."""
     name, first, last = re.fullmatch(r"(.*?)(?::(\d+)-(\d+))?", part).groups()
+    if not raw.is_dir():
+        raise InputError(f"--raw {raw} is not a folder that exists: give the folder with the text.")
     file = next((path for path in (raw / name, raw / f"{name}.gz") if path.is_file()), None)
     if not file:
         raise InputError(f"--raw {raw} has no {name}: put it there (plain or .gz), or name other files with --{split}.")

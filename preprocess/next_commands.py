@@ -5,11 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "fairseq_plugins"
+WIDTH = 110  # of a printed line
+FEW = 100_000  # training pairs; for fewer a small model is advised
 TRAINING = (
-    "--optimizer adam --adam-betas '(0.9, 0.98)' --lr 0.0005 --lr-scheduler inverse_sqrt --warmup-updates 4000"
-    " --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 4096 --max-update 50000 --patience 10"
-    " --no-epoch-checkpoints"
+    "--optimizer adam --adam-betas '(0.9, 0.98)' --lr-scheduler inverse_sqrt --criterion label_smoothed_cross_entropy"
+    " --label-smoothing 0.1 --patience 10 --no-epoch-checkpoints"
 )
+LARGE = "--lr 0.0005 --warmup-updates 4000 --max-tokens 4096 --max-update 50000"
+SMALL = "--arch feedback_transformer_tiny --lr 0.005 --warmup-updates 100 --max-tokens 1024 --max-update 2000"
+VALIDATION = 10_000  # training pairs between two validations of a small model
 
 
 @dataclass(frozen=True)
@@ -32,30 +36,56 @@ SUMMARIES = Advice("feedback_transformer_cnndm", "--beam 5 --no-repeat-ngram-siz
 
 def translation(out: Path, source: str, target: str, lower: bool, advice: Advice) -> str:
     """The lines to print when parallel text is ready in ``out``. ``lower``: is the target in lower case?"""
+    with open(out / "clean" / f"train.{source}", "rb") as lines:
+        pairs = sum(1 for _ in lines)
     folder = f"runs/{out.resolve().name}"
-    data, save, checkpoint, test, references = map(
+    data, save, checkpoint, test, references, text = map(
         shlex.quote,
         (
             str(out / "bin"), folder, f"{folder}/checkpoint_best.pt", f"{folder}/test.txt",
-            str(out / f"test.{source}-{target}.ref"),
+            str(out / f"test.{source}-{target}.ref"), str(out / "text" / f"test.{source}"),
         ),
     )  # fmt: skip
     plugins = user_dir()
     languages = shlex.join(["--source-lang", source, "--target-lang", target])
     search = f"--path {checkpoint} {advice.search} --bpe prepared"
     how = f" --lang {shlex.quote(target)}{' --lowercase' if lower else ''}" if advice.scorer != "rouge" else ""
+    comment, flags = training(pairs, advice.arch)
     return f"""ready: {out / "bin"}
-
-# train; --arch and the sizes of a model are in docs/translation.md
-fairseq-train {data} {languages} {plugins} --arch {advice.arch} {TRAINING} --save-dir {save}
+{where()}
+{comment}
+{wrap(f"fairseq-train {data} {languages} {plugins} {flags} {TRAINING} --save-dir {save}")}
 
 # translate the test set, and score it
-fairseq-generate {data} {languages} {plugins} {search} --scoring chrf > {test}
-python -m fairseq_plugins.tools.{advice.scorer} {test} --references {references}{how}
+{wrap(f"fairseq-generate {data} {languages} {plugins} {search} --scoring chrf")} > {test}
+{wrap(f"python -m fairseq_plugins.tools.{advice.scorer} {test} --references {references}{how}")}
 
-# translate text of your own, a line each: the folder of the model holds everything that it needs
-python -m fairseq_plugins.tools.translate {checkpoint} < TEXT > TRANSLATION
-fairseq-interactive {data} {languages} {plugins} {search}"""
+# translate any text, a line each: the folder of the model holds everything that it needs
+head -3 {text} | python -m fairseq_plugins.tools.translate {checkpoint}
+{wrap(f"fairseq-interactive {data} {languages} {plugins} {search}")}"""
+
+
+def training(pairs: int, arch: str) -> tuple[str, str]:
+    """A comment, and the flags that depend on the size of the training set."""
+    if pairs >= FEW:
+        return "# train; --arch and the sizes of a model are in docs/translation.md", f"--arch {arch} {LARGE}"
+    epochs = max(1, VALIDATION // pairs)
+    return (
+        "# train a small model to begin with, in minutes on a CPU; a large one (docs/translation.md) needs a GPU and\n"
+        f"# --arch {arch} {LARGE}",
+        f"{SMALL} --validate-interval {epochs} --save-interval {epochs}",
+    )
+
+
+def wrap(command: str) -> str:
+    """The command in lines that end before a flag."""
+    lines = [""]
+    for word in map(shlex.quote, shlex.split(command)):
+        if word.startswith("--") and len(lines[-1]) + len(word) > WIDTH - 30:  # room for the value of the flag
+            lines[-1] += " \\"
+            lines.append("   ")
+        lines[-1] += f" {word}"
+    return "\n".join(lines).strip()
 
 
 def language_model(out: Path, split: str, streams: int) -> str:
@@ -71,7 +101,7 @@ def language_model(out: Path, split: str, streams: int) -> str:
     )
     common = f"{data} {user_dir()} --task streaming_language_modeling"
     return f"""ready: {out / "bin"}
-
+{where()}
 # train a small model to begin with; --arch and the sizes of a model are in docs/architectures.md
 fairseq-train {common} --criterion streaming_lm \\
     --arch feedback_lm_tiny --batch-size {streams} --tokens-per-sample 64 --optimizer adam --lr 0.001 --clip-norm 1 \\
@@ -85,6 +115,13 @@ fairseq-eval-lm {common} \\
 # let it write, and score any text: the folder of the model holds everything that it needs
 python -m fairseq_plugins.tools.sample --path {checkpoint} --prompt "" --length 200
 python -m fairseq_plugins.tools.score_text {checkpoint} {raw}"""
+
+
+def where() -> str:
+    """Where the commands work: a line, or an empty one in the folder of the repository."""
+    root = PACKAGE.parent
+    install = f"pip install {shlex.quote(str(root))}"
+    return "" if Path.cwd() == root else f"# run these in this folder; the suite must be installed: {install}\n"
 
 
 def user_dir() -> str:

@@ -4,10 +4,11 @@
     python preprocess/parallel.py --raw DIR --source en --target fr --out data/mine --bpe sentencepiece --symbols 8000
     python preprocess/parallel.py --raw DIR --source zh --target en --out data/mine
 
-DIR holds train.en, train.fr, valid.en, valid.fr, test.en and test.fr, plain or .gz. Byte pair encoding works on Moses
-tokens, SentencePiece on raw text, in any language. Where the text of a language is written without spaces between
-words, SentencePiece is taken. prepared_text.json in OUT/bin says how the text was prepared, so that later commands need
-no flags for it; these commands are printed at the end.
+DIR holds train.en, train.fr, valid.en, valid.fr, test.en and test.fr, plain or .gz. Spaces, tabs and control characters
+become single spaces. Byte pair encoding works on Moses tokens, SentencePiece on raw text, in any language. Where the
+text of a language is written without spaces between words, SentencePiece is taken. prepared_text.json in OUT/bin says
+how the text was prepared, so that later commands need no flags for it; these commands are printed at the end. For fewer
+than 100,000 training pairs they train a small model.
 """
 
 import pipeline

@@ -14,7 +14,7 @@ and output lines.
 
 import argparse
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -203,6 +203,9 @@ def prepare_text(
     lengths = [side.length for side in sides]
     options = limits | {"lengths": [length.__name__ for length in lengths]}
     steps.run("clean", inputs, outputs, options, partial(_clean, inputs, lengths, **limits))
+    held_out = {split: [lines[split, side.name] for side in sides] for split in ("valid", "test") if split in splits}
+    read = [*inputs, *(file for files in held_out.values() for file in files)]
+    steps.run("overlap", read, [], {}, partial(_overlap, inputs, held_out))
     lines |= {(path.stem, path.suffix[1:]): path for path in outputs}
 
     learned = out / kind.file
@@ -229,7 +232,13 @@ def _absent(raw: Path, layouts, language: str) -> bool:
 
 
 def locate(raw: Path, name: str) -> Path | None:
-    """The file of that name, plain or .gz, in ``raw`` or in a folder below it; None if there is none."""
+    """The file of that name, plain or .gz, in ``raw`` or in a folder below it; None if there is none.
+
+    Raises:
+        InputError: there is no such folder
+    """
+    if not raw.is_dir():
+        raise InputError(f"--raw {raw} is not a folder that exists: give the folder with the text.")
     places = [raw / name, raw / f"{name}.gz", *sorted(raw.rglob(name)), *sorted(raw.rglob(f"{name}.gz"))]
     return next((path for path in places if path.is_file()), None)
 
@@ -260,7 +269,10 @@ def _collect(sources: list[Path], targets: list[Path], *outputs: Path) -> str:
                 counts[-1].append(number)
     for one, other, ones, others in zip(sources, targets, *counts):
         if ones != others:
-            raise InputError(f"{one} has {ones} lines but {other} has {others}: the two must be aligned line by line.")
+            raise InputError(
+                f"{one} has {ones} lines but {other} has {others}: give two files with as many lines, where each line"
+                " translates the line with its number in the other file."
+            )
     files = ", ".join(f"{one.name} + {other.name} {number}" for one, other, number in zip(sources, targets, counts[0]))
     return f"{files} lines in, {sum(counts[0])} pairs out"
 
@@ -292,13 +304,28 @@ def _clean(inputs: list[Path], lengths: list, *outputs: Path, max_words: int, ma
             kept[split] += 1
             for file, line in zip(files[2 * split :], pair):
                 file.write(line + "\n")
+    why = ", ".join(f"{number} {reason}" for reason, number in dropped.items()) or "none"
     if not kept[0]:
         raise InputError(
-            f"no pair of {inputs[0]} and {inputs[1]} is left after cleaning ({dict(dropped)}): raise --max-words."
+            f"no pair of {inputs[0]} and {inputs[1]} is left after cleaning (dropped: {why}): raise the limit, or put "
+            "text into both files."
         )
     left = f"{kept[0]} train" + (f" and {kept[1]} valid (one in {carve})" if carve else "")
-    why = ", ".join(f"{number} {reason}" for reason, number in dropped.items()) or "none"
     return f"{kept.total() + dropped.total()} pairs in, {left} out, dropped: {why}"
+
+
+def _overlap(train: list[Path], held_out: dict[str, list[Path]]) -> str:
+    """How many pairs of valid and test are in train, too."""
+    pairs = {split: Counter(_pairs(files)) for split, files in held_out.items()}
+    seen = set().union(*pairs.values()).intersection(_pairs(train))
+    counts = {split: sum(number for pair, number in found.items() if pair in seen) for split, found in pairs.items()}
+    report = " and ".join(f"{counts[split]} of {found.total()} {split} pairs" for split, found in pairs.items())
+    much = any(2 * counts[split] > found.total() for split, found in pairs.items())
+    return f"{report} are in train, too" + (": a score on them says little about new text" if much else "")
+
+
+def _pairs(files: list[Path]) -> Iterator[tuple[str, ...]]:
+    return zip(*map(raw_text.read_lines, files), strict=True)
 
 
 def _binarise(out: Path, source: str, target: str, destination: Path) -> str:

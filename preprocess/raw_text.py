@@ -6,12 +6,14 @@ processes.
 
 import gzip
 import html
+import io
 import json
 import multiprocessing
 import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import redirect_stderr
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -97,7 +99,8 @@ def learn_codes(texts: list[Path], codes: Path, number: int, counted: str = "mer
         raise InputError(f"--bpe {number} is too small: choose at least 1, for example 8000.")
     with open(codes, "w", encoding="utf-8") as out:
         lines = (line for path in texts for line in read_lines(path))
-        learn_bpe(lines, out, number, total_symbols=counted == "symbols")
+        with redirect_stderr(io.StringIO()):  # it prints a bar that need not reach its end, and numbers without a name
+            learn_bpe(lines, out, number, total_symbols=counted == "symbols")
     learned = sum(1 for _ in read_lines(codes)) - 1
     return f"{number} {counted} requested, {learned} merges learned from {', '.join(path.name for path in texts)}"
 
@@ -121,8 +124,8 @@ def clean(pairs, lengths, max_words: int, max_ratio: float | None, dropped: Coun
         if short == 0:
             dropped["empty"] += 1
         elif long > max_words:
-            dropped["too long"] += 1
+            dropped[f"longer than --max-words {max_words}"] += 1
         elif max_ratio and long > max_ratio * short:
-            dropped["too unequal"] += 1
+            dropped[f"more unequal than --max-ratio {max_ratio:g}"] += 1
         else:
             yield pair

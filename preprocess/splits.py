@@ -21,11 +21,18 @@ def find(raw: list[Path]) -> dict[str | None, list[Path]]:
     any ending.
 
     Raises:
-        InputError: there is no such file, or some of the files are named and others are not
+        InputError: there is no such file, a file is named twice, or some of the files are named and others are not
     """
     found: dict[str | None, list[Path]] = {}
+    texts: dict[str, Path] = {}
     for path in raw:
         for file in _files(path):
+            text = file.resolve().as_posix().removesuffix(".gz")
+            if text in texts:
+                raise InputError(
+                    f"--raw names {texts[text]} and {file}, which is the same text: leave one of them out."
+                )
+            texts[text] = file
             parts = file.relative_to(path).parts or (file.name,)
             split = next((name for part in parts if (name := part.split(".")[0].lower()) in SPLITS), None)
             found.setdefault(split, []).append(file)
@@ -38,8 +45,8 @@ def find(raw: list[Path]) -> dict[str | None, list[Path]]:
         )
     if None not in found and (missing := {"train", "valid"} - found.keys()):
         raise InputError(
-            f"--raw has no file named {min(missing)}: add it; a text that is not split yet must not be named train,"
-            " valid or test."
+            f"--raw has no file named {min(missing)}: add it; or, if the text is not split yet, rename it, so that"
+            " it is not named train, valid or test."
         )
     return found
 

@@ -99,12 +99,13 @@ class Steps:
 def signs_of_life(name: str, outputs: list[Path]):
     """Say every ten seconds on stderr how long the step takes so far, and how much it has written. On a terminal it is
     one line, which a progress bar may replace."""
-    started, ended, terminal = time.monotonic(), threading.Event(), sys.stderr.isatty()
+    # the step may send sys.stderr elsewhere
+    started, ended, stderr, terminal = time.monotonic(), threading.Event(), sys.stderr, sys.stderr.isatty()
 
     def watch():
         while not ended.wait(SILENCE):
             text = f"{name}: {time.monotonic() - started:.0f} s so far, {_size(outputs) / 1e6:.1f} MB written"
-            print(f"\r{text}\x1b[K" if terminal else text, end="" if terminal else "\n", file=sys.stderr, flush=True)
+            print(f"\r{text}\x1b[K" if terminal else text, end="" if terminal else "\n", file=stderr, flush=True)
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -114,7 +115,7 @@ def signs_of_life(name: str, outputs: list[Path]):
         ended.set()
         thread.join()
         if terminal:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            print("\r\x1b[K", end="", file=stderr, flush=True)
 
 
 def _size(paths: list[Path]) -> int:
@@ -180,6 +181,9 @@ def command_line(main) -> None:
         main()
     except (InputError, UserError) as error:
         sys.exit(f"{Path(sys.argv[0]).name}: error: {error}")
+    except BrokenPipeError:  # the reader has enough, for example head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except OSError as error:
         sys.exit(f"{Path(sys.argv[0]).name}: error: {error.filename}: {error.strerror}")
     except KeyboardInterrupt:

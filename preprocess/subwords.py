@@ -116,8 +116,8 @@ def add_options(parser: argparse.ArgumentParser, size: int) -> None:
         "--bpe",
         type=_merges_or_sentencepiece,
         metavar="N|sentencepiece",
-        help=f"number of merges of the joint byte pair encoding ({size}); or sentencepiece: symbols of raw lines, for "
-        "any language",
+        help=f"number of merges of the joint byte pair encoding ({size}); or the word sentencepiece, which learns "
+        "from raw lines with single spaces and works in any language",
     )
     parser.add_argument(
         "--symbols", type=whole(1), metavar="N", help=f"number of symbols with --bpe sentencepiece ({size})"

@@ -22,8 +22,8 @@ same command makes the same splits again.
     sentencepiece    a piece of text, spaces included; learned from train. Nothing is ever unknown
 
 word and bpe do not tell one space from several, or from a tab. The others give back the text exactly. The commands that
-train, evaluate and sample are printed at the end. Memory holds the dictionary and a sample of the text to learn from,
-and never the text.
+train, evaluate and sample are printed at the end. Memory holds the dictionary, and at most 20 MB of the text for bpe
+and sentencepiece to learn from; the rest stays on disk.
 """
 
 import argparse

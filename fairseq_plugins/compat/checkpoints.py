@@ -26,7 +26,7 @@ from fairseq_plugins.compat.patch import replace
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
 from fairseq_plugins.files.whole import NotWritten
-from fairseq_plugins.text.keeping import keep_with_checkpoints
+from fairseq_plugins.text.keeping import keep_with_checkpoints, refuse_other_text
 
 logger = logging.getLogger(__name__)
 
@@ -181,14 +181,24 @@ def save_whole_checkpoints():
 
 def checkpoints_keep_their_text():
     """A checkpoint of fairseq cannot be used without the dictionaries and codes of its data folder. If the data folder
-    says how its text was prepared, the patch copies what is needed into the folder of the checkpoints."""
+    says how its text was prepared, the patch copies what is needed into the folder of the checkpoints. A training does
+    not begin in a folder that holds checkpoints of a text that was prepared otherwise."""
+
+    def data_folder(cfg, trainer) -> Path | None:
+        """The first data folder, if this training saves checkpoints in a folder on this machine."""
+        data = str(getattr(trainer.cfg.task, "data", None) or "").split(os.pathsep)[0]
+        return Path(data) if data and not cfg.no_save and not is_remote(cfg.save_dir) else None
+
+    @replace(checkpoint_utils, "load_checkpoint")
+    def load_checkpoint(original, cfg, trainer, **kwargs):
+        if data := data_folder(cfg, trainer):
+            refuse_other_text(data, Path(cfg.save_dir))
+        return original(cfg, trainer, **kwargs)
 
     @replace(checkpoint_utils, "save_checkpoint")
     def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
-        if not cfg.no_save and trainer.is_data_parallel_master and not is_remote(cfg.save_dir):
-            data = str(getattr(trainer.cfg.task, "data", None) or "").split(os.pathsep)[0]
-            if data:
-                keep_with_checkpoints(Path(data), Path(cfg.save_dir))
+        if trainer.is_data_parallel_master and (data := data_folder(cfg, trainer)):
+            keep_with_checkpoints(data, Path(cfg.save_dir))
         return original(cfg, trainer, epoch_itr, val_loss)
 
 

@@ -18,6 +18,7 @@ def apply():
     messages.old_calls_are_silent()
     messages.missing_biases_are_not_shared()
     messages.tokenised_bleu_is_told_once()
+    messages.scores_are_not_taken_for_bleu()
     data.keep_last_batch()
     data.restore_np_compat()
     data.restore_percentile()

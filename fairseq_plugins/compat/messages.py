@@ -54,6 +54,16 @@ def tokenised_bleu_is_told_once():
     logging.getLogger("sacrebleu").addFilter(ToldOnce())
 
 
+def scores_are_not_taken_for_bleu():
+    """With --bpe, fairseq-generate warns of a BLEU score of BPE tokens, whatever --scoring is, and names --sacrebleu,
+    which changes nothing but this warning. The patch silences it."""
+    logging.getLogger("fairseq_cli.generate").addFilter(without_bleu_of_tokens)
+
+
+def without_bleu_of_tokens(record: logging.LogRecord) -> bool:
+    return "Use --sacrebleu for standard 13a BLEU tokenization" not in record.getMessage()
+
+
 class ToldOnce(logging.Filter):
     """Lets one message on tokenised text through, in other words."""
 

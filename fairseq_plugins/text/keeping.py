@@ -3,15 +3,41 @@
 import filecmp
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.text.prepared import FILE, PreparedText
 
 
+def refuse_other_text(data: Path, folder: Path) -> None:
+    """
+    Raises:
+        UserError: the folder holds checkpoints of a text that was prepared otherwise than that of the data folder
+    """
+    if not ((data / FILE).is_file() and (folder / FILE).is_file() and any(folder.glob("checkpoint*.pt"))):
+        return
+    if _preparation(data) != _preparation(folder):
+        raise UserError(f"{folder} holds a model of differently prepared text: give another --save-dir.")
+
+
+def _preparation(folder: Path) -> tuple:
+    """What text and symbols of a model must have in common with its data: all but the sizes of the splits, and how
+    often each symbol occurs."""
+    text = PreparedText.load(folder)
+    settings = {name: value for name, value in vars(text.level).items() if not isinstance(value, Path)}
+    symbols = {
+        path.name: [line.rsplit(b" ", 1)[0] for line in path.read_bytes().split(b"\n")]
+        for path in folder.glob("dict*.txt")
+    }
+    learned = [file.read_bytes() for file in text.files]
+    return replace(text, level=type(text.level), raw_bytes={}), settings, learned, symbols
+
+
 def keep_with_checkpoints(data: Path, folder: Path) -> None:
-    """Copy ``prepared_text.json``, the files that it names, and the dictionaries from the data folder, unless they are
-    there. Nothing is copied from a data folder without ``prepared_text.json``."""
+    """Copy ``prepared_text.json``, the files that it names, and the dictionaries from the data folder, unless
+    identical files are there. Nothing is copied from a data folder without ``prepared_text.json``."""
     if not (data / FILE).is_file() or (folder.exists() and os.path.samefile(data, folder)):
         return
     for file in [*PreparedText.load(data).files, *sorted(data.glob("dict*.txt")), data / FILE]:

@@ -24,6 +24,9 @@ from fairseq.dataclass.configs import CheckpointConfig
 from fairseq_plugins.compat import checkpoints
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
+from fairseq_plugins.text.levels import Bytes
+from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.tokenisers import Plain
 
 
 class RunsCode:
@@ -270,3 +273,14 @@ def test_checkpoints_written_together_share_an_identity(trainer, tmp_path):
     for _ in range(2):
         checkpoint_utils.save_checkpoint(CheckpointConfig(save_dir=str(tmp_path)), trainer, epoch_itr, None)
     assert len(set(identities)) == 2
+
+
+def test_a_training_does_not_begin_beside_a_model_of_other_text(trainer, tmp_path):
+    data, runs = tmp_path / "bin", tmp_path / "runs"
+    for folder, lower in ((data, True), (runs, False)):
+        folder.mkdir()
+        PreparedText(Plain(lower), Plain(lower), Bytes()).save(folder)
+    save(runs / "checkpoint_last.pt")
+    trainer.cfg.task.data = str(data)
+    with pytest.raises(UserError, match=f"{runs} holds a model of differently prepared text: give another --save-dir"):
+        checkpoint_utils.load_checkpoint(CheckpointConfig(save_dir=str(runs)), trainer)

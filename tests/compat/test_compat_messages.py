@@ -32,3 +32,10 @@ def test_tokenised_text_is_told_once(caplog):
     for _ in range(2):
         sacrebleu.corpus_bleu(lines, [lines])
     assert caplog.messages == [messages.ToldOnce.WORDS]
+
+
+def test_only_a_warning_that_names_a_flag_without_effect_is_silent(caplog):
+    logger = logging.getLogger("fairseq_cli.generate")
+    logger.warning("If you are using BPE ... Use --sacrebleu for standard 13a BLEU tokenization")
+    logger.warning("another")
+    assert caplog.messages == ["another"]

@@ -30,6 +30,10 @@ def spoil_gzip(raw):
     (raw / "train.en.gz").write_bytes(whole[: len(whole) // 2])
 
 
+def spoil_folder(raw):
+    raw.rename(raw.with_name("moved"))
+
+
 def spoil_everything(raw):
     for language in ("en", "lomi"):
         (raw / f"train.{language}").write_text("\n" * 5)
@@ -38,12 +42,13 @@ def spoil_everything(raw):
 @pytest.mark.parametrize(
     "spoil, sentence",
     [
-        (spoil_lines, "train.en has 1 lines but {raw}/train.lomi has 200"),
+        (spoil_lines, "train.en has 1 lines but {raw}/train.lomi has 200: give two files with as many lines"),
         (spoil_empty, "valid.lomi is empty"),
         (spoil_encoding, "train.lomi is not UTF-8 in line 5"),
         (spoil_missing, "has no test text for 'en': put test.en there"),
         (spoil_gzip, "train.en.gz is damaged after line"),
-        (spoil_everything, "is left after cleaning"),
+        (spoil_everything, "is left after cleaning (dropped: 5 empty): raise the limit"),
+        (spoil_folder, "--raw {raw} is not a folder that exists"),
     ],
 )
 def test_parallel_text(spoil, sentence, script, generated, tmp_path):

@@ -7,6 +7,7 @@ import tarfile
 from hashlib import sha1
 from pathlib import Path
 
+import pipeline
 import pytest
 from fairseq.data import Dictionary, indexed_dataset
 from sentences import write_parallel
@@ -73,7 +74,8 @@ def test_wmt14_normalises_punctuation_cleans_and_reads_the_archives_names(script
     done = script("wmt14_ende", "--raw", raw, "--out", tmp_path, "--bpe", 200, "--workers", 1)
     assert done.returncode == 0, done.stderr
     assert "commoncrawl.de-en.en + commoncrawl.de-en.de 70, " in done.stdout
-    assert "1 empty" in done.stdout and "1 too long" in done.stdout and " too unequal" in done.stdout
+    assert "1 empty" in done.stdout and "1 longer than --max-words 250" in done.stdout
+    assert " more unequal than --max-ratio 1.5" in done.stdout
     assert lines(tmp_path / "tok" / "test.en") == ["A &quot; quiet &quot; king - old", "Q &amp; A"]
     assert lines(tmp_path / "test.en-de.ref") == ["Ein „stiller“ König", "Q & A"]
     for english, german in zip(lines(tmp_path / "clean" / "train.en"), lines(tmp_path / "clean" / "train.de")):
@@ -174,7 +176,7 @@ def test_chinese_is_recognised_and_tokens_of_moses_are_brought_back(script, tmp_
     done = script("parallel", *options, "--max-words", 25, "--tokenised", "valid")
     assert done.returncode == 0, done.stderr
     assert "'zh' is written without spaces between words: taking --bpe sentencepiece" in done.stdout
-    assert "clean: 200 pairs in, 199 train out, dropped: 1 too long" in done.stdout
+    assert "clean: 200 pairs in, 199 train out, dropped: 1 longer than --max-words 25" in done.stdout
     prepared = assert_prepared(tmp_path / "out", "zh", "en")
     assert prepared.decode(prepared.encode("老人看见月亮。")) == "老人看见月亮。"
     assert lines(tmp_path / "out" / "tok" / "valid.en") == lines(tmp_path / "out" / "valid.zh-en.ref")
@@ -301,3 +303,14 @@ def test_an_archive_is_unpacked_once_and_a_damaged_one_is_named(tmp_path):
     (tmp_path / "raw" / "corpus.tgz").write_bytes(whole[:60])
     with pytest.raises(InputError, match="corpus.tgz cannot be unpacked"):
         fetch_all([Remote("corpus.tgz", ())], Steps(tmp_path))
+
+
+def test_pairs_that_are_in_train_too_are_counted(tmp_path):
+    """A pair is both lines: another translation of the same line is another pair."""
+    pairs = {"train": ("abc", "ABC"), "valid": ("bde", "BDE"), "test": ("acb", "ACX")}
+    files = {split: [tmp_path / f"{split}.{side}" for side in ("src", "ref")] for split in pairs}
+    for split, texts in pairs.items():
+        for file, text in zip(files[split], texts):
+            file.write_text("\n".join(text))
+    said = pipeline._overlap(files.pop("train"), files)
+    assert said.startswith("1 of 3 valid pairs and 2 of 3 test pairs are in train, too: a score on them says little")

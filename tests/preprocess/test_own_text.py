@@ -154,7 +154,8 @@ def test_the_printed_commands_work_as_they_stand(level, run, folder, tmp_path):
         ({"a": "a\n" * 99}, ["--split-at", "document"], "--split-at line cuts at every line"),
         ({"a": "a\n" * 99}, ["--valid-share", 0.6, "--test-share", 0.4], "whose sum is below 1"),
         ({"a": "a\n" * 99}, ["--valid-share", 1.5], "--valid-share: 1.5 does not fit"),
-        ({"train.txt": "a\n"}, [], "has no file named valid: add it"),
+        ({"train.txt": "a\n"}, [], "has no file named valid: add it; or, if the text is not split yet, rename it"),
+        ({"a": "a\n" * 99, "a.gz": "b\n"}, [], "a.gz, which is the same text: leave one of them out"),
         ({"train.txt": "a\n", "other": "a\n"}, [], "other is of no split, but"),
         ({"train": "a\n", "valid": "a\n"}, ["--valid-share", 0.1], "--valid-share is for a text that is not split"),
         ({"train": "a\n", "valid": ""}, [], "nothing is left for valid: its files are empty"),
@@ -171,6 +172,20 @@ def test_what_is_wrong_is_named(files, options, sentence, script, tmp_path):
     done = script("text", "--raw", tmp_path / "raw", "--out", tmp_path / "out", *options)
     assert done.returncode and sentence in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / "out" / "bin").exists()
+
+
+def test_no_file_is_read_twice(script, tmp_path):
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "a.txt").write_text("a\n" * 99)
+    done = script("text", "--raw", tmp_path / "raw" / "a.txt", tmp_path / "raw", "--out", tmp_path / "out")
+    assert done.returncode == 1 and "which is the same text: leave one of them out" in done.stderr
+
+
+def test_a_reader_that_has_enough_is_no_error(tmp_path):
+    (tmp_path / "a.txt").write_text("a\n" * 999)
+    script = f"{sys.executable} {SCRIPT} --raw a.txt --out out | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_a_folder_is_not_prepared_into_itself(script, tmp_path):

@@ -16,4 +16,4 @@ def test_pairs_are_cleaned_by_their_own_lengths():
     dropped = Counter()
     kept = list(raw_text.clean(pairs, (words_and_letters, words), max_words=6, max_ratio=1.2, dropped=dropped))
     assert kept == [pairs[3]]
-    assert dropped == {"too long": 1, "empty": 1, "too unequal": 1}
+    assert dropped == {"longer than --max-words 6": 1, "empty": 1, "more unequal than --max-ratio 1.2": 1}

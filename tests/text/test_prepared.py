@@ -1,9 +1,10 @@
 import json
+from dataclasses import replace
 
 import pytest
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.text.keeping import keep_with_checkpoints
+from fairseq_plugins.text.keeping import keep_with_checkpoints, refuse_other_text
 from fairseq_plugins.text.levels import BytePairs, Characters
 from fairseq_plugins.text.prepared import FILE, PreparedText, find
 from fairseq_plugins.text.tokenisers import Moses, Plain
@@ -72,3 +73,50 @@ def test_checkpoints_keep_what_their_text_needs(translation, tmp_path):
     keep_with_checkpoints(data, runs)
     assert {file.name for file in runs.iterdir()} == {FILE, "codes.bpe", "dict.de.txt"}
     assert PreparedText.load(runs).encode("Hen") == "hen"
+
+
+@pytest.fixture
+def trained(translation, tmp_path):
+    """A data folder, and the folder of a model of its text."""
+    data, runs = tmp_path / "bin", tmp_path / "runs"
+    data.mkdir()
+    (data / "dict.de.txt").write_text("he@@ 2\nn 1\n")
+    translation.save(data)
+    keep_with_checkpoints(data, runs)
+    (runs / "checkpoint_last.pt").touch()
+    return data, runs
+
+
+def test_a_training_goes_on_with_the_same_text(trained, translation):
+    data, runs = trained
+    refuse_other_text(data, runs)
+    replace(translation, raw_bytes={"train": 5}).save(data)  # more of the same text, with the same symbols
+    (data / "dict.de.txt").write_text("he@@ 7\nn 4\n")
+    refuse_other_text(data, runs)
+
+
+def lower_case(data, prepared):
+    replace(prepared, source=Plain(lower=True)).save(data)
+
+
+def other_level(data, prepared):
+    replace(prepared, level=Characters()).save(data)
+
+
+def other_codes(data, prepared):
+    prepared.level.codes.write_text("#version: 0.2\nh e\n", encoding="utf-8")
+    prepared.save(data)
+
+
+def other_dictionary(data, prepared):
+    (data / "dict.de.txt").write_text("n 4\nhe@@ 1\n")
+
+
+@pytest.mark.parametrize("change", [lower_case, other_level, other_codes, other_dictionary])
+def test_a_model_of_other_text_is_not_overwritten(change, trained, translation):
+    data, runs = trained
+    change(data, translation)
+    with pytest.raises(UserError, match=f"{runs} holds a model of differently prepared text: give another --save-dir"):
+        refuse_other_text(data, runs)
+    (runs / "checkpoint_last.pt").unlink()
+    refuse_other_text(data, runs)  # nothing is lost

@@ -59,10 +59,10 @@ def work(run, programs, tmp_path_factory) -> Work:
     write_parallel(folder / "raw", "zh", "en", train=300, valid=10, test=15)
     script = ["python", ROOT / "preprocess/parallel.py", "--workers", 1]
     said = run(*script, "--raw", "raw", "--source", "zh", "--target", "en", "--out", "mine", cwd=folder).stdout
-    printed = [line for line in said.partition("\nready: mine/bin\n")[2].splitlines() if line and line[0] != "#"]
-    work = Work(
-        folder, programs, {re.sub(r"python -m fairseq_plugins.tools.", "", each).split()[0]: each for each in printed}
-    )
+    said = said.partition("\nready: mine/bin\n")[2].replace("\\\n", " ")
+    printed = [line for line in said.splitlines() if line and line[0] != "#"]
+    program = re.compile(r"(?:.* \| )?(?:python -m fairseq_plugins.tools.)?([\w-]+)")
+    work = Work(folder, programs, {program.match(each)[1]: each for each in printed})
     done = work.run(f"{work.commands['fairseq-train']} {TINY}")
     assert done.returncode == 0, done.stderr.decode()[-3000:]
     return work
@@ -93,11 +93,12 @@ def test_the_commands_that_are_printed_go_from_raw_text_to_scores(work, generate
 
 def test_every_way_to_translate_says_the_same(work, generated):
     raw = (work.folder / "raw/test.zh").read_text(encoding="utf-8")
-    (work.folder / "TEXT").write_text(raw, encoding="utf-8")
-    done = work.run(work.commands["translate"])
+    _, _, command = work.commands["translate"].partition(" | ")
+    done = work.run(command, raw)
     assert done.returncode == 0, done.stderr.decode()
-    translations = (work.folder / "TRANSLATION").read_text(encoding="utf-8").splitlines()
+    translations = done.stdout.decode().splitlines()
     assert translations == brought_back(generated)
+    assert work.run(work.commands["translate"]).stdout.decode().splitlines() == translations[:3]
     assert {*"".join(translations)} <= {*"".join(sentences("en", 300))}
     first = "".join(raw.splitlines(keepends=True)[:2])
     done = work.run(work.commands["fairseq-interactive"] + " --cpu", first)
