@@ -77,6 +77,7 @@ def main():
     args.max_words = max(args.max_words, args.article_words)
     steps = Steps(args.out)
     raw = args.raw or _records_of_stories(fetch_all(REMOTES, steps), steps)
+    pipeline.check_raw(raw)
     for split in pipeline.SPLITS:
         parts = [_part(raw, split, part) for part in getattr(args, split)]
         outputs = [args.out / "text" / f"{split}.{side}" for side in SIDES]
@@ -99,8 +100,6 @@ def main():
 def _part(raw: Path, split: str, part: str) -> tuple[Path, int, int | None]:
     """The file, the first line and the last line (None: the end) of ``NAME[:FIRST-LAST]``."""
     name, first, last = re.fullmatch(r"(.*?)(?::(\d+)-(\d+))?", part).groups()
-    if not raw.is_dir():
-        raise InputError(f"--raw {raw} is not a folder that exists: give the folder with the text.")
     file = next((path for path in (raw / name, raw / f"{name}.gz") if path.is_file()), None)
     if not file:
         raise InputError(f"--raw {raw} has no {name}: put it there (plain or .gz), or name other files with --{split}.")

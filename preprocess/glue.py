@@ -84,6 +84,7 @@ def main():
             "--raw is missing: get the .tsv files of the tasks from https://gluebenchmark.com/tasks and give their"
             " folder."
         )
+    pipeline.check_raw(args.raw)
     steps = Steps(args.out)
     for name in args.tasks:
         for split in SPLITS:

@@ -46,7 +46,9 @@ def start(parser: argparse.ArgumentParser, remotes: list[Remote]) -> tuple[argpa
     """The options, the steps, and the folder of the raw text: --raw, or that of the downloaded text."""
     args = parser.parse_args()
     steps = Steps(args.out)
-    return args, steps, args.raw or fetch_all(remotes, steps)
+    raw = args.raw or fetch_all(remotes, steps)
+    pipeline.check_raw(raw)
+    return args, steps, raw
 
 
 def prepare_bin(

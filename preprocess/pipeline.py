@@ -115,6 +115,7 @@ def prepare_parallel(
         carve: if there is no valid set, take every n-th clean training pair for it; 0: never
         arch: the architecture of the training that is printed at the end
     """
+    check_raw(raw)
     if steps.out.resolve().is_relative_to(raw.resolve()) and raw != steps.out / "raw":
         raise InputError(
             f"--out {steps.out} lies in --raw {raw}, where it could be read as raw text: choose another folder."
@@ -227,18 +228,21 @@ def prepare_text(
     print(next_commands.translation(out, source, target, sides[1].tokeniser.lower, advice), flush=True)
 
 
-def _absent(raw: Path, layouts, language: str) -> bool:
-    return not any(locate(raw, name.format(language=language, role="src")) for layout in layouts for name in layout)
-
-
-def locate(raw: Path, name: str) -> Path | None:
-    """The file of that name, plain or .gz, in ``raw`` or in a folder below it; None if there is none.
-
+def check_raw(raw: Path) -> None:
+    """
     Raises:
         InputError: there is no such folder
     """
     if not raw.is_dir():
         raise InputError(f"--raw {raw} is not a folder that exists: give the folder with the text.")
+
+
+def _absent(raw: Path, layouts, language: str) -> bool:
+    return not any(locate(raw, name.format(language=language, role="src")) for layout in layouts for name in layout)
+
+
+def locate(raw: Path, name: str) -> Path | None:
+    """The file of that name, plain or .gz, in ``raw`` or in a folder below it; None if there is none."""
     places = [raw / name, raw / f"{name}.gz", *sorted(raw.rglob(name)), *sorted(raw.rglob(f"{name}.gz"))]
     return next((path for path in places if path.is_file()), None)
 

@@ -43,7 +43,7 @@ class Shell:
     def calls(self, code: str) -> list[list[str]]:
         """The commands that are called, in their order, each as its words."""
         self.notes.write_text("")
-        for name in re.findall(r"(?<![<>])[<>] ([\w./]+)", code):  # files that are read or written
+        for name in re.findall(r"(?:(?<![<>])[<>]|head -\d+) ([\w./]+)", code):  # files that are read or written
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / name).touch()
         variables = {"PATH": f"{self.programs}:/usr/bin:/bin", "NOTES": str(self.notes)}
