@@ -1,10 +1,12 @@
 """Patches of what fairseq and the libraries below it print: nothing that no user can act on, and the rest once."""
 
 import logging
+import os
 import sys
 import warnings
 
-from fairseq import trainer
+from fairseq import scoring, trainer
+from fairseq.scoring import bleu
 
 from fairseq_plugins.compat.patch import replace
 
@@ -33,6 +35,48 @@ def old_calls_are_silent():
         for message in CANNOT_BE_CHANGED:
             warnings.filterwarnings("ignore", message)
     logging.getLogger("hydra").setLevel(logging.INFO)
+
+
+# Commands that set up their log when they are imported, after fairseq; fairseq-generate does it when it begins
+LOG_AT_IMPORT = {"fairseq_cli.eval_lm", "fairseq_cli.interactive", "fairseq_cli.preprocess"}
+LOG_LATER = {"fairseq_cli.generate"}
+
+
+def commands_have_their_log():
+    """One of fairseq's models sets up the log when it is imported, for debugging. fairseq-eval-lm, fairseq-generate and
+    fairseq-interactive come too late with theirs, and print "INFO:fairseq_cli.eval_lm:" without a time on standard
+    error. The patch gives them the log that they ask for. (In other programs ``activation.py`` keeps the log as it
+    is.)"""
+    root = logging.root
+    debugging = [handler for handler in root.handlers if getattr(handler.formatter, "_fmt", 0) == logging.BASIC_FORMAT]
+    if root.level != logging.DEBUG or not debugging or not (LOG_AT_IMPORT | LOG_LATER) & sys.modules.keys():
+        return
+    for handler in debugging:
+        root.removeHandler(handler)
+    root.setLevel(logging.WARNING)
+    if LOG_AT_IMPORT & sys.modules.keys():
+        logging.basicConfig(
+            format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
+            datefmt="%Y-%m-%d %H:%M:%S",
+            level=os.environ.get("LOGLEVEL", "INFO").upper(),
+            stream=sys.stdout,
+        )
+
+
+def only_bleu_is_of_symbols():
+    """With --bpe, fairseq-generate warns that "the BLEU score is computed on BPE tokens", also with another --scoring
+    than bleu, such as chrf, which gets raw text. The patch silences the warning then."""
+
+    @replace(scoring, "build_scorer")
+    def build_scorer(original, choice, tgt_dict):
+        scorer = original(choice, tgt_dict)
+        if not isinstance(scorer, bleu.Scorer):
+            logging.getLogger("fairseq_cli.generate").addFilter(is_not_about_bleu)
+        return scorer
+
+
+def is_not_about_bleu(record: logging.LogRecord) -> bool:
+    return "BLEU score is" not in str(record.msg)
 
 
 def missing_biases_are_not_shared():

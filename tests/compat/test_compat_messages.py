@@ -1,8 +1,11 @@
 import logging
+import sys
 
+import pytest
 import sacrebleu
 import torch
-from fairseq import trainer
+from fairseq import scoring, trainer
+from fairseq.data import Dictionary
 
 from fairseq_plugins.compat import messages
 
@@ -32,3 +35,43 @@ def test_tokenised_text_is_told_once(caplog):
     for _ in range(2):
         sacrebleu.corpus_bleu(lines, [lines])
     assert caplog.messages == [messages.ToldOnce.WORDS]
+
+
+COMMANDS = {
+    "eval_lm": ("%(asctime)s | %(levelname)s | %(name)s | %(message)s", logging.INFO),
+    "interactive": ("%(asctime)s | %(levelname)s | %(name)s | %(message)s", logging.INFO),
+    "generate": (None, logging.WARNING),  # it sets up the log later, for its file of results
+    "train": ("the format of its own", logging.INFO),  # it sets up the log before fairseq is imported
+    "none": (logging.BASIC_FORMAT, logging.DEBUG),  # a program's own log
+}
+
+
+@pytest.mark.parametrize("command, log", COMMANDS.items(), ids=COMMANDS)
+def test_a_command_has_the_log_that_it_asks_for(command, log, monkeypatch):
+    before = log if command in ("train", "none") else (logging.BASIC_FORMAT, logging.DEBUG)
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(before[0]))
+    monkeypatch.setattr(logging.root, "handlers", [handler])
+    monkeypatch.setattr(logging.root, "level", before[1])
+    for name in [name for name in sys.modules if name.startswith("fairseq_cli.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, f"fairseq_cli.{command}", logging)
+    messages.commands_have_their_log()
+    formats = [each.formatter._fmt for each in logging.root.handlers]
+    assert (formats, logging.root.level) == ([log[0]] if log[0] else [], log[1])
+    if command == "eval_lm":
+        assert logging.root.handlers[0].stream is sys.stdout
+
+
+def test_only_bleu_is_said_to_be_of_symbols(caplog):
+    log = logging.getLogger("fairseq_cli.generate")
+    words = "If you are using BPE on the target side, the BLEU score is computed on BPE tokens, not on proper words."
+    scoring.build_scorer("bleu", Dictionary())
+    log.warning(words)
+    try:
+        scoring.build_scorer("chrf", None)
+        log.warning(words)
+        log.warning("another")
+    finally:
+        log.removeFilter(messages.is_not_about_bleu)
+    assert caplog.messages == [words, "another"]
