@@ -16,7 +16,7 @@ from fairseq_plugins.compat import (
 def apply():
     """Apply all patches. ``activation.py`` calls this before anything else of the suite is loaded."""
     messages.old_calls_are_silent()
-    messages.commands_have_their_log()
+    messages.commands_log_the_time()
     messages.only_bleu_is_of_symbols()
     messages.missing_biases_are_not_shared()
     messages.tokenised_bleu_is_told_once()

@@ -37,30 +37,22 @@ def old_calls_are_silent():
     logging.getLogger("hydra").setLevel(logging.INFO)
 
 
-# Commands that set up their log when they are imported, after fairseq; fairseq-generate does it when it begins
-LOG_AT_IMPORT = {"fairseq_cli.eval_lm", "fairseq_cli.interactive", "fairseq_cli.preprocess"}
-LOG_LATER = {"fairseq_cli.generate"}
+FORMAT = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"  # of all of fairseq's commands
+# Commands that set up their log after they have imported fairseq
+LATE = {f"fairseq_cli.{name}" for name in ("eval_lm", "generate", "interactive", "preprocess")}
 
 
-def commands_have_their_log():
-    """One of fairseq's models sets up the log when it is imported, for debugging. fairseq-eval-lm, fairseq-generate and
-    fairseq-interactive come too late with theirs, and print "INFO:fairseq_cli.eval_lm:" without a time on standard
-    error. The patch gives them the log that they ask for. (In other programs ``activation.py`` keeps the log as it
-    is.)"""
-    root = logging.root
+def commands_log_the_time():
+    """One of fairseq's models sets up the log when it is imported, for debugging. So fairseq-eval-lm, fairseq-generate
+    and fairseq-interactive come too late with theirs, and print "INFO:fairseq_cli.eval_lm:" without the time. The patch
+    gives them fairseq's format and $LOGLEVEL. Their log stays on standard error, apart from what they compute. (In a
+    program of one's own ``activation.py`` keeps the log as it was.)"""
+    root, program = logging.root, getattr(sys.modules["__main__"].__spec__, "name", None)
     debugging = [handler for handler in root.handlers if getattr(handler.formatter, "_fmt", 0) == logging.BASIC_FORMAT]
-    if root.level != logging.DEBUG or not debugging or not (LOG_AT_IMPORT | LOG_LATER) & sys.modules.keys():
-        return
-    for handler in debugging:
-        root.removeHandler(handler)
-    root.setLevel(logging.WARNING)
-    if LOG_AT_IMPORT & sys.modules.keys():
-        logging.basicConfig(
-            format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
-            datefmt="%Y-%m-%d %H:%M:%S",
-            level=os.environ.get("LOGLEVEL", "INFO").upper(),
-            stream=sys.stdout,
-        )
+    if root.level == logging.DEBUG and debugging and LATE & {*sys.modules, program}:
+        for handler in debugging:
+            handler.setFormatter(logging.Formatter(FORMAT, "%Y-%m-%d %H:%M:%S"))
+        root.setLevel(os.environ.get("LOGLEVEL", "INFO").upper())
 
 
 def only_bleu_is_of_symbols():

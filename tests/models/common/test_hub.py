@@ -57,7 +57,8 @@ def test_a_text_has_the_score_of_eval_lm(arch, folder, run, user_dir, tmp_path):
         "fairseq-eval-lm", tmp_path / "bin", "--user-dir", user_dir, "--task", "streaming_language_modeling", "--path",
         tmp_path / "checkpoint_best.pt", "--gen-subset", "test", "--batch-size", 1, "--cpu",
         "--tokens-per-sample", lm.task.args.tokens_per_sample,
-    ).stdout  # fmt: skip
+    ).stderr  # fmt: skip
+    assert re.search(r"^\d{4}-.* \| INFO \| fairseq_cli.eval_lm \| Evaluated", said, re.MULTILINE)  # the time, too
     tokens, nats = re.search(r"with end-of-line: (\d+) tokens, ([\d.]+) nats", said).groups()
     assert len(scored["tokens"]) == int(tokens) == len(TEXT)
     assert -scored["positional_scores"].sum().item() == pytest.approx(float(nats), rel=1e-5)
