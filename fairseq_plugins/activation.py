@@ -5,7 +5,10 @@ A subpackage that needs fairseq imports it first, in its ``__init__.py``. So all
 of the subpackage runs.
 """
 
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from pkgutil import iter_modules
@@ -37,12 +40,24 @@ class AfterFairseq(MetaPathFinder):
             run = spec.loader.exec_module
 
             def run_and_activate(module):
-                with late(*SCORES):
+                with unchanged_log(), late(*SCORES):
                     run(module)
                 activate()
 
             spec.loader.exec_module = run_and_activate
         return spec
+
+
+@contextmanager
+def unchanged_log() -> Iterator[None]:
+    """Keep the handlers and the level of the root logger. One of fairseq's models sets them up for debugging, so that
+    every program with fairseq prints its debug messages, and a command of fairseq's cannot set up its own log."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    try:
+        yield
+    finally:
+        logging.root.handlers[:] = handlers
+        logging.root.setLevel(level)
 
 
 def activate() -> None:

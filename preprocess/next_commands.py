@@ -110,7 +110,7 @@ fairseq-train {common} --criterion streaming_lm \\
 
 # evaluate it: bits per byte of the raw text, and more
 fairseq-eval-lm {common} \\
-    --path {checkpoint} --gen-subset {split} --batch-size 1
+    --path {checkpoint} --gen-subset {split} --batch-size 1 --tokens-per-sample 64
 
 # let it write, and score any text: the folder of the model holds everything that it needs
 python -m fairseq_plugins.tools.sample --path {checkpoint} --prompt "" --length 200

@@ -25,7 +25,7 @@ def python(program: str) -> str:
 
 def test_with_the_suite_first_fairseq_is_patched_and_knows_its_names():
     said = python(
-        "import sys, fairseq_plugins\n"
+        "import logging, sys, fairseq_plugins\n"
         "print(sorted({'fairseq', 'torch', 'numpy'} & sys.modules.keys()))\n"
         "from fairseq.models import ARCH_MODEL_REGISTRY\n"
         "from fairseq.tasks import TASK_REGISTRY\n"
@@ -39,13 +39,15 @@ def test_with_the_suite_first_fairseq_is_patched_and_knows_its_names():
         "      utils.eval.__module__, sys.excepthook.__module__)\n"
         "print('sklearn' in sys.modules)\n"
         "from fairseq.criterions import sentence_prediction\n"
-        "print(sentence_prediction.f1_score([0, 1, 1], [0, 1, 0]), 'sklearn' in sys.modules)"
+        "print(sentence_prediction.f1_score([0, 1, 1], [0, 1, 0]), 'sklearn' in sys.modules)\n"
+        "print(logging.root.level == logging.WARNING, logging.root.handlers)"
     )
     assert said.splitlines() == [
         "[]",
         "True True True True True True fairseq_plugins.literals fairseq_plugins.errors",
         "False",  # a large package that fairseq needs for this one score
         "0.6666666666666666 True",
+        "True []",  # the log is the program's
     ]
 
 

@@ -16,9 +16,10 @@ from fairseq_plugins.compat import (
 def apply():
     """Apply all patches. ``activation.py`` calls this before anything else of the suite is loaded."""
     messages.old_calls_are_silent()
+    messages.commands_log_the_time()
+    messages.only_bleu_is_of_symbols()
     messages.missing_biases_are_not_shared()
     messages.tokenised_bleu_is_told_once()
-    messages.scores_are_not_taken_for_bleu()
     data.keep_last_batch()
     data.restore_np_compat()
     data.restore_percentile()
@@ -47,6 +48,7 @@ def apply():
     checkpoint_content.checkpoints_hold_what_they_should()
     checkpoint_content.diverged_models_are_not_saved()
     generation.sample_forced_tokens()
+    generation.empty_lines_stay_empty()
     data.refuse_damaged_data()
     data.look_for_splits_in_folders()
     data.shards_share_the_work()

@@ -1,10 +1,12 @@
 """Patches of what fairseq and the libraries below it print: nothing that no user can act on, and the rest once."""
 
 import logging
+import os
 import sys
 import warnings
 
-from fairseq import trainer
+from fairseq import scoring, trainer
+from fairseq.scoring import bleu
 
 from fairseq_plugins.compat.patch import replace
 
@@ -35,6 +37,40 @@ def old_calls_are_silent():
     logging.getLogger("hydra").setLevel(logging.INFO)
 
 
+FORMAT = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"  # of all of fairseq's commands
+# Commands that set up their log after they have imported fairseq
+LATE = {f"fairseq_cli.{name}" for name in ("eval_lm", "generate", "interactive", "preprocess")}
+
+
+def commands_log_the_time():
+    """One of fairseq's models sets up the log when it is imported, for debugging. So fairseq-eval-lm, fairseq-generate
+    and fairseq-interactive come too late with theirs, and print "INFO:fairseq_cli.eval_lm:" without the time. The patch
+    gives them fairseq's format and $LOGLEVEL. Their log stays on standard error, apart from what they compute. (In a
+    program of one's own ``activation.py`` keeps the log as it was.)"""
+    root, program = logging.root, getattr(sys.modules["__main__"].__spec__, "name", None)
+    debugging = [handler for handler in root.handlers if getattr(handler.formatter, "_fmt", 0) == logging.BASIC_FORMAT]
+    if root.level == logging.DEBUG and debugging and LATE & {*sys.modules, program}:
+        for handler in debugging:
+            handler.setFormatter(logging.Formatter(FORMAT, "%Y-%m-%d %H:%M:%S"))
+        root.setLevel(os.environ.get("LOGLEVEL", "INFO").upper())
+
+
+def only_bleu_is_of_symbols():
+    """With --bpe, fairseq-generate warns that "the BLEU score is computed on BPE tokens", also with another --scoring
+    than bleu, such as chrf, which gets raw text. The patch silences the warning then."""
+
+    @replace(scoring, "build_scorer")
+    def build_scorer(original, choice, tgt_dict):
+        scorer = original(choice, tgt_dict)
+        if not isinstance(scorer, bleu.Scorer):
+            logging.getLogger("fairseq_cli.generate").addFilter(is_not_about_bleu)
+        return scorer
+
+
+def is_not_about_bleu(record: logging.LogRecord) -> bool:
+    return "BLEU score is" not in str(record.msg)
+
+
 def missing_biases_are_not_shared():
     """fairseq-train lists parameters that two modules share. It takes all that are missing, as the bias of a linear
     layer without one, for the same parameter: "detected shared parameter: k_proj.bias <- v_proj.bias". The patch leaves
@@ -52,16 +88,6 @@ def tokenised_bleu_is_told_once():
     """With --eval-bleu, sacreBLEU warns in three lines for each batch that the text looks tokenised, and names a
     parameter that no flag of fairseq-train sets. The patch says it once, with the flags that there are."""
     logging.getLogger("sacrebleu").addFilter(ToldOnce())
-
-
-def scores_are_not_taken_for_bleu():
-    """With --bpe, fairseq-generate warns of a BLEU score of BPE tokens, whatever --scoring is, and names --sacrebleu,
-    which changes nothing but this warning. The patch silences it."""
-    logging.getLogger("fairseq_cli.generate").addFilter(without_bleu_of_tokens)
-
-
-def without_bleu_of_tokens(record: logging.LogRecord) -> bool:
-    return "Use --sacrebleu for standard 13a BLEU tokenization" not in record.getMessage()
 
 
 class ToldOnce(logging.Filter):

@@ -2,6 +2,9 @@
 
 import re
 import unicodedata
+from collections.abc import Callable, Sequence
+
+from fairseq_plugins.text.languages import has_spaces
 
 # Where a long line may be cut, the best places first: after a sentence, between words, anywhere
 BORDERS = [re.compile(border) for border in (r"(?<=[.!?…])\s+|(?<=[。！？])", r"\s+", r"")]
@@ -21,3 +24,23 @@ def halves(line: str) -> tuple[str, str]:
             cut = min(cuts, key=lambda cut: abs(cut.start() + cut.end() - len(line)))
             return line[: cut.start()], line[cut.end() :]
     raise ValueError(f"'{line}' cannot be cut")
+
+
+def parts(line: str, encode: Callable[[str], Sequence], longest: int) -> list[Sequence]:
+    """The tokens of a line; of several parts of it, if they are more than ``longest``; nothing of an empty line.
+
+    Args:
+        encode: gives the tokens of a text, the end of line included
+        longest: the most tokens that a model reads, the end of line included
+    """
+    tokens = encode(line)
+    if len(tokens) < 2:
+        return []
+    if len(tokens) <= longest or len(line) < 2:
+        return [tokens[-longest:]]
+    return [part for half in halves(line) for part in parts(half.strip(), encode, longest)]
+
+
+def join(parts: list[str]) -> str:
+    """The line of these parts."""
+    return (" " if has_spaces(parts) else "").join(parts)

@@ -6,8 +6,8 @@
 On standard output stand, for each line, its natural log-probability, a tab, and the line (with --json-lines an object);
 on standard error, the figures of each file. The log-probability is that of all symbols of the line, the newline
 included. A model over streams reads a file from its beginning to its end, and its memory goes on from line to line: the
-figures are those of fairseq-eval-lm with --batch-size 1. A model of single lines scores each line by itself, and always
-its end, too.
+figures are those of fairseq-eval-lm with --batch-size 1 and the training's --tokens-per-sample. A model of single lines
+scores each line by itself, and always its end, too.
 
 Models with different symbols can be compared by their bits per byte. Symbols that the dictionary lacks are scored as
 <unk>; the figures say so, and are then too low. The text is never held in memory; a line of more than a million bytes
@@ -42,7 +42,7 @@ def main():
     logging.disable(logging.INFO)  # print lines and figures only
     model, cfg, task, text = load_language_model(args.checkpoint, args.data, args.tokens, args.cpu)
     model.prepare_for_inference_(cfg)
-    scorer = Scorer(model, cfg, task, text, args.tokens_per_sample)
+    scorer = Scorer(model, cfg, task, text, args.tokens_per_sample or cfg.task.tokens_per_sample)
     for path in args.texts:
         figures = Figures()
         mixed = sys.stdout.isatty() and not args.totals  # the bar would stand between lines of text
@@ -68,10 +68,9 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument(
         "--tokens-per-sample",
         type=whole(1),
-        default=512,
         metavar="M",
-        help="tokens that a model over streams reads at once; the figures of some models depend on it (%(default)s, as"
-        " in fairseq-eval-lm)",
+        help="tokens that a model over streams reads at once; the figures of some models depend on it (default: as in"
+        " training)",
     )
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the checkpoint's, or as in training)"

@@ -124,13 +124,13 @@ def test_validate_uses_every_line(trained, reverse_corpus, run, user_dir):
 
 
 def test_interactive_translates_in_order(run, trained, reverse_corpus, user_dir):
-    lines = reverse_corpus.lines("test", "src")[:3]
+    lines = reverse_corpus.lines("test", "src")[:3] + [""]
     done = run(
         "fairseq-interactive", reverse_corpus.bin, "--user-dir", user_dir, "--path", trained.checkpoint, "--cpu",
         "--beam", 2, input="\n".join(lines) + "\n",
     )  # fmt: skip
     assert re.findall(r"^S-\d+\t(.*)$", done.stdout, re.MULTILINE) == lines
-    assert list(hypotheses(done.stdout)) == [0, 1, 2]
+    assert list(hypotheses(done.stdout)) == [0, 1, 2, 3] and hypotheses(done.stdout)[3] == ""
 
 
 def test_score(run, reverse_corpus):

@@ -1,8 +1,11 @@
 import logging
+import sys
 
+import pytest
 import sacrebleu
 import torch
-from fairseq import trainer
+from fairseq import scoring, trainer
+from fairseq.data import Dictionary
 
 from fairseq_plugins.compat import messages
 
@@ -34,8 +37,32 @@ def test_tokenised_text_is_told_once(caplog):
     assert caplog.messages == [messages.ToldOnce.WORDS]
 
 
-def test_only_a_warning_that_names_a_flag_without_effect_is_silent(caplog):
-    logger = logging.getLogger("fairseq_cli.generate")
-    logger.warning("If you are using BPE ... Use --sacrebleu for standard 13a BLEU tokenization")
-    logger.warning("another")
-    assert caplog.messages == ["another"]
+@pytest.mark.parametrize("before", [(logging.BASIC_FORMAT, logging.DEBUG), ("%(message)s", logging.INFO)])
+@pytest.mark.parametrize("command", ["eval_lm", "interactive", "generate", "none"])
+def test_a_command_logs_the_time(command, before, monkeypatch):
+    """If the log is the one that fairseq sets up for debugging. A program's own log stays as it is."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(before[0]))
+    monkeypatch.setattr(logging.root, "handlers", [handler])
+    monkeypatch.setattr(logging.root, "level", before[1])
+    for name in [name for name in sys.modules if name.startswith("fairseq_cli.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, f"fairseq_cli.{command}", logging)
+    messages.commands_log_the_time()
+    changed = command != "none" and before[1] == logging.DEBUG
+    assert handler.formatter._fmt == (messages.FORMAT if changed else before[0])
+    assert logging.root.level == logging.INFO or not changed and logging.root.level == before[1]
+
+
+def test_only_bleu_is_said_to_be_of_symbols(caplog):
+    log = logging.getLogger("fairseq_cli.generate")
+    words = "If you are using BPE on the target side, the BLEU score is computed on BPE tokens, not on proper words."
+    scoring.build_scorer("bleu", Dictionary())
+    log.warning(words)
+    try:
+        scoring.build_scorer("chrf", None)
+        log.warning(words)
+        log.warning("another")
+    finally:
+        log.removeFilter(messages.is_not_about_bleu)
+    assert caplog.messages == [words, "another"]

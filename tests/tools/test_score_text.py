@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import math
+import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -134,6 +135,23 @@ def test_lines_on_standard_output_and_figures_on_standard_error(file, tmp_path, 
     assert figures["nats"] == pytest.approx(-line["log_prob"])
     totals, _ = score(monkeypatch, capfdbinary, tmp_path / "more.gz", "--totals")
     assert f"{figures['bits_per_byte']:.6f} bits per byte of the raw text, 3 bytes" in totals
+
+
+def test_a_block_is_as_long_as_in_training(stream, file, monkeypatch, capfdbinary):
+    blocks = []
+    monkeypatch.setattr(
+        Scorer, "__init__", lambda self, *given: blocks.append(given[-1]) or vars(self).update(newlines=1)
+    )
+    monkeypatch.setattr(Scorer, "score", lambda self, path, figures: vars(figures).update(bytes=1) or iter(()))
+    score(monkeypatch, capfdbinary, file)
+    score(monkeypatch, capfdbinary, file, "--tokens-per-sample", 3)
+    assert blocks == [stream[1].task.tokens_per_sample, 3]
+
+
+def test_a_translation_is_refused_before_its_data_are_read(trained, tmp_path):
+    checkpoint = shutil.copy(trained.checkpoint, tmp_path / "mt.pt")
+    with pytest.raises(UserError, match="mt.pt was trained with --task translation: give a language model"):
+        load_language_model(Path(checkpoint), tmp_path)
 
 
 def test_standard_input_and_bytes_that_are_no_text(monkeypatch, capfdbinary):

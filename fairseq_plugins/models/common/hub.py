@@ -15,6 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.sampling import sample
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
+from fairseq_plugins.text.lines import join, parts, squeeze
 from fairseq_plugins.text.prepared import FILE, PreparedText
 
 BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
@@ -117,6 +118,37 @@ def _data(folder: Path, checkpoint: str, given) -> Path:
     return data
 
 
+class TranslationHub(hub_utils.GeneratorHubInterface):
+    """A translation model for raw text."""
+
+    def sample(self, sentences: str | list[str], beam: int = 1, verbose: bool = False, **options) -> str | list[str]:
+        """The translation of a line, else of each of a list. ``translate`` does the same, with a beam of 5.
+
+        An empty line stays empty. A line that is longer than the model takes is cut between sentences or words; the
+        parts are translated apart, and joined.
+
+        Args:
+            options: fairseq's options of generation, such as lenpen
+
+        Raises:
+            UserError: a line is not a string
+        """
+        if isinstance(sentences, str):
+            return self.sample([sentences], beam, verbose, **options)[0]
+        longest, _ = self.max_positions
+        sources = [parts(squeeze(line), self.encode, longest) for line in _checked(sentences)]
+        wanted = [part for line in sources for part in line]
+        found = iter(self.generate(wanted, beam, verbose, **options) if wanted else [])
+        return [join([self.decode(next(found)[0]["tokens"]) for _ in line]) for line in sources]
+
+    def _build_batches(self, tokens, skip_invalid_size_inputs):
+        """fairseq's, where --max-tokens of the training does not limit the length of a line."""
+        batches = self.cfg.dataset
+        if batches.max_tokens:
+            batches.max_tokens = max(batches.max_tokens, *map(len, tokens))
+        return super()._build_batches(tokens, skip_invalid_size_inputs)
+
+
 class LanguageModelHub(hub_utils.GeneratorHubInterface):
     """A language model for raw text. A newline in a text is the end-of-line token."""
 
@@ -138,11 +170,13 @@ class LanguageModelHub(hub_utils.GeneratorHubInterface):
             log-probabilities; "score", the mean of these. Of an ensemble, the probabilities are averaged
 
         Raises:
-            UserError: a text is not a string
+            UserError: a text is not a string, or has no tokens
         """
         if isinstance(texts, str):
             return self.score([texts])[0]
         tokens = [self.encode(text)[:-1] for text in _checked(texts)]
+        if not all(map(len, tokens)):
+            raise UserError("an empty text has no score: leave it out.")
         pieces = [self._pieces(each) for each in tokens]
         found = iter(self._log_probs([piece for text in pieces for piece in text]))
         scores = [torch.cat([torch.empty(0), *(next(found) for _ in text)]) for text in pieces]

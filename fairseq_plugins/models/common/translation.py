@@ -10,13 +10,14 @@ from fairseq.models.transformer import base_architecture as transformer_base
 from omegaconf import DictConfig, OmegaConf
 
 from fairseq_plugins.errors import UserError, flag
-from fairseq_plugins.models.common.hub import FromFolder
+from fairseq_plugins.models.common.hub import FromFolder, TranslationHub
 from fairseq_plugins.models.common.options import check_heads, check_rates, check_sizes
 
 
 class TranslationModel(FromFolder, TransformerModel):
     """fairseq's encoder, with a decoder that a subclass builds in ``build_decoder``."""
 
+    HUB = TranslationHub
     FLAGS: type[FairseqDataclass]  # the decoder's flags beside fairseq's
     UNSUPPORTED: dict[str, str]  # fairseq's options that the decoder does not support, and why
 

@@ -36,18 +36,22 @@ def load_language_model(checkpoint: Path, data: Path | None, tokens: str | None 
         UserError: this is no language model over streams or of single lines
     """
     from fairseq import utils
+    from fairseq.tasks import TASK_REGISTRY
 
     from fairseq_plugins.tools.lib.load import load
 
     folder = checkpoint.parent
     if not data and (folder / "dict.txt").is_file():
         data = folder
-    model, cfg, task = load(checkpoint, {"data": str(data)} if data else {}, cpu)
-    if not (keeps_memory(task) or getattr(cfg.task, "sample_break_mode", None) == "eos"):
-        raise UserError(
-            f"{checkpoint} was trained with --task {cfg.task._name}: give a language model over streams (--task"
-            " streaming_language_modeling), or of single lines (--task language_modeling --sample-break-mode eos)."
-        )
+
+    def check(task):
+        if not (keeps_memory(TASK_REGISTRY.get(task._name)) or getattr(task, "sample_break_mode", None) == "eos"):
+            raise UserError(
+                f"{checkpoint} was trained with --task {task._name}: give a language model over streams (--task"
+                " streaming_language_modeling), or of single lines (--task language_modeling --sample-break-mode eos)."
+            )
+
+    model, cfg, task = load(checkpoint, {"data": str(data)} if data else {}, cpu, check)
     found = None if tokens else find(folder, Path(utils.split_paths(cfg.task.data)[0]))
     return model, cfg, task, found or PreparedText(Plain(), Plain(), TOKENS[tokens or kind_of(task.dictionary)])
 

@@ -9,26 +9,33 @@ from fairseq_plugins.compat.options import check_options
 from fairseq_plugins.errors import UserError
 
 
-def load(path: Path, overrides: dict, cpu: bool = False):
+def load(path: Path, overrides: dict, cpu: bool = False, check=None):
     """The model, in evaluation mode; its configuration; its task.
 
     Args:
         overrides: options whose values differ from those in training
         cpu: keep the model on the CPU even if there is a GPU
+        check: is called with the configuration of the task before the task reads its data
 
     Raises:
         UserError: there is no such file, or no such option
     """
-    (model,), cfg, task = load_ensemble([path], overrides, cpu)
+    (model,), cfg, task = load_ensemble([path], overrides, cpu, check)
     return model, cfg, task
 
 
-def load_ensemble(paths: list[Path], overrides: dict, cpu: bool = False):
+def load_ensemble(paths: list[Path], overrides: dict, cpu: bool = False, check=None):
     """The same for several checkpoints: their models; the configuration and the task of the first."""
     for path in paths:
         if not path.is_file():
             raise UserError(f"the checkpoint {path} does not exist; give one that fairseq-train wrote.")
-    models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(list(map(str, paths)), arg_overrides=overrides)
+    state = None
+    if check:
+        state = checkpoint_utils.load_checkpoint_to_cpu(str(paths[0]), overrides)
+        check(state["cfg"].task)
+    models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+        list(map(str, paths)), arg_overrides=overrides, state=state
+    )
     check_options(cfg, overrides)
     for model in models:
         if torch.cuda.is_available() and not cpu:

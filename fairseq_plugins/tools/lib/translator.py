@@ -9,8 +9,7 @@ import torch
 from fairseq import checkpoint_utils, utils
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.text.languages import has_spaces
-from fairseq_plugins.text.lines import halves, squeeze
+from fairseq_plugins.text.lines import join, parts, squeeze
 from fairseq_plugins.text.prepared import FILE, PreparedText
 from fairseq_plugins.tools.lib.load import load_ensemble, on_device
 
@@ -84,23 +83,17 @@ class Translator:
 
     def translate(self, lines: list[str]) -> Translated:
         """The translation of each line. An empty line stays empty."""
-        parts = [self.parts(squeeze(line)) for line in lines]
-        found = iter(self.search([part for line in parts for part in line]))
-        translations = [_join([next(found) for _ in line]) for line in parts]
-        long = [index for index, line in enumerate(parts) if len(line) > 1]
+        sources = [parts(squeeze(line), self.encode, self.longest) for line in lines]
+        found = iter(self.search([part for line in sources for part in line]))
+        translations = [join([next(found) for _ in line]) for line in sources]
+        long = [index for index, line in enumerate(sources) if len(line) > 1]
         unk = self.task.source_dictionary.unk()
-        unknown = [index for index, line in enumerate(parts) if any(bool((part == unk).any()) for part in line)]
+        unknown = [index for index, line in enumerate(sources) if any(bool((part == unk).any()) for part in line)]
         return Translated(translations, long, unknown)
 
-    def parts(self, line: str) -> list[torch.Tensor]:
-        """The tokens of a line; of several parts if the model does not take it whole; of none if there are none."""
-        symbols = self.text.encode(line)
-        if not symbols:
-            return []
-        tokens = self.task.source_dictionary.encode_line(symbols, add_if_not_exist=False).long()
-        if len(tokens) <= self.longest or len(line) < 2:
-            return [tokens[-self.longest :]]
-        return [part for half in halves(line) for part in self.parts(half.strip())]
+    def encode(self, line: str) -> torch.Tensor:
+        """The tokens of a line, end of line included."""
+        return self.task.source_dictionary.encode_line(self.text.encode(line), add_if_not_exist=False).long()
 
     def search(self, sources: list[torch.Tensor]) -> list[str]:
         """The raw translation of each source."""
@@ -120,7 +113,3 @@ class Translator:
         """One raw line."""
         symbols = self.task.target_dictionary.string(tokens.int().cpu(), extra_symbols_to_ignore={self.generator.eos})
         return self.text.decode(symbols).replace("\n", " ").replace("\r", " ")
-
-
-def _join(parts: list[str]) -> str:
-    return (" " if has_spaces(parts) else "").join(parts)

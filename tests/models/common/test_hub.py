@@ -58,6 +58,7 @@ def test_a_text_has_the_score_of_eval_lm(arch, folder, run, user_dir, tmp_path):
         tmp_path / "checkpoint_best.pt", "--gen-subset", "test", "--batch-size", 1, "--cpu",
         "--tokens-per-sample", lm.task.args.tokens_per_sample,
     ).stderr  # fmt: skip
+    assert re.search(r"^\d{4}-.* \| INFO \| fairseq_cli.eval_lm \| Evaluated", said, re.MULTILINE)  # the time, too
     tokens, nats = re.search(r"with end-of-line: (\d+) tokens, ([\d.]+) nats", said).groups()
     assert len(scored["tokens"]) == int(tokens) == len(TEXT)
     assert -scored["positional_scores"].sum().item() == pytest.approx(float(nats), rel=1e-5)
@@ -67,7 +68,7 @@ def test_a_text_has_the_score_of_eval_lm(arch, folder, run, user_dir, tmp_path):
 @pytest.mark.parametrize("arch", MODELS)
 def test_several_texts_score_as_each_for_itself(arch, folder):
     lm = MODELS[arch].from_pretrained(folder(arch))
-    texts = [TEXT, "a", "", "cafe\n", "bad\ncab"]
+    texts = [TEXT, "a", "cafe\n", "bad\ncab"]
     for text, both in zip(texts, lm.score(texts), strict=True):
         alone = lm.score(text)
         assert torch.allclose(both["positional_scores"], alone["positional_scores"], atol=1e-5)
@@ -139,6 +140,15 @@ def test_a_translation_needs_its_folder_only(run, tmp_path, user_dir):
     translator = FeedbackTransformerModel.from_pretrained(model)
     one, two = translator.translate(["Red boats.", "A boat!"])
     assert set(f"{one} {two}".split()) <= {"Stob", "der.", "Stob!"} and one == translator.translate("Red boats.")
+    assert translator.translate("") == translator.translate(" \t") == ""
+    assert translator.translate(["", "Red boats.", ""]) == ["", one, ""]
+    (only,) = translator.generate([translator.encode("")])[0]
+    assert only["tokens"].tolist() == [translator.tgt_dict.eos()] and only["score"] == 0
+    quarter = "Red boats. A boat! " * 150  # the model takes 1024 words, and a batch of its training had 100
+    parts = [translator.translate(quarter, beam=1, max_len_b=4)] * 4
+    assert parts[0] and translator.translate(quarter * 4, beam=1, max_len_b=4) == " ".join(parts)
+    with pytest.raises(UserError, match="a text is a string, not a int"):
+        translator.translate(["A boat!", 3])
 
 
 WRONG = {
@@ -156,6 +166,7 @@ WRONG = {
         "holds a FeedbackLanguageModel: call from_pretrained of that class, .* fairseq_plugins.models.feedback_lm",
     ),
     "text": (lambda here: FeedbackLanguageModel.from_pretrained(here).score(["a", 3]), "a text is a string, not a int"),
+    "empty": (lambda here: FeedbackLanguageModel.from_pretrained(here).score(["a", ""]), "an empty text has no score"),
     "number": (
         lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", temperature=0),
         "temperature 0 does not fit; give a number above 0",
