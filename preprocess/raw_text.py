@@ -8,21 +8,24 @@ import gzip
 import html
 import io
 import json
-import multiprocessing
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import redirect_stderr
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from steps import InputError
 from subword_nmt.learn_bpe import learn_bpe
 from tqdm import tqdm
+from workers import map_in_order
 
 from fairseq_plugins.text.lines import squeeze
+
+DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)  # what reading a damaged .gz raises
+CHUNK = 200  # lines that a process gets at once
 
 
 def read_lines(path: Path, ends: bool = False) -> Iterator[str]:
@@ -40,7 +43,7 @@ def read_lines(path: Path, ends: bool = False) -> Iterator[str]:
         raise InputError(
             f"{path} is not UTF-8 in line {number} ({error.reason}): convert it, for example with iconv."
         ) from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except DAMAGED as error:
         raise InputError(f"{path} is damaged after line {number} ({error}): download it again.") from None
     if number == 0:
         raise InputError(f"{path} is empty: put the complete file there.")
@@ -50,8 +53,11 @@ def size(path: Path) -> int:
     """The number of bytes of a text, plain or .gz."""
     if path.suffix != ".gz":
         return path.stat().st_size
-    with gzip.open(path) as file:
-        return sum(map(len, iter(partial(file.read, 2**20), b"")))
+    try:
+        with gzip.open(path) as file:
+            return sum(map(len, iter(partial(file.read, 2**20), b"")))
+    except DAMAGED as error:
+        raise InputError(f"{path} is damaged ({error}): get it again.") from None
 
 
 def read_sentences(path: Path) -> Iterator[str]:
@@ -97,20 +103,40 @@ def learn_codes(texts: list[Path], codes: Path, number: int, counted: str = "mer
     merges and characters; a character at the end of a word is a symbol of its own."""
     if number < 1:
         raise InputError(f"--bpe {number} is too small: choose at least 1, for example 8000.")
-    with open(codes, "w", encoding="utf-8") as out:
-        lines = (line for path in texts for line in read_lines(path))
-        with redirect_stderr(io.StringIO()):  # it prints a bar that need not reach its end, and numbers without a name
-            learn_bpe(lines, out, number, total_symbols=counted == "symbols")
-    learned = sum(1 for _ in read_lines(codes)) - 1
+    learned = learn_merges((line for path in texts for line in read_lines(path)), codes, number, counted)
+    if not learned:
+        way_out = "more than" if counted == "symbols" else "--bpe sentencepiece instead of"
+        raise InputError(
+            f"no pair of symbols of {' and '.join(map(str, texts))} could be merged: give more text, or {way_out} --bpe"
+            f" {number}."
+        )
     return f"{number} {counted} requested, {learned} merges learned from {', '.join(path.name for path in texts)}"
+
+
+def learn_merges(lines: Iterable[str], codes: Path, number: int, counted: str) -> int:
+    """Learn a byte pair encoding of ``number`` merges or ``number`` symbols. Returns the number of merges; with none of
+    them, the codes cannot be used."""
+    # it prints a bar that need not reach its end, and numbers without a name
+    with open(codes, "w", encoding="utf-8") as out, redirect_stderr(io.StringIO()):
+        try:
+            learn_bpe(lines, out, number, total_symbols=counted == "symbols")
+        except ValueError as error:
+            if "max()" not in str(error):  # no word has two characters
+                raise
+    return sum(1 for _ in read_lines(codes)) - 1
 
 
 def map_lines(function, source: Path, destination: Path, workers: int) -> int:
     """Write ``function(line)`` for every line, in order. Returns the number of lines."""
     function("")  # what it loads once is then in the workers, too, which are forks of this process
-    with multiprocessing.Pool(workers) as pool:
-        lines = pool.imap(function, read_lines(source), chunksize=200)
-        return write_lines(destination, tqdm(lines, desc=source.name, unit=" lines", disable=None))
+    lines = read_lines(source)
+    chunks = iter(lambda: list(islice(lines, CHUNK)), [])
+    done = chain.from_iterable(map_in_order(partial(_map_chunk, function), chunks, workers))
+    return write_lines(destination, tqdm(done, desc=source.name, unit=" lines", disable=None))
+
+
+def _map_chunk(function, lines: list[str]) -> list[str]:
+    return list(map(function, lines))
 
 
 def clean(pairs, lengths, max_words: int, max_ratio: float | None, dropped: Counter) -> Iterator[tuple[str, str]]:

@@ -86,19 +86,30 @@ def cut(files: list[Path], shares: dict[str, float], border: str, errors: str, *
     """
     total = sum(map(raw_text.size, files))
     begins = [total * sum(list(shares.values())[:number]) for number in range(len(shares))]
-    position = split = 0
+    position = split = parts = 0
     with ExitStack() as stack:
         texts = [stack.enter_context(open(output, "wb")) for output in outputs]
         for piece, after in _pieces(files, errors):
-            if (after == "document" or after == border) and split + 1 < len(texts) and position >= begins[split + 1]:
-                split += 1
+            if after == "document" or after == border:
+                parts += 1
+                split += split + 1 < len(texts) and position >= begins[split + 1]
             texts[split].write(piece)
             position += len(piece)
     for name, output in zip(shares, outputs):
-        more = "; --split-at line cuts at every line" if border == "document" else ""
-        _check(output, name, f"the text has too few {border}s: raise --{name}-share, or name files{more}")
+        _check(output, name, _way_out(position, parts, border, name, len(outputs)))
     sizes = ", ".join(f"{name} {output.stat().st_size}" for name, output in zip(shares, outputs))
     return f"{len(files)} file{'s' * (len(files) > 1)}, {position} bytes in, {sizes} bytes out"
+
+
+def _way_out(size: int, parts: int, border: str, split: str, needed: int) -> str:
+    """What to do if a text of so many bytes, and lines or documents, leaves nothing for a split."""
+    if not size:
+        return "the text is empty: put text into its files"
+    more = "; --split-at line cuts at every line" if border == "document" else ""
+    if parts < needed:
+        few = f"a single {border}" if parts == 1 else f"only {parts} {border}s"
+        return f"the text is {few}: break it into more {border}s, or name files train, valid and test{more}"
+    return f"the text has too few {border}s: raise --{split}-share, or name files train, valid and test{more}"
 
 
 def _check(output: Path, split: str, sentence: str) -> None:

@@ -37,8 +37,11 @@ class Steps:
     def __init__(self, out: Path):
         self.out = out
         self.stamps = out / ".steps"
-        self.stamps.mkdir(parents=True, exist_ok=True)
-        self.lock = open(self.stamps / "lock", "w")  # noqa: SIM115  (held to the end of the process)
+        try:
+            self.stamps.mkdir(parents=True, exist_ok=True)
+            self.lock = open(self.stamps / "lock", "w")  # noqa: SIM115  (held to the end of the process)
+        except OSError as error:
+            raise InputError(f"--out {out} cannot be filled ({error.strerror}): give another folder.") from error
         try:
             # lockf instead of flock, since it ends with this process even if child processes continue
             fcntl.lockf(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -48,6 +51,12 @@ class Steps:
             fcntl.lockf(self.lock, fcntl.LOCK_EX)
         except OSError as error:  # some network file systems have no locks
             print(f"--out {out} cannot be locked ({error.strerror}): start no second preparation in it", flush=True)
+
+    def forget(self, *names: str) -> None:
+        """Remove what an earlier command made in these steps, which this command does not have."""
+        for name in names:
+            self._remove_made(name, [])
+            (self.stamps / f"{name}.json").unlink(missing_ok=True)
 
     def run(self, name, inputs, outputs, options, work) -> None:
         """Call ``work(*temporary_outputs)``, unless the step was done before. It returns a report of one line.
@@ -62,6 +71,7 @@ class Steps:
         if done and done == dict(self._state(inputs, outputs), options=options, report=done.get("report")):
             print(f"{name}: {done['report']} (done before)", flush=True)
             return
+        self._remove_made(name, outputs)
         stamp.unlink(missing_ok=True)
         started = time.monotonic()
         partial = [path.with_name(path.name + ".partial") for path in outputs]
@@ -78,6 +88,14 @@ class Steps:
                 os.replace(temporary, path)
         write_text(stamp, json.dumps(dict(self._state(inputs, outputs), options=options, report=report), indent=1))
         print(f"{name}: {report} ({time.monotonic() - started:.1f} s)", flush=True)
+
+    def _remove_made(self, name: str, outputs: list[Path]) -> None:
+        """Remove the files that the step made before, but for ``outputs`` and for files that are no longer the same."""
+        done = _read(self.stamps / f"{name}.json") or {}
+        for made in done.get("outputs", []):
+            path = self.out / made[0]
+            if not any(path.is_relative_to(output) for output in outputs) and self._fingerprints([path]) == [made]:
+                path.unlink()
 
     def _state(self, inputs, outputs) -> dict:
         return {"inputs": self._fingerprints(inputs), "outputs": self._fingerprints(outputs)}

@@ -1,14 +1,16 @@
 """Raw text becomes symbols between spaces, and the encodings that need learning are learned."""
 
-import multiprocessing
 import random
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
+import binarise
+import raw_text
 import subwords
+from steps import InputError
 from tqdm import tqdm
+from workers import map_in_order
 
 from fairseq_plugins.text.levels import BytePairs, SentencePieces, safe
 from fairseq_plugins.text.prepared import PreparedText
@@ -17,17 +19,18 @@ from fairseq_plugins.text.tokenisers import Plain
 
 SAMPLE = 20_000_000  # bytes of the training text that an encoding is learned from
 BLOCK = 2**18  # characters that a process encodes at once
+WORD_END = "</w>"  # subword-nmt's mark in codes
 
 
 def learn_byte_pairs(train: Path, tokeniser: Plain, symbols: int, output: Path) -> str:
     """Learn a byte pair encoding of ``symbols`` symbols, the characters that occur included."""
-    from subword_nmt.learn_bpe import learn_bpe
-
     words = (" ".join(map(safe, line.split())) for line in sample(train, tokeniser))
-    with open(output, "w", encoding="utf-8") as file:
-        learn_bpe(words, file, symbols, total_symbols=True)
-    with open(output, encoding="utf-8") as file:
-        merges = sum(1 for _ in file) - 1
+    merges = raw_text.learn_merges(words, output, symbols, "symbols")
+    if not merges:
+        raise InputError(
+            f"no pair of symbols of {train} could be made a symbol: give more text, more than --symbols {symbols}, or"
+            " another --level."
+        )
     return f"{symbols} symbols requested, {merges} merges learned from {_sampled(train)}"
 
 
@@ -38,6 +41,24 @@ def learn_sentence_pieces(train: Path, tokeniser: Plain, symbols: int, output: P
     exact = {"add_dummy_prefix": False, "remove_extra_whitespaces": False, "max_sentence_length": 2 * LONGEST}
     number = subwords.learn_sentence_pieces(lines, output, symbols, **exact)
     return f"{symbols} symbols requested, {number} learned from {_sampled(train)}"
+
+
+def byte_pairs(codes: Path, train: Path) -> list[str]:
+    """All symbols that a byte pair encoding may write for text of the characters that occur in train.
+
+    Args:
+        train: the symbols of the text, between spaces. The codes may come from a sample of it
+    """
+    characters = set()
+    for block in binarise.read_blocks(train, f"{train.name}: characters"):
+        characters.update(block.replace("@@ ", " "))
+    characters = {character for character in characters if not character.isspace()}
+    with open(codes, encoding="utf-8") as file:
+        next(file)  # the version
+        merges = ["".join(line.split()) for line in file]
+    last = {merge.removesuffix(WORD_END) for merge in merges if merge.endswith(WORD_END)}
+    inner = {merge for merge in merges if not merge.endswith(WORD_END)}
+    return sorted(characters | last | {f"{symbol}@@" for symbol in characters | inner})
 
 
 def sentence_pieces(model: Path) -> list[str]:
@@ -71,13 +92,11 @@ def encode(prepared: PreparedText, raw: Path, workers: int, output: Path) -> str
     """Write the symbols of each line of the text. If the last line has no newline, none is written."""
     with (
         open(output, "w", encoding="utf-8", newline="\n") as file,
-        multiprocessing.Pool(workers) as pool,
         tqdm(desc=f"{raw.name}: encode", unit=" blocks", disable=None, leave=False) as bar,
     ):
-        blocks = _blocks(raw, prepared.errors)
-        while group := list(islice(blocks, 4 * workers)):  # imap would read on where writing is slow, without a limit
-            file.writelines(pool.map(partial(_encode_block, prepared), group, chunksize=1))
-            bar.update(len(group))
+        for block in map_in_order(partial(_encode_block, prepared), _blocks(raw, prepared.errors), workers):
+            file.write(block)
+            bar.update()
     return f"{raw.stat().st_size} bytes in, {output.stat().st_size} bytes of symbols out"
 
 

@@ -49,13 +49,19 @@ def main():
     check(args)
     steps, files = Steps(args.out), splits.find(args.raw)
     raw = write_raw(args, steps, files)
+    steps.forget(*(f"symbols-{split}" for split in splits.SPLITS if split not in raw))
+    if args.level not in symbols.LEARNED:
+        steps.forget("learn")
     prepared = learn(args, steps, raw)
     for split, path in raw.items():
         outputs = [steps.out / "text" / split]
         settings = {"level": args.level, "lower": args.lower}
         work = partial(symbols.encode, prepared, path, args.workers)
         steps.run(f"symbols-{split}", [path, *prepared.files], outputs, settings, work)
-    dictionary = {"always": always(args.level, prepared), "min_count": args.min_count or 1}
+    dictionary = {
+        "always": always(args.level, prepared, steps.out / "text" / "train"),
+        "min_count": args.min_count or 1,
+    }
     language_model.prepare_bin(args, steps, prepared, splits=tuple(raw), **dictionary)
     tell(args, prepared, raw)
 
@@ -150,10 +156,17 @@ def learn(args, steps: Steps, raw: dict[str, Path]) -> PreparedText:
     return PreparedText(tokeniser, tokeniser, level(output), raw_bytes=raw_bytes)
 
 
-def always(level: str, prepared: PreparedText) -> list[str]:
-    """Symbols that are in the dictionary even if train lacks them. With these no text has unknown symbols."""
+def always(level: str, prepared: PreparedText, train: Path) -> list[str]:
+    """Symbols that are in the dictionary even if train lacks them. With these no text has unknown symbols; for bpe, no
+    text of characters that train has.
+
+    Args:
+        train: its symbols
+    """
     if level == "byte":
         return NUMBERS
+    if level == "bpe":
+        return symbols.byte_pairs(*prepared.files, train)
     return symbols.sentence_pieces(*prepared.files) if level == "sentencepiece" else []
 
 

@@ -5,6 +5,7 @@ the space has a sign of its own, and other white space is written with its code 
 """
 
 import re
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,8 +29,15 @@ def escape(character: str) -> str:
 
 
 def unescape(symbol: str) -> str:
-    """``symbol`` with characters for their code points."""
-    return CODE_POINT.sub(lambda match: chr(int(match[1], 16)), symbol)
+    """``symbol`` with characters for their code points. What is no code point of a character, as a model may sample it,
+    stays as it is."""
+    return CODE_POINT.sub(_character, symbol)
+
+
+def _character(code_point: re.Match) -> str:
+    number = int(code_point[1], 16)
+    is_character = number <= sys.maxunicode and not 0xD800 <= number <= 0xDFFF  # surrogates cannot be written
+    return chr(number) if is_character else code_point[0]
 
 
 def safe(symbol: str) -> str:

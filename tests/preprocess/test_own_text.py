@@ -150,7 +150,11 @@ def test_the_printed_commands_work_as_they_stand(level, run, folder, tmp_path):
     "files, options, sentence",
     [
         ({}, [], "holds no files: put the text there"),
-        ({"a": "a\n"}, [], "nothing is left for valid: the text has too few lines: raise --valid-share"),
+        ({"a": "a\n"}, [], "the text is a single line: break it into more lines, or name files train, valid and test"),
+        ({"a": ""}, [], "the text is empty: put text into its files"),
+        ({"a": "a\n" + "long " * 99 + "\nb\n"}, [], "the text has too few lines: raise --test-share"),
+        ({"a": "a b\n" * 99}, ["--level", "bpe"], "could be made a symbol: give more text"),
+        ({"a": "good line\n" * 99}, ["--level", "bpe", "--symbols", 3], "more than --symbols 3"),
         ({"a": "a\n" * 99}, ["--split-at", "document"], "--split-at line cuts at every line"),
         ({"a": "a\n" * 99}, ["--valid-share", 0.6, "--test-share", 0.4], "whose sum is below 1"),
         ({"a": "a\n" * 99}, ["--valid-share", 1.5], "--valid-share: 1.5 does not fit"),
@@ -186,6 +190,39 @@ def test_a_reader_that_has_enough_is_no_error(tmp_path):
     script = f"{sys.executable} {SCRIPT} --raw a.txt --out out | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_a_truncated_gz_is_named(script, tmp_path):
+    (tmp_path / "a.gz").write_bytes(gzip.compress(random.Random(1).randbytes(9999))[:5000])
+    done = script("text", "--raw", tmp_path / "a.gz", "--out", tmp_path / "out")
+    assert done.returncode == 1 and "a.gz is damaged" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_file_is_no_folder_to_fill(script, tmp_path):
+    (tmp_path / "a").write_text("a\n" * 99)
+    done = script("text", "--raw", tmp_path / "a", "--out", tmp_path / "a")
+    assert (
+        done.stderr
+        == f"text.py: error: --out {tmp_path / 'a'} cannot be filled (Not a directory): give another folder.\n"
+    )
+
+
+def test_byte_pairs_know_every_word_of_known_characters(script, tmp_path):
+    for split, text in {"train": "lower lowest\n" * 20, "valid": "slow low we er\n", "test": "two\n"}.items():
+        (tmp_path / split).write_text(text)
+    said = prepare(script, tmp_path, tmp_path.with_name("known"), "--level", "bpe", "--symbols", 20)
+    assert re.search("valid 1 line .* 0.0% unknown; test", said) and "test 1 line ends and 3" in said
+
+
+def test_what_an_earlier_command_made_does_not_stay(script, tmp_path):
+    for split in splits.SPLITS:
+        (tmp_path / split).write_text("some line\n" * 30)
+    files, out = [tmp_path / split for split in splits.SPLITS], tmp_path / "out"
+    for raw, level in ((files, "bpe"), (files[:2], "char")):
+        done = script("text", "--raw", *raw, "--level", level, "--out", out)
+        assert done.returncode == 0, done.stderr
+    names = {path.relative_to(out).as_posix() for path in out.rglob("*")}
+    assert {"raw/valid", "text/valid"} <= names and not {"raw/test", "text/test", "codes.bpe"} & names
 
 
 def test_a_folder_is_not_prepared_into_itself(script, tmp_path):

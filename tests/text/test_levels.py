@@ -72,5 +72,10 @@ def test_symbols_of_each_level(codes, model):
     assert SentencePieces(model).encode("the cat").startswith("▁")
 
 
+@pytest.mark.parametrize("symbol", ["<U+FFFFFF>", "<U+D800>"])
+def test_what_is_no_character_stays_as_it_is(symbol):
+    assert Words().decode(symbol) == Characters().decode(symbol) == symbol
+
+
 def test_bytes_of_a_model_may_be_no_text():
     assert Bytes().decode("195 104 <unk> 300") == "\ufffdh"

@@ -332,6 +332,9 @@ def test_errors_of_a_tool_are_one_sentence(tmp_path):
         f"fairseq_plugins: error: {tmp_path / 'ref'} holds 2 references for 3 hypotheses: "
         "give the references of the same test set.\n"
     )
+    (tmp_path / "empty").touch()
+    with pytest.raises(UserError, match="empty holds 0 references for 1 hypotheses"):
+        read_references(tmp_path / "empty", 1)
     with pytest.raises(UserError, match="nowhere does not exist"):
         read_references(tmp_path / "nowhere", 3)
 

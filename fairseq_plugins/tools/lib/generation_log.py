@@ -76,11 +76,12 @@ def read_generation(path: Path, text: PreparedText | None = None) -> list[Exampl
 def read_text(path: Path) -> list[str]:
     """The lines of a UTF-8 file. Only a newline ends a line."""
     try:
-        return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UserError(f"{path} does not exist.") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 at byte {error.start}.") from None
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def read_references(path: Path, count: int) -> list[str]:
