@@ -197,7 +197,7 @@ def checkpoints_keep_their_text():
 
     @replace(checkpoint_utils, "save_checkpoint")
     def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
-        if trainer.is_data_parallel_master and (data := data_folder(cfg, trainer)):
+        if (data := data_folder(cfg, trainer)) and trainer.is_data_parallel_master:
             keep_with_checkpoints(data, Path(cfg.save_dir))
         return original(cfg, trainer, epoch_itr, val_loss)
 
