@@ -253,7 +253,9 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
 
     def _raw_bytes(self, split: str) -> int | None:
         """Bytes of the raw text of a split; None if they are not known, or newlines are left out."""
-        prepared = None if self.args.no_end_of_line else find(Path(utils.split_paths(self.args.data or "")[0]))
+        if self.args.no_end_of_line or not self.args.data:
+            return None
+        prepared = find(Path(utils.split_paths(self.args.data)[0]))
         return prepared.raw_bytes.get(split) if prepared else None
 
     # Generation

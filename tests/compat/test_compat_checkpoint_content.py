@@ -184,6 +184,7 @@ def test_the_shapes_of_the_optimiser(kept, words):
 def test_a_diverged_model_is_not_saved(metric, loss, words, tmp_path):
     cfg = SimpleNamespace(best_checkpoint_metric=metric, save_dir=str(tmp_path), no_save=True, keep_best_checkpoints=0)
     trainer = SimpleNamespace(get_num_updates=lambda: 7, data_parallel_rank=0, task=None, checkpoint_suffix="")
+    trainer.cfg = SimpleNamespace(task=SimpleNamespace())
     cfg.maximize_best_checkpoint_metric, trainer.should_save_checkpoint_on_current_rank = False, False
     expect(words, checkpoint_utils.save_checkpoint, cfg, trainer, None, loss)
 

@@ -31,9 +31,7 @@ from fairseq_plugins.models.all_attention_lm import AllAttentionConfig, AllAtten
 from fairseq_plugins.tools.published import published
 
 ROOT = Path(__file__).resolve().parents[2]
-PAPERS = sorted(
-    path.name for path in (ROOT / "recipes").iterdir() if path.is_dir() and (path / "paper.json").exists()
-)
+PAPERS = sorted(path.name for path in (ROOT / "recipes").iterdir() if path.is_dir() and (path / "paper.json").exists())
 NO_NUMBER = {"figure", "picture", "not given", "not said", "-"}
 
 
