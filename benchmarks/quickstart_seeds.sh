@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# BLEU and time of recipes/quickstart.sh with five seeds, on one thread and on two: ten runs of two minutes each.
+# BLEU and time of recipes/quickstart.sh with five seeds, on one thread and on two: ten runs of one to two minutes each.
 #
 #   benchmarks/quickstart_seeds.sh                     rows go to benchmarks/quickstart_seeds.jsonl
 #   SEEDS="6 7" THREADS=1 benchmarks/quickstart_seeds.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From nothing to a Feedback Transformer that translates, on a CPU: about two minutes after the one-time set-up.
+# From nothing to a Feedback Transformer that translates, on a CPU: one to two minutes after the one-time set-up.
 #
 #   recipes/quickstart.sh
 #
