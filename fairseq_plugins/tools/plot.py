@@ -5,6 +5,8 @@
     python -m fairseq_plugins.tools.plot memory runs/a --out memory.png
     python -m fairseq_plugins.tools.plot attention runs/a/checkpoint_best.pt --data data/bin --heads 4 --out maps.png
     python -m fairseq_plugins.tools.plot lags linear --layers 15 --updates 64 --out lags.png
+    python -m fairseq_plugins.tools.plot rewards lstm=runs/seed1 lstm=runs/seed2 --line best=best.json --out rewards.png
+    python -m fairseq_plugins.tools.plot rewards_by_size lstm=8:runs/a lstm=16:runs/b --out sizes.png
 
 A run is the log of a training, or a folder with a train.log. A recipe writes RUN/train.log; without one, name a
 --log-file in training, or keep what fairseq-train prints, whatever its --log-format:
@@ -28,6 +30,13 @@ without persistent vectors, as Feedback is, it prints LAYER.HEAD=DISTANCE: how m
 
 lags: the age in blocks of each layer's memory in Skip-Retain training, update by update (Figures 1 and 2 of the Skip
 Cross-Head paper show it for two updates), with the random numbers of a training with this --seed.
+
+rewards: the reward of agents over the steps of their environments, the mean of several trials and the band from the
+lowest to the highest, with lines for the best agent and one that acts at random (Figures 4 and 6 of the Feedback
+paper). `python -m fairseq_plugins.tools.watch --agent best --environment ID --episodes 1000 --json best.json` makes
+the file for a line.
+
+rewards_by_size: the reward in the last validation over a size, as that of the memory (Figure 3 of the Feedback paper).
 """
 
 import argparse
@@ -37,7 +46,7 @@ from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.ranges import whole
-from fairseq_plugins.tools.lib import skip_schedule, training_log
+from fairseq_plugins.tools.lib import reward_figures, skip_schedule, training_log
 from fairseq_plugins.tools.lib.figures import add_out, new_figure, save, shades
 
 
@@ -55,7 +64,7 @@ def tell(sentence: str) -> None:
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    kinds = parser.add_subparsers(required=True, metavar="curves | spans | memory | attention | lags")
+    kinds = parser.add_subparsers(required=True, metavar="KIND")
     curves = kinds.add_parser("curves", help="a metric over updates")
     curves.add_argument("runs", nargs="+", metavar="NAME=RUN")
     curves.add_argument("--metric", default="bpc", help="as in the log: bpc, ppl, loss (%(default)s)")
@@ -79,7 +88,11 @@ def parse():
     skip_schedule.add_schedule(lags)
     lags.add_argument("--updates", type=whole(1), default=64, metavar="U", help="number of updates (%(default)s)")
     lags.set_defaults(draw=draw_lags)
-    for kind in (curves, spans, memory, attention, lags):
+    rewards = kinds.add_parser("rewards", help="rewards of agents over steps")
+    reward_figures.add_curves(rewards)
+    rewards_by_size = kinds.add_parser("rewards_by_size", help="rewards of agents over a size")
+    reward_figures.add_sizes(rewards_by_size)
+    for kind in (curves, spans, memory, attention, lags, rewards, rewards_by_size):
         add_out(kind)
     return parser.parse_args()
 

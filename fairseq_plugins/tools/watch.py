@@ -4,11 +4,13 @@
     python -m fairseq_plugins.tools.watch runs/maze/checkpoint_best.pt --text --episodes 100
     python -m fairseq_plugins.tools.watch --agent best --environment fairseq_plugins/WaterMaze-v0 --episodes 100
 
-Prints the mean reward of the episodes, and its standard error. --out draws the first episode as an animated picture,
---text prints it. The best agent takes a shortest way to the next reward; only environments of this suite have one.
+Prints the mean reward of the episodes, and its standard error; --json writes them into a file. --out draws the first
+episode as an animated picture, --text prints it. The best agent takes a shortest way to the next reward; only
+environments of this suite have one.
 """
 
 import argparse
+import json
 import logging
 import math
 import statistics
@@ -32,6 +34,7 @@ def main():
     parser.add_argument("--episodes", type=whole(1), default=1, metavar="N", help="number of episodes (%(default)s)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="animated picture of the first episode (.gif)")
     parser.add_argument("--text", action="store_true", help="print the first episode")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the mean reward, for tools.plot rewards")
     parser.add_argument("--seed", type=SEED, default=1, help="(%(default)s)")
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
@@ -44,8 +47,13 @@ def main():
     logging.disable(logging.INFO)
     model = load_agent(args) if args.checkpoint else None
     rewards = play(model, args)
-    error = f", standard error {statistics.stdev(rewards) / math.sqrt(len(rewards)):.3f}" if len(rewards) > 1 else ""
-    print(f"mean reward of {len(rewards)} episodes: {statistics.mean(rewards):.3f}{error}")
+    found = {"reward": round(statistics.mean(rewards), 4), "episodes": len(rewards)}
+    if len(rewards) > 1:
+        found["standard_error"] = round(statistics.stdev(rewards) / math.sqrt(len(rewards)), 4)
+    error = f", standard error {found['standard_error']:.3f}" if len(rewards) > 1 else ""
+    print(f"mean reward of {len(rewards)} episodes: {found['reward']:.3f}{error}")
+    if args.json:
+        write_whole(args.json, lambda path: path.write_text(json.dumps(found) + "\n", encoding="utf-8"))
 
 
 def load_agent(args):

@@ -183,6 +183,20 @@ def best_of(key: str, *paths: str) -> str:
     return max((field(path, key) for path in paths), key=float)
 
 
+def mean_reward(*paths: str) -> str:
+    """Of agents, from the last validations of several trainings."""
+    return f"{mean(last_rewards(paths)):.3f}"
+
+
+def reward_range(*paths: str) -> str:
+    rewards = last_rewards(paths)
+    return f"{min(rewards):.3f} to {max(rewards):.3f}"
+
+
+def last_rewards(paths: tuple[str, ...]) -> list[float]:
+    return [float(last(path, r'"valid_reward": "([-\d.]+)')) for path in paths]
+
+
 def reached(what: str, pattern: str) -> str:
     """The lengths that the finished trainings of a pattern have reached: "mean", "best", or the number of "runs"."""
     logs = [f"{path.removesuffix('trained')}train.log" for path in sorted(glob.glob(f"{pattern}/trained"))]
@@ -253,7 +267,8 @@ FIGURES = {
     "json": field, "bpc": bits_per_token, "ppl": perplexity, "parameters": parameters, "updates": updates,
     "training_speed": training_speed, "milliseconds": milliseconds, "wall_time": wall_time, "least_loss": least_loss,
     "end": end, "updates_of_epochs": updates_of_epochs, "generation_speed": generation_speed, "ratio": ratio,
-    "mean_of": mean_of, "best_of": best_of, "reached": reached, "spread": spread,
+    "mean_of": mean_of, "best_of": best_of, "mean_reward": mean_reward, "reward_range": reward_range,
+    "reached": reached, "spread": spread,
     "change_of_deviation": change_of_deviation, "grid": grid, "ratio_in_grids": ratio_in_grids,
     "skipped_layers": skipped_layers, "context_factor": context_factor, "drawn_head": drawn_head,
     "context_share": context_share, "flags": chosen_flags,

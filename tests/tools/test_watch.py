@@ -1,3 +1,4 @@
+import json
 import re
 
 import pytest
@@ -31,11 +32,12 @@ def test_an_episode_is_drawn_and_printed(run, agent, tmp_path):
     assert said.startswith("###") and ">" in said and "mean reward of 1 episodes" in said
 
 
-def test_the_best_and_the_random_agent(run):
+def test_the_best_and_the_random_agent(run, tmp_path):
     options = ("--environment", "fairseq_plugins/Corridor-v0", "--environment-settings", '{"length": 4}')
-    best = run(*WATCH, "--agent", "best", *options, "--episodes", 100)
+    best = run(*WATCH, "--agent", "best", *options, "--episodes", 100, "--json", tmp_path / "best.json")
     chance = run(*WATCH, "--agent", "random", *options, "--episodes", 100)
     assert mean_reward(best) == 1 and 0.05 < mean_reward(chance) < 0.5
+    assert json.loads((tmp_path / "best.json").read_text()) == {"reward": 1, "episodes": 100, "standard_error": 0}
     assert "100 episodes" in best.stdout
 
 

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# The Feedback paper's agents (Figures 3, 4 and 6) at sizes that one core trains: results in agents.md.
+#
+#   benchmarks/agents.sh                      everything, into runs/agents
+#   benchmarks/agents.sh corridor water_maze  some of it
+#
+# A training takes two to five minutes. One that is done is skipped, one that was stopped goes on.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export OMP_NUM_THREADS=1 SIZE=tiny ENVIRONMENTS=64 SPAN=100 SEEDS="1 2 3"
+maze='{"size": 5, "objects": 3, "max_steps": 100}'
+
+# recipe NAME WHAT: run a recipe of the Feedback paper into runs/agents/WHAT
+recipe() { "recipes/feedback/$1.sh" --gpus 0 --out "runs/agents/$2"; }
+
+[[ $# -gt 0 ]] || set -- corridor maze_easy maze water_maze
+for what in "$@"; do
+    case $what in
+        corridor)
+            WORLD='{"length": 20}' BPTT=64 UPDATES=1200 LEARNING_RATE=0.0005 SPANS="2 4 8 16 32" recipe fig3_corridor corridor ;;
+        maze_easy) WORLD=$maze BPTT=50 UPDATES=2000 LEARNING_RATE=0.002 recipe fig6_maze_easy maze_easy ;;
+        maze) WORLD=$maze BPTT=50 UPDATES=2000 LEARNING_RATE=0.001 recipe fig4_maze maze ;;
+        water_maze)
+            WORLD='{"size": 5, "max_steps": 100}' BPTT=100 UPDATES=1000 LEARNING_RATE=0.002 LSTM_LEARNING_RATE=0.002 \
+                recipe fig6_water_maze water_maze ;;
+        *) echo "agents.sh: $what is none of corridor, maze_easy, maze, water_maze." >&2 && exit 2 ;;
+    esac
+done

@@ -1,0 +1,145 @@
+"""Pictures of agents' rewards over several trials, as in Figures 3, 4 and 6 of the Feedback paper."""
+
+import json
+from math import isfinite
+from pathlib import Path
+from statistics import fmean
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools.lib import training_log
+from fairseq_plugins.tools.lib.figures import new_figure
+
+Curve = list[tuple[float, float]]  # steps and reward, one after the other
+
+
+def add_curves(parser) -> None:
+    parser.add_argument("runs", nargs="+", metavar="NAME=RUN", help="runs of one NAME are trials of one agent")
+    parser.add_argument(
+        "--line", nargs="+", default=[], metavar="NAME=FILE", help="a mean reward to compare with: watch --json FILE"
+    )
+    parser.set_defaults(draw=draw_curves)
+
+
+def add_sizes(parser) -> None:
+    parser.add_argument("runs", nargs="+", metavar="NAME=SIZE:RUN", help="runs of one NAME and SIZE are trials")
+    parser.add_argument(
+        "--size", default="attention span, steps", metavar="TEXT", help="what the sizes are (%(default)s)"
+    )
+    parser.add_argument("--line", nargs="+", default=[], metavar="NAME=FILE", help="as of rewards")
+    parser.set_defaults(draw=draw_sizes)
+
+
+# Reward over steps
+
+
+def draw_curves(args):
+    figure, ((axes,),) = new_figure()
+    for number, (name, runs) in enumerate(grouped(args.runs).items()):
+        steps, rewards = common_steps(name, [curve(Path(run)) for run in runs])
+        millions = [step / 1e6 for step in steps]
+        label = name if len(runs) == 1 else f"{name}, {len(runs)} trials"
+        means, lowest, highest = ([value(trials) for trials in rewards] for value in (fmean, min, max))
+        axes.plot(millions, means, color=f"C{number}", label=label, marker="o" if len(steps) == 1 else None)
+        axes.fill_between(millions, lowest, highest, color=f"C{number}", alpha=0.2, linewidth=0)
+    draw_lines(axes, args.line)
+    axes.set(
+        xlabel="steps of all environments, millions", ylabel="reward of an episode (band: lowest to highest trial)"
+    )
+    return finished(figure, axes)
+
+
+def curve(run: Path) -> Curve:
+    """The steps of all environments so far, and the mean reward of the episodes that ended since the last entry."""
+    log = training_log.read(run)
+    updates, rewards = log.series("train", "reward")
+    _, steps_of_an_update = log.series("train", "wpb")
+    points = [(update * steps_of_an_update[0], reward) for update, reward in zip(updates, rewards) if isfinite(reward)]
+    if not points:
+        raise UserError(f"the log of {run} has no reward; give trainings of --task reinforcement_learning.")
+    return points
+
+
+def common_steps(name: str, curves: list[Curve]) -> tuple[list[float], list[list[float]]]:
+    """Trials are drawn where all of them have been: the steps of the first one, and at each the rewards of all."""
+    start, end = max(curve[0][0] for curve in curves), min(curve[-1][0] for curve in curves)
+    steps = [step for step, _ in curves[0] if start <= step <= end]
+    if not steps:
+        raise UserError(f"the trials of {name} have no steps in common; train all of them for as many updates.")
+    return steps, [[reward_at(step, curve) for curve in curves] for step in steps]
+
+
+def reward_at(step: float, curve: Curve) -> float:
+    """Between two entries of a log, on the line from one to the other."""
+    import numpy
+
+    return float(numpy.interp(step, *zip(*curve)))
+
+
+# Reward over the size of the memory
+
+
+def draw_sizes(args):
+    figure, ((axes,),) = new_figure()
+    for number, (name, runs) in enumerate(grouped(args.runs).items()):
+        trials: dict[int, list[float]] = {}
+        for run in runs:
+            size, _, path = run.partition(":")
+            if not (path and size.isdecimal() and int(size)):
+                raise UserError(f"{name}={run} does not have the form NAME=SIZE:RUN; write it as {name}=16:runs/a.")
+            trials.setdefault(int(size), []).append(last_reward(Path(path)))
+        sizes = sorted(trials)
+        means = [fmean(trials[size]) for size in sizes]
+        below = [mean - min(trials[size]) for mean, size in zip(means, sizes)]
+        above = [max(trials[size]) - mean for mean, size in zip(means, sizes)]
+        axes.errorbar(sizes, means, [below, above], color=f"C{number}", marker="o", markersize=4, capsize=3, label=name)
+    draw_lines(axes, args.line)
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.set(xlabel=args.size, ylabel="reward of an episode (bars: lowest to highest trial)")
+    return finished(figure, axes)
+
+
+def last_reward(run: Path) -> float:
+    _, rewards = training_log.read(run).series("valid", "reward")
+    if not rewards:
+        raise UserError(f"the log of {run} has no validation with a reward; train to the end of an epoch.")
+    return rewards[-1]
+
+
+# Both
+
+
+def grouped(runs: list[str]) -> dict[str, list[str]]:
+    """NAME=RUN... by name."""
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        name, _, path = run.partition("=")
+        if not path:
+            raise UserError(f"{run} does not have the form NAME=RUN; write it as feedback=runs/a.")
+        found.setdefault(name, []).append(path)
+    return found
+
+
+def draw_lines(axes, lines: list[str]) -> None:
+    """A dashed line for each NAME=FILE, at the mean reward in the file."""
+    for number, (name, files) in enumerate(grouped(lines).items()):
+        if len(files) > 1:
+            raise UserError(f"--line names {name} twice; give each line a name of its own.")
+        axes.axhline(mean_reward(Path(files[0])), color="black", linestyle=("--", ":", "-.")[number % 3], label=name)
+
+
+def mean_reward(file: Path) -> float:
+    try:
+        reward = float(json.loads(file.read_text(encoding="utf-8"))["reward"])
+        if not isfinite(reward):
+            raise ValueError(f"it is {reward}")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{file} holds no mean reward ({error}); make it with tools.watch --json {file}.") from None
+    return reward
+
+
+def finished(figure, axes):
+    axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return figure

@@ -1,0 +1,96 @@
+"""Rewards of agents over several trials: the numbers behind the pictures."""
+
+import json
+from argparse import Namespace
+
+import pytest
+
+from fairseq_plugins.errors import UserError
+
+pytest.importorskip("matplotlib")
+
+from fairseq_plugins.tools.lib.reward_figures import draw_curves, draw_sizes  # noqa: E402
+
+
+def agent_run(folder, rewards, last=None):
+    """The log of an agent with 100 steps an update and a reward every 10 updates."""
+    folder.mkdir(parents=True)
+    lines = [
+        {"epoch": "1", "num_updates": f"{10 * n}", "reward": f"{reward}", "wpb": "100"}
+        for n, reward in enumerate(rewards, 1)
+    ]
+    log = "".join(f"2026 | INFO | train_inner | {json.dumps(line)}\n" for line in lines)
+    if last is not None:
+        entry = {"epoch": "1", "valid_num_updates": f"{10 * len(rewards)}", "valid_reward": f"{last}"}
+        log += f"2026 | INFO | valid | {json.dumps(entry)}\n"
+    (folder / "train.log").write_text(log)
+    return folder
+
+
+def test_curves_have_the_mean_and_the_band_of_the_trials(tmp_path):
+    one, other = agent_run(tmp_path / "1", [0, 1, 4]), agent_run(tmp_path / "2", [2, 3])
+    (tmp_path / "best.json").write_text('{"reward": 9, "episodes": 10}')
+    line = [f"best={tmp_path / 'best.json'}"]
+    (axes,) = draw_curves(Namespace(runs=[f"lstm={one}", f"lstm={other}"], line=line)).axes
+    mean, best = axes.lines
+    assert mean.get_xdata().tolist() == [0.001, 0.002] and mean.get_ydata().tolist() == [1, 2]  # where both have been
+    assert list(best.get_ydata()) == [9, 9]
+    (band,) = axes.collections
+    assert sorted(set(map(tuple, band.get_paths()[0].vertices.tolist()))) == [
+        (0.001, 0),
+        (0.001, 2),
+        (0.002, 1),
+        (0.002, 3),
+    ]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["lstm, 2 trials", "best"]
+
+
+def test_sizes_have_the_mean_of_their_trials(tmp_path):
+    runs = [agent_run(tmp_path / f"{n}", [0, 1], last) for n, last in enumerate([0.5, 1.0, 0.25])]
+    named = [f"feedback={size}:{run}" for size, run in zip((2, 2, 16), runs)]
+    (axes,) = draw_sizes(Namespace(runs=named, line=[], size="span")).axes
+    points = axes.containers[0].lines[0]
+    assert points.get_xdata().tolist() == [2, 16] and points.get_ydata().tolist() == [0.75, 0.25]
+
+
+@pytest.mark.parametrize(
+    "draw, run, words",
+    [
+        (draw_curves, "{run}", "does not have the form NAME=RUN"),
+        (draw_curves, "a={bare}", "has no reward"),
+        (draw_curves, "a={run} --line b={bare}/train.log", "train.log holds no mean reward"),
+        (draw_sizes, "a={run}", "does not have the form NAME=SIZE:RUN"),
+        (draw_sizes, "a=4:{run}", "no validation with a reward"),
+        (draw_sizes, "a=0:{run}", "does not have the form NAME=SIZE:RUN"),
+        (draw_curves, "a={run} --line b={nan}", "holds no mean reward \\(it is nan\\)"),
+    ],
+)
+def test_wrong_files_are_named(draw, run, words, tmp_path):
+    agent_run(tmp_path / "run", [0, 1])
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare/train.log").write_text(
+        'x | INFO | train_inner | {"epoch": "1", "num_updates": "1", "loss": "2"}\n'
+    )
+    (tmp_path / "nan.json").write_text('{"reward": NaN}')
+    places = {"run": tmp_path / "run", "bare": tmp_path / "bare", "nan": tmp_path / "nan.json"}
+    runs, _, line = run.format(**places).partition(" --line ")
+    with pytest.raises(UserError, match=words):
+        draw(Namespace(runs=[runs], line=[line] if line else [], size="span"))
+
+
+def test_trials_without_common_steps_are_named(tmp_path):
+    short, late = agent_run(tmp_path / "short", [1]), agent_run(tmp_path / "late", ["nan", 2])
+    with pytest.raises(UserError, match="trials of lstm have no steps in common"):
+        draw_curves(Namespace(runs=[f"lstm={short}", f"lstm={late}"], line=[]))
+
+
+def test_one_reward_is_a_point(tmp_path):
+    (axes,) = draw_curves(Namespace(runs=[f"lstm={agent_run(tmp_path / 'a', [1])}"], line=[])).axes
+    assert axes.lines[0].get_marker() == "o"
+
+
+def test_a_line_has_a_name_of_its_own(tmp_path):
+    (tmp_path / "best.json").write_text('{"reward": 9}')
+    lines = [f"best={tmp_path / 'best.json'}"] * 2
+    with pytest.raises(UserError, match="names best twice"):
+        draw_curves(Namespace(runs=[f"lstm={agent_run(tmp_path / 'a', [1])}"], line=lines))
