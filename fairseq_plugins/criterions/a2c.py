@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from fairseq.criterions import FairseqCriterion, register_criterion
-from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.logging import metrics
 
 from fairseq_plugins.errors import UserError
@@ -15,19 +15,25 @@ class A2CConfig(FairseqDataclass):
     discount: float = field(default=0.99, metadata={"help": "discount of the rewards of later steps"})
     entropy_cost: float = field(default=0.0005, metadata={"help": "coefficient of the policy's entropy in the loss"})
     value_cost: float = field(default=0.5, metadata={"help": "coefficient of the values' squared error in the loss"})
+    loss_reduction: ChoiceEnum(["mean", "sum"]) = field(
+        default="mean",
+        metadata={"help": "over the steps of a block; sum is for RMSprop with a large --rmsprop-eps"},
+    )
 
 
 @register_criterion("a2c", dataclass=A2CConfig)
 class A2CCriterion(FairseqCriterion):
     """The policy's loss, plus --value-cost times the squared error of the values, minus --entropy-cost times the
-    policy's entropy, each a mean over the steps of a block.
+    policy's entropy, each a mean over the steps of a block, or their sum with --loss-reduction sum. Gradients of a mean
+    are far below 0.01, the epsilon that the Feedback paper gives for RMSprop, which then no longer normalises them.
 
     Logged are these three parts, and ``reward`` and ``length``, the means over the episodes that have ended.
     """
 
-    def __init__(self, task, discount: float, entropy_cost: float, value_cost: float):
+    def __init__(self, task, discount: float, entropy_cost: float, value_cost: float, loss_reduction: str = "mean"):
         super().__init__(task)
         self.discount, self.entropy_cost, self.value_cost = discount, entropy_cost, value_cost
+        self.loss_reduction = loss_reduction
 
     @classmethod
     def build_criterion(cls, cfg, task):
@@ -36,7 +42,7 @@ class A2CCriterion(FairseqCriterion):
         return super().build_criterion(cfg, task)
 
     def forward(self, model, sample, reduce=True):
-        """The loss, summed over the steps; the number of steps; the values to log. The memory for the next block is put
+        """The loss, of which fairseq takes the mean over the steps of all ranks; the number of steps; the values to log. The memory for the next block is put
         into ``sample["memory"]``."""
         rollout = sample["rollout"]
         logits, values, sample["memory"] = model(rollout)
@@ -55,6 +61,9 @@ class A2CCriterion(FairseqCriterion):
             "nsentences": len(rollout.actions),
             "sample_size": steps,
         }
+        if self.loss_reduction == "sum":  # fairseq divides gradients by the steps of all ranks
+            _, ranks = self.task.ranks
+            loss = loss * (steps * ranks)
         return loss, steps, logged
 
     @staticmethod

@@ -15,18 +15,25 @@ from fairseq_plugins.streams.checkpoint import random_state, rank_of, restore_ra
 
 logger = logging.getLogger(__name__)
 
+WAY_OUT = "begin new episodes with --reset-dataloader"
+
 
 class ActorCheckpoints:
     """Saves and restores an actor. Environments that cannot say their state begin new episodes when a training is
-    resumed; those of this suite can."""
+    resumed; those of this suite can.
 
-    def __init__(self, actor: Actor):
-        self.actor = actor
+    Args:
+        environment: its name and its settings in JSON; a training is resumed in the same one
+    """
+
+    def __init__(self, actor: Actor, environment: tuple[str, str]):
+        self.actor, self.environment = actor, list(environment)
 
     def before_checkpoints(self, folder: Path, trainer) -> None:
         state = {
             "updates": trainer.get_num_updates(),
             "identity": trainer.checkpoint_identity,
+            "environment": self.environment,
             "actor": plain(actor_state(self.actor)),
             "random": random_state(),
         }
@@ -42,16 +49,30 @@ class ActorCheckpoints:
             files.remove_orphans(checkpoints, world_size)
 
     def after_loading(self, checkpoint: Path, trainer, epoch_itr) -> None:
+        if epoch_itr.epoch == 1 and not epoch_itr.iterations_in_epoch:  # --reset-dataloader, --finetune-from-model
+            logger.info("new episodes begin")
+            return
         rank, world_size = rank_of(trainer)
-        state = files.find(checkpoint, rank, world_size, trainer.get_num_updates(), trainer.checkpoint_identity)
+        updates, identity = trainer.get_num_updates(), trainer.checkpoint_identity
+        state = files.find(checkpoint, rank, world_size, updates, identity, WAY_OUT)
         if state is None:
             raise UserError(
                 f"{files.file_beside(checkpoint, rank, world_size)} is missing, the state of the environments: copy it"
-                " with its checkpoint, or begin with new episodes with --finetune-from-model."
+                f" with its checkpoint, or {WAY_OUT}."
             )
-        with files.content_errors(checkpoint):
+        with files.content_errors(checkpoint, WAY_OUT):
+            self.check_environment(state["environment"])
             restore_actor(self.actor, unplain(state["actor"]), trainer.get_model())
             restore_random_state(state["random"])
+
+    def check_environment(self, saved: list[str]) -> None:
+        """
+        Raises:
+            UserError: the state is of another environment, or of one with other settings
+        """
+        if saved != self.environment:
+            now, then = (f"--environment {name} with {settings}" for name, settings in (self.environment, saved))
+            raise UserError(f"{now} is not that of the checkpoint, {then}; give the same, or {WAY_OUT}.")
 
 
 def actor_state(actor: Actor) -> dict:
@@ -73,7 +94,8 @@ def restore_actor(actor: Actor, state: dict, agent) -> None:
     """
     if state["copies"] != actor.copies:
         raise UserError(
-            f"--batch-size {actor.copies} differs from the {state['copies']} of the checkpoint; give the same number."
+            f"--batch-size {actor.copies} differs from the {state['copies']} of the checkpoint; give the same number, or"
+            f" {WAY_OUT}."
         )
     actor.step_number, actor.finished = state["step_number"], [tuple(episode) for episode in state["finished"]]
     if state["environments"] is None:

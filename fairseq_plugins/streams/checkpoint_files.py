@@ -32,7 +32,7 @@ def file_beside(checkpoint: Path, rank: int, world_size: int) -> Path:
     return checkpoint.with_name(f"{checkpoint.name}.memory-{rank}-of-{world_size}")
 
 
-def load(path: Path) -> dict:
+def load(path: Path, way_out: str = WAY_OUT) -> dict:
     """Read a file that ``sealed.save`` wrote, or one of an earlier version, which has its checksum in the first line.
 
     Raises:
@@ -42,12 +42,12 @@ def load(path: Path) -> dict:
         start = file.read(65)
         of_earlier_version = re.fullmatch(rb"[0-9a-f]{64}\n", start)
         content = file.read() if of_earlier_version else b""
-    damaged = UserError(f"{path} is damaged (its checksum is wrong): delete it and {WAY_OUT}.")
+    damaged = UserError(f"{path} is damaged (its checksum is wrong): delete it and {way_out}.")
     if of_earlier_version and hashlib.sha256(content).hexdigest().encode() != start[:64]:
         raise damaged
     if not of_earlier_version and not start.startswith(b"PK"):
         raise damaged
-    with content_errors(path):
+    with content_errors(path, way_out):
         try:
             return torch.load(io.BytesIO(content) if of_earlier_version else path, map_location="cpu")
         except UserError as error:  # of compat.checkpoints.verify_when_loading
@@ -67,12 +67,15 @@ def share(file: Path, others: list[Path]) -> None:
         write_whole(other, link_or_copy)
 
 
-def find(checkpoint: Path, rank: int, world_size: int, updates: int, identity: str | None = None) -> dict | None:
+def find(
+    checkpoint: Path, rank: int, world_size: int, updates: int, identity: str | None = None, way_out: str = WAY_OUT
+) -> dict | None:
     """The state that was saved with a checkpoint, or None.
 
     Args:
         updates: the number of updates after which the checkpoint was saved
         identity: a name that only this checkpoint and its files share; None in files of earlier versions
+        way_out: what an error tells the user to do
 
     Raises:
         UserError: one file is damaged or has another content, and the other does not belong to the checkpoint
@@ -81,8 +84,8 @@ def find(checkpoint: Path, rank: int, world_size: int, updates: int, identity: s
     damaged = None
     for path in filter(Path.exists, (beside, newest)):
         try:
-            state = load(path)
-            with content_errors(path):
+            state = load(path, way_out)
+            with content_errors(path, way_out):
                 belongs = (state["updates"], state.get("identity")) == (updates, identity)
         except UserError as error:
             damaged = damaged or error
@@ -112,7 +115,7 @@ WRONG_CONTENT = (
 
 
 @contextmanager
-def content_errors(path: Path):
+def content_errors(path: Path, way_out: str = WAY_OUT):
     """Report an error inside this context as one of the file's content. Its checksum has been verified before.
 
     Raises:
@@ -125,7 +128,7 @@ def content_errors(path: Path):
             raise
         raise UserError(
             f"the memory of {path} does not fit this model, or was not saved by this suite ({type(error).__name__}):"
-            f" {WAY_OUT}."
+            f" {way_out}."
         ) from error
 
 

@@ -1,5 +1,7 @@
 """Reinforcement learning: agents with a memory act in N environments and learn from each block of M steps."""
 
+import json
+import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
@@ -11,6 +13,8 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
 from fairseq_plugins.errors import UserError, flag
+
+logger = logging.getLogger(__name__)
 
 SEED_OF_EVALUATION = 1_000_000  # added to --seed: other episodes than those of training
 
@@ -29,10 +33,13 @@ class ReinforcementLearningConfig(FairseqDataclass):
     updates_per_epoch: int = field(
         default=1000, metadata={"help": "blocks of an epoch; fairseq-train validates and saves after an epoch"}
     )
-    test_episodes: int = field(default=100, metadata={"help": "episodes of a validation"})
+    test_episodes: int = field(
+        default=100, metadata={"help": "episodes of a validation, rounded up to as many of each environment"}
+    )
     batch_size: Optional[int] = II("dataset.batch_size")  # N, environments on each rank
     max_tokens: Optional[int] = II("dataset.max_tokens")
     seed: int = II("common.seed")
+    best_checkpoint_metric: str = II("checkpoint.best_checkpoint_metric")
 
 
 @register_task("reinforcement_learning", dataclass=ReinforcementLearningConfig)
@@ -46,6 +53,7 @@ class ReinforcementLearningTask(FairseqTask):
         from fairseq_plugins.reinforcement.actor import make_environments
 
         self.spaces = make_environments(cfg.environment, 1, cfg.environment_settings)
+        self.settings = json.dumps(json.loads(cfg.environment_settings or "{}"), sort_keys=True)
         self.ranks = (0, 1)  # the number of this rank, and how many there are
         self.actor: Any = None  # in training
         self.checkpoints: Any = None
@@ -79,6 +87,11 @@ class ReinforcementLearningTask(FairseqTask):
                 "--task reinforcement_learning needs gymnasium: pip install 'fairseq_plugins[rl]', or pip install"
                 " gymnasium."
             ) from None
+        if cfg.best_checkpoint_metric == "loss":
+            logger.warning(
+                "checkpoint_best.pt will have the lowest loss, which says little of rewards: add"
+                " --best-checkpoint-metric reward --maximize-best-checkpoint-metric"
+            )
         return cls(cfg, **kwargs)
 
     def agent_sizes(self) -> tuple[list[int], int, int]:
@@ -110,7 +123,7 @@ class ReinforcementLearningTask(FairseqTask):
 
             self.ranks = (shard_id, num_shards)
             self.actor = self.new_actor(self.cfg.seed)
-            self.checkpoints = ActorCheckpoints(self.actor)
+            self.checkpoints = ActorCheckpoints(self.actor, (self.cfg.environment, self.settings))
         if dataset not in self.dataset_to_epoch_iter:
             blocks = [[number] for number in range(len(dataset))]
             self.dataset_to_epoch_iter[dataset] = iterators.EpochBatchIterator(

@@ -17,9 +17,12 @@ begin_agents() {
     for each in "${MODELS[@]}"; do one_of MODELS "$each" "${!AGENT[@]}"; done
     ((!GPUS)) || MACHINE=("${MACHINE[@]:1}") # float32: the products of a step are so small that fp16 gains nothing
     share each "$ENVIRONMENTS" environments
+    python -m fairseq_plugins.tools.watch --agent random --environment "$ENVIRONMENT" --environment-settings "$WORLD" \
+        >/dev/null || exit # an episode at random: wrong settings in WORLD are found before anything is trained
     TRAINING=(--task reinforcement_learning --environment "$ENVIRONMENT" --environment-settings "$WORLD" --criterion a2c
         --batch-size "$each" --bptt "$BPTT" --max-update "$UPDATES" --updates-per-epoch "$EVERY"
-        --test-episodes "$EPISODES" --no-epoch-checkpoints)
+        --test-episodes "$EPISODES" --no-epoch-checkpoints
+        --best-checkpoint-metric reward --maximize-best-checkpoint-metric)
 }
 
 # train_agent NAME MODEL FLAGS...: a training NAME-seedSEED for each of SEEDS
@@ -42,8 +45,8 @@ other_agents() {
 
 # row_agent NAME: a row with the rewards of all seeds, beside those of the other agents
 row_agent() {
-    local logs
-    logs=$(printf ":$OUT/$1-seed%s/train.log" "${SEEDS[@]}")
+    local seed logs=
+    for seed in "${SEEDS[@]}"; do logs+=":$OUT/$1-seed$seed/train.log"; done
     row "$1" reward="@mean_reward$logs" "lowest to highest=@reward_range$logs" trials="${#SEEDS[@]}" \
         best="@json:$OUT/best.json:reward" random="@json:$OUT/random.json:reward" paper=figure
 }

@@ -17,4 +17,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/agents.sh"
 SETTINGS+=([SIZE]=maze [ENVIRONMENTS]=128 [BPTT]=100 [UPDATES]=39000)
 begin_agents MazeNavigationEasy "$@"
 
-all_agents --optimizer rmsprop --rmsprop-eps 0.01 --entropy-cost 0.0005
+all_agents --optimizer rmsprop --rmsprop-eps 0.01 --loss-reduction sum --entropy-cost 0.0005

@@ -16,4 +16,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/agents.sh"
 SETTINGS+=([SIZE]=water_maze [ENVIRONMENTS]=64 [BPTT]=200 [UPDATES]=39063 [LSTM_LEARNING_RATE]=0.0004)
 begin_agents WaterMaze "$@"
 
-all_agents --optimizer rmsprop --rmsprop-eps 0.01 --entropy-cost 0.0001
+all_agents --optimizer rmsprop --rmsprop-eps 0.01 --loss-reduction sum --entropy-cost 0.0001

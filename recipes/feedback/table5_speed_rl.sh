@@ -25,7 +25,9 @@ for model in "${MODELS[@]}"; do
     row "$model" "training frames/s=@training_speed:$OUT/$model-seed1/train.log" \
         paper="$(published "Table 5, reinforcement learning" "$model" training "not given")"
 done
-row "feedback / transformer" \
-    "training frames/s=@ratio:training_speed:$OUT/feedback-seed1/train.log:$OUT/transformer-seed1/train.log" \
-    paper="$(published "Table 5, reinforcement learning" "feedback / transformer" training)"
+if [[ " ${MODELS[*]} " = *" feedback "* && " ${MODELS[*]} " = *" transformer "* ]]; then
+    row "feedback / transformer" \
+        "training frames/s=@ratio:training_speed:$OUT/feedback-seed1/train.log:$OUT/transformer-seed1/train.log" \
+        paper="$(published "Table 5, reinforcement learning" "feedback / transformer" training)"
+fi
 table

@@ -30,6 +30,7 @@ def test_dry_run_parses_every_command_and_runs_none(name, recipe, tmp_path):
     ("fig4_maze.sh", {"MODELS": "gru"}, [], "MODELS: gru is none of"),
     ("fig6_water_maze.sh", {}, ["--gpus", 3], "64 environments cannot be shared evenly by 3 processes"),
     ("fig6_maze_easy.sh", {"SIZE": "huge"}, [], "feedback_agent_huge"),
+    ("fig4_maze.sh", {"WORLD": '{"size": 4}'}, [], "size 4 is not an odd number"),
 ])  # fmt: skip
 def test_what_cannot_be_is_named(name, env, options, sentence, recipe, tmp_path):
     done = recipe(name, "--dry-run", "--out", tmp_path, *options, folder=RECIPES, env=env)
@@ -42,6 +43,12 @@ def test_the_lstm_has_its_own_rate_and_no_span(recipe, tmp_path):
     transformer, lstm = (line for line in done.stdout.splitlines() if "fairseq-train" in line)
     assert "--lr 0.0003 --attention-span 200" in transformer
     assert "--lr 0.0004" in lstm and "--attention-span" not in lstm
+
+
+def test_a_speed_alone_has_no_ratio(recipe, tmp_path):
+    out = tmp_path / "100%s"
+    done = recipe("table5_speed_rl.sh", "--dry-run", "--out", out, folder=RECIPES, env={"MODELS": "lstm"})
+    assert done.returncode == 0 and "ratio:" not in done.stdout
 
 
 @pytest.mark.parametrize("name", ROWS)
