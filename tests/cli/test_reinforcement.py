@@ -1,6 +1,7 @@
 """Reinforcement learning through the real commands."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -50,7 +51,8 @@ def assert_same(one: Path, other: Path, **tolerance):
         torch.testing.assert_close(one[name], other[name], **(tolerance or {"rtol": 0, "atol": 0}))
 
 
-def rewards(done) -> list[str]:
+def losses(done) -> list[str]:
+    """Of the policy, an update each."""
     return re.findall(r"train_inner \|.* policy_loss=([^,]+),", done.stdout)
 
 
@@ -60,8 +62,63 @@ def test_resumed_is_uninterrupted(train, arch, tmp_path):
     whole = train("--max-update", 12, "--save-interval-updates", 5, "--save-dir", tmp_path / "whole", arch=arch)
     (checkpoint,) = (tmp_path / "whole").glob("checkpoint_*_5.pt")
     rest = train("--max-update", 12, "--restore-file", checkpoint, "--save-dir", tmp_path / "rest", arch=arch)
-    assert rewards(rest) == rewards(whole)[5:] != []
+    assert losses(rest) == losses(whole)[5:] != []
     assert_same(tmp_path / "whole", tmp_path / "rest")
+
+
+def test_killed(train, tmp_path):
+    """By the system, in the middle of its work; the command is repeated as it was."""
+
+    def killed(command, *options):
+        with subprocess.Popen([BIN / command, *map(str, options)], stdout=subprocess.PIPE, text=True) as training:
+            for line in training.stdout:
+                if "num_updates=9," in line or "num_updates=9\n" in line:
+                    training.kill()
+                    break
+
+    options = ("--max-update", 14, "--save-interval-updates", 4)
+    whole = train(*options, "--save-dir", tmp_path / "whole")
+    train(*options, "--save-dir", tmp_path / "killed", runner=killed)
+    rest = losses(train(*options, "--save-dir", tmp_path / "killed"))
+    assert 0 < len(rest) < 14 and rest == losses(whole)[-len(rest) :]
+    assert_same(tmp_path / "whole", tmp_path / "killed")
+
+
+@pytest.fixture(scope="module")
+def trained(train, tmp_path_factory):
+    """The folder of a training of two updates."""
+    folder = tmp_path_factory.mktemp("trained")
+    train("--max-update", 2, "--save-dir", folder)
+    return folder
+
+
+@pytest.mark.parametrize("options", [["--finetune-from-model"], ["--reset-dataloader", "--restore-file"]])
+def test_new_episodes_begin(train, trained, options, tmp_path):
+    """Where the environments' state is not wanted, no file beside the checkpoint is needed."""
+    alone = tmp_path / "alone.pt"
+    alone.write_bytes((trained / "checkpoint_last.pt").read_bytes())
+    done = train(*options, alone, "--max-update", 4, "--save-dir", tmp_path / "save")
+    assert "new episodes begin" in done.stdout and losses(done)
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"settings": '{"length": 5}'}, '{"length": 5} is not that of the checkpoint, --environment'),
+        ({"more": ["--batch-size", 4]}, "--batch-size 4 differs from the 8 of the checkpoint"),
+        ({"damage": b"damaged"}, "delete it and begin new episodes with --reset-dataloader"),
+        ({"damage": None}, "is missing, the state of the environments"),
+    ],
+)
+def test_a_state_that_does_not_fit_is_one_sentence(run, train, trained, changes, words, tmp_path):
+    checkpoint = tmp_path / "checkpoint.pt"
+    checkpoint.write_bytes((trained / "checkpoint_last.pt").read_bytes())
+    state = (trained / "checkpoint_last.pt.memory-0-of-1").read_bytes()
+    if (state := changes.pop("damage", state)) is not None:
+        checkpoint.with_name("checkpoint.pt.memory-0-of-1").write_bytes(state)
+    options = [*changes.pop("more", []), "--max-update", 4, "--restore-file", checkpoint, "--save-dir", tmp_path]
+    done = train(*options, runner=lambda *command: run(*command, check=False), **changes)
+    assert done.returncode and words in done.stderr and "Traceback" not in done.stderr
 
 
 def test_two_ranks_are_one_with_twice_the_environments(run, train, tmp_path):
