@@ -42,8 +42,8 @@ class A2CCriterion(FairseqCriterion):
         return super().build_criterion(cfg, task)
 
     def forward(self, model, sample, reduce=True):
-        """The loss, of which fairseq takes the mean over the steps of all ranks; the number of steps; the values to log. The memory for the next block is put
-        into ``sample["memory"]``."""
+        """The loss, of which fairseq takes the mean over the steps of all ranks; the number of steps; the values to
+        log. The memory for the next block is put into ``sample["memory"]``."""
         rollout = sample["rollout"]
         logits, values, sample["memory"] = model(rollout)
         rewards = rollout.rewards.to(values.dtype)

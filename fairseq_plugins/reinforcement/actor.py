@@ -90,7 +90,7 @@ class Actor:
             agent: an ``Agent`` (models/common/agent.py)
         """
         memory = self.memory
-        if memory is not None:
+        if memory is not None and self.begins.any():
             fresh = torch.as_tensor(self.begins, device=agent.device)
             memory = memory_of_rows(memory, torch.arange(self.copies, device=agent.device), fresh)
         acting = agent.start_acting(memory, self.copies, steps + 1)
@@ -112,8 +112,7 @@ class Actor:
 
     def now(self, device) -> Steps:
         """The present observations, [N, ...]."""
-        values = (*self.seen, self.previous, self.begins)
-        return Steps(*(torch.from_numpy(np.array(value)).to(device) for value in values))
+        return Steps(*(torch.from_numpy(value).to(device) for value in (*self.seen, self.previous, self.begins)))
 
     def choose(self, logits: torch.Tensor) -> np.ndarray:
         """Draw actions from logits [N, A]. A draw depends on the seed, the step and the number of the environment

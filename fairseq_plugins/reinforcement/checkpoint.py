@@ -94,8 +94,8 @@ def restore_actor(actor: Actor, state: dict, agent) -> None:
     """
     if state["copies"] != actor.copies:
         raise UserError(
-            f"--batch-size {actor.copies} differs from the {state['copies']} of the checkpoint; give the same number, or"
-            f" {WAY_OUT}."
+            f"--batch-size {actor.copies} differs from the {state['copies']} of the checkpoint; give the same number,"
+            f" or {WAY_OUT}."
         )
     actor.step_number, actor.finished = state["step_number"], [tuple(episode) for episode in state["finished"]]
     if state["environments"] is None:
