@@ -34,9 +34,8 @@ class MazeNavigationEasy(World):
         check_whole("size", size, 3, 999)
         if size % 2 == 0:
             raise ValueError(f"size {size} is not an odd number.")
-        check_whole(
-            "objects", objects, 2, min(len(COLOURS), (size // 2 + 1) ** 2 - 1)
-        )  # in as many rooms, and the agent
+        rooms = (size // 2 + 1) ** 2  # an object in each of them would leave none to the agent
+        check_whole("objects", objects, 2, min(len(COLOURS), rooms - 1))
         self.size, self.objects = size, objects
         self.observation_space = spaces.MultiDiscrete([OBJECT + objects] * len(VIEW) + [objects])
         self.action_space = spaces.Discrete(len(MOVES))
