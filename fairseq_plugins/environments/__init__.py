@@ -1,7 +1,7 @@
 """The environments of the Feedback paper (Fan et al., 2020, sections 4.1.1, 6.1 and 7), for gymnasium. Importing this
 package registers them.
 
-Each is written once, for many copies at a time, in numpy (``grid.py``). A single environment is one copy.
+Each is written once, for many copies at a time, in numpy (``world.py``). A single environment is one copy.
 """
 
 import gymnasium

@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from fairseq_plugins.environments.pictures import BLOCK, COLOURS, FREE, agent_letter, enlarge
-from fairseq_plugins.environments.world import World
+from fairseq_plugins.environments.world import World, check_whole
 
 NOTHING, BLUE, GREEN = 0, 1, 2
 DOOR_COLOURS = {BLUE: COLOURS[4], GREEN: COLOURS[2]}
@@ -29,9 +29,8 @@ class Corridor(World):
     """
 
     def __init__(self, copies: int, max_steps: int | None = None, length: int = 100):
-        if length < 2:
-            raise ValueError(f"length {length} is less than 2.")
-        super().__init__(copies, max_steps or 3 * length)
+        check_whole("length", length, 2, 10**6)
+        super().__init__(copies, 3 * length if max_steps is None else max_steps)
         self.length = length
         self.observation_space = spaces.MultiDiscrete([3, 3, 3])
         self.action_space = spaces.Discrete(3)

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from fairseq_plugins.environments.distances import distances
 from fairseq_plugins.environments.kruskal import around, maze
 from fairseq_plugins.environments.pictures import BLOCK, COLOURS, FREE, LETTERS, agent_letter, enlarge
-from fairseq_plugins.environments.world import MOVES, World
+from fairseq_plugins.environments.world import MOVES, World, check_whole
 
 WALL, EMPTY, OBJECT = 0, 1, 2  # what a cell holds; objects count on from here, one number a colour
 VIEW = np.array([(row, column) for row in (-1, 0, 1) for column in (-1, 0, 1)])
@@ -31,10 +31,11 @@ class MazeNavigationEasy(World):
 
     def __init__(self, copies: int, max_steps: int = 200, size: int = 9, objects: int = 8):
         super().__init__(copies, max_steps)
-        if size < 3 or size % 2 == 0:
-            raise ValueError(f"size {size} is not an odd number of at least 3.")
-        if not 2 <= objects <= len(COLOURS) or objects >= (size // 2 + 1) ** 2:
-            raise ValueError(f"objects {objects} is not from 2 to {len(COLOURS)}, or they do not fit into the maze.")
+        check_whole("size", size, 3, 999)
+        if size % 2 == 0:
+            raise ValueError(f"size {size} is not an odd number.")
+        rooms = (size // 2 + 1) ** 2  # an object in each of them would leave none to the agent
+        check_whole("objects", objects, 2, min(len(COLOURS), rooms - 1))
         self.size, self.objects = size, objects
         self.observation_space = spaces.MultiDiscrete([OBJECT + objects] * len(VIEW) + [objects])
         self.action_space = spaces.Discrete(len(MOVES))

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from fairseq_plugins.environments.pictures import COLOURS, FREE, agent_letter, enlarge
-from fairseq_plugins.environments.world import MOVES, World
+from fairseq_plugins.environments.world import MOVES, World, check_whole
 
 AHEAD = 9  # cells of the 3 x 3 view; the last number of an observation is AHEAD if the goal is not in view
 
@@ -27,8 +27,7 @@ class WaterMaze(World):
 
     def __init__(self, copies: int, max_steps: int = 200, size: int = 15):
         super().__init__(copies, max_steps)
-        if size < 2:
-            raise ValueError(f"size {size} is less than 2.")
+        check_whole("size", size, 2, 500)
         self.size = size
         self.observation_space = spaces.MultiDiscrete([size**2, size**2, AHEAD + 1])
         self.action_space = spaces.Discrete(len(MOVES))

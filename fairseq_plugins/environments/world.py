@@ -12,6 +12,16 @@ from gymnasium import spaces
 MOVES = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # up, right, down, left
 
 
+def check_whole(name: str, value, least: int, most: int = 10**9) -> None:
+    """
+    Raises:
+        ValueError: a setting is not a whole number from ``least`` to ``most``
+    """
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not least <= value <= most:
+        raise ValueError(f"{name} {value!r} is not a whole number from {least} to {most}.")
+
+
 class World(ABC):
     """N copies of an environment.
 
@@ -27,12 +37,17 @@ class World(ABC):
     action_space: spaces.Discrete
 
     def __init__(self, copies: int, max_steps: int):
+        check_whole("num_envs", copies, 1)
+        check_whole("max_steps", max_steps, 1)
         self.copies, self.max_steps = copies, max_steps
         self.draws: list[np.random.Generator] = [np.random.default_rng() for _ in range(copies)]
         self.steps = np.zeros(copies, dtype=np.int64)
 
     def seed(self, seeds: Sequence[int | None]) -> None:
-        self.draws = [np.random.default_rng(seed) for seed in seeds]
+        """A copy whose seed is None draws on from where it is."""
+        for copy, seed in enumerate(seeds):
+            if seed is not None:
+                self.draws[copy] = np.random.default_rng(seed)
 
     def reset(self, copies: np.ndarray) -> None:
         """Begin new episodes in these copies, given by their numbers."""
@@ -41,7 +56,15 @@ class World(ABC):
             self.begin(int(copy), self.draws[copy])
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """One action [N] in each copy. Returns rewards, terminated and truncated, each [N]."""
+        """One action [N] in each copy. Returns rewards, terminated and truncated, each [N].
+
+        Raises:
+            ValueError: these are not N actions
+        """
+        actions, number = np.asarray(actions), int(self.action_space.n)
+        whole = actions.shape == (self.copies,) and actions.dtype.kind in "iu"
+        if not whole or not ((actions >= 0) & (actions < number)).all():
+            raise ValueError(f"the actions {actions} are not {self.copies} whole numbers from 0 to {number - 1}.")
         self.steps += 1
         rewards, terminated = self.act(actions)
         return rewards, terminated, (self.steps >= self.max_steps) & ~terminated

@@ -25,10 +25,14 @@ def make_environments(name: str, copies: int, settings: str = "", **options) -> 
         settings: JSON of arguments for it
 
     Raises:
-        UserError: gymnasium cannot make it, or its actions or observations are none that an agent can have
+        UserError: gymnasium cannot make it, its episodes may never end, or its actions or observations are none that an
+            agent can have
     """
+    given = f" with --environment-settings '{settings}'" if settings else ""
     try:
         arguments = json.loads(settings or "{}")
+        if not isinstance(arguments, dict):
+            raise ValueError("the settings are no JSON object such as '{\"size\": 5}'")
         if name.startswith(OURS):
             made = gymnasium.make_vec(name, copies, **arguments, **options)
         else:
@@ -40,9 +44,14 @@ def make_environments(name: str, copies: int, settings: str = "", **options) -> 
                 **arguments,
                 **options,
             )
-    except (gymnasium.error.Error, ImportError, TypeError, ValueError, AssertionError) as error:
-        given = f" with --environment-settings '{settings}'" if settings else ""
-        raise UserError(f"--environment {name}{given} cannot be made: {' '.join(str(error).split())}") from error
+    except Exception as error:  # whatever the environment raises; its arguments are the user's
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"--environment {name}{given} cannot be made: {said}") from error
+    if not name.startswith(OURS) and (made.envs[0].spec.max_episode_steps or -1) < 0:
+        raise UserError(
+            f"--environment {name}{given} has no limit of steps, so an episode might never end; give one, for example"
+            " --environment-settings '{\"max_episode_steps\": 1000}'."
+        )
     if not isinstance(made.single_action_space, spaces.Discrete):
         raise UserError(
             f"--environment {name} has actions of {made.single_action_space}; agents have a fixed number of actions,"

@@ -8,9 +8,15 @@ from gymnasium import spaces
 
 from fairseq_plugins.errors import UserError
 
+MOST = 10**6  # values of an observation: an agent has a vector for each of them
+WIDEST = 10**6  # range of a number that is scaled; wider ones are the limits of a type, and mean none
+
 
 class Observations(NamedTuple):
-    """A batch of N observations: whole numbers [N, K] and other numbers [N, F]."""
+    """A batch of N observations: whole numbers [N, K] and other numbers [N, F].
+
+    Numbers of a box that has bounds are mapped to the range from -1 to 1, others stay as they are.
+    """
 
     whole: np.ndarray
     numbers: np.ndarray
@@ -31,7 +37,7 @@ class Layout(NamedTuple):
 def layout(space: spaces.Space) -> Layout:
     """
     Raises:
-        UserError: the space has a part that is neither whole numbers nor a box
+        UserError: the space has a part that is neither whole numbers nor a box, or too many values
     """
     sizes, numbers = [], 0
     for part in parts(space):
@@ -46,6 +52,11 @@ def layout(space: spaces.Space) -> Layout:
                 f"--environment: observations of {type(part).__name__} cannot be embedded; choose an environment with"
                 " Discrete, MultiDiscrete, MultiBinary or Box observations, or Dict or Tuple of these."
             )
+    if sum(sizes) + numbers > MOST:
+        raise UserError(
+            f"--environment: its observations have {sum(sizes) + numbers} values, and agents learn a vector for each;"
+            f" choose an environment with {MOST} at most, or make its observations smaller."
+        )
     return Layout(sizes, numbers)
 
 
@@ -57,8 +68,16 @@ def observations(space: spaces.Space, batch) -> Observations:
         if isinstance(part, spaces.Discrete | spaces.MultiDiscrete):
             whole.append(rows - np.reshape(part.start, (1, -1)))
         else:
-            numbers.append(rows)
+            numbers.append(scaled(part, rows) if isinstance(part, spaces.Box) else rows)
     return Observations(joined(whole, len(rows), np.int64), joined(numbers, len(rows), np.float32))
+
+
+def scaled(box: spaces.Box, rows: np.ndarray) -> np.ndarray:
+    """Values [N, F] of a box, from -1 to 1 where it has bounds."""
+    low, high = (bound.flatten().astype(np.float64) for bound in (box.low, box.high))
+    width = np.where(np.isfinite(low) & np.isfinite(high), high - low, np.inf)
+    bounded = (width > 0) & (width <= WIDEST)
+    return np.where(bounded, 2 * (rows - np.where(bounded, low, 0)) / np.where(bounded, width, 1) - 1, rows)
 
 
 def parts(space: spaces.Space) -> Iterator[spaces.Space]:

@@ -5,8 +5,8 @@
     python -m fairseq_plugins.tools.watch --agent best --environment fairseq_plugins/WaterMaze-v0 --episodes 100
 
 Prints the mean reward of the episodes, and its standard error; --json writes them into a file. --out draws the first
-episode as an animated picture, --text prints it. The best agent takes a shortest way to the next reward; only
-environments of this suite have one.
+episode, from its first state to its last, as an animated picture; --text prints it. The best agent takes a shortest way
+to the next reward; only environments of this suite have one.
 """
 
 import argparse
@@ -14,7 +14,10 @@ import json
 import logging
 import math
 import statistics
+from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
@@ -32,7 +35,7 @@ def main():
     parser.add_argument("--environment", metavar="ID", help="environment (default: as in training)")
     parser.add_argument("--environment-settings", metavar="JSON", help="its arguments (default: as in training)")
     parser.add_argument("--episodes", type=whole(1), default=1, metavar="N", help="number of episodes (%(default)s)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="animated picture of the first episode (.gif)")
+    parser.add_argument("--out", type=animation, metavar="FILE", help="animated picture of the first episode (.gif)")
     parser.add_argument("--text", action="store_true", help="print the first episode")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the mean reward, for tools.plot rewards")
     parser.add_argument("--seed", type=SEED, default=1, help="(%(default)s)")
@@ -44,9 +47,13 @@ def main():
         raise UserError(f"--agent {args.agent} needs --environment; add it.")
     if args.out and args.text:
         raise UserError("--out and --text exclude each other; choose one.")
+    if args.out and not find_spec("PIL"):
+        raise UserError("--out needs Pillow: pip install pillow; or print the episode with --text.")
+    for path in filter(None, (args.out, args.json)):
+        check_writable(path)
     logging.disable(logging.INFO)
-    model = load_agent(args) if args.checkpoint else None
-    rewards = play(model, args)
+    agent = load_agent(args) if args.checkpoint else None
+    rewards = play(agent, args)
     found = {"reward": round(statistics.mean(rewards), 4), "episodes": len(rewards)}
     if len(rewards) > 1:
         found["standard_error"] = round(statistics.stdev(rewards) / math.sqrt(len(rewards)), 4)
@@ -56,49 +63,127 @@ def main():
         write_whole(args.json, lambda path: path.write_text(json.dumps(found) + "\n", encoding="utf-8"))
 
 
+def animation(name: str) -> Path:
+    if Path(name).suffix.lower() != ".gif":
+        raise argparse.ArgumentTypeError(f"{name} is not an animated picture; give a name that ends in .gif")
+    return Path(name)
+
+
+def check_writable(path: Path) -> None:
+    """Before episodes are played whose results would be lost.
+
+    Raises:
+        UserError: there can be no such file
+    """
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; give the name of a file.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise UserError(f"{path} could not be written ({error.strerror or error}).") from error
+
+
 def load_agent(args):
-    """The model of the checkpoint; fills in the environment that it was trained in."""
+    """The model of the checkpoint and its task; fills in the environment that it was trained in."""
     from fairseq_plugins.tools.lib.load import load
 
-    model, cfg, _ = load(args.checkpoint, {}, args.cpu)
+    model, cfg, task = load(args.checkpoint, {}, args.cpu)
     if not hasattr(model, "start_acting"):
         raise UserError(f"{args.checkpoint} holds no agent; give one of --task reinforcement_learning.")
     if args.environment is None:
         args.environment = cfg.task.environment
         if args.environment_settings is None:
             args.environment_settings = cfg.task.environment_settings
-    return model
+    return model, task
 
 
-def play(model, args) -> list[float]:
+def play(agent, args) -> list[float]:
     """The rewards of the episodes. Draws or prints the first one."""
     from fairseq_plugins.reinforcement.actor import Actor, make_environments
 
     each = -(-args.episodes // COPIES)  # as many of each environment: long episodes must count as well as short ones
     copies = -(-args.episodes // each)
     mode = "rgb_array" if args.out else "ansi" if args.text else None
-    environments = make_environments(args.environment, copies, args.environment_settings or "", render_mode=mode)
-    actor, rewards = Actor(environments, args.seed), [[] for _ in range(copies)]
-    choose = chooser(model, args, actor)
-    frames, watching = [], mode is not None
-    while min(map(len, rewards)) < each:
-        if watching:
-            frames.append(environments.render()[0])
-        _, ends = actor.step(choose())
-        finished = actor.take_finished()
-        for copy, (reward, _) in zip(ends.nonzero()[0], finished):
-            rewards[copy].append(reward)
-        watching = watching and not ends[0]
+    if mode:
+        check_drawing(args, mode)
+    made = make_environments(args.environment, copies, args.environment_settings or "", render_mode=mode)
+    with closing(made) as environments:
+        actor, rewards = Actor(environments, args.seed), [[] for _ in range(copies)]
+        choose = chooser(agent, args, actor)
+        film = Film(environments, args) if mode else None
+        while min(map(len, rewards)) < each:
+            _, ends = actor.step(choose())
+            for copy, (reward, _) in zip(ends.nonzero()[0], actor.take_finished()):
+                rewards[copy].append(reward)
+            if film and ends[0]:
+                film.stop()
     if args.out:
-        draw(frames, args.out)
+        draw(film.frames, args.out)
     if args.text:
-        print("\n\n".join(frames))
+        print("\n\n".join(film.frames))
     return [reward for copy in rewards for reward in copy[:each]][: args.episodes]
 
 
-def chooser(model, args, actor):
-    """A function that says the next actions of all environments [N]."""
+def check_drawing(args, mode: str) -> None:
+    """
+    Raises:
+        UserError: the environment has no such render mode
+    """
+    from fairseq_plugins.reinforcement.actor import make_environments
+
+    with closing(make_environments(args.environment, 1, args.environment_settings or "")) as environments:
+        if mode not in environments.metadata.get("render_modes", []):
+            flag, other = ("--out", "--text") if args.out else ("--text", "--out")
+            raise UserError(
+                f"--environment {args.environment} has no render mode {mode}, which {flag} needs; leave out {flag}, or"
+                f" choose {other}."
+            )
+
+
+class Film:
+    """Pictures of the first environment from now on. They are taken within a step, for the step that ends an episode
+    also begins the next one.
+
+    Attributes:
+        frames: pictures or texts
+    """
+
+    def __init__(self, environments, args):
+        self.args = args
+        world = getattr(environments, "world", None)
+        self.scene = world or environments.envs[0]
+        draw = world and (world.picture if args.out else world.text)
+        self.draw = (lambda: draw(0)) if world else self.scene.render
+        self.step, self.scene.step = self.scene.step, self.take
+        self.frames = [self.picture()]
+
+    def take(self, action):
+        found = self.step(action)
+        self.frames.append(self.picture())
+        return found
+
+    def stop(self) -> None:
+        self.scene.step = self.step
+
+    def picture(self):
+        try:
+            return self.draw()
+        except Exception as error:  # mostly a package that only pictures need
+            said = " ".join(str(error).split()) or type(error).__name__
+            raise UserError(f"--environment {self.args.environment} cannot be drawn: {said}") from error
+
+
+def chooser(agent, args, actor):
+    """A function that says the next actions of all environments [N].
+
+    Args:
+        agent: a model and its task, or None
+    """
     import torch
+
+    from fairseq_plugins.reinforcement.observations import layout
 
     if args.agent == "best":
         world = getattr(actor.environments, "world", None)
@@ -108,13 +193,25 @@ def chooser(model, args, actor):
     if args.agent == "random":
         return lambda: actor.choose(torch.zeros(actor.copies, int(actor.environments.single_action_space.n)))
     actions = int(actor.environments.single_action_space.n)
-    if actions != model.policy.out_features:
+    model, task = agent
+    *layout_of_training, actions_of_training = task.agent_sizes()
+    if actions != actions_of_training:
         raise UserError(
-            f"--environment {args.environment} has {actions} actions, the agent was trained with"
-            f" {model.policy.out_features}."
+            f"--environment {args.environment} has {actions} actions, the agent was trained with {actions_of_training}."
+        )
+    if layout(actor.space) != tuple(layout_of_training):
+        raise UserError(
+            f"--environment {args.environment} has other observations ({described(layout(actor.space))}) than the agent"
+            f" was trained with ({described(layout_of_training)}); choose its environment, with the same"
+            " --environment-settings."
         )
     acting = model.start_acting(None, actor.copies, 1)
     return lambda: actor.choose(acting.logits(actor.now(model.device)))
+
+
+def described(layout) -> str:
+    sizes, numbers = layout
+    return f"whole numbers of {sizes or 'no'} values and {numbers} other numbers"
 
 
 def draw(frames: list, path: Path) -> None:

@@ -151,7 +151,7 @@ def test_any_environment_of_gymnasium(train, tmp_path):
     [
         ({"environment": "fairseq_plugins/Corridor-v9"}, "--environment fairseq_plugins/Corridor-v9"),
         ({"environment": "Pendulum-v1", "settings": ""}, "has actions of Box"),
-        ({"settings": '{"length": 1}'}, "length 1 is less than 2"),
+        ({"settings": '{"length": 1}'}, "length 1 is not a whole number from 2"),
         ({"settings": "length"}, "--environment-settings 'length' cannot be made"),
         ({"more": ["--bptt", 0]}, "--bptt 0"),
         ({"more": ["--batch-size", 0]}, "--batch-size"),

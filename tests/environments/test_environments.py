@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -160,3 +162,116 @@ def test_the_corridor_shows_the_colour_at_its_start_only():
 def test_wrong_settings_are_refused(name, settings):
     with pytest.raises(ValueError, match=f"{next(iter(settings))} {next(iter(settings.values()))} is"):
         make(name, **settings)
+
+
+@pytest.mark.parametrize("value", ["8", -1, 0, 5.5, True, None, [5], 10**10])
+@pytest.mark.parametrize(
+    "name, setting",
+    [
+        ("Corridor-v0", "length"),
+        ("MazeNavigation-v0", "objects"),
+        ("MazeNavigation-v0", "size"),
+        ("WaterMaze-v0", "max_steps"),
+        ("WaterMaze-v0", "size"),
+    ],
+)
+def test_a_setting_is_a_whole_number(name, setting, value):
+    with pytest.raises(ValueError, match=rf"{setting} {re.escape(repr(value))} is not a whole number from \d+ to \d+"):
+        make(name, **{setting: value})
+
+
+def test_zero_steps_are_not_the_default():
+    with pytest.raises(ValueError, match="max_steps 0 is not"):
+        make("Corridor-v0", max_steps=0)
+
+
+@pytest.mark.parametrize("copies", [0, -1, "3", 2.0])
+def test_the_number_of_copies_is_a_whole_number(copies):
+    with pytest.raises(ValueError, match="num_envs .* is not a whole number from 1"):
+        make_vec("Corridor-v0", copies)
+
+
+def test_gymnasiums_limit_of_steps():
+    """It counts if the environment's own is not reached before."""
+    for limit, settings, expected in [(10, {}, 10), (300, {}, 200), (10, {"max_steps": 5}, 5)]:
+        single = make("MazeNavigation-v0", max_episode_steps=limit, **settings)
+        many = make_vec("MazeNavigation-v0", 2, max_episode_steps=limit, **settings)
+        single.reset(seed=1)
+        many.reset(seed=1)
+        for step in range(1, expected + 1):
+            *_, truncated, _ = single.step(1)
+            *_, all_truncated, _ = many.step([1, 1])
+            assert truncated == all_truncated.all() == all_truncated.any() == (step == expected)
+    with pytest.raises(ValueError, match="max_episode_steps 0 is not"):
+        make_vec("MazeNavigation-v0", 2, max_episode_steps=0)
+
+
+def pair_of_vectors(copies, **settings):
+    """Ours, and the single environments in gymnasium's."""
+    mode = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}
+    return make_vec("Corridor-v0", copies, **settings), make_vec(
+        "Corridor-v0", copies, vectorization_mode="sync", vector_kwargs=mode, **settings
+    )
+
+
+def same(ours, theirs):
+    if isinstance(theirs, dict):
+        assert ours.keys() == theirs.keys()
+        return all(same(ours[name], theirs[name]) for name in theirs)
+    if isinstance(theirs, np.ndarray):
+        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
+        return all(same(a, b) for a, b in zip(ours, theirs)) if theirs.dtype == object else (ours == theirs).all()
+    return ours is theirs is None or ours == theirs
+
+
+def test_many_copies_return_what_gymnasiums_do():
+    ours, theirs = pair_of_vectors(4, length=3, max_steps=6)
+    ended = 0
+    for seed in (5, [1, 2, 3, 4], [7, None, None, 8], None, [None] * 4):
+        assert all(map(same, ours.reset(seed=seed), theirs.reset(seed=seed)))
+        for actions in np.random.default_rng(1).integers(3, size=(40, 4)):
+            found, expected = ours.step(actions), theirs.step(actions)
+            assert all(map(same, found, expected))
+            ended += "final_obs" in expected[-1]
+    assert ended > 20
+
+
+def test_some_copies_are_reset():
+    ours, theirs = pair_of_vectors(3, length=5)
+    mask = np.array([False, True, True])
+    for environment in (ours, theirs):
+        environment.reset(seed=1)
+        environment.step([0, 0, 0])
+    for seed in (None, 4, [1, 2, None]):
+        options = {"reset_mask": mask}
+        found, expected = (environment.reset(seed=seed, options=dict(options)) for environment in (ours, theirs))
+        assert all(map(same, found, expected))
+        assert all(map(same, ours.step([0, 0, 0]), theirs.step([0, 0, 0])))
+    for wrong in (mask[:2], mask.astype(int), ~mask & mask, [True, False]):
+        with pytest.raises(ValueError, match="reset_mask .* is not 3 truth values"):
+            ours.reset(options={"reset_mask": wrong})
+
+
+def test_seeds():
+    environment = make_vec("WaterMaze-v0", 3)
+    expected, _ = environment.reset(seed=4)
+    for seed in (np.int64(4), np.arange(4, 7), (4, 5, 6)):
+        np.testing.assert_array_equal(environment.reset(seed=seed)[0], expected)
+    with pytest.raises(ValueError, match="2 seeds were given for 3 environments"):
+        environment.reset(seed=[1, 2])
+
+
+@pytest.mark.parametrize("actions", [[0, 3], [-1, 0], [0.0, 1.0], [0], [[0, 0]], 0, ["0", "1"], [True, False]])
+def test_wrong_actions_are_refused(actions):
+    environment = make_vec("Corridor-v0", 2)
+    environment.reset(seed=1)
+    with pytest.raises(ValueError, match="are not 2 whole numbers from 0 to 2"):
+        environment.step(actions)
+
+
+def test_a_wrong_action_is_refused():
+    environment = make("WaterMaze-v0")
+    environment.reset(seed=1)
+    for action in (4, -1, 1.5, None, [1]):
+        with pytest.raises(ValueError, match="are not 1 whole numbers from 0 to 3"):
+            environment.step(action)

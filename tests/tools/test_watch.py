@@ -1,10 +1,15 @@
 import json
+import logging
 import re
 
 import pytest
 
-pytest.importorskip("gymnasium")
+gymnasium = pytest.importorskip("gymnasium")
 
+from fairseq_plugins.errors import UserError  # noqa: E402
+from fairseq_plugins.tools import watch  # noqa: E402
+
+RANDOM = ("--agent", "random", "--environment")
 WATCH = ("python", "-m", "fairseq_plugins.tools.watch")
 
 
@@ -32,6 +37,62 @@ def test_an_episode_is_drawn_and_printed(run, agent, tmp_path):
     assert said.startswith("###") and ">" in said and "mean reward of 1 episodes" in said
 
 
+@pytest.mark.parametrize("environment", ["fairseq_plugins/Corridor-v0", "FrozenLake-v1"])
+def test_an_episode_is_shown_to_its_end(run, environment):
+    """Whether the environments are ours or gymnasium's."""
+    said = run(*WATCH, *RANDOM, environment, "--environment-settings", '{"max_episode_steps": 2}', "--text").stdout
+    assert len(re.split(r"\n\n(?=###|  \()", said)) == 3  # before, between and after two steps
+
+
+def test_the_last_state_is_drawn(run, tmp_path):
+    options = ("--environment", "fairseq_plugins/WaterMaze-v0", "--environment-settings", '{"size": 2, "max_steps": 1}')
+    run(*WATCH, "--agent", "best", *options, "--episodes", 3, "--out", tmp_path / "a.gif")
+    assert pytest.importorskip("PIL.Image").open(tmp_path / "a.gif").n_frames == 2
+
+
+def test_other_observations_than_in_training_are_one_sentence(run, agent):
+    for environment, words in {
+        "fairseq_plugins/MazeNavigation-v0": f"has other observations (whole numbers of {[10] * 9 + [8]} values and 0"
+        " other numbers) than the agent was trained with (whole numbers of [3, 3, 3] values",
+        "CartPole-v1": "has 2 actions, the agent was trained with 3",
+    }.items():
+        done = run(*WATCH, agent, "--environment", environment, check=False)
+        assert done.returncode and words in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("error", [gymnasium.error.DependencyNotInstalled("pygame is\nmissing"), RuntimeError()])
+def test_pictures_that_fail_are_one_sentence(monkeypatch, error):
+    def render(self):
+        raise error
+
+    monkeypatch.setattr("gymnasium.envs.toy_text.frozen_lake.FrozenLakeEnv.render", render)
+    monkeypatch.setattr("sys.argv", ["watch", *RANDOM, "FrozenLake-v1", "--text"])
+    said = " ".join(str(error).split()) or "RuntimeError"
+    with pytest.raises(UserError, match=f"--environment FrozenLake-v1 cannot be drawn: {said}"):
+        watch.main()
+
+
+def test_a_missing_pillow_is_one_sentence(monkeypatch, tmp_path):
+    monkeypatch.setattr(watch, "find_spec", lambda name: None)
+    monkeypatch.setattr("sys.argv", ["watch", *RANDOM, "FrozenLake-v1", "--out", str(tmp_path / "a.gif")])
+    with pytest.raises(UserError, match="--out needs Pillow: pip install pillow"):
+        watch.main()
+
+
+def test_environments_are_closed(monkeypatch):
+    closed = []
+    monkeypatch.setattr("gymnasium.envs.toy_text.frozen_lake.FrozenLakeEnv.close", lambda self: closed.append(self))
+    monkeypatch.setattr("sys.argv", ["watch", *RANDOM, "FrozenLake-v1", "--episodes", "3"])
+    watch.main()
+    assert len(closed) == 3
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before():
+    yield
+    logging.disable(logging.NOTSET)
+
+
 def test_the_best_and_the_random_agent(run, tmp_path):
     options = ("--environment", "fairseq_plugins/Corridor-v0", "--environment-settings", '{"length": 4}')
     best = run(*WATCH, "--agent", "best", *options, "--episodes", 100, "--json", tmp_path / "best.json")
@@ -48,6 +109,14 @@ def test_the_best_and_the_random_agent(run, tmp_path):
         (("--agent", "best"), "needs --environment"),
         (("--agent", "best", "--environment", "CartPole-v1"), "nobody knows the best actions in CartPole-v1"),
         (("nothing.pt",), "nothing.pt does not exist"),
+        ((*RANDOM, "CartPole-v1", "--text"), "CartPole-v1 has no render mode ansi, which --text needs"),
+        ((*RANDOM, "Blackjack-v1"), "Blackjack-v1 has no limit of steps"),
+        (
+            (*RANDOM, "FrozenLake-v1", "--out", "a.png"),
+            "a.png is not an animated picture; give",
+        ),
+        ((*RANDOM, "FrozenLake-v1", "--json", "/"), "/ is a folder"),
+        ((*RANDOM, "FrozenLake-v1", "--out", "/proc/none/a.gif"), "/proc/none/a.gif could not be written"),
     ],
 )
 def test_wrong_input_is_one_sentence(run, options, words):

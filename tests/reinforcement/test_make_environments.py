@@ -1,0 +1,39 @@
+"""Environments that agents cannot act in are refused in a sentence."""
+
+import json
+
+import pytest
+
+gymnasium = pytest.importorskip("gymnasium")
+
+from fairseq_plugins.errors import UserError  # noqa: E402
+from fairseq_plugins.reinforcement.actor import make_environments  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    "name, settings, words",
+    [
+        ("fairseq_plugins/Corridor-v0", "[1]", r"settings '\[1\]' cannot be made: the settings are no JSON object"),
+        ("fairseq_plugins/Corridor-v0", '{"length": 5.5}', "length 5.5 is not a whole number from 2 to 1000000"),
+        ("fairseq_plugins/Corridor-v0", '{"size": 5}', "cannot be made: .* unexpected keyword argument 'size'"),
+        ("FrozenLake-v1", '{"map_name": "none"}', "cannot be made: 'none'"),
+        ("FrozenLake-v1", '{"desc": 3}', "cannot be made: "),
+        ("Pendulum-v1", "", "agents have a fixed number of actions"),
+        ("Blackjack-v1", "", "has no limit of steps, .* for example --environment-settings .*max_episode_steps"),
+        ("CartPole-v1", '{"max_episode_steps": -1}', "has no limit of steps"),
+    ],
+)
+def test_wrong_environments(name, settings, words):
+    with pytest.raises(UserError, match=words):
+        make_environments(name, 2, settings)
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "Blackjack-v1", "FrozenLake-v1", "fairseq_plugins/WaterMaze-v0"])
+def test_a_limit_of_steps_is_a_setting(name):
+    environments = make_environments(name, 2, json.dumps({"max_episode_steps": 3}))
+    environments.reset(seed=1)
+    for _ in range(3):
+        *_, terminated, truncated, _ = environments.step([0, 0])
+        if (terminated | truncated).all():
+            return
+    raise AssertionError("no episode ended")
