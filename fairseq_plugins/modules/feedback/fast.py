@@ -30,7 +30,7 @@ from fairseq_plugins.modules.feedback.manual_backward import (
     Source,
     dropout,
 )
-from fairseq_plugins.modules.feedback.memory import mix, mix_backward_mixing, mix_backward_output
+from fairseq_plugins.modules.feedback.memory import mix, mix_backward_mixing, mix_backward_outputs
 from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource, WindowAttention
 from fairseq_plugins.modules.feedback.window import Limits
 
@@ -173,7 +173,7 @@ class Block:
         few_rows, many_steps = len(like) <= 2, state.limits is not None and capacity >= STREAM_CAPACITY
         self.transposes_weights = few_rows and many_steps and not record
         layers = state.layers
-        self.mixture = Mixture(state.mixing, record)
+        self.mixture = Mixture(state.mixing, like, record)
         mask = None
         if padding is not None:
             mask = score_mask(F.pad(padding, (1, 0)), self.heads, like)  # m_0 is never padding
@@ -271,7 +271,7 @@ class Block:
             self.memories.append(memories)
             self.write(memories)
         states = self.run_layers(x[-1])  # no step of the block attends to the last memory
-        self.memories.append(mix(self.mixture.rows, states))
+        self.memories.append(self.mixture.mix(states))
         return torch.stack([*outputs, states[-1]])
 
     def restart(self, rows: Tensor) -> None:
@@ -308,11 +308,14 @@ class Block:
 
     def step_backward(self, dx: Tensor, d_memories: list[Tensor]) -> Tensor:
         """Gradients of the top layer's output [B, C] and of the step's memories -> gradient of the embedding [B, C]."""
-        self.mixture.record_grads(d_memories)
-        rows = self.mixture.rows
-        dx = mix_backward_output(dx, d_memories, rows, len(self.layers))
-        for level in range(len(self.layers) - 1, -1, -1):
-            dx = mix_backward_output(self.layers[level].backward(dx), d_memories, rows, level)
+        if not d_memories:
+            for layer in reversed(self.layers):
+                dx = layer.backward(dx)
+            return dx
+        *mixed, top = self.mixture.backward(d_memories)
+        dx = dx + top
+        for layer, part in zip(reversed(self.layers), reversed(mixed)):
+            dx = layer.backward(dx) + part
         return dx
 
     def reorder(self, order: Tensor) -> None:
@@ -323,16 +326,19 @@ class Block:
             return
         sentences = order // self.beam
         groups = sentences.view(-1, self.beam) if len(order) % self.beam == 0 else sentences[:, None]
-        if groups.size(1) != self.beam or (groups != groups[:, :1]).any():
+        same_number = groups.numel() == self.beam * len(self.contexts[0].keys) // self.heads
+        stays = torch.arange(len(groups), device=order.device).unsqueeze(1)
+        checks = groups != groups[:, :1], groups != stays
+        left, moved = torch.stack([check.any() for check in checks]).tolist()  # both at once: the host waits for it
+        if groups.size(1) != self.beam or left:
             # a row has left its group, which beam search never does: every row gets keys and values of its own
             groups = sentences[:, None]
             self.beam = 1
             for attention in self.context_attentions:
                 attention.beam = 1
-        rows = groups[:, 0]
-        if len(rows) * self.heads != len(self.contexts[0].keys) or (rows != torch.arange(len(rows)).to(rows)).any():
+        if left or moved or not same_number:
             for context in self.contexts:
-                context.reorder(rows, self.heads)
+                context.reorder(groups[:, 0], self.heads)
 
 
 class SteppedBlock(Block):
@@ -364,7 +370,7 @@ class SteppedBlock(Block):
     def forward(self, x: Tensor) -> Tensor:
         """The outputs of the steps [T, B, C]; x [T, B, C] are their inputs."""
         assert self.states and len(x) == len(self.outputs), "these are not the steps that were taken"
-        self.memories.append(mix(self.mixture.rows, self.states))
+        self.memories.append(self.mixture.mix(self.states))
         return torch.stack(self.outputs)
 
 
@@ -420,10 +426,10 @@ class MemoryWriter:
 class Mixture:
     """The memories of each step (equation 1, see `memory.mix`), and the gradient of their coefficients."""
 
-    def __init__(self, mixing: Tensor, record: bool):
+    def __init__(self, mixing: Tensor, like: Tensor, record: bool):
         self.mixing, self.record = mixing, record
-        self.rows = mixing.tolist()
-        self.count = len(self.rows)
+        self.coefficients = mixing.detach().to(like)
+        self.count = len(mixing)
         self.states: list[list[Tensor]] = []
         self.output_grads: list[list[Tensor]] = []
 
@@ -431,12 +437,16 @@ class Mixture:
         """x^0 .. x^L, each [B, C] -> G memories [B, C]"""
         if self.record:
             self.states.append(states)
-        return mix(self.rows, states)
+        return self.mix(states)
 
-    def record_grads(self, d_memories: list[Tensor]) -> None:
-        """Take the gradients of a step's memories; [] if no step attends to them."""
-        if d_memories:
-            self.output_grads.append(d_memories)
+    def mix(self, states: list[Tensor]) -> list[Tensor]:
+        """As `forward`, for a memory to which no step of the block attends."""
+        return mix(self.coefficients, states)
+
+    def backward(self, d_memories: list[Tensor]) -> list[Tensor]:
+        """Gradients of G memories [B, C] -> what reaches x^0 .. x^L through them, each [B, C]"""
+        self.output_grads.append(d_memories)
+        return list(mix_backward_outputs(d_memories, self.coefficients).unbind())
 
     def gradients(self) -> Gradients:
         if not self.mixing.requires_grad:
