@@ -19,6 +19,7 @@ from fairseq_plugins.modules.feedback.layer import FeedbackLayer
 from fairseq_plugins.modules.feedback.manual_backward import (
     Attention,
     Chain,
+    Dropouts,
     FixedSource,
     Gradients,
     GrowingSource,
@@ -26,9 +27,9 @@ from fairseq_plugins.modules.feedback.manual_backward import (
     Linear,
     Part,
     Pointwise,
+    ReluLinear,
     Residual,
     Source,
-    dropout,
 )
 from fairseq_plugins.modules.feedback.memory import mix, mix_backward_mixing, mix_backward_outputs
 from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource, WindowAttention
@@ -169,7 +170,7 @@ class Block:
     def __init__(
         self, state: FastRecurrence, like: Tensor, capacity: int, padding: Tensor | None = None, record: bool = False
     ):
-        self.record, self.heads, self.beam = record, state.heads, state.beam
+        self.record, self.heads, self.beam, self.capacity = record, state.heads, state.beam, capacity
         few_rows, many_steps = len(like) <= 2, state.limits is not None and capacity >= STREAM_CAPACITY
         self.transposes_weights = few_rows and many_steps and not record
         layers = state.layers
@@ -200,40 +201,38 @@ class Block:
         self, layer: FeedbackLayer, memory: Source, context: FixedSource | None, limits: Limits | None
     ) -> Chain:
         """The parts of one layer, which attends to these sources."""
-        config, record, training = layer.config, self.record, layer.training
+        config, record = layer.config, self.record
+        dropouts = Dropouts(self.capacity, layer.training, record, layer.fc1.weight.device)
 
         def sublayer(norm, *parts):
-            body = Chain(*parts, dropout(config.dropout, training, record))
+            body = Chain(*parts, dropouts.part(config.dropout))
             return Residual(LayerNorm(norm, record), body, config.pre_norm)
 
-        def attention(projections, source, kind=Attention, *options):
-            weight_dropout = dropout(config.attention_dropout, training, record)
-            return kind(Linear(projections.q_proj, record), source, weight_dropout, config.heads, record, *options)
-
-        if limits is None:
-            attend = attention(layer.self_attn, memory)
-        else:
-            attend = attention(layer.self_attn, memory, WindowAttention, *limits)
-        sublayers = [sublayer(layer.self_attn_layer_norm, attend, Linear(layer.self_attn.out_proj, record))]
-        if context is not None and layer.encoder_attn is not None:
-            attend = attention(layer.encoder_attn, context, Attention, self.beam)
-            self.context_attentions.append(attend)
-            sublayers.append(
-                sublayer(layer.encoder_attn_layer_norm, attend, Linear(layer.encoder_attn.out_proj, record))
+        def attention(norm, projections, source, kind=Attention, *options):
+            weight_dropout = dropouts.unscaled(config.attention_dropout, grows=isinstance(source, GrowingSource))
+            attend = kind(Linear(projections.q_proj, record), source, weight_dropout, config.heads, record, *options)
+            if source is context:
+                self.context_attentions.append(attend)
+            return sublayer(
+                norm, attend, Linear(projections.out_proj, record, dropouts.scale(config.attention_dropout))
             )
-        widen = Linear(layer.fc1, record)
+
+        kind, options = (Attention, ()) if limits is None else (WindowAttention, limits)
+        sublayers = [attention(layer.self_attn_layer_norm, layer.self_attn, memory, kind, *options)]
+        if context is not None:
+            norm = layer.encoder_attn_layer_norm
+            sublayers.append(attention(norm, layer.encoder_attn, context, Attention, self.beam))
+        narrow = Linear(layer.fc2, record, dropouts.scale(config.activation_dropout))
+        if config.activation == "relu":
+            widen = ReluLinear(layer.fc1, dropouts.unscaled(config.activation_dropout, record=False), record)
+            parts = [widen, narrow]
+        else:
+            widen = Linear(layer.fc1, record)
+            activation = Pointwise(ACTIVATIONS[config.activation], record)
+            parts = [widen, activation, dropouts.unscaled(config.activation_dropout), narrow]
         if self.transposes_weights:
             widen.transpose_weight()
-        sublayers.append(
-            sublayer(
-                layer.final_layer_norm,
-                widen,
-                Pointwise(ACTIVATIONS[config.activation], record),
-                dropout(config.activation_dropout, training, record),
-                Linear(layer.fc2, record),
-            )
-        )
-        return Chain(*sublayers)
+        return Chain(*sublayers, sublayer(layer.final_layer_norm, *parts))
 
     def context_weights(self) -> Tensor | None:
         """The top layer's attention to the encoder at the latest step [B, H, S], or None without an encoder."""
@@ -283,10 +282,9 @@ class Block:
         """Gradient of the outputs [T, B, C] -> gradient of the embeddings [T, B, C], and gradients of all other tensors
         by their id."""
         d_top = d_top.contiguous()
-        dx = torch.empty_like(d_top)
-        for t in range(len(d_top) - 1, -1, -1):
-            d_memories = self.read_gradients() if t < len(d_top) - 1 else []
-            dx[t] = self.step_backward(d_top[t], d_memories)
+        dx: list[Tensor] = []  # the last step first
+        for d_top_t in reversed(d_top.unbind()):
+            dx.append(self.step_backward(d_top_t, self.read_gradients() if dx else []))
         if self.starts_with_zero:
             self.read_gradients()  # m_0 is constant, but its key and value pass gradients to their biases
         gradients: dict[int, Tensor] = {}
@@ -296,7 +294,7 @@ class Block:
             for tensor, gradient in part.gradients():
                 known = gradients.get(id(tensor))
                 gradients[id(tensor)] = gradient if known is None else known + gradient
-        return dx, gradients
+        return torch.stack(dx[::-1]), gradients
 
     def read_gradients(self) -> list[Tensor]:
         """Gradients of the memories of the last step that the backward pass has not reached yet, G tensors [B, C]."""

@@ -10,6 +10,9 @@ A part works on one time step at a time:
     backward(dy) is called for t = T-1..0. It takes the gradient of the step's output and returns that of its input.
     gradients()  is called once, after the loop. It yields pairs (tensor, gradient of this tensor).
 
+On a GPU a step costs as much time as it has operations, so they are few: `forward_onto` and `backward_onto` add a
+residual within the operation that makes the other summand, and the scale of dropout is left to the next matrix.
+
 T steps, B batch, H heads, R = B * H, D width of a head, C = H * D, S positions attended to.
 """
 
@@ -19,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.activations import Activation
+from fairseq_plugins.modules.common.dropout import StepDropout, kept_scale
 
 aten = torch.ops.aten
 Gradients = Iterator[tuple[Tensor, Tensor]]
@@ -38,6 +42,14 @@ class Part:
     def backward(self, dy: Tensor) -> Tensor:
         return dy
 
+    def forward_onto(self, x: Tensor, base: Tensor) -> Tensor:
+        """base + forward(x)"""
+        return base + self.forward(x)
+
+    def backward_onto(self, dy: Tensor, base: Tensor) -> Tensor:
+        """base + backward(dy)"""
+        return base + self.backward(dy)
+
     def record_grad(self, dy: Tensor) -> None:
         """Take the gradient of the output without computing that of the input. To be called instead of `backward` where
         the input was a constant."""
@@ -46,11 +58,18 @@ class Part:
         return iter(())
 
 
-class Linear(Part):
-    """y = x W^T + b for x [B, in]. The layer may have no b."""
+def product(a: Tensor, b: Tensor, scale: float) -> Tensor:
+    """scale a b, for matrices"""
+    if scale == 1:
+        return torch.mm(a, b)
+    return torch.addmm(a.new_empty(()), a, b, beta=0, alpha=scale)  # with beta 0 the first argument is not read
 
-    def __init__(self, linear: nn.Linear, record: bool):
-        self.weight, self.bias, self.record = linear.weight, linear.bias, record
+
+class Linear(Part):
+    """y = scale x W^T + b for x [B, in]. The layer may have no b."""
+
+    def __init__(self, linear: nn.Linear, record: bool, scale: float = 1.0):
+        self.weight, self.bias, self.record, self.scale = linear.weight, linear.bias, record, scale
         self.transposed = self.weight.t()
         self.inputs: list[Tensor] = []
         self.output_grads: list[Tensor] = []
@@ -61,13 +80,30 @@ class Linear(Part):
         self.transposed = self.transposed.contiguous()
 
     def forward(self, x):
+        if self.bias is None:
+            self.save(x)
+            return product(x, self.transposed, self.scale)
+        return self.product_onto(x, self.bias)
+
+    def forward_onto(self, x, base):
+        return self.product_onto(x, base) if self.bias is None else base + self.forward(x)
+
+    def product_onto(self, x: Tensor, base: Tensor) -> Tensor:
+        """base + scale x W^T"""
+        self.save(x)
+        return torch.addmm(base, x, self.transposed, alpha=self.scale)
+
+    def save(self, x: Tensor) -> None:
         if self.record:
             self.inputs.append(x)
-        return torch.mm(x, self.transposed) if self.bias is None else torch.addmm(self.bias, x, self.transposed)
 
     def backward(self, dy):
         self.record_grad(dy)
-        return torch.mm(dy, self.weight)
+        return product(dy, self.weight, self.scale)
+
+    def backward_onto(self, dy, base):
+        self.record_grad(dy)
+        return torch.addmm(base, dy, self.weight, alpha=self.scale)
 
     def record_grad(self, dy):
         self.output_grads.append(dy)
@@ -77,9 +113,37 @@ class Linear(Part):
             return
         dy = torch.cat(self.output_grads[::-1])
         if self.weight.requires_grad:
-            yield self.weight, torch.mm(dy.t(), torch.cat(self.inputs))
+            yield self.weight, product(dy.t(), torch.cat(self.inputs), self.scale)
         if self.bias is not None and self.bias.requires_grad:
             yield self.bias, dy.sum(0)
+
+
+class ReluLinear(Linear):
+    """ReLU(x W^T + b) with dropout. The backward pass reads off the output both what the ReLU and what the dropout let
+    through, so nothing else is saved. The dropout must have no scale of its own."""
+
+    def __init__(self, linear: nn.Linear, dropout: Part, record: bool):
+        super().__init__(linear, record)
+        self.dropout = dropout
+        self.outputs: list[Tensor] = []
+
+    def forward(self, x):
+        self.save(x)
+        y = self.dropout.forward(aten._addmm_activation(self.bias, x, self.transposed))
+        if self.record:
+            self.outputs.append(y)
+        return y
+
+    forward_onto = Part.forward_onto
+
+    def backward(self, dy):
+        return super().backward(self.relu_backward(dy))
+
+    def backward_onto(self, dy, base):
+        return super().backward_onto(self.relu_backward(dy), base)
+
+    def relu_backward(self, dy: Tensor) -> Tensor:
+        return aten.threshold_backward(dy, self.outputs.pop(), 0)
 
 
 class LayerNorm(Part):
@@ -121,28 +185,69 @@ class LayerNorm(Part):
 
 
 class Dropout(Part):
-    """Dropout of a tensor of any shape, with probability p."""
+    """Dropout of a tensor of any shape.
 
-    def __init__(self, p: float, record: bool):
-        self.p, self.record = p, record
-        self.scale = 1 / (1 - p) if p < 1 else 0.0
+    Args:
+        masks: the masks of all steps
+        scale: by what elements that are kept are multiplied; 1: the matrix after this part does it
+        record: save the masks
+    """
+
+    def __init__(self, masks: StepDropout, scale: float, record: bool):
+        self.draws, self.scale, self.record = masks, scale, record
         self.masks: list[Tensor] = []
 
-    def forward(self, x):
-        y, mask = torch.native_dropout(x, self.p, True)
+    def apply(self, x: Tensor, mask: Tensor) -> Tensor:
+        return x * mask if self.scale == 1 else aten.native_dropout_backward(x, mask, self.scale)
+
+    def next_mask(self, like: Tensor) -> Tensor:
+        mask = self.draws.mask(like)
         if self.record:
             self.masks.append(mask)
-        return y
+        return mask
+
+    def forward(self, x):
+        return self.apply(x, self.next_mask(x))
+
+    def forward_onto(self, x, base):
+        return torch.addcmul(base, x, self.next_mask(x), value=self.scale)
 
     def recompute(self, x):
-        return aten.native_dropout_backward(x, self.masks[-1], self.scale)
+        return self.apply(x, self.masks[-1])
 
     def backward(self, dy):
-        return aten.native_dropout_backward(dy, self.masks.pop(), self.scale)
+        return self.apply(dy, self.masks.pop())
 
 
-def dropout(p: float, training: bool, record: bool) -> Part:
-    return Dropout(p, record) if training and p > 0 else Part()
+class Dropouts:
+    """Makes the parts that drop something, for loops over so many steps.
+
+    Args:
+        steps: how many
+        training: otherwise nothing is dropped
+        record: save the masks
+        device: the device of the tensors
+    """
+
+    def __init__(self, steps: int, training: bool, record: bool, device: torch.device):
+        self.steps, self.training, self.record, self.device = steps, training, record, device
+
+    def scale(self, rate: float) -> float:
+        """By what elements that are kept are multiplied."""
+        return kept_scale(rate, self.device) if self.training else 1.0
+
+    def part(self, rate: float) -> Part:
+        """Dropout with its scale."""
+        return self.make(rate, self.scale(rate), self.record)
+
+    def unscaled(self, rate: float, record: bool | None = None, grows: bool = False) -> Part:
+        """Dropout whose scale is left to the matrix after it. `grows` is as of StepDropout."""
+        return self.make(rate, 1.0, self.record if record is None else record, grows)
+
+    def make(self, rate: float, scale: float, record: bool, grows: bool = False) -> Part:
+        if not self.training or not rate:
+            return Part()
+        return Dropout(StepDropout(rate, self.steps, grows), scale, record)
 
 
 class Pointwise(Part):
@@ -173,10 +278,22 @@ class Chain(Part):
             x = part.forward(x)
         return x
 
+    def forward_onto(self, x, base):
+        *others, last = self.parts
+        for part in others:
+            x = part.forward(x)
+        return last.forward_onto(x, base)
+
     def backward(self, dy):
         for part in reversed(self.parts):
             dy = part.backward(dy)
         return dy
+
+    def backward_onto(self, dy, base):
+        first, *others = self.parts
+        for part in reversed(others):
+            dy = part.backward(dy)
+        return first.backward_onto(dy, base)
 
     def gradients(self):
         for part in self.parts:
@@ -191,14 +308,14 @@ class Residual(Part):
 
     def forward(self, x):
         if self.pre_norm:
-            return x + self.body.forward(self.norm.forward(x))
-        return self.norm.forward(x + self.body.forward(x))
+            return self.body.forward_onto(self.norm.forward(x), x)
+        return self.norm.forward(self.body.forward_onto(x, x))
 
     def backward(self, dy):
         if self.pre_norm:
-            return dy + self.norm.backward(self.body.backward(dy))
+            return self.norm.backward_onto(self.body.backward(dy), dy)
         dy = self.norm.backward(dy)
-        return dy + self.body.backward(dy)
+        return self.body.backward_onto(dy, dy)
 
     def gradients(self):
         yield from self.norm.gradients()
@@ -354,6 +471,13 @@ class Attention(Part):
         return self.merge_heads(torch.bmm(dropped, values)).flatten(1)
 
     def backward(self, dy):
+        return self.query.backward(self.query_grad(dy))
+
+    def backward_onto(self, dy, base):
+        return self.query.backward_onto(self.query_grad(dy), base)
+
+    def query_grad(self, dy: Tensor) -> Tensor:
+        """Gradient of the output [B, C] -> gradient of the query [B, C]"""
         query, weights = self.saved.pop()
         dropped = self.weight_dropout.recompute(weights)
         keys, values, _ = self.source.window()
@@ -361,7 +485,7 @@ class Attention(Part):
         dweights = self.weight_dropout.backward(torch.bmm(dy, values.transpose(1, 2)))
         dscores = aten._softmax_backward_data(dweights, weights, -1, weights.dtype)
         self.source.add_use(query, dscores, dropped, dy)
-        return self.query.backward(self.merge_heads(torch.bmm(dscores, keys)).flatten(1))
+        return self.merge_heads(torch.bmm(dscores, keys)).flatten(1)
 
     def gradients(self):
         return self.query.gradients()

@@ -197,7 +197,7 @@ class WindowAttention(Attention):
         """[R, 1, W] -> a view [B, H, W]"""
         return x.view(-1, self.heads, x.size(-1))
 
-    def backward(self, dy):
+    def query_grad(self, dy):
         query, weights = self.saved.pop(), self.source.last_weights(self.position.size(1))
         limited, total = self.limit(weights)
         dropped = self.weight_dropout.recompute(limited)
@@ -212,7 +212,7 @@ class WindowAttention(Attention):
         # one product a step, not one after the loop: that would need all gradients of scores once more, which are large
         self.position_grad = add(self.position_grad, torch.mm(query.squeeze(1).t(), dscores.squeeze(1)))
         dquery = self.source.scores_backward(dscores, torch.mm(dscores.squeeze(1), self.position.t()))
-        return self.query.backward(self.merge_heads(dquery).flatten(1))
+        return self.merge_heads(dquery).flatten(1)
 
     def gradients(self):
         yield from super().gradients()
