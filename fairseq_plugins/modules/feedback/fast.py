@@ -8,7 +8,7 @@ steps in memory.
 """
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
@@ -27,6 +27,7 @@ from fairseq_plugins.modules.feedback.manual_backward import (
     Linear,
     Part,
     Pointwise,
+    Projection,
     ReluLinear,
     Residual,
     Source,
@@ -80,7 +81,20 @@ class FastRecurrence:
             self.context = [self.project_context(layer, context) for layer in layers]
             if context_padding is not None:
                 self.context_mask = score_mask(context_padding, self.heads, context)
+        self.projections = self.project_memories()
+        norm = layers[0].self_attn_layer_norm
+        self.memory_norm = None
+        if layers[0].config.pre_norm:
+            self.memory_norm = nn.LayerNorm(norm.normalized_shape, norm.eps, elementwise_affine=False)
         self.block: Block | None = None
+
+    def project_memories(self) -> dict[int, Projection]:
+        """For each memory, by its number, the projection to the keys and values of all sources that are made of it."""
+        first = {key: layer for layer, key in reversed(list(zip(self.layers, self.sources())))}
+        memories: dict[int, list[Projection]] = {}
+        for memory, matrix in dict.fromkeys(self.sources()):
+            memories.setdefault(memory, []).append(key_and_value(first[memory, matrix]))
+        return {memory: joined(projections) for memory, projections in memories.items()}
 
     def project_context(self, layer: FeedbackLayer, context: Tensor) -> tuple[Tensor, Tensor]:
         """Context [B, S, context_dim] -> its keys, scaled, and its values, both [R, S, D]."""
@@ -104,7 +118,7 @@ class FastRecurrence:
         if self.limits is None:
             return GrowingSource(len(like), self.heads, head_dim, capacity, like, mask)
         widths = [limits.width for source, limits in zip(self.sources(), self.limits) if source == key]
-        return SlidingSource(len(like), self.heads, head_dim, max(widths), capacity, len(widths), like)
+        return SlidingSource(len(like), self.heads, head_dim, max(widths), capacity, like)
 
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """Embeddings [T, B, C] of T steps, padding [B, T] or None -> outputs of the top layer [T, B, C]."""
@@ -124,7 +138,9 @@ class FastRecurrence:
 
     def differentiable(self, block: "Block", x: Tensor) -> Tensor:
         """`block.forward(x)` as a node of the graph of autograd."""
-        pairs = [tensor for pair in self.context for tensor in pair]
+        pairs = [
+            tensor for pair in (*self.context, *self.projections.values()) for tensor in pair if tensor is not None
+        ]
         limits = [tensor for limit in self.limits or [] for tensor in limit.tensors()]
         return RecordedBlock.apply(block, x, self.mixing, *pairs, *limits, *self.layers.parameters())
 
@@ -179,19 +195,20 @@ class Block:
         if padding is not None:
             mask = score_mask(F.pad(padding, (1, 0)), self.heads, like)  # m_0 is never padding
 
-        writers = {}
+        sources = {key: state.new_source(key, like, capacity, mask) for key in dict.fromkeys(state.sources())}
         self.layers: list[Chain] = []
         self.context_attentions: list[Attention] = []
         self.contexts = [FixedSource(keys, values, state.context_mask) for keys, values in state.context]
         for i, (layer, key) in enumerate(zip(layers, state.sources())):
-            if key not in writers:
-                writers[key] = MemoryWriter(layer, key[0], state.new_source(key, like, capacity, mask), record)
-                if state.limits is not None:
-                    writers[key].fill(state.memories[key[0]])
             context = self.contexts[i] if self.contexts else None
             limits = state.limits[i] if state.limits else None
-            self.layers.append(self.assemble(layer, writers[key].source, context, limits))
-        self.writers = list(writers.values())
+            self.layers.append(self.assemble(layer, sources[key], context, limits))
+        self.writers: list[MemoryWriter] = []  # one a memory that is attended to
+        for memory, projection in state.projections.items():
+            own = [source for key, source in sources.items() if key[0] == memory]
+            self.writers.append(MemoryWriter(projection, state.memory_norm, own, record))
+            if state.limits is not None:
+                self.writers[-1].fill(state.memories[memory])
         self.memories: list[list[Tensor]] = []  # G tensors [B, C] for each step of a block
         self.starts_with_zero = state.limits is None
         if self.starts_with_zero:
@@ -213,9 +230,10 @@ class Block:
             attend = kind(Linear(projections.q_proj, record), source, weight_dropout, config.heads, record, *options)
             if source is context:
                 self.context_attentions.append(attend)
-            return sublayer(
-                norm, attend, Linear(projections.out_proj, record, dropouts.scale(config.attention_dropout))
-            )
+            out = Linear(projections.out_proj, record, dropouts.scale(config.attention_dropout))
+            if isinstance(attend, WindowAttention):
+                out.grad_slot = attend.output_grad_slot
+            return sublayer(norm, attend, out)
 
         kind, options = (Attention, ()) if limits is None else (WindowAttention, limits)
         sublayers = [attention(layer.self_attn_layer_norm, layer.self_attn, memory, kind, *options)]
@@ -243,8 +261,8 @@ class Block:
 
     def write(self, memories: list[Tensor]) -> None:
         """Append the memories of one step, G tensors [B, C], to all sources."""
-        for writer in self.writers:
-            writer.forward(memories[writer.memory])
+        for writer, memory in zip(self.writers, memories, strict=True):
+            writer.forward(memory)
 
     def step(self, x: Tensor) -> Tensor:
         """One embedding [B, C] -> output of the top layer [B, C]."""
@@ -298,11 +316,7 @@ class Block:
 
     def read_gradients(self) -> list[Tensor]:
         """Gradients of the memories of the last step that the backward pass has not reached yet, G tensors [B, C]."""
-        d_memories: dict[int, Tensor] = {}
-        for writer in self.writers:
-            dm, known = writer.backward(), d_memories.get(writer.memory)
-            d_memories[writer.memory] = dm if known is None else known + dm
-        return [d_memories[memory] for memory in range(self.mixture.count)]
+        return [writer.backward() for writer in self.writers]
 
     def step_backward(self, dx: Tensor, d_memories: list[Tensor]) -> Tensor:
         """Gradients of the top layer's output [B, C] and of the step's memories -> gradient of the embedding [B, C]."""
@@ -319,7 +333,8 @@ class Block:
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
         for writer in self.writers:
-            writer.source.reorder(order)
+            for source in writer.sources:
+                source.reorder(order)
         if not self.contexts:
             return
         sentences = order // self.beam
@@ -372,53 +387,107 @@ class SteppedBlock(Block):
         return torch.stack(self.outputs)
 
 
-class MemoryWriter:
-    """Makes one more key and value of a source from each memory."""
+def key_and_value(layer: FeedbackLayer) -> Projection:
+    """The key matrix, scaled, and below it the value matrix [2 * H * D, C], and their biases.
 
-    def __init__(self, layer: FeedbackLayer, memory: int, source: GrowingSource | SlidingSource, record: bool):
-        self.memory, self.source = memory, source
-        self.norm = LayerNorm(layer.self_attn_layer_norm, record) if layer.config.pre_norm else Part()
-        self.key, self.value = Linear(layer.self_attn.k_proj, record), Linear(layer.self_attn.v_proj, record)
-        self.scale = layer.config.head_dim**-0.5
+    With pre-norm, the scale and shift of the LayerNorm before them are multiplied into them. What is left of it is the
+    same for all layers: autograd divides the gradients among the parameters.
+    """
+    scale, projections = layer.config.head_dim**-0.5, layer.self_attn
+    key, value = projections.k_proj, projections.v_proj
+    weight = torch.cat([key.weight * scale, value.weight])
+    bias = None if key.bias is None else torch.cat([key.bias * scale, value.bias])
+    if layer.config.pre_norm:
+        norm = layer.self_attn_layer_norm
+        shift = torch.mv(weight, norm.bias)
+        weight, bias = weight * norm.weight, shift if bias is None else bias + shift
+    return Projection(weight, bias)
+
+
+def joined(projections: list[Projection]) -> Projection:
+    """Several projections as one, their outputs side by side."""
+    weights, biases = zip(*projections)
+    return Projection(torch.cat(weights), None if biases[0] is None else torch.cat(biases))
+
+
+class MemoryWriter:
+    """Makes one more key and value of each source of a memory, by one product.
+
+    N sources.
+
+    Args:
+        projection: from a memory to the keys and values of all sources [N * 2 * H * D, C]
+        norm: a LayerNorm without parameters, or None
+        sources: where keys and values go
+        record: save what the backward pass needs
+    """
+
+    def __init__(
+        self,
+        projection: Projection,
+        norm: nn.LayerNorm | None,
+        sources: list[GrowingSource] | list[SlidingSource],
+        record: bool,
+    ):
+        self.norm = LayerNorm(norm, record) if norm else Part()
+        self.project, self.sources, self.record = Linear(projection, record), sources, record
+        self.normalise = norm or nn.Identity()
+        self.past: Tensor  # memories of earlier blocks after the LayerNorm [B, n, C]
+
+    def split(self, y: Tensor) -> Tensor:
+        """[B, N * 2 * H * D] -> a view [N, 2, B, H, D]"""
+        return y.view(len(y), len(self.sources), 2, self.sources[0].heads, -1).permute(1, 2, 0, 3, 4)
 
     @torch.no_grad()
     def fill(self, memories: Tensor) -> None:
-        """Fill the source with the last memories of earlier blocks [B, n, C]."""
-        assert isinstance(self.source, SlidingSource), "only a stream has earlier blocks"
-        self.source.fill(*self.project(memories[:, -self.source.span :].flatten(0, 1)))
+        """Fill the sources with the last memories of earlier blocks [B, n, C]."""
+        self.past = self.normalise(memories)
+        for source, (weight, bias) in zip(self.sources, self.projections()):
+            assert isinstance(source, SlidingSource), "only a stream has earlier blocks"
+            pair = F.linear(self.past[:, -source.span :].flatten(0, 1), weight, bias)
+            source.fill(*pair.chunk(2, dim=1))
+        if not self.record:
+            del self.past
+
+    def projections(self) -> list[tuple[Tensor, Tensor | None]]:
+        """The weight and bias of each source."""
+        weights = self.project.weight.chunk(len(self.sources))
+        bias = self.project.bias
+        return list(zip(weights, [None] * len(weights) if bias is None else bias.chunk(len(weights))))
 
     def restart(self, rows: Tensor) -> None:
-        """Fill the source with memories of zeros in these rows [R]."""
-        assert isinstance(self.source, SlidingSource), "only a stream has earlier blocks"
-        self.source.refill(rows, *self.project(self.key.weight.new_zeros(1, self.key.weight.size(1))))
+        """Fill the sources with memories of zeros in these rows [R]."""
+        zeros = self.project.weight.new_zeros(1, self.project.weight.size(1))  # a LayerNorm leaves them as they are
+        for source, pair in zip(self.sources, self.split(F.linear(zeros, self.project.weight, self.project.bias))):
+            assert isinstance(source, SlidingSource), "only a stream has earlier blocks"
+            source.refill(rows, *pair[:, 0])
 
     def forward(self, memory: Tensor) -> None:
-        self.source.append(*self.project(memory))
-
-    def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """[n, C] -> its key, scaled, and its value, both [n, H * D]"""
-        memory = self.norm.forward(memory)
-        return self.key.forward(memory) * self.scale, self.value.forward(memory)
+        """memory [B, C]"""
+        pairs = self.split(self.project.forward(self.norm.forward(memory)))
+        for source, pair in zip(self.sources, pairs.unbind()):
+            source.append(*pair.unbind())
 
     def backward(self) -> Tensor:
-        return self.norm.backward(self.project_backward(*self.source.pop_kv_grads()))
-
-    def project_backward(self, d_key: Tensor, d_value: Tensor) -> Tensor:
-        return self.key.backward(d_key * self.scale) + self.value.backward(d_value)
-
-    def record_fill_grads(self, d_key: Tensor, d_value: Tensor) -> None:
-        """Take the gradients of what `fill` wrote. The memories were constants, but the projections have gradients."""
-        if isinstance(self.norm, LayerNorm):
-            self.norm.record_grad(self.project_backward(d_key, d_value))
-        else:
-            self.key.record_grad(d_key * self.scale)
-            self.value.record_grad(d_value)
+        """Gradient of the last memory that the backward pass has not reached yet [B, C]."""
+        grads = [grad for source in self.sources for grad in source.pop_kv_grads()]
+        d_pairs = torch.stack([grad.view(-1, self.sources[0].heads, grad.size(-1)) for grad in grads], dim=1)
+        return self.norm.backward(self.project.backward(d_pairs.flatten(1)))
 
     def gradients(self) -> Gradients:
-        if isinstance(self.source, SlidingSource):
-            self.record_fill_grads(*self.source.fill_grads())
-        for part in (self.norm, self.key, self.value):
-            yield from part.gradients()
+        yield from self.project.gradients()
+        if not isinstance(self.sources[0], SlidingSource):
+            return
+        weight, bias = [], []
+        for source in self.sources:
+            past = self.past[:, -source.span :].flatten(0, 1)
+            for grad in source.fill_grads():
+                weight.append(torch.mm(grad.t(), past))
+                bias.append(grad.sum(0))
+        if self.project.weight.requires_grad:
+            yield self.project.weight, torch.cat(weight)
+        if self.project.bias is not None and self.project.bias.requires_grad:
+            yield self.project.bias, torch.cat(bias)
 
 
 class Mixture:

@@ -16,7 +16,8 @@ residual within the operation that makes the other summand, and the scale of dro
 T steps, B batch, H heads, R = B * H, D width of a head, C = H * D, S positions attended to.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -34,10 +35,10 @@ class Part:
     def forward(self, x: Tensor) -> Tensor:
         return x
 
-    def recompute(self, x: Tensor) -> Tensor:
-        """What `forward` returned for x at this step. To be called in the backward pass, before `backward`. It costs
-        less than saving the result."""
-        return x
+    def recompute(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """What `forward` returned for x at this step, written to `out` if given. To be called in the backward pass,
+        after `backward`. It costs less than saving the result."""
+        return x if out is None or out is x else out.copy_(x)
 
     def backward(self, dy: Tensor) -> Tensor:
         return dy
@@ -58,17 +59,32 @@ class Part:
         return iter(())
 
 
-def product(a: Tensor, b: Tensor, scale: float) -> Tensor:
-    """scale a b, for matrices"""
+class Projection(NamedTuple):
+    """The weight and bias of a linear layer, for those that are not parameters."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+
+def product(a: Tensor, b: Tensor, scale: float, out: Tensor | None = None) -> Tensor:
+    """scale a b, for matrices, written to `out` if given"""
     if scale == 1:
-        return torch.mm(a, b)
-    return torch.addmm(a.new_empty(()), a, b, beta=0, alpha=scale)  # with beta 0 the first argument is not read
+        return torch.mm(a, b, out=out)
+    return torch.addmm(
+        a.new_empty(()), a, b, beta=0, alpha=scale, out=out
+    )  # with beta 0 the first argument is not read
 
 
 class Linear(Part):
-    """y = scale x W^T + b for x [B, in]. The layer may have no b."""
+    """y = scale x W^T + b for x [B, in]. The layer may have no b.
 
-    def __init__(self, linear: nn.Linear, record: bool, scale: float = 1.0):
+    Attributes:
+        grad_slot: returns where the gradient of the present step's input is to be written; None: to a new tensor
+    """
+
+    grad_slot: Callable[[], Tensor] | None = None
+
+    def __init__(self, linear: nn.Linear | Projection, record: bool, scale: float = 1.0):
         self.weight, self.bias, self.record, self.scale = linear.weight, linear.bias, record, scale
         self.transposed = self.weight.t()
         self.inputs: list[Tensor] = []
@@ -79,19 +95,20 @@ class Linear(Part):
         to three times as fast. The copy pays off after about twenty steps."""
         self.transposed = self.transposed.contiguous()
 
-    def forward(self, x):
+    def forward(self, x, out: Tensor | None = None):
+        """As of Part. The result is written to `out`, if given."""
         if self.bias is None:
             self.save(x)
-            return product(x, self.transposed, self.scale)
-        return self.product_onto(x, self.bias)
+            return product(x, self.transposed, self.scale, out)
+        return self.product_onto(x, self.bias, out)
 
     def forward_onto(self, x, base):
         return self.product_onto(x, base) if self.bias is None else base + self.forward(x)
 
-    def product_onto(self, x: Tensor, base: Tensor) -> Tensor:
+    def product_onto(self, x: Tensor, base: Tensor, out: Tensor | None = None) -> Tensor:
         """base + scale x W^T"""
         self.save(x)
-        return torch.addmm(base, x, self.transposed, alpha=self.scale)
+        return torch.addmm(base, x, self.transposed, alpha=self.scale, out=out)
 
     def save(self, x: Tensor) -> None:
         if self.record:
@@ -99,7 +116,7 @@ class Linear(Part):
 
     def backward(self, dy):
         self.record_grad(dy)
-        return product(dy, self.weight, self.scale)
+        return product(dy, self.weight, self.scale, self.grad_slot and self.grad_slot())
 
     def backward_onto(self, dy, base):
         self.record_grad(dy)
@@ -147,7 +164,7 @@ class ReluLinear(Linear):
 
 
 class LayerNorm(Part):
-    """Layer normalisation of x [B, C]."""
+    """Layer normalisation of x [B, C]. It may have no parameters."""
 
     def __init__(self, norm: nn.LayerNorm, record: bool):
         self.norm, self.record = norm, record
@@ -175,7 +192,7 @@ class LayerNorm(Part):
         self.output_grads.append(dy)
 
     def gradients(self):
-        if not self.output_grads:
+        if not self.output_grads or self.norm.weight is None:
             return
         x, mean, rstd = (torch.cat(steps) for steps in zip(*self.saved))
         dy = torch.cat(self.output_grads[::-1])
@@ -196,6 +213,7 @@ class Dropout(Part):
     def __init__(self, masks: StepDropout, scale: float, record: bool):
         self.draws, self.scale, self.record = masks, scale, record
         self.masks: list[Tensor] = []
+        self.present: Tensor  # the mask of the step that the backward pass is at
 
     def apply(self, x: Tensor, mask: Tensor) -> Tensor:
         return x * mask if self.scale == 1 else aten.native_dropout_backward(x, mask, self.scale)
@@ -212,11 +230,13 @@ class Dropout(Part):
     def forward_onto(self, x, base):
         return torch.addcmul(base, x, self.next_mask(x), value=self.scale)
 
-    def recompute(self, x):
-        return self.apply(x, self.masks[-1])
+    def recompute(self, x, out=None):
+        assert self.scale == 1, "the scale is left to the matrix after this part"
+        return torch.mul(x, self.present, out=out)
 
     def backward(self, dy):
-        return self.apply(dy, self.masks.pop())
+        self.present = self.masks.pop()
+        return self.apply(dy, self.present)
 
 
 class Dropouts:
@@ -330,7 +350,7 @@ class Source:
     """
 
     def __init__(self) -> None:
-        self.uses: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []  # what `add_use` took
+        self.taken: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []  # by `add_use`
 
     def window(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """What the present step attends to: keys and values [R, S, D], and the mask [R, 1, S] that is added to the
@@ -340,7 +360,7 @@ class Source:
     def add_use(self, query: Tensor, dscores: Tensor, weights: Tensor, dy: Tensor) -> None:
         """Take the four tensors of one use, in the backward pass: query, gradient of the scores, weights after dropout,
         and gradient of the output, each [R, 1, ...]."""
-        self.uses.append((query, dscores, weights, dy))
+        self.taken.append((query, dscores, weights, dy))
 
     def gradients(self) -> Gradients:
         return iter(())
@@ -348,8 +368,8 @@ class Source:
     def products(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The factors of the gradients of all uses so far, which are then forgotten. The gradient of the keys is the
         product of the first two, the gradient of the values is the product of the last two."""
-        query, dscores, weights, dy = (torch.cat(column, dim=1) for column in zip(*self.uses))
-        self.uses.clear()
+        query, dscores, weights, dy = (torch.cat(column, dim=1) for column in zip(*self.taken))
+        self.taken.clear()
         return dscores.transpose(1, 2), query, weights.transpose(1, 2), dy
 
 
@@ -399,11 +419,11 @@ class GrowingSource(Source):
         self.spare: tuple[Tensor, Tensor] | None = None  # buffers, made by the first `reorder`
 
     def append(self, key: Tensor, value: Tensor) -> None:
-        """key and value [B, C]"""
+        """key and value [B, H, D]"""
         if self.length == self.keys.size(1):
             self.keys, self.values = (torch.cat([x, torch.empty_like(x)], dim=1) for x in (self.keys, self.values))
-        self.keys[:, self.length] = key.view(self.keys.size(0), -1)
-        self.values[:, self.length] = value.view(self.keys.size(0), -1)
+        for buffer, x in ((self.keys, key), (self.values, value)):
+            buffer.unflatten(0, (-1, self.heads))[:, :, self.length] = x
         self.length += 1
 
     def window(self):
@@ -411,7 +431,7 @@ class GrowingSource(Source):
         return self.keys[:, :n], self.values[:, :n], None if self.mask is None else self.mask[..., :n]
 
     def pop_kv_grads(self) -> tuple[Tensor, Tensor]:
-        """Gradients of the last position's key and value, both [B, C]."""
+        """Gradients of the last position's key and value, both [R, D]."""
         n = self.length
         if self.kv_grads is None:
             self.kv_grads = torch.zeros_like(self.keys), torch.zeros_like(self.values)
@@ -421,7 +441,7 @@ class GrowingSource(Source):
         key_grads[:, :n] += torch.bmm(dscores, query)
         value_grads[:, :n] += torch.bmm(weights, dy)
         self.length -= 1
-        return key_grads[:, n - 1].reshape(self.batch, -1), value_grads[:, n - 1].reshape(self.batch, -1)
+        return key_grads[:, n - 1], value_grads[:, n - 1]
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
@@ -479,12 +499,11 @@ class Attention(Part):
     def query_grad(self, dy: Tensor) -> Tensor:
         """Gradient of the output [B, C] -> gradient of the query [B, C]"""
         query, weights = self.saved.pop()
-        dropped = self.weight_dropout.recompute(weights)
         keys, values, _ = self.source.window()
         dy = self.split_heads(dy)
         dweights = self.weight_dropout.backward(torch.bmm(dy, values.transpose(1, 2)))
         dscores = aten._softmax_backward_data(dweights, weights, -1, weights.dtype)
-        self.source.add_use(query, dscores, dropped, dy)
+        self.source.add_use(query, dscores, self.weight_dropout.recompute(weights), dy)
         return self.merge_heads(torch.bmm(dscores, keys)).flatten(1)
 
     def gradients(self):
