@@ -15,9 +15,11 @@ from torch.nn import functional as F
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.common.row_ends import last_vectors
+from fairseq_plugins.modules.feedback.autocast import cast_products, no_autocast, product_dtype
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer
 from fairseq_plugins.modules.feedback.manual_backward import (
     Attention,
+    Cast,
     Chain,
     Dropouts,
     FixedSource,
@@ -72,16 +74,18 @@ class FastRecurrence:
         limits: list[Limits] | None = None,
         memories: list[Tensor] | None = None,
     ):
+        self.dtype = product_dtype(layers[0].fc1.weight)
         self.layers, self.mixing, self.beam = layers, mixing, beam
         self.heads = layers[0].config.heads
-        self.limits = limits
+        self.limits = limits and [limit.for_products(self.dtype) for limit in limits]
         self.memories = memories or []
         self.context, self.context_mask = [], None
         if context is not None:
             self.context = [self.project_context(layer, context) for layer in layers]
             if context_padding is not None:
-                self.context_mask = score_mask(context_padding, self.heads, context)
+                self.context_mask = score_mask(context_padding, self.heads, self.context[0][0])
         self.projections = self.project_memories()
+        self.cast_layers = cast_products(layers, self.dtype)
         norm = layers[0].self_attn_layer_norm
         self.memory_norm = None
         if layers[0].config.pre_norm:
@@ -94,7 +98,7 @@ class FastRecurrence:
         memories: dict[int, list[Projection]] = {}
         for memory, matrix in dict.fromkeys(self.sources()):
             memories.setdefault(memory, []).append(key_and_value(first[memory, matrix]))
-        return {memory: joined(projections) for memory, projections in memories.items()}
+        return {memory: joined(projections, self.dtype) for memory, projections in memories.items()}
 
     def project_context(self, layer: FeedbackLayer, context: Tensor) -> tuple[Tensor, Tensor]:
         """Context [B, S, context_dim] -> its keys, scaled, and its values, both [R, S, D]."""
@@ -122,19 +126,22 @@ class FastRecurrence:
 
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """Embeddings [T, B, C] of T steps, padding [B, T] or None -> outputs of the top layer [T, B, C]."""
-        block = self.block = Block(self, x[0], len(x), padding, record=torch.is_grad_enabled())
-        return self.differentiable(block, x) if block.record else block.forward(x)
+        with no_autocast(x.device):
+            block = self.block = Block(self, x[0], len(x), padding, record=torch.is_grad_enabled())
+            return self.differentiable(block, x) if block.record else block.forward(x)
 
     def record_steps(self, like: Tensor, steps: int) -> None:
         """From now on `step` saves what a backward pass needs, for exactly `steps` steps with inputs like [B, C]. This
         is for sequences that are made step by step and then learned from, as in reinforcement learning: with `recorded`
         the forward pass is not done twice."""
-        self.block = SteppedBlock(self, like, steps, record=True)
+        with no_autocast(like.device):
+            self.block = SteppedBlock(self, like, steps, record=True)
 
     def recorded(self, x: Tensor) -> Tensor:
         """The inputs of the recorded steps [T, B, C] -> their outputs [T, B, C], which can be differentiated."""
         assert isinstance(self.block, SteppedBlock), "no steps were recorded"
-        return self.differentiable(self.block, x)
+        with no_autocast(x.device):
+            return self.differentiable(self.block, x)
 
     def differentiable(self, block: "Block", x: Tensor) -> Tensor:
         """`block.forward(x)` as a node of the graph of autograd."""
@@ -142,7 +149,7 @@ class FastRecurrence:
             tensor for pair in (*self.context, *self.projections.values()) for tensor in pair if tensor is not None
         ]
         limits = [tensor for limit in self.limits or [] for tensor in limit.tensors()]
-        return RecordedBlock.apply(block, x, self.mixing, *pairs, *limits, *self.layers.parameters())
+        return RecordedBlock.apply(block, x, self.mixing, *pairs, *limits, *self.cast_layers.parameters())
 
     def final_memories(self, width: int, padding: Tensor | None = None) -> list[Tensor]:
         """After `run`: the last `width` memories of a stream, G tensors [B, width, C], without their history. The last
@@ -156,9 +163,10 @@ class FastRecurrence:
     def step(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """One embedding [B, C] -> output of the top layer [B, C], and its attention to the encoder [B, H, S] or None.
         There are no gradients."""
-        if self.block is None:
-            self.block = Block(self, x, INITIAL_CAPACITY if self.limits is None else STREAM_CAPACITY)
-        return self.block.step(x), self.block.context_weights()
+        with no_autocast(x.device):
+            if self.block is None:
+                self.block = Block(self, x, INITIAL_CAPACITY if self.limits is None else STREAM_CAPACITY)
+            return self.block.step(x), self.block.context_weights()
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
@@ -189,13 +197,14 @@ class Block:
         self.record, self.heads, self.beam, self.capacity = record, state.heads, state.beam, capacity
         few_rows, many_steps = len(like) <= 2, state.limits is not None and capacity >= STREAM_CAPACITY
         self.transposes_weights = few_rows and many_steps and not record
-        layers = state.layers
+        self.dtype, layers = state.dtype, state.cast_layers
+        products = like.new_empty(like.shape, dtype=self.dtype)  # a tensor that products make, of a step
         self.mixture = Mixture(state.mixing, like, record)
         mask = None
         if padding is not None:
-            mask = score_mask(F.pad(padding, (1, 0)), self.heads, like)  # m_0 is never padding
+            mask = score_mask(F.pad(padding, (1, 0)), self.heads, products)  # m_0 is never padding
 
-        sources = {key: state.new_source(key, like, capacity, mask) for key in dict.fromkeys(state.sources())}
+        sources = {key: state.new_source(key, products, capacity, mask) for key in dict.fromkeys(state.sources())}
         self.layers: list[Chain] = []
         self.context_attentions: list[Attention] = []
         self.contexts = [FixedSource(keys, values, state.context_mask) for keys, values in state.context]
@@ -206,7 +215,7 @@ class Block:
         self.writers: list[MemoryWriter] = []  # one a memory that is attended to
         for memory, projection in state.projections.items():
             own = [source for key, source in sources.items() if key[0] == memory]
-            self.writers.append(MemoryWriter(projection, state.memory_norm, own, record))
+            self.writers.append(MemoryWriter(projection, state.memory_norm, own, record, like.dtype))
             if state.limits is not None:
                 self.writers[-1].fill(state.memories[memory])
         self.memories: list[list[Tensor]] = []  # G tensors [B, C] for each step of a block
@@ -222,7 +231,7 @@ class Block:
         dropouts = Dropouts(self.capacity, layer.training, record, layer.fc1.weight.device)
 
         def sublayer(norm, *parts):
-            body = Chain(*parts, dropouts.part(config.dropout))
+            body = in_type(Chain(*parts, dropouts.part(config.dropout)), self.dtype, norm.weight.dtype)
             return Residual(LayerNorm(norm, record), body, config.pre_norm)
 
         def attention(norm, projections, source, kind=Attention, *options):
@@ -387,6 +396,11 @@ class SteppedBlock(Block):
         return torch.stack(self.outputs)
 
 
+def in_type(part: Part, dtype: torch.dtype, outer: torch.dtype) -> Part:
+    """The part, computing in this type; what is around it is of the outer one."""
+    return part if dtype is outer else Cast(part, dtype, outer)
+
+
 def key_and_value(layer: FeedbackLayer) -> Projection:
     """The key matrix, scaled, and below it the value matrix [2 * H * D, C], and their biases.
 
@@ -404,10 +418,10 @@ def key_and_value(layer: FeedbackLayer) -> Projection:
     return Projection(weight, bias)
 
 
-def joined(projections: list[Projection]) -> Projection:
+def joined(projections: list[Projection], dtype: torch.dtype) -> Projection:
     """Several projections as one, their outputs side by side."""
     weights, biases = zip(*projections)
-    return Projection(torch.cat(weights), None if biases[0] is None else torch.cat(biases))
+    return Projection(torch.cat(weights).to(dtype), None if biases[0] is None else torch.cat(biases).to(dtype))
 
 
 class MemoryWriter:
@@ -420,6 +434,7 @@ class MemoryWriter:
         norm: a LayerNorm without parameters, or None
         sources: where keys and values go
         record: save what the backward pass needs
+        outer: the type of the memories
     """
 
     def __init__(
@@ -428,9 +443,12 @@ class MemoryWriter:
         norm: nn.LayerNorm | None,
         sources: list[GrowingSource] | list[SlidingSource],
         record: bool,
+        outer: torch.dtype,
     ):
         self.norm = LayerNorm(norm, record) if norm else Part()
-        self.project, self.sources, self.record = Linear(projection, record), sources, record
+        self.linear = Linear(projection, record)
+        self.project = in_type(self.linear, projection.weight.dtype, outer)
+        self.sources, self.record = sources, record
         self.normalise = norm or nn.Identity()
         self.past: Tensor  # memories of earlier blocks after the LayerNorm [B, n, C]
 
@@ -441,7 +459,7 @@ class MemoryWriter:
     @torch.no_grad()
     def fill(self, memories: Tensor) -> None:
         """Fill the sources with the last memories of earlier blocks [B, n, C]."""
-        self.past = self.normalise(memories)
+        self.past = self.normalise(memories).to(self.linear.weight.dtype)
         for source, (weight, bias) in zip(self.sources, self.projections()):
             assert isinstance(source, SlidingSource), "only a stream has earlier blocks"
             pair = F.linear(self.past[:, -source.span :].flatten(0, 1), weight, bias)
@@ -451,14 +469,14 @@ class MemoryWriter:
 
     def projections(self) -> list[tuple[Tensor, Tensor | None]]:
         """The weight and bias of each source."""
-        weights = self.project.weight.chunk(len(self.sources))
-        bias = self.project.bias
+        weights = self.linear.weight.chunk(len(self.sources))
+        bias = self.linear.bias
         return list(zip(weights, [None] * len(weights) if bias is None else bias.chunk(len(weights))))
 
     def restart(self, rows: Tensor) -> None:
         """Fill the sources with memories of zeros in these rows [R]."""
-        zeros = self.project.weight.new_zeros(1, self.project.weight.size(1))  # a LayerNorm leaves them as they are
-        for source, pair in zip(self.sources, self.split(F.linear(zeros, self.project.weight, self.project.bias))):
+        zeros = self.linear.weight.new_zeros(1, self.linear.weight.size(1))  # a LayerNorm leaves them as they are
+        for source, pair in zip(self.sources, self.split(F.linear(zeros, self.linear.weight, self.linear.bias))):
             assert isinstance(source, SlidingSource), "only a stream has earlier blocks"
             source.refill(rows, *pair[:, 0])
 
@@ -484,10 +502,10 @@ class MemoryWriter:
             for grad in source.fill_grads():
                 weight.append(torch.mm(grad.t(), past))
                 bias.append(grad.sum(0))
-        if self.project.weight.requires_grad:
-            yield self.project.weight, torch.cat(weight)
-        if self.project.bias is not None and self.project.bias.requires_grad:
-            yield self.project.bias, torch.cat(bias)
+        if self.linear.weight.requires_grad:
+            yield self.linear.weight, torch.cat(weight)
+        if self.linear.bias is not None and self.linear.bias.requires_grad:
+            yield self.linear.bias, torch.cat(bias)
 
 
 class Mixture:

@@ -103,7 +103,9 @@ class Linear(Part):
         return self.product_onto(x, self.bias, out)
 
     def forward_onto(self, x, base):
-        return self.product_onto(x, base) if self.bias is None else base + self.forward(x)
+        if self.bias is not None or base.dtype is not x.dtype:
+            return base + self.forward(x)
+        return self.product_onto(x, base)
 
     def product_onto(self, x: Tensor, base: Tensor, out: Tensor | None = None) -> Tensor:
         """base + scale x W^T"""
@@ -120,6 +122,8 @@ class Linear(Part):
 
     def backward_onto(self, dy, base):
         self.record_grad(dy)
+        if base.dtype is not dy.dtype:
+            return base + product(dy, self.weight, self.scale)
         return torch.addmm(base, dy, self.weight, alpha=self.scale)
 
     def record_grad(self, dy):
@@ -318,6 +322,28 @@ class Chain(Part):
     def gradients(self):
         for part in self.parts:
             yield from part.gradients()
+
+
+class Cast(Part):
+    """Another part that computes in a type of its own. Its input, and the gradient that it returns, are in another."""
+
+    def __init__(self, body: Part, dtype: torch.dtype, outer: torch.dtype):
+        self.body, self.dtype, self.outer = body, dtype, outer
+
+    def forward(self, x):
+        return self.body.forward(x.to(self.dtype))
+
+    def forward_onto(self, x, base):
+        return self.body.forward_onto(x.to(self.dtype), base)
+
+    def backward(self, dy):
+        return self.body.backward(dy.to(self.dtype)).to(self.outer)
+
+    def backward_onto(self, dy, base):
+        return self.body.backward_onto(dy.to(self.dtype), base)
+
+    def gradients(self):
+        return self.body.gradients()
 
 
 class Residual(Part):

@@ -13,6 +13,7 @@ from fairseq_plugins.modules.common.adaptive_span import divisor
 from fairseq_plugins.modules.common.dropout import StepDropout, kept_scale
 from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.common.row_ends import last_vectors
+from fairseq_plugins.modules.feedback.autocast import no_autocast
 from fairseq_plugins.modules.feedback.layer import AttentionProjections, FeedbackLayer
 from fairseq_plugins.modules.feedback.memory import mix
 from fairseq_plugins.modules.feedback.window import Limits
@@ -84,7 +85,8 @@ class ReferenceRecurrence:
             memory = memories[min(i, len(memories) - 1)]
             x, attention = self.layer_step(layer, x, memory[:, seen], padding[:, seen], limits)
             states.append(x)
-        self.memories.append(torch.stack(mix(self.mixing.to(x), states)))
+        with no_autocast(x.device):  # a memory is as exact as the residual stream
+            self.memories.append(torch.stack(mix(self.mixing.to(x), states)))
         self.padding.append(never if padded is None else padded)
         return x, attention
 

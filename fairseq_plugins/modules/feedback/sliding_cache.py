@@ -242,7 +242,7 @@ class WindowAttention(Attention):
             self.query.forward(x, out=out.view(len(x), -1))
             query, weights = out.unsqueeze(1), self.slot(self.uses.weights).unsqueeze(1)
             aten._softmax.out(self.scores(query), -1, False, out=weights)
-        dropped = self.weight_dropout.forward(self.limit(weights)[0])
+        dropped = self.weight_dropout.forward(self.limit(weights)[0]).to(weights.dtype)
         return self.merge_heads(self.source.mix(dropped)).flatten(1)
 
     def scores(self, query: Tensor) -> Tensor:
@@ -278,7 +278,7 @@ class WindowAttention(Attention):
         if self.mask is not None and total is not None:
             dweights = (dweights - (dweights * limited).sum(-1, keepdim=True)) / total
             self.mask_grad = add(self.mask_grad, self.by_head(dweights * weights).sum(0))
-            dweights = (self.by_head(dweights) * self.mask).view_as(weights)
+            dweights = (self.by_head(dweights) * self.mask).view_as(weights).to(weights.dtype)
         aten._softmax_backward_data.out(dweights, weights, -1, weights.dtype, grad_input=dscores)
         self.weight_dropout.recompute(limited, out=weights)
         dquery = self.source.scores_backward(dscores, torch.mm(dscores.squeeze(1), self.position.t()))

@@ -88,11 +88,10 @@ class FeedbackStack(nn.Module):
         memories = None if memory is None else memory.vectors
         if memories is not None and len(memories) != self.memory.count:
             raise ValueError(f"the memory holds {len(memories)} vectors a step, this model makes {self.memory.count}")
-        with autocast_disabled(self):
-            context = None if context is None else context.to(self.dtype)
-            if limits is None and self.window is not None:
-                limits = self.window.limits()
-            return self.engine(self.layers, self.memory.mixing(), context, context_padding, beam, limits, memories)
+        context = None if context is None else context.to(self.dtype)
+        if limits is None and self.window is not None:
+            limits = self.window.limits()
+        return self.engine(self.layers, self.memory.mixing(), context, context_padding, beam, limits, memories)
 
     def memory_length(self, limits: list[Limits] | None = None) -> int:
         """How many memories go to the next block of a stream, after one with these limits; None: the present ones."""
@@ -112,8 +111,7 @@ class FeedbackStack(nn.Module):
     def step(self, state: Recurrence, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """One embedding [B, C] -> output of the top layer [B, C], and its attention to the encoder [B, H, S] or
         None."""
-        with autocast_disabled(self):
-            return state.step(x.to(self.dtype))
+        return state.step(x.to(self.dtype))
 
     @property
     def dtype(self) -> torch.dtype:
@@ -138,8 +136,7 @@ class FeedbackStack(nn.Module):
         Returns:
             Outputs of the top layer [T, B, C].
         """
-        with autocast_disabled(self):
-            return self.start(context, context_padding).run(x.to(self.dtype), padding)
+        return self.start(context, context_padding).run(x.to(self.dtype), padding)
 
     def advance(
         self, x: Tensor, memory: FeedbackMemory, padding: Tensor | None = None
@@ -154,19 +151,13 @@ class FeedbackStack(nn.Module):
         Returns:
             Outputs of the top layer [T, B, C], and the memory for the next block.
         """
-        with autocast_disabled(self):
-            assert self.window is not None, "a stack without a window has no next block"
-            limits = self.window.limits()
-            length = self.memory_length(limits)
-            vectors = [resize(vectors.to(self.dtype), length) for vectors in memory.vectors]
-            state = self.start(memory=FeedbackMemory(vectors), limits=limits)
-            y = state.run(x.to(self.dtype))
-            return y, FeedbackMemory(state.final_memories(length, padding))
-
-
-def autocast_disabled(stack: FeedbackStack):
-    """A context in which the recurrence runs in the precision of its parameters, under autocast too."""
-    return torch.autocast(stack.layers[0].fc1.weight.device.type, enabled=False)
+        assert self.window is not None, "a stack without a window has no next block"
+        limits = self.window.limits()
+        length = self.memory_length(limits)
+        vectors = [resize(vectors.to(self.dtype), length) for vectors in memory.vectors]
+        state = self.start(memory=FeedbackMemory(vectors), limits=limits)
+        y = state.run(x.to(self.dtype))
+        return y, FeedbackMemory(state.final_memories(length, padding))
 
 
 def resize(memory: Tensor, length: int) -> Tensor:

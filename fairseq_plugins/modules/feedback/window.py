@@ -5,6 +5,7 @@ H heads, D width of a head, L layers; all widths in memories.
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.adaptive_span import ROOM, AdaptiveSpan, trim_lengths
@@ -30,6 +31,11 @@ class Limits(NamedTuple):
 
     def tensors(self) -> list[Tensor]:
         return [tensor for tensor in self if tensor is not None]
+
+    def for_products(self, dtype: torch.dtype) -> "Limits":
+        """The same for products in this type. The mask remains as it is: what spans learn is a difference of sums,
+        which half precision would round away."""
+        return Limits(self.position.to(dtype), self.mask)
 
 
 class MemoryWindow(nn.Module):
