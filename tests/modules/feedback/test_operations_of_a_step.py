@@ -57,6 +57,19 @@ def test_training(build, options, limit):
     assert of_a_step(lambda steps: forward(torch.randn(B, steps, C)).sum().backward()) <= limit
 
 
+@pytest.mark.parametrize("build, options, limit", [(language_model, {}, 233), (translation, {"layers": 6}, 303)])
+def test_training_with_autocast(build, options, limit):
+    module, forward = build(**options)
+    module.train()
+
+    def run(steps):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = forward(torch.randn(B, steps, C))
+        y.sum().backward()
+
+    assert of_a_step(run) <= limit
+
+
 @pytest.mark.parametrize("kv, limit", [("shared", 74), ("per-layer", 84)])
 @torch.no_grad()
 def test_decoding_of_a_language_model(kv, limit):
