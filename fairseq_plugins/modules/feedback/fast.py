@@ -84,7 +84,8 @@ class FastRecurrence:
             self.context = [self.project_context(layer, context) for layer in layers]
             if context_padding is not None:
                 self.context_mask = score_mask(context_padding, self.heads, self.context[0][0])
-        self.projections = self.project_memories()
+        with no_autocast(mixing.device):
+            self.projections = self.project_memories()
         self.cast_layers = cast_products(layers, self.dtype)
         norm = layers[0].self_attn_layer_norm
         self.memory_norm = None
@@ -250,9 +251,10 @@ class Block:
             norm = layer.encoder_attn_layer_norm
             sublayers.append(attention(norm, layer.encoder_attn, context, Attention, self.beam))
         narrow = Linear(layer.fc2, record, dropouts.scale(config.activation_dropout))
+        widen: Linear
         if config.activation == "relu":
             widen = ReluLinear(layer.fc1, dropouts.unscaled(config.activation_dropout, record=False), record)
-            parts = [widen, narrow]
+            parts: list[Part] = [widen, narrow]
         else:
             widen = Linear(layer.fc1, record)
             activation = Pointwise(ACTIVATIONS[config.activation], record)

@@ -1,7 +1,7 @@
 """Attention to the last S positions of a stream, as parts of a recurrence (see `manual_backward`).
 
 B batch, H heads, R = B * H, D width of a head, S positions that a step sees, W <= S positions that one layer sees, T
-steps of a block, U uses: T times the number of layers that read the source.
+steps of a block.
 """
 
 import torch
@@ -48,6 +48,9 @@ class Uses:
 
     def allocate_gradients(self) -> None:
         self.output_grads, self.score_grads = torch.empty_like(self.queries), torch.empty_like(self.weights)
+
+    def free(self) -> None:
+        del self.queries, self.output_grads, self.weights, self.score_grads
 
     def column(self, x: Tensor, first: int, steps: int) -> Tensor:
         """The position before step `first`, the newest that the step sees, in x [T, L, R, W] -> [L * R, steps, 1]: of
@@ -190,7 +193,8 @@ class SlidingSource(Source):
         del self.keys, self.values
         keys = self.of_past("score_grads", "queries")
         values = self.of_past("weights", "output_grads")
-        self.uses.clear()
+        for uses in self.uses.values():
+            uses.free()
         return keys, values
 
     def of_past(self, weights: str, x: str) -> Tensor:
