@@ -4,7 +4,7 @@ B batch, H heads, M block length, S maximum span, all lengths in tokens.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -82,7 +82,8 @@ class AdaptiveSpan(nn.Module):
         return self.span_ratio.detach() * self.max_span
 
 
-def trim_lengths(spans: Sequence[AdaptiveSpan]) -> list[int]:
+def trim_lengths(layers: Iterable[AdaptiveSpan]) -> list[int]:
     """The `trim_length` of each of several layers. The host waits for the device once, not once a layer."""
+    spans = list(layers)
     widest = torch.stack([span.span_ratio.detach().max() for span in spans]).tolist()
     return [span.unseen(ratio) for span, ratio in zip(spans, widest)]

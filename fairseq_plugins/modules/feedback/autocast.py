@@ -26,7 +26,7 @@ def cast_products(layers: ModuleList[FeedbackLayer], dtype: torch.dtype) -> Modu
     """The same layers with their matrices cast to this type, once for all steps. Gradients go through the cast."""
     if layers[0].fc1.weight.dtype is dtype:
         return layers
-    instead = {id(parameter): parameter for parameter in layers.parameters()}
+    instead: dict[int, torch.Tensor] = {id(parameter): parameter for parameter in layers.parameters()}
     for module in layers.modules():
         if isinstance(module, nn.Linear):
             instead.update((id(parameter), parameter.to(dtype)) for parameter in module.parameters())

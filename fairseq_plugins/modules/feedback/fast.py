@@ -7,6 +7,8 @@ T steps, B batch, C width, H heads, D width of a head, R = B * H, S source posit
 steps in memory.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
@@ -443,7 +445,7 @@ class MemoryWriter:
         self,
         projection: Projection,
         norm: nn.LayerNorm | None,
-        sources: list[GrowingSource] | list[SlidingSource],
+        sources: Sequence[GrowingSource | SlidingSource],
         record: bool,
         outer: torch.dtype,
     ):
@@ -496,10 +498,11 @@ class MemoryWriter:
 
     def gradients(self) -> Gradients:
         yield from self.project.gradients()
-        if not isinstance(self.sources[0], SlidingSource):
+        streams = [source for source in self.sources if isinstance(source, SlidingSource)]
+        if not streams:
             return
         weight, bias = [], []
-        for source in self.sources:
+        for source in streams:
             past = self.past[:, -source.span :].flatten(0, 1)
             for grad in source.fill_grads():
                 weight.append(torch.mm(grad.t(), past))

@@ -95,8 +95,11 @@ class Linear(Part):
         to three times as fast. The copy pays off after about twenty steps."""
         self.transposed = self.transposed.contiguous()
 
-    def forward(self, x, out: Tensor | None = None):
-        """As of Part. The result is written to `out`, if given."""
+    def forward(self, x):
+        return self.forward_into(x, None)
+
+    def forward_into(self, x: Tensor, out: Tensor | None) -> Tensor:
+        """As `forward`. The result is written to `out`, if given."""
         if self.bias is None:
             self.save(x)
             return product(x, self.transposed, self.scale, out)

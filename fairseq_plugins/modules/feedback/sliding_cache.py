@@ -243,7 +243,7 @@ class WindowAttention(Attention):
             if not self.source.steps and not self.layer:
                 self.uses.allocate(self.source.keys[:, 0])
             out = self.slot(self.uses.queries)
-            self.query.forward(x, out=out.view(len(x), -1))
+            self.query.forward_into(x, out.view(len(x), -1))
             query, weights = out.unsqueeze(1), self.slot(self.uses.weights).unsqueeze(1)
             aten._softmax.out(self.scores(query), -1, False, out=weights)
         dropped = self.weight_dropout.forward(self.limit(weights)[0]).to(weights.dtype)
