@@ -38,7 +38,7 @@ class StreamingLMCriterion(FairseqCriterion):
         net_output = model(**sample["net_input"])
         target = sample["target"]
         tokens = sample["ntokens"]
-        nll = model.token_nll(net_output, target)[target.ne(self.padding_idx)].sum()
+        nll = model.token_nll(net_output, target).masked_fill(target.eq(self.padding_idx), 0).sum()
         span_loss = model.span_loss() if model.training else None
         loss = nll if span_loss is None else nll + tokens * span_loss
         logged = {
@@ -49,7 +49,7 @@ class StreamingLMCriterion(FairseqCriterion):
             "sample_size": tokens,
         }
         learned = model.learned() if model.training else {}
-        logged.update({f"learned/{name}": float(value) * tokens for name, value in learned.items()})
+        logged.update({f"learned/{name}": value * tokens for name, value in learned.items()})
         return loss, tokens, logged
 
     @staticmethod

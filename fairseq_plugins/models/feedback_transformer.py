@@ -61,7 +61,7 @@ def apply_pending_reorder(encoder_out: dict, share: bool) -> dict:
     if ROWS not in encoder_out:
         return encoder_out
     rows, sentences = encoder_out[ROWS][0], encoder_out["encoder_out"][0].size(1)
-    beams = torch.arange(sentences).to(rows).repeat_interleave(len(rows) // sentences)
+    beams = torch.arange(sentences, device=rows.device).repeat_interleave(len(rows) // sentences)
     if share and torch.equal(rows, beams):
         return encoder_out
     return {

@@ -173,8 +173,9 @@ class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
         """A loss in nats per token that the criterion adds in training; None: there is none."""
         return None
 
-    def learned(self) -> dict[str, float]:
-        """Learned quantities that the criterion logs in training, by name."""
+    def learned(self) -> dict[str, Tensor]:
+        """Learned quantities that the criterion logs in training, by name. They stay on the device until they are
+        printed."""
         return {}
 
     def frozen_parameters(self) -> list[nn.Parameter]:

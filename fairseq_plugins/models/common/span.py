@@ -71,16 +71,16 @@ class SpanLanguageModel(StreamingLanguageModel):
         for span in self.adaptive_spans():
             span.clamp_(masters.get(span.span_ratio))
 
-    def learned(self) -> dict[str, float]:
+    def learned(self) -> dict[str, Tensor]:
         """Mean and maximum of the learned spans in tokens, without the ramp; with --log-learned each head's span."""
         layers = [span.current().float() for span in self.adaptive_spans()]
         if not layers:
             return {}
-        every = torch.cat(layers).tolist()
-        figures = {"span_mean": sum(every) / len(every), "span_max": max(every)}
+        every = torch.cat(layers)
+        figures = {"span_mean": every.mean(), "span_max": every.max()}
         if self.log_learned:
             names = [f"span_{layer}_{head}" for layer, heads in enumerate(layers) for head in range(len(heads))]
-            figures.update(zip(names, every, strict=True))
+            figures.update(zip(names, every.unbind(), strict=True))
         return figures
 
 

@@ -128,7 +128,7 @@ class ActiveMemoryStack(nn.Module):
 
     def step(self, state: Steps, x: Tensor) -> Tensor:
         """The embedding of one token [B, C] -> [B, C]"""
-        position = self.positions(torch.tensor([state.position], device=x.device), x)
+        position = self.positions(torch.arange(state.position, state.position + 1, device=x.device), x)
         x = self.dropout(x + position)
         for layer, own in zip(self.layers, state, strict=True):
             x = layer.step(own, x + position)

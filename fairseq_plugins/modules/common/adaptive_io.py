@@ -47,11 +47,14 @@ class Clusters:
     def sizes(self) -> list[int]:
         return [end - begin for begin, end in pairwise(self.bounds)]
 
-    def members(self, tokens: Tensor, cluster: int) -> tuple[Tensor, Tensor]:
-        """tokens [n] -> places in `tokens` of those that are in the cluster, and their numbers within it"""
-        begin, end = self.bounds[cluster : cluster + 2]
-        places = ((tokens >= begin) & (tokens < end)).nonzero().squeeze(1)
-        return places, tokens[places] - begin
+    def members(self, tokens: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """tokens [n] -> for each cluster the places in `tokens` of those that are in it, and their numbers within it.
+        The host waits for the device once, for the number of each cluster's tokens."""
+        beyond = [tokens >= end for end in self.bounds[1:-1]]
+        cluster = torch.stack([torch.zeros_like(tokens), *beyond]).sum(0)
+        counts = torch.stack([cluster.eq(i).sum() for i in range(len(self))]).tolist()
+        places = cluster.argsort(stable=True).split(counts)
+        return [(own, tokens[own] - begin) for own, begin in zip(places, self.bounds)]
 
 
 def make_tables(clusters: Clusters) -> nn.ParameterList:
@@ -84,16 +87,25 @@ class AdaptiveInput(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens [...] -> [..., C]"""
-        flat = tokens.flatten()
-        y = self.tables[0].new_zeros(len(flat), self.dim)
-        for i, table in enumerate(self.tables):
-            # also for a cluster without a token here: data-parallel training needs a gradient of every parameter
-            places, members = self.clusters.members(flat, i)
-            rows = F.embedding(members, table)
+        parts = [self.look_up(tokens, cluster) for cluster in range(len(self.clusters))]
+        if len(self.projections) > 1:
+            y = F.linear(torch.cat(parts, dim=-1), torch.cat(tuple(self.projections), dim=1))
+        else:
+            y = torch.stack(parts).sum(0)
             if self.projections:
-                rows = F.linear(rows, self.projection(i))
-            y = y.index_copy(0, places, rows.to(y.dtype))
-        return y.view(*tokens.shape, self.dim) * math.sqrt(self.dim)
+                y = F.linear(y, self.projection(0))
+        return y.to(self.tables[0].dtype) * math.sqrt(self.dim)
+
+    def look_up(self, tokens: Tensor, cluster: int) -> Tensor:
+        """tokens [...] -> their vectors [..., E_i], zeros for those of other clusters.
+
+        All tokens are looked up in every cluster: to pick a cluster's own, the host would wait for their number.
+        """
+        begin, end = self.clusters.bounds[cluster : cluster + 2]
+        others = (tokens < begin) | (tokens >= end)
+        return F.embedding((tokens - begin).masked_fill(others, 0), self.tables[cluster]).masked_fill(
+            others.unsqueeze(-1), 0
+        )
 
 
 class AdaptiveSoftmax(nn.Module):
@@ -159,10 +171,9 @@ class AdaptiveSoftmax(nn.Module):
         `log_probs`, as only the clusters of the targets are scored."""
         flat, words = hidden.flatten(0, -2), target.flatten()
         head = self.head(flat)
-        places, members = self.clusters.members(words, 0)
+        (places, members), *rarer = self.clusters.members(words)
         nll = head.new_zeros(len(words)).index_copy(0, places, -head[places, members])
-        for i in range(1, len(self.clusters)):
-            places, members = self.clusters.members(words, i)
+        for i, (places, members) in enumerate(rarer, start=1):
             within = self.tail(flat[places], i).gather(1, members.unsqueeze(1)).squeeze(1)
             nll = nll.index_copy(0, places, -(head[places, -i] + within))
         return nll.view(target.shape)

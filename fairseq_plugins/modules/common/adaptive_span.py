@@ -4,6 +4,7 @@ B batch, H heads, M block length, S maximum span, all lengths in tokens.
 """
 
 import math
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -53,8 +54,12 @@ class AdaptiveSpan(nn.Module):
     def trim_length(self) -> int:
         """How many of the S positions can be left out because no head looks at them: a multiple of trim_step, less than
         S."""
-        widest = math.ceil(self.span_ratio.max().item() * self.max_span + self.ramp)
-        unseen = self.max_span - min(max(widest, 0), self.max_span)
+        return trim_lengths([self])[0]
+
+    def unseen(self, widest: float) -> int:
+        """`trim_length` where the widest head has this ratio."""
+        seen = math.ceil(widest * self.max_span + self.ramp)
+        unseen = self.max_span - min(max(seen, 0), self.max_span)
         return min(unseen, self.max_span - 1) // self.trim_step * self.trim_step
 
     def loss(self, coefficient: float) -> Tensor:
@@ -75,3 +80,10 @@ class AdaptiveSpan(nn.Module):
     def current(self) -> Tensor:
         """The learned spans z in tokens [H], without the ramp."""
         return self.span_ratio.detach() * self.max_span
+
+
+def trim_lengths(layers: Iterable[AdaptiveSpan]) -> list[int]:
+    """The `trim_length` of each of several layers. The host waits for the device once, not once a layer."""
+    spans = list(layers)
+    widest = torch.stack([span.span_ratio.detach().max() for span in spans]).tolist()
+    return [span.unseen(ratio) for span, ratio in zip(spans, widest)]

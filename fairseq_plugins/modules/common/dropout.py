@@ -4,6 +4,8 @@ On a CPU torch calls its generator once for each element of a mask, which takes 
 Here one call gives the random bits of four elements.
 """
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -45,9 +47,43 @@ class Masked(torch.autograd.Function):
 def draw(like: Tensor, rate: float) -> tuple[Tensor, float]:
     """Draw a mask for a tensor, False with probability `rate`; and the scale, 1 / (1 - rate), by which what is left has
     to be multiplied."""
+    scale = kept_scale(rate, like.device)
     if like.device.type != "cpu" or rate == 1:
-        return torch.empty_like(like, dtype=torch.bool).bernoulli_(1 - rate), 1 / (1 - rate) if rate < 1 else 0.0
+        return like.new_empty(like.shape, dtype=torch.bool).bernoulli_(1 - rate), scale
     lanes, dropped, lowest = 64 // BITS, round(rate * 2**BITS), -(2 ** (BITS - 1))
     numbers = torch.empty(-(-like.numel() // lanes), dtype=torch.int64).random_(-(2**63), None)
     mask = numbers.view(torch.int16)[: like.numel()] >= min(lowest + dropped, -lowest - 1)
-    return mask.view(like.shape), 2**BITS / max(2**BITS - dropped, 1)
+    return mask.view(like.shape), scale
+
+
+def kept_scale(rate: float, device: torch.device) -> float:
+    """By what the elements that dropout keeps are multiplied."""
+    if device.type != "cpu" or rate == 1:
+        return 1 / (1 - rate) if rate < 1 else 0.0
+    return 2**BITS / max(2**BITS - round(rate * 2**BITS), 1)
+
+
+class StepDropout:
+    """The masks of one tensor of each step of a loop. They are drawn for many steps at once, which is cheaper.
+
+    Args:
+        rate: probability that an element is dropped
+        steps: for so many steps masks are drawn at once, when the first of these steps comes
+        grows: the last dimension grows by one at every step
+    """
+
+    def __init__(self, rate: float, steps: int, grows: bool = False):
+        self.rate, self.steps, self.grows = rate, steps, grows
+        self.masks: Iterator[Tensor] = iter(())
+
+    def mask(self, like: Tensor) -> Tensor:
+        """The mask of the next step, False where an element of a tensor like this is dropped."""
+        mask = next(self.masks, None)
+        if mask is None:
+            shape = [self.steps, *like.shape]
+            if self.grows:
+                shape[-1] += self.steps - 1
+            masks, _ = draw(like.new_empty(()).expand(shape), self.rate)
+            self.masks = iter(masks.unbind())
+            mask = next(self.masks)
+        return mask[..., : like.size(-1)]

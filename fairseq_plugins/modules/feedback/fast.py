@@ -7,18 +7,23 @@ T steps, B batch, C width, H heads, D width of a head, R = B * H, S source posit
 steps in memory.
 """
 
+from collections.abc import Sequence
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.common.row_ends import last_vectors
+from fairseq_plugins.modules.feedback.autocast import cast_products, no_autocast, product_dtype
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer
 from fairseq_plugins.modules.feedback.manual_backward import (
     Attention,
+    Cast,
     Chain,
+    Dropouts,
     FixedSource,
     Gradients,
     GrowingSource,
@@ -26,11 +31,12 @@ from fairseq_plugins.modules.feedback.manual_backward import (
     Linear,
     Part,
     Pointwise,
+    Projection,
+    ReluLinear,
     Residual,
     Source,
-    dropout,
 )
-from fairseq_plugins.modules.feedback.memory import mix, mix_backward_mixing, mix_backward_output
+from fairseq_plugins.modules.feedback.memory import mix, mix_backward_mixing, mix_backward_outputs
 from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource, WindowAttention
 from fairseq_plugins.modules.feedback.window import Limits
 
@@ -70,16 +76,32 @@ class FastRecurrence:
         limits: list[Limits] | None = None,
         memories: list[Tensor] | None = None,
     ):
+        self.dtype = product_dtype(layers[0].fc1.weight)
         self.layers, self.mixing, self.beam = layers, mixing, beam
         self.heads = layers[0].config.heads
-        self.limits = limits
+        self.limits = limits and [limit.for_products(self.dtype) for limit in limits]
         self.memories = memories or []
         self.context, self.context_mask = [], None
         if context is not None:
             self.context = [self.project_context(layer, context) for layer in layers]
             if context_padding is not None:
-                self.context_mask = score_mask(context_padding, self.heads, context)
+                self.context_mask = score_mask(context_padding, self.heads, self.context[0][0])
+        with no_autocast(mixing.device):
+            self.projections = self.project_memories()
+        self.cast_layers = cast_products(layers, self.dtype)
+        norm = layers[0].self_attn_layer_norm
+        self.memory_norm = None
+        if layers[0].config.pre_norm:
+            self.memory_norm = nn.LayerNorm(norm.normalized_shape, norm.eps, elementwise_affine=False)
         self.block: Block | None = None
+
+    def project_memories(self) -> dict[int, Projection]:
+        """For each memory, by its number, the projection to the keys and values of all sources that are made of it."""
+        first = {key: layer for layer, key in reversed(list(zip(self.layers, self.sources())))}
+        memories: dict[int, list[Projection]] = {}
+        for memory, matrix in dict.fromkeys(self.sources()):
+            memories.setdefault(memory, []).append(key_and_value(first[memory, matrix]))
+        return {memory: joined(projections, self.dtype) for memory, projections in memories.items()}
 
     def project_context(self, layer: FeedbackLayer, context: Tensor) -> tuple[Tensor, Tensor]:
         """Context [B, S, context_dim] -> its keys, scaled, and its values, both [R, S, D]."""
@@ -103,29 +125,34 @@ class FastRecurrence:
         if self.limits is None:
             return GrowingSource(len(like), self.heads, head_dim, capacity, like, mask)
         widths = [limits.width for source, limits in zip(self.sources(), self.limits) if source == key]
-        return SlidingSource(len(like), self.heads, head_dim, max(widths), capacity, len(widths), like)
+        return SlidingSource(len(like), self.heads, head_dim, max(widths), capacity, like)
 
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """Embeddings [T, B, C] of T steps, padding [B, T] or None -> outputs of the top layer [T, B, C]."""
-        block = self.block = Block(self, x[0], len(x), padding, record=torch.is_grad_enabled())
-        return self.differentiable(block, x) if block.record else block.forward(x)
+        with no_autocast(x.device):
+            block = self.block = Block(self, x[0], len(x), padding, record=torch.is_grad_enabled())
+            return self.differentiable(block, x) if block.record else block.forward(x)
 
     def record_steps(self, like: Tensor, steps: int) -> None:
         """From now on `step` saves what a backward pass needs, for exactly `steps` steps with inputs like [B, C]. This
         is for sequences that are made step by step and then learned from, as in reinforcement learning: with `recorded`
         the forward pass is not done twice."""
-        self.block = SteppedBlock(self, like, steps, record=True)
+        with no_autocast(like.device):
+            self.block = SteppedBlock(self, like, steps, record=True)
 
     def recorded(self, x: Tensor) -> Tensor:
         """The inputs of the recorded steps [T, B, C] -> their outputs [T, B, C], which can be differentiated."""
         assert isinstance(self.block, SteppedBlock), "no steps were recorded"
-        return self.differentiable(self.block, x)
+        with no_autocast(x.device):
+            return self.differentiable(self.block, x)
 
     def differentiable(self, block: "Block", x: Tensor) -> Tensor:
         """`block.forward(x)` as a node of the graph of autograd."""
-        pairs = [tensor for pair in self.context for tensor in pair]
+        pairs = [
+            tensor for pair in (*self.context, *self.projections.values()) for tensor in pair if tensor is not None
+        ]
         limits = [tensor for limit in self.limits or [] for tensor in limit.tensors()]
-        return RecordedBlock.apply(block, x, self.mixing, *pairs, *limits, *self.layers.parameters())
+        return RecordedBlock.apply(block, x, self.mixing, *pairs, *limits, *self.cast_layers.parameters())
 
     def final_memories(self, width: int, padding: Tensor | None = None) -> list[Tensor]:
         """After `run`: the last `width` memories of a stream, G tensors [B, width, C], without their history. The last
@@ -139,9 +166,10 @@ class FastRecurrence:
     def step(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """One embedding [B, C] -> output of the top layer [B, C], and its attention to the encoder [B, H, S] or None.
         There are no gradients."""
-        if self.block is None:
-            self.block = Block(self, x, INITIAL_CAPACITY if self.limits is None else STREAM_CAPACITY)
-        return self.block.step(x), self.block.context_weights()
+        with no_autocast(x.device):
+            if self.block is None:
+                self.block = Block(self, x, INITIAL_CAPACITY if self.limits is None else STREAM_CAPACITY)
+            return self.block.step(x), self.block.context_weights()
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
@@ -169,28 +197,30 @@ class Block:
     def __init__(
         self, state: FastRecurrence, like: Tensor, capacity: int, padding: Tensor | None = None, record: bool = False
     ):
-        self.record, self.heads, self.beam = record, state.heads, state.beam
+        self.record, self.heads, self.beam, self.capacity = record, state.heads, state.beam, capacity
         few_rows, many_steps = len(like) <= 2, state.limits is not None and capacity >= STREAM_CAPACITY
         self.transposes_weights = few_rows and many_steps and not record
-        layers = state.layers
-        self.mixture = Mixture(state.mixing, record)
+        self.dtype, layers = state.dtype, state.cast_layers
+        products = like.new_empty(like.shape, dtype=self.dtype)  # a tensor that products make, of a step
+        self.mixture = Mixture(state.mixing, like, record)
         mask = None
         if padding is not None:
-            mask = score_mask(F.pad(padding, (1, 0)), self.heads, like)  # m_0 is never padding
+            mask = score_mask(F.pad(padding, (1, 0)), self.heads, products)  # m_0 is never padding
 
-        writers = {}
+        sources = {key: state.new_source(key, products, capacity, mask) for key in dict.fromkeys(state.sources())}
         self.layers: list[Chain] = []
         self.context_attentions: list[Attention] = []
         self.contexts = [FixedSource(keys, values, state.context_mask) for keys, values in state.context]
         for i, (layer, key) in enumerate(zip(layers, state.sources())):
-            if key not in writers:
-                writers[key] = MemoryWriter(layer, key[0], state.new_source(key, like, capacity, mask), record)
-                if state.limits is not None:
-                    writers[key].fill(state.memories[key[0]])
             context = self.contexts[i] if self.contexts else None
             limits = state.limits[i] if state.limits else None
-            self.layers.append(self.assemble(layer, writers[key].source, context, limits))
-        self.writers = list(writers.values())
+            self.layers.append(self.assemble(layer, sources[key], context, limits))
+        self.writers: list[MemoryWriter] = []  # one a memory that is attended to
+        for memory, projection in state.projections.items():
+            own = [source for key, source in sources.items() if key[0] == memory]
+            self.writers.append(MemoryWriter(projection, state.memory_norm, own, record, like.dtype))
+            if state.limits is not None:
+                self.writers[-1].fill(state.memories[memory])
         self.memories: list[list[Tensor]] = []  # G tensors [B, C] for each step of a block
         self.starts_with_zero = state.limits is None
         if self.starts_with_zero:
@@ -200,40 +230,40 @@ class Block:
         self, layer: FeedbackLayer, memory: Source, context: FixedSource | None, limits: Limits | None
     ) -> Chain:
         """The parts of one layer, which attends to these sources."""
-        config, record, training = layer.config, self.record, layer.training
+        config, record = layer.config, self.record
+        dropouts = Dropouts(self.capacity, layer.training, record, layer.fc1.weight.device)
 
         def sublayer(norm, *parts):
-            body = Chain(*parts, dropout(config.dropout, training, record))
+            body = in_type(Chain(*parts, dropouts.part(config.dropout)), self.dtype, norm.weight.dtype)
             return Residual(LayerNorm(norm, record), body, config.pre_norm)
 
-        def attention(projections, source, kind=Attention, *options):
-            weight_dropout = dropout(config.attention_dropout, training, record)
-            return kind(Linear(projections.q_proj, record), source, weight_dropout, config.heads, record, *options)
+        def attention(norm, projections, source, kind=Attention, *options):
+            weight_dropout = dropouts.unscaled(config.attention_dropout, grows=isinstance(source, GrowingSource))
+            attend = kind(Linear(projections.q_proj, record), source, weight_dropout, config.heads, record, *options)
+            if source is context:
+                self.context_attentions.append(attend)
+            out = Linear(projections.out_proj, record, dropouts.scale(config.attention_dropout))
+            if isinstance(attend, WindowAttention):
+                out.grad_slot = attend.output_grad_slot
+            return sublayer(norm, attend, out)
 
-        if limits is None:
-            attend = attention(layer.self_attn, memory)
+        kind, options = (Attention, ()) if limits is None else (WindowAttention, limits)
+        sublayers = [attention(layer.self_attn_layer_norm, layer.self_attn, memory, kind, *options)]
+        if context is not None:
+            norm = layer.encoder_attn_layer_norm
+            sublayers.append(attention(norm, layer.encoder_attn, context, Attention, self.beam))
+        narrow = Linear(layer.fc2, record, dropouts.scale(config.activation_dropout))
+        widen: Linear
+        if config.activation == "relu":
+            widen = ReluLinear(layer.fc1, dropouts.unscaled(config.activation_dropout, record=False), record)
+            parts: list[Part] = [widen, narrow]
         else:
-            attend = attention(layer.self_attn, memory, WindowAttention, *limits)
-        sublayers = [sublayer(layer.self_attn_layer_norm, attend, Linear(layer.self_attn.out_proj, record))]
-        if context is not None and layer.encoder_attn is not None:
-            attend = attention(layer.encoder_attn, context, Attention, self.beam)
-            self.context_attentions.append(attend)
-            sublayers.append(
-                sublayer(layer.encoder_attn_layer_norm, attend, Linear(layer.encoder_attn.out_proj, record))
-            )
-        widen = Linear(layer.fc1, record)
+            widen = Linear(layer.fc1, record)
+            activation = Pointwise(ACTIVATIONS[config.activation], record)
+            parts = [widen, activation, dropouts.unscaled(config.activation_dropout), narrow]
         if self.transposes_weights:
             widen.transpose_weight()
-        sublayers.append(
-            sublayer(
-                layer.final_layer_norm,
-                widen,
-                Pointwise(ACTIVATIONS[config.activation], record),
-                dropout(config.activation_dropout, training, record),
-                Linear(layer.fc2, record),
-            )
-        )
-        return Chain(*sublayers)
+        return Chain(*sublayers, sublayer(layer.final_layer_norm, *parts))
 
     def context_weights(self) -> Tensor | None:
         """The top layer's attention to the encoder at the latest step [B, H, S], or None without an encoder."""
@@ -244,8 +274,8 @@ class Block:
 
     def write(self, memories: list[Tensor]) -> None:
         """Append the memories of one step, G tensors [B, C], to all sources."""
-        for writer in self.writers:
-            writer.forward(memories[writer.memory])
+        for writer, memory in zip(self.writers, memories, strict=True):
+            writer.forward(memory)
 
     def step(self, x: Tensor) -> Tensor:
         """One embedding [B, C] -> output of the top layer [B, C]."""
@@ -271,7 +301,7 @@ class Block:
             self.memories.append(memories)
             self.write(memories)
         states = self.run_layers(x[-1])  # no step of the block attends to the last memory
-        self.memories.append(mix(self.mixture.rows, states))
+        self.memories.append(self.mixture.mix(states))
         return torch.stack([*outputs, states[-1]])
 
     def restart(self, rows: Tensor) -> None:
@@ -283,10 +313,9 @@ class Block:
         """Gradient of the outputs [T, B, C] -> gradient of the embeddings [T, B, C], and gradients of all other tensors
         by their id."""
         d_top = d_top.contiguous()
-        dx = torch.empty_like(d_top)
-        for t in range(len(d_top) - 1, -1, -1):
-            d_memories = self.read_gradients() if t < len(d_top) - 1 else []
-            dx[t] = self.step_backward(d_top[t], d_memories)
+        dx: list[Tensor] = []  # the last step first
+        for d_top_t in reversed(d_top.unbind()):
+            dx.append(self.step_backward(d_top_t, self.read_gradients() if dx else []))
         if self.starts_with_zero:
             self.read_gradients()  # m_0 is constant, but its key and value pass gradients to their biases
         gradients: dict[int, Tensor] = {}
@@ -296,43 +325,46 @@ class Block:
             for tensor, gradient in part.gradients():
                 known = gradients.get(id(tensor))
                 gradients[id(tensor)] = gradient if known is None else known + gradient
-        return dx, gradients
+        return torch.stack(dx[::-1]), gradients
 
     def read_gradients(self) -> list[Tensor]:
         """Gradients of the memories of the last step that the backward pass has not reached yet, G tensors [B, C]."""
-        d_memories: dict[int, Tensor] = {}
-        for writer in self.writers:
-            dm, known = writer.backward(), d_memories.get(writer.memory)
-            d_memories[writer.memory] = dm if known is None else known + dm
-        return [d_memories[memory] for memory in range(self.mixture.count)]
+        return [writer.backward() for writer in self.writers]
 
     def step_backward(self, dx: Tensor, d_memories: list[Tensor]) -> Tensor:
         """Gradients of the top layer's output [B, C] and of the step's memories -> gradient of the embedding [B, C]."""
-        self.mixture.record_grads(d_memories)
-        rows = self.mixture.rows
-        dx = mix_backward_output(dx, d_memories, rows, len(self.layers))
-        for level in range(len(self.layers) - 1, -1, -1):
-            dx = mix_backward_output(self.layers[level].backward(dx), d_memories, rows, level)
+        if not d_memories:
+            for layer in reversed(self.layers):
+                dx = layer.backward(dx)
+            return dx
+        *mixed, top = self.mixture.backward(d_memories)
+        dx = dx + top
+        for layer, part in zip(reversed(self.layers), reversed(mixed)):
+            dx = layer.backward(dx) + part
         return dx
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
         for writer in self.writers:
-            writer.source.reorder(order)
+            for source in writer.sources:
+                source.reorder(order)
         if not self.contexts:
             return
         sentences = order // self.beam
         groups = sentences.view(-1, self.beam) if len(order) % self.beam == 0 else sentences[:, None]
-        if groups.size(1) != self.beam or (groups != groups[:, :1]).any():
+        same_number = groups.numel() == self.beam * len(self.contexts[0].keys) // self.heads
+        stays = torch.arange(len(groups), device=order.device).unsqueeze(1)
+        checks = groups != groups[:, :1], groups != stays
+        left, moved = torch.stack([check.any() for check in checks]).tolist()  # both at once: the host waits for it
+        if groups.size(1) != self.beam or left:
             # a row has left its group, which beam search never does: every row gets keys and values of its own
             groups = sentences[:, None]
             self.beam = 1
             for attention in self.context_attentions:
                 attention.beam = 1
-        rows = groups[:, 0]
-        if len(rows) * self.heads != len(self.contexts[0].keys) or (rows != torch.arange(len(rows)).to(rows)).any():
+        if left or moved or not same_number:
             for context in self.contexts:
-                context.reorder(rows, self.heads)
+                context.reorder(groups[:, 0], self.heads)
 
 
 class SteppedBlock(Block):
@@ -364,66 +396,130 @@ class SteppedBlock(Block):
     def forward(self, x: Tensor) -> Tensor:
         """The outputs of the steps [T, B, C]; x [T, B, C] are their inputs."""
         assert self.states and len(x) == len(self.outputs), "these are not the steps that were taken"
-        self.memories.append(mix(self.mixture.rows, self.states))
+        self.memories.append(self.mixture.mix(self.states))
         return torch.stack(self.outputs)
 
 
-class MemoryWriter:
-    """Makes one more key and value of a source from each memory."""
+def in_type(part: Part, dtype: torch.dtype, outer: torch.dtype) -> Part:
+    """The part, computing in this type; what is around it is of the outer one."""
+    return part if dtype is outer else Cast(part, dtype, outer)
 
-    def __init__(self, layer: FeedbackLayer, memory: int, source: GrowingSource | SlidingSource, record: bool):
-        self.memory, self.source = memory, source
-        self.norm = LayerNorm(layer.self_attn_layer_norm, record) if layer.config.pre_norm else Part()
-        self.key, self.value = Linear(layer.self_attn.k_proj, record), Linear(layer.self_attn.v_proj, record)
-        self.scale = layer.config.head_dim**-0.5
+
+def key_and_value(layer: FeedbackLayer) -> Projection:
+    """The key matrix, scaled, and below it the value matrix [2 * H * D, C], and their biases.
+
+    With pre-norm, the scale and shift of the LayerNorm before them are multiplied into them. What is left of it is the
+    same for all layers: autograd divides the gradients among the parameters.
+    """
+    scale, projections = layer.config.head_dim**-0.5, layer.self_attn
+    key, value = projections.k_proj, projections.v_proj
+    weight = torch.cat([key.weight * scale, value.weight])
+    bias = None if key.bias is None else torch.cat([key.bias * scale, value.bias])
+    if layer.config.pre_norm:
+        norm = layer.self_attn_layer_norm
+        shift = torch.mv(weight, norm.bias)
+        weight, bias = weight * norm.weight, shift if bias is None else bias + shift
+    return Projection(weight, bias)
+
+
+def joined(projections: list[Projection], dtype: torch.dtype) -> Projection:
+    """Several projections as one, their outputs side by side."""
+    weights, biases = zip(*projections)
+    return Projection(torch.cat(weights).to(dtype), None if biases[0] is None else torch.cat(biases).to(dtype))
+
+
+class MemoryWriter:
+    """Makes one more key and value of each source of a memory, by one product.
+
+    N sources.
+
+    Args:
+        projection: from a memory to the keys and values of all sources [N * 2 * H * D, C]
+        norm: a LayerNorm without parameters, or None
+        sources: where keys and values go
+        record: save what the backward pass needs
+        outer: the type of the memories
+    """
+
+    def __init__(
+        self,
+        projection: Projection,
+        norm: nn.LayerNorm | None,
+        sources: Sequence[GrowingSource | SlidingSource],
+        record: bool,
+        outer: torch.dtype,
+    ):
+        self.norm = LayerNorm(norm, record) if norm else Part()
+        self.linear = Linear(projection, record)
+        self.project = in_type(self.linear, projection.weight.dtype, outer)
+        self.sources, self.record = sources, record
+        self.normalise = norm or nn.Identity()
+        self.past: Tensor  # memories of earlier blocks after the LayerNorm [B, n, C]
+
+    def split(self, y: Tensor) -> Tensor:
+        """[B, N * 2 * H * D] -> a view [N, 2, B, H, D]"""
+        return y.view(len(y), len(self.sources), 2, self.sources[0].heads, -1).permute(1, 2, 0, 3, 4)
 
     @torch.no_grad()
     def fill(self, memories: Tensor) -> None:
-        """Fill the source with the last memories of earlier blocks [B, n, C]."""
-        assert isinstance(self.source, SlidingSource), "only a stream has earlier blocks"
-        self.source.fill(*self.project(memories[:, -self.source.span :].flatten(0, 1)))
+        """Fill the sources with the last memories of earlier blocks [B, n, C]."""
+        self.past = self.normalise(memories).to(self.linear.weight.dtype)
+        for source, (weight, bias) in zip(self.sources, self.projections()):
+            assert isinstance(source, SlidingSource), "only a stream has earlier blocks"
+            pair = F.linear(self.past[:, -source.span :].flatten(0, 1), weight, bias)
+            source.fill(*pair.chunk(2, dim=1))
+        if not self.record:
+            del self.past
+
+    def projections(self) -> list[tuple[Tensor, Tensor | None]]:
+        """The weight and bias of each source."""
+        weights = self.linear.weight.chunk(len(self.sources))
+        bias = self.linear.bias
+        return list(zip(weights, [None] * len(weights) if bias is None else bias.chunk(len(weights))))
 
     def restart(self, rows: Tensor) -> None:
-        """Fill the source with memories of zeros in these rows [R]."""
-        assert isinstance(self.source, SlidingSource), "only a stream has earlier blocks"
-        self.source.refill(rows, *self.project(self.key.weight.new_zeros(1, self.key.weight.size(1))))
+        """Fill the sources with memories of zeros in these rows [R]."""
+        zeros = self.linear.weight.new_zeros(1, self.linear.weight.size(1))  # a LayerNorm leaves them as they are
+        for source, pair in zip(self.sources, self.split(F.linear(zeros, self.linear.weight, self.linear.bias))):
+            assert isinstance(source, SlidingSource), "only a stream has earlier blocks"
+            source.refill(rows, *pair[:, 0])
 
     def forward(self, memory: Tensor) -> None:
-        self.source.append(*self.project(memory))
-
-    def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """[n, C] -> its key, scaled, and its value, both [n, H * D]"""
-        memory = self.norm.forward(memory)
-        return self.key.forward(memory) * self.scale, self.value.forward(memory)
+        """memory [B, C]"""
+        pairs = self.split(self.project.forward(self.norm.forward(memory)))
+        for source, pair in zip(self.sources, pairs.unbind()):
+            source.append(*pair.unbind())
 
     def backward(self) -> Tensor:
-        return self.norm.backward(self.project_backward(*self.source.pop_kv_grads()))
-
-    def project_backward(self, d_key: Tensor, d_value: Tensor) -> Tensor:
-        return self.key.backward(d_key * self.scale) + self.value.backward(d_value)
-
-    def record_fill_grads(self, d_key: Tensor, d_value: Tensor) -> None:
-        """Take the gradients of what `fill` wrote. The memories were constants, but the projections have gradients."""
-        if isinstance(self.norm, LayerNorm):
-            self.norm.record_grad(self.project_backward(d_key, d_value))
-        else:
-            self.key.record_grad(d_key * self.scale)
-            self.value.record_grad(d_value)
+        """Gradient of the last memory that the backward pass has not reached yet [B, C]."""
+        grads = [grad for source in self.sources for grad in source.pop_kv_grads()]
+        d_pairs = torch.stack([grad.view(-1, self.sources[0].heads, grad.size(-1)) for grad in grads], dim=1)
+        return self.norm.backward(self.project.backward(d_pairs.flatten(1)))
 
     def gradients(self) -> Gradients:
-        if isinstance(self.source, SlidingSource):
-            self.record_fill_grads(*self.source.fill_grads())
-        for part in (self.norm, self.key, self.value):
-            yield from part.gradients()
+        yield from self.project.gradients()
+        streams = [source for source in self.sources if isinstance(source, SlidingSource)]
+        if not streams:
+            return
+        weight, bias = [], []
+        for source in streams:
+            past = self.past[:, -source.span :].flatten(0, 1)
+            for grad in source.fill_grads():
+                weight.append(torch.mm(grad.t(), past))
+                bias.append(grad.sum(0))
+        if self.linear.weight.requires_grad:
+            yield self.linear.weight, torch.cat(weight)
+        if self.linear.bias is not None and self.linear.bias.requires_grad:
+            yield self.linear.bias, torch.cat(bias)
 
 
 class Mixture:
     """The memories of each step (equation 1, see `memory.mix`), and the gradient of their coefficients."""
 
-    def __init__(self, mixing: Tensor, record: bool):
+    def __init__(self, mixing: Tensor, like: Tensor, record: bool):
         self.mixing, self.record = mixing, record
-        self.rows = mixing.tolist()
-        self.count = len(self.rows)
+        self.coefficients = mixing.detach().to(like)
+        self.count = len(mixing)
         self.states: list[list[Tensor]] = []
         self.output_grads: list[list[Tensor]] = []
 
@@ -431,12 +527,16 @@ class Mixture:
         """x^0 .. x^L, each [B, C] -> G memories [B, C]"""
         if self.record:
             self.states.append(states)
-        return mix(self.rows, states)
+        return self.mix(states)
 
-    def record_grads(self, d_memories: list[Tensor]) -> None:
-        """Take the gradients of a step's memories; [] if no step attends to them."""
-        if d_memories:
-            self.output_grads.append(d_memories)
+    def mix(self, states: list[Tensor]) -> list[Tensor]:
+        """As `forward`, for a memory to which no step of the block attends."""
+        return mix(self.coefficients, states)
+
+    def backward(self, d_memories: list[Tensor]) -> list[Tensor]:
+        """Gradients of G memories [B, C] -> what reaches x^0 .. x^L through them, each [B, C]"""
+        self.output_grads.append(d_memories)
+        return list(mix_backward_outputs(d_memories, self.coefficients).unbind())
 
     def gradients(self) -> Gradients:
         if not self.mixing.requires_grad:

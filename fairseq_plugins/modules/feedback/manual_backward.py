@@ -10,15 +10,20 @@ A part works on one time step at a time:
     backward(dy) is called for t = T-1..0. It takes the gradient of the step's output and returns that of its input.
     gradients()  is called once, after the loop. It yields pairs (tensor, gradient of this tensor).
 
+On a GPU a step costs as much time as it has operations, so they are few: `forward_onto` and `backward_onto` add a
+residual within the operation that makes the other summand, and the scale of dropout is left to the next matrix.
+
 T steps, B batch, H heads, R = B * H, D width of a head, C = H * D, S positions attended to.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.activations import Activation
+from fairseq_plugins.modules.common.dropout import StepDropout, kept_scale
 
 aten = torch.ops.aten
 Gradients = Iterator[tuple[Tensor, Tensor]]
@@ -30,13 +35,21 @@ class Part:
     def forward(self, x: Tensor) -> Tensor:
         return x
 
-    def recompute(self, x: Tensor) -> Tensor:
-        """What `forward` returned for x at this step. To be called in the backward pass, before `backward`. It costs
-        less than saving the result."""
-        return x
+    def recompute(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """What `forward` returned for x at this step, written to `out` if given. To be called in the backward pass,
+        after `backward`. It costs less than saving the result."""
+        return x if out is None or out is x else out.copy_(x)
 
     def backward(self, dy: Tensor) -> Tensor:
         return dy
+
+    def forward_onto(self, x: Tensor, base: Tensor) -> Tensor:
+        """base + forward(x)"""
+        return base + self.forward(x)
+
+    def backward_onto(self, dy: Tensor, base: Tensor) -> Tensor:
+        """base + backward(dy)"""
+        return base + self.backward(dy)
 
     def record_grad(self, dy: Tensor) -> None:
         """Take the gradient of the output without computing that of the input. To be called instead of `backward` where
@@ -46,11 +59,33 @@ class Part:
         return iter(())
 
 
-class Linear(Part):
-    """y = x W^T + b for x [B, in]. The layer may have no b."""
+class Projection(NamedTuple):
+    """The weight and bias of a linear layer, for those that are not parameters."""
 
-    def __init__(self, linear: nn.Linear, record: bool):
-        self.weight, self.bias, self.record = linear.weight, linear.bias, record
+    weight: Tensor
+    bias: Tensor | None
+
+
+def product(a: Tensor, b: Tensor, scale: float, out: Tensor | None = None) -> Tensor:
+    """scale a b, for matrices, written to `out` if given"""
+    if scale == 1:
+        return torch.mm(a, b, out=out)
+    return torch.addmm(
+        a.new_empty(()), a, b, beta=0, alpha=scale, out=out
+    )  # with beta 0 the first argument is not read
+
+
+class Linear(Part):
+    """y = scale x W^T + b for x [B, in]. The layer may have no b.
+
+    Attributes:
+        grad_slot: returns where the gradient of the present step's input is to be written; None: to a new tensor
+    """
+
+    grad_slot: Callable[[], Tensor] | None = None
+
+    def __init__(self, linear: nn.Linear | Projection, record: bool, scale: float = 1.0):
+        self.weight, self.bias, self.record, self.scale = linear.weight, linear.bias, record, scale
         self.transposed = self.weight.t()
         self.inputs: list[Tensor] = []
         self.output_grads: list[Tensor] = []
@@ -61,13 +96,38 @@ class Linear(Part):
         self.transposed = self.transposed.contiguous()
 
     def forward(self, x):
+        return self.forward_into(x, None)
+
+    def forward_into(self, x: Tensor, out: Tensor | None) -> Tensor:
+        """As `forward`. The result is written to `out`, if given."""
+        if self.bias is None:
+            self.save(x)
+            return product(x, self.transposed, self.scale, out)
+        return self.product_onto(x, self.bias, out)
+
+    def forward_onto(self, x, base):
+        if self.bias is not None or base.dtype is not x.dtype:
+            return base + self.forward(x)
+        return self.product_onto(x, base)
+
+    def product_onto(self, x: Tensor, base: Tensor, out: Tensor | None = None) -> Tensor:
+        """base + scale x W^T"""
+        self.save(x)
+        return torch.addmm(base, x, self.transposed, alpha=self.scale, out=out)
+
+    def save(self, x: Tensor) -> None:
         if self.record:
             self.inputs.append(x)
-        return torch.mm(x, self.transposed) if self.bias is None else torch.addmm(self.bias, x, self.transposed)
 
     def backward(self, dy):
         self.record_grad(dy)
-        return torch.mm(dy, self.weight)
+        return product(dy, self.weight, self.scale, self.grad_slot and self.grad_slot())
+
+    def backward_onto(self, dy, base):
+        self.record_grad(dy)
+        if base.dtype is not dy.dtype:
+            return base + product(dy, self.weight, self.scale)
+        return torch.addmm(base, dy, self.weight, alpha=self.scale)
 
     def record_grad(self, dy):
         self.output_grads.append(dy)
@@ -77,13 +137,41 @@ class Linear(Part):
             return
         dy = torch.cat(self.output_grads[::-1])
         if self.weight.requires_grad:
-            yield self.weight, torch.mm(dy.t(), torch.cat(self.inputs))
+            yield self.weight, product(dy.t(), torch.cat(self.inputs), self.scale)
         if self.bias is not None and self.bias.requires_grad:
             yield self.bias, dy.sum(0)
 
 
+class ReluLinear(Linear):
+    """ReLU(x W^T + b) with dropout. The backward pass reads off the output both what the ReLU and what the dropout let
+    through, so nothing else is saved. The dropout must have no scale of its own."""
+
+    def __init__(self, linear: nn.Linear, dropout: Part, record: bool):
+        super().__init__(linear, record)
+        self.dropout = dropout
+        self.outputs: list[Tensor] = []
+
+    def forward(self, x):
+        self.save(x)
+        y = self.dropout.forward(aten._addmm_activation(self.bias, x, self.transposed))
+        if self.record:
+            self.outputs.append(y)
+        return y
+
+    forward_onto = Part.forward_onto
+
+    def backward(self, dy):
+        return super().backward(self.relu_backward(dy))
+
+    def backward_onto(self, dy, base):
+        return super().backward_onto(self.relu_backward(dy), base)
+
+    def relu_backward(self, dy: Tensor) -> Tensor:
+        return aten.threshold_backward(dy, self.outputs.pop(), 0)
+
+
 class LayerNorm(Part):
-    """Layer normalisation of x [B, C]."""
+    """Layer normalisation of x [B, C]. It may have no parameters."""
 
     def __init__(self, norm: nn.LayerNorm, record: bool):
         self.norm, self.record = norm, record
@@ -111,7 +199,7 @@ class LayerNorm(Part):
         self.output_grads.append(dy)
 
     def gradients(self):
-        if not self.output_grads:
+        if not self.output_grads or self.norm.weight is None:
             return
         x, mean, rstd = (torch.cat(steps) for steps in zip(*self.saved))
         dy = torch.cat(self.output_grads[::-1])
@@ -121,28 +209,72 @@ class LayerNorm(Part):
 
 
 class Dropout(Part):
-    """Dropout of a tensor of any shape, with probability p."""
+    """Dropout of a tensor of any shape.
 
-    def __init__(self, p: float, record: bool):
-        self.p, self.record = p, record
-        self.scale = 1 / (1 - p) if p < 1 else 0.0
+    Args:
+        masks: the masks of all steps
+        scale: by what elements that are kept are multiplied; 1: the matrix after this part does it
+        record: save the masks
+    """
+
+    def __init__(self, masks: StepDropout, scale: float, record: bool):
+        self.draws, self.scale, self.record = masks, scale, record
         self.masks: list[Tensor] = []
+        self.present: Tensor  # the mask of the step that the backward pass is at
 
-    def forward(self, x):
-        y, mask = torch.native_dropout(x, self.p, True)
+    def apply(self, x: Tensor, mask: Tensor) -> Tensor:
+        return x * mask if self.scale == 1 else aten.native_dropout_backward(x, mask, self.scale)
+
+    def next_mask(self, like: Tensor) -> Tensor:
+        mask = self.draws.mask(like)
         if self.record:
             self.masks.append(mask)
-        return y
+        return mask
 
-    def recompute(self, x):
-        return aten.native_dropout_backward(x, self.masks[-1], self.scale)
+    def forward(self, x):
+        return self.apply(x, self.next_mask(x))
+
+    def forward_onto(self, x, base):
+        return torch.addcmul(base, x, self.next_mask(x), value=self.scale)
+
+    def recompute(self, x, out=None):
+        assert self.scale == 1, "the scale is left to the matrix after this part"
+        return torch.mul(x, self.present, out=out)
 
     def backward(self, dy):
-        return aten.native_dropout_backward(dy, self.masks.pop(), self.scale)
+        self.present = self.masks.pop()
+        return self.apply(dy, self.present)
 
 
-def dropout(p: float, training: bool, record: bool) -> Part:
-    return Dropout(p, record) if training and p > 0 else Part()
+class Dropouts:
+    """Makes the parts that drop something, for loops over so many steps.
+
+    Args:
+        steps: how many
+        training: otherwise nothing is dropped
+        record: save the masks
+        device: the device of the tensors
+    """
+
+    def __init__(self, steps: int, training: bool, record: bool, device: torch.device):
+        self.steps, self.training, self.record, self.device = steps, training, record, device
+
+    def scale(self, rate: float) -> float:
+        """By what elements that are kept are multiplied."""
+        return kept_scale(rate, self.device) if self.training else 1.0
+
+    def part(self, rate: float) -> Part:
+        """Dropout with its scale."""
+        return self.make(rate, self.scale(rate), self.record)
+
+    def unscaled(self, rate: float, record: bool | None = None, grows: bool = False) -> Part:
+        """Dropout whose scale is left to the matrix after it. `grows` is as of StepDropout."""
+        return self.make(rate, 1.0, self.record if record is None else record, grows)
+
+    def make(self, rate: float, scale: float, record: bool, grows: bool = False) -> Part:
+        if not self.training or not rate:
+            return Part()
+        return Dropout(StepDropout(rate, self.steps, grows), scale, record)
 
 
 class Pointwise(Part):
@@ -173,14 +305,48 @@ class Chain(Part):
             x = part.forward(x)
         return x
 
+    def forward_onto(self, x, base):
+        *others, last = self.parts
+        for part in others:
+            x = part.forward(x)
+        return last.forward_onto(x, base)
+
     def backward(self, dy):
         for part in reversed(self.parts):
             dy = part.backward(dy)
         return dy
 
+    def backward_onto(self, dy, base):
+        first, *others = self.parts
+        for part in reversed(others):
+            dy = part.backward(dy)
+        return first.backward_onto(dy, base)
+
     def gradients(self):
         for part in self.parts:
             yield from part.gradients()
+
+
+class Cast(Part):
+    """Another part that computes in a type of its own. Its input, and the gradient that it returns, are in another."""
+
+    def __init__(self, body: Part, dtype: torch.dtype, outer: torch.dtype):
+        self.body, self.dtype, self.outer = body, dtype, outer
+
+    def forward(self, x):
+        return self.body.forward(x.to(self.dtype))
+
+    def forward_onto(self, x, base):
+        return self.body.forward_onto(x.to(self.dtype), base)
+
+    def backward(self, dy):
+        return self.body.backward(dy.to(self.dtype)).to(self.outer)
+
+    def backward_onto(self, dy, base):
+        return self.body.backward_onto(dy.to(self.dtype), base)
+
+    def gradients(self):
+        return self.body.gradients()
 
 
 class Residual(Part):
@@ -191,14 +357,14 @@ class Residual(Part):
 
     def forward(self, x):
         if self.pre_norm:
-            return x + self.body.forward(self.norm.forward(x))
-        return self.norm.forward(x + self.body.forward(x))
+            return self.body.forward_onto(self.norm.forward(x), x)
+        return self.norm.forward(self.body.forward_onto(x, x))
 
     def backward(self, dy):
         if self.pre_norm:
-            return dy + self.norm.backward(self.body.backward(dy))
+            return self.norm.backward_onto(self.body.backward(dy), dy)
         dy = self.norm.backward(dy)
-        return dy + self.body.backward(dy)
+        return self.body.backward_onto(dy, dy)
 
     def gradients(self):
         yield from self.norm.gradients()
@@ -213,7 +379,7 @@ class Source:
     """
 
     def __init__(self) -> None:
-        self.uses: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []  # what `add_use` took
+        self.taken: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []  # by `add_use`
 
     def window(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """What the present step attends to: keys and values [R, S, D], and the mask [R, 1, S] that is added to the
@@ -223,7 +389,7 @@ class Source:
     def add_use(self, query: Tensor, dscores: Tensor, weights: Tensor, dy: Tensor) -> None:
         """Take the four tensors of one use, in the backward pass: query, gradient of the scores, weights after dropout,
         and gradient of the output, each [R, 1, ...]."""
-        self.uses.append((query, dscores, weights, dy))
+        self.taken.append((query, dscores, weights, dy))
 
     def gradients(self) -> Gradients:
         return iter(())
@@ -231,8 +397,8 @@ class Source:
     def products(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The factors of the gradients of all uses so far, which are then forgotten. The gradient of the keys is the
         product of the first two, the gradient of the values is the product of the last two."""
-        query, dscores, weights, dy = (torch.cat(column, dim=1) for column in zip(*self.uses))
-        self.uses.clear()
+        query, dscores, weights, dy = (torch.cat(column, dim=1) for column in zip(*self.taken))
+        self.taken.clear()
         return dscores.transpose(1, 2), query, weights.transpose(1, 2), dy
 
 
@@ -282,11 +448,11 @@ class GrowingSource(Source):
         self.spare: tuple[Tensor, Tensor] | None = None  # buffers, made by the first `reorder`
 
     def append(self, key: Tensor, value: Tensor) -> None:
-        """key and value [B, C]"""
+        """key and value [B, H, D]"""
         if self.length == self.keys.size(1):
             self.keys, self.values = (torch.cat([x, torch.empty_like(x)], dim=1) for x in (self.keys, self.values))
-        self.keys[:, self.length] = key.view(self.keys.size(0), -1)
-        self.values[:, self.length] = value.view(self.keys.size(0), -1)
+        for buffer, x in ((self.keys, key), (self.values, value)):
+            buffer.unflatten(0, (-1, self.heads))[:, :, self.length] = x
         self.length += 1
 
     def window(self):
@@ -294,7 +460,7 @@ class GrowingSource(Source):
         return self.keys[:, :n], self.values[:, :n], None if self.mask is None else self.mask[..., :n]
 
     def pop_kv_grads(self) -> tuple[Tensor, Tensor]:
-        """Gradients of the last position's key and value, both [B, C]."""
+        """Gradients of the last position's key and value, both [R, D]."""
         n = self.length
         if self.kv_grads is None:
             self.kv_grads = torch.zeros_like(self.keys), torch.zeros_like(self.values)
@@ -304,7 +470,7 @@ class GrowingSource(Source):
         key_grads[:, :n] += torch.bmm(dscores, query)
         value_grads[:, :n] += torch.bmm(weights, dy)
         self.length -= 1
-        return key_grads[:, n - 1].reshape(self.batch, -1), value_grads[:, n - 1].reshape(self.batch, -1)
+        return key_grads[:, n - 1], value_grads[:, n - 1]
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
@@ -354,14 +520,20 @@ class Attention(Part):
         return self.merge_heads(torch.bmm(dropped, values)).flatten(1)
 
     def backward(self, dy):
+        return self.query.backward(self.query_grad(dy))
+
+    def backward_onto(self, dy, base):
+        return self.query.backward_onto(self.query_grad(dy), base)
+
+    def query_grad(self, dy: Tensor) -> Tensor:
+        """Gradient of the output [B, C] -> gradient of the query [B, C]"""
         query, weights = self.saved.pop()
-        dropped = self.weight_dropout.recompute(weights)
         keys, values, _ = self.source.window()
         dy = self.split_heads(dy)
         dweights = self.weight_dropout.backward(torch.bmm(dy, values.transpose(1, 2)))
         dscores = aten._softmax_backward_data(dweights, weights, -1, weights.dtype)
-        self.source.add_use(query, dscores, dropped, dy)
-        return self.query.backward(self.merge_heads(torch.bmm(dscores, keys)).flatten(1))
+        self.source.add_use(query, dscores, self.weight_dropout.recompute(weights), dy)
+        return self.merge_heads(torch.bmm(dscores, keys)).flatten(1)
 
     def gradients(self):
         return self.query.gradients()

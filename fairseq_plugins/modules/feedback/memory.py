@@ -7,52 +7,42 @@ layers share, or one a layer (`RecurrentMemory`).
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 
-def mix(mixing: Iterable[Sequence[float] | Tensor], outputs: Sequence[Tensor]) -> list[Tensor]:
+def mix(mixing: Tensor, outputs: Sequence[Tensor]) -> list[Tensor]:
     """Equation (1) for one time step: m^g = sum over l of mixing^g_l x^l.
 
+    One product, whose coefficients stay on the device: as numbers they would make the host wait for it.
+
     Args:
-        mixing: the coefficients [G, L + 1], numbers or a tensor. A tensor gets gradients. What is exactly 0 is left out
+        mixing: the coefficients [G, L + 1]
         outputs: x^0 .. x^L, each [B, C]
 
     Returns:
         G memories [B, C].
     """
-    memories = []
-    for row in mixing:
-        (first, x), *others = ((weight, x) for weight, x in zip(row, outputs, strict=True) if weight)
-        memory = x * first
-        for weight, x in others:
-            if isinstance(weight, Tensor):
-                memory = torch.addcmul(memory, x, weight)  # autograd goes through the weight
-            else:
-                memory.add_(x, alpha=weight)  # one operation, where there is no gradient of the weight
-        memories.append(memory)
-    return memories
+    memories = torch.mm(mixing, torch.stack(tuple(outputs)).flatten(1))
+    return list(memories.view(-1, *outputs[0].shape).unbind())
 
 
-def mix_backward_output(dx: Tensor, d_memories: Sequence[Tensor], mixing: list[list[float]], level: int) -> Tensor:
-    """The gradient of x^l, with the part that comes through equation (1): dx + sum over g of mixing^g_l dm^g.
+def mix_backward_outputs(d_memories: Sequence[Tensor], mixing: Tensor) -> Tensor:
+    """The gradient of each x^l that comes through equation (1): sum over g of mixing^g_l dm^g.
 
     Args:
-        dx: the part that comes from the layer above [B, C]
-        d_memories: gradients of the G memories [B, C]; [] if no step attends to them
-        mixing: the coefficients [G, L + 1] as numbers
-        level: l
+        d_memories: gradients of the G memories [B, C]
+        mixing: the coefficients [G, L + 1]
 
     Returns:
-        [B, C]
+        [L + 1, B, C]
     """
-    for row, dm in zip(mixing, d_memories):
-        if row[level]:
-            dx = dx.add(dm, alpha=row[level])
-    return dx
+    first, *others = d_memories
+    d_memory = torch.stack((first, *others)) if others else first.unsqueeze(0)
+    return torch.mm(mixing.t(), d_memory.flatten(1)).view(-1, *first.shape)
 
 
 def mix_backward_mixing(d_memories: Sequence[Tensor], outputs: Sequence[Tensor]) -> Tensor:

@@ -10,11 +10,15 @@ from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.adaptive_span import divisor
+from fairseq_plugins.modules.common.dropout import StepDropout, kept_scale
 from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.common.row_ends import last_vectors
+from fairseq_plugins.modules.feedback.autocast import no_autocast
 from fairseq_plugins.modules.feedback.layer import AttentionProjections, FeedbackLayer
 from fairseq_plugins.modules.feedback.memory import mix
 from fairseq_plugins.modules.feedback.window import Limits
+
+BLOCK = 32  # in step-by-step decoding, masks of dropout are drawn for so many steps at once
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
@@ -53,6 +57,8 @@ class ReferenceRecurrence:
         )
         self.memories: list[Tensor] = []  # [G, B, C] for each time step
         self.padding: list[Tensor] = []  # [B] for each time step, True where the memory is of padding
+        self.dropouts: dict[tuple[FeedbackLayer, nn.Module], StepDropout] = {}  # by the place where they are
+        self.block = BLOCK
         if limits is not None:
             assert memories is not None, "a stream has memories from its start"
             self.memories += torch.stack(memories).unbind(2)
@@ -60,6 +66,7 @@ class ReferenceRecurrence:
 
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """Embeddings [T, B, C] of T steps, padding [B, T] or None -> outputs of the top layer [T, B, C]."""
+        self.block = len(x)
         padded = x.new_zeros(x.shape[:2], dtype=torch.bool) if padding is None else padding.t()
         return torch.stack([self.step(x_t, padded_t)[0] for x_t, padded_t in zip(x, padded)])
 
@@ -78,7 +85,8 @@ class ReferenceRecurrence:
             memory = memories[min(i, len(memories) - 1)]
             x, attention = self.layer_step(layer, x, memory[:, seen], padding[:, seen], limits)
             states.append(x)
-        self.memories.append(torch.stack(mix(self.mixing.to(x), states)))
+        with no_autocast(x.device):  # a memory is as exact as the residual stream
+            self.memories.append(torch.stack(mix(self.mixing.to(x), states)))
         self.padding.append(never if padded is None else padded)
         return x, attention
 
@@ -94,7 +102,7 @@ class ReferenceRecurrence:
         norm, keys = layer.self_attn_layer_norm, memory
         if config.pre_norm:
             keys = norm(memory)
-        x, _ = self.sublayer(layer, norm, x, lambda h: attend(layer.self_attn, h, keys, padding, layer, limits))
+        x, _ = self.sublayer(layer, norm, x, lambda h: self.attend(layer.self_attn, h, keys, padding, layer, limits))
         if layer.encoder_attn is not None:
             assert layer.encoder_attn_layer_norm is not None
             assert self.context is not None, "the layer needs the output of the encoder"
@@ -102,19 +110,57 @@ class ReferenceRecurrence:
                 layer,
                 layer.encoder_attn_layer_norm,
                 x,
-                lambda h: attend(layer.encoder_attn, h, self.context, self.context_padding, layer),
+                lambda h: self.attend(layer.encoder_attn, h, self.context, self.context_padding, layer),
             )
-        x, _ = self.sublayer(layer, layer.final_layer_norm, x, lambda h: (feed_forward(layer, h), None))
+        x, _ = self.sublayer(layer, layer.final_layer_norm, x, lambda h: (self.feed_forward(layer, h), None))
         return x, attention
 
-    @staticmethod
-    def sublayer(layer: FeedbackLayer, norm: nn.LayerNorm, x: Tensor, body):
+    def sublayer(self, layer: FeedbackLayer, norm: nn.LayerNorm, x: Tensor, body):
         """body(input) -> (output, attention weights or None), with residual connection, dropout and LayerNorm around
         it."""
         pre_norm = layer.config.pre_norm
         y, attention = body(norm(x) if pre_norm else x)
-        y = x + dropout(y, layer.config.dropout, layer.training)
+        y = x + self.dropout(y, layer.config.dropout, layer, norm)
         return (y if pre_norm else norm(y)), attention
+
+    def attend(
+        self,
+        projections: AttentionProjections,
+        x: Tensor,
+        source: Tensor,
+        padding: Tensor | None,
+        layer: FeedbackLayer,
+        limits: Limits | None = None,
+    ):
+        """Multi-head attention of one query [B, C] to a source [B, S, C] -> output [B, C] and weights [B, H, S].
+        padding [B, S] is True where the source is padding."""
+        heads = layer.config.heads
+        query = split_heads(projections.q_proj(x).unsqueeze(1), heads)
+        key, value = (split_heads(p(source), heads) for p in (projections.k_proj, projections.v_proj))
+        scores = query @ key.transpose(2, 3) * key.size(-1) ** -0.5
+        if padding is not None:
+            scores = scores.masked_fill(padding[:, None, None, :], float("-inf"))
+        if limits is not None:
+            scores = scores + query @ limits.position
+        weights = scores.softmax(-1)
+        if limits is not None and limits.mask is not None:
+            masked = weights * limits.mask.unsqueeze(1)
+            weights = masked / divisor(masked.sum(-1, keepdim=True))
+        grows = limits is None and projections is layer.self_attn
+        y = self.dropout(weights, layer.config.attention_dropout, layer, projections, grows) @ value
+        return projections.out_proj(y.flatten(1)), weights.squeeze(2)
+
+    def feed_forward(self, layer: FeedbackLayer, x: Tensor) -> Tensor:
+        hidden = ACTIVATIONS[layer.config.activation].forward(layer.fc1(x))
+        return layer.fc2(self.dropout(hidden, layer.config.activation_dropout, layer, layer.fc2))
+
+    def dropout(self, x: Tensor, p: float, layer: FeedbackLayer, place: nn.Module, grows: bool = False) -> Tensor:
+        """Dropout of x at one place of a layer. Masks are drawn as the fast engine draws them, many steps at once, so
+        equal seeds give equal masks."""
+        if not layer.training or not p:
+            return x
+        masks = self.dropouts.setdefault((layer, place), StepDropout(p, self.block, grows))
+        return x * masks.mask(x) * kept_scale(p, x.device)
 
     def restart(self, rows: Tensor) -> None:
         """Start a new stream in these rows: their memories are zeros; rows [B] is True there."""
@@ -128,39 +174,3 @@ class ReferenceRecurrence:
             self.context = self.context.index_select(0, order)
         if self.context_padding is not None:
             self.context_padding = self.context_padding.index_select(0, order)
-
-
-def dropout(x: Tensor, p: float, training: bool) -> Tensor:
-    # native_dropout draws masks as the fast engine does: equal seeds give equal masks
-    return torch.native_dropout(x, p, True)[0] if training and p > 0 else x
-
-
-def attend(
-    projections: AttentionProjections,
-    x: Tensor,
-    source: Tensor,
-    padding: Tensor | None,
-    layer: FeedbackLayer,
-    limits: Limits | None = None,
-):
-    """Multi-head attention of one query [B, C] to a source [B, S, C] -> output [B, C] and weights [B, H, S]. padding
-    [B, S] is True where the source is padding."""
-    heads = layer.config.heads
-    query = split_heads(projections.q_proj(x).unsqueeze(1), heads)
-    key, value = (split_heads(p(source), heads) for p in (projections.k_proj, projections.v_proj))
-    scores = query @ key.transpose(2, 3) * key.size(-1) ** -0.5
-    if padding is not None:
-        scores = scores.masked_fill(padding[:, None, None, :], float("-inf"))
-    if limits is not None:
-        scores = scores + query @ limits.position
-    weights = scores.softmax(-1)
-    if limits is not None and limits.mask is not None:
-        masked = weights * limits.mask.unsqueeze(1)
-        weights = masked / divisor(masked.sum(-1, keepdim=True))
-    y = dropout(weights, layer.config.attention_dropout, layer.training) @ value
-    return projections.out_proj(y.flatten(1)), weights.squeeze(2)
-
-
-def feed_forward(layer: FeedbackLayer, x: Tensor) -> Tensor:
-    hidden = ACTIVATIONS[layer.config.activation].forward(layer.fc1(x))
-    return layer.fc2(dropout(hidden, layer.config.activation_dropout, layer.training))

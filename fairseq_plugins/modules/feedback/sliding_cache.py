@@ -1,11 +1,12 @@
 """Attention to the last S positions of a stream, as parts of a recurrence (see `manual_backward`).
 
 B batch, H heads, R = B * H, D width of a head, S positions that a step sees, W <= S positions that one layer sees, T
-steps of a block, U uses: T times the number of layers that read the source.
+steps of a block.
 """
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from fairseq_plugins.modules.common.adaptive_span import divisor
 from fairseq_plugins.modules.feedback.manual_backward import Attention, Source, aten, reorder_rows
@@ -17,6 +18,76 @@ def column(x: Tensor) -> Tensor:
     return x.reshape(len(x), -1).unsqueeze(1).transpose(1, 2)
 
 
+class Uses:
+    """What the backward pass needs of the attentions to a source, of all steps and of all layers that see as many
+    positions: their uses of the source.
+
+    A step writes into its own part of each buffer, so nothing is copied. The gradient of a key is a sum over all later
+    uses. Rows of W weights that begin with each step's oldest position hold a position in another column at every step:
+    one column to the left a step later. A view with another stride makes them one column.
+
+    L layers that see W positions.
+
+    Attributes:
+        queries, output_grads: [T, L, R, D]
+        weights: [T, L, R, W], after dropout in steps that the backward pass has reached
+        score_grads: [T, L, R, W]
+    """
+
+    def __init__(self, width: int, steps: int):
+        self.width, self.steps, self.layers = width, steps, 0
+        self.queries: Tensor
+        self.output_grads: Tensor
+        self.weights: Tensor
+        self.score_grads: Tensor
+
+    def allocate(self, like: Tensor) -> None:
+        """Make the buffers of the forward pass; like [R, D]."""
+        shape = self.steps, self.layers, len(like)
+        self.queries, self.weights = like.new_empty(*shape, like.size(1)), like.new_empty(*shape, self.width)
+
+    def allocate_gradients(self) -> None:
+        self.output_grads, self.score_grads = torch.empty_like(self.queries), torch.empty_like(self.weights)
+
+    def free(self) -> None:
+        del self.queries, self.output_grads, self.weights, self.score_grads
+
+    def column(self, x: Tensor, first: int, steps: int) -> Tensor:
+        """The position before step `first`, the newest that the step sees, in x [T, L, R, W] -> [L * R, steps, 1]: of
+        this step and of those after it."""
+        rows, stride = x[0, ..., 0].numel(), x.stride(0)
+        offset = x.storage_offset() + first * stride + self.width - 1
+        return x.as_strided((rows, steps, 1), (self.width, stride - 1, 1), offset)
+
+    def pull(self, first: int) -> tuple[Tensor, Tensor]:
+        """Gradients of the key and value of the position before step `first`, both [R, D]."""
+        key = self.pulled(self.score_grads, self.queries, first)
+        return key, self.pulled(self.weights, self.output_grads, first)
+
+    def pulled(self, weights: Tensor, x: Tensor, first: int) -> Tensor:
+        """The sum of x [T, L, R, D] over all uses of the position before step `first`, weighted [R, D]."""
+        steps = min(self.steps - first, self.width)
+        vectors = x[first : first + steps].flatten(1, 2).transpose(0, 1)
+        layers = torch.bmm(self.column(weights, first, steps).transpose(1, 2), vectors)
+        return layers.squeeze(1) if self.layers == 1 else layers.view(self.layers, -1, x.size(-1)).sum(0)
+
+    def of_past(self, weights: Tensor, x: Tensor) -> Tensor:
+        """Products of weights [T, L, R, W] and vectors [T, L, R, D], summed over the uses -> [R, W, D]: of the W
+        positions before the block."""
+        steps, total = min(self.steps, self.width), None
+        for layer in range(self.layers):
+            own = weights[:, layer]
+            # by position: at step t the positions from t on are before the block
+            banded = own.as_strided(
+                (own.size(1), steps, self.width), (self.width, own.stride(0) - 1, 1), own.storage_offset()
+            ).triu()
+            vectors = x[:steps, layer].transpose(0, 1)
+            product = torch.bmm(banded.transpose(1, 2), vectors)
+            total = product if total is None else total.add_(product)
+        assert total is not None, "no layer has used the source"
+        return total
+
+
 class SlidingSource(Source):
     """A source that holds S positions from before the block and grows by one at every step. A step sees the last S.
 
@@ -24,29 +95,25 @@ class SlidingSource(Source):
     along the dimension that is summed over. So the forward pass stores keys position by position and values component
     by component. The backward pass sums over the other dimension of each, so it stores them the other way round.
 
-    The backward pass stores the uses by absolute position. When the loop reaches a position, the gradient of its key is
-    one product over all later uses. The gradients of the positions from before the block are one product after the
-    loop.
+    When the loop of the backward pass reaches a position, the gradient of its key is one product over all later uses.
+    The gradients of the positions from before the block are computed after the loop (see `Uses`).
     """
 
-    def __init__(self, batch: int, heads: int, head_dim: int, span: int, capacity: int, layers: int, like: Tensor):
+    def __init__(self, batch: int, heads: int, head_dim: int, span: int, capacity: int, like: Tensor):
         """
         Args:
             span: S
             capacity: room for so many steps
-            layers: how many layers read the source
             like: the buffers have its type and device
         """
         super().__init__()
-        self.heads, self.span, self.capacity, self.layers = heads, span, capacity, layers
+        self.heads, self.span, self.capacity = heads, span, capacity
         rows, places = batch * heads, span + capacity
         self.keys = like.new_empty(rows, places, head_dim)  # [R, S + capacity, D]
         self.values = like.new_empty(rows, head_dim, places)  # [R, D, S + capacity]
         self.steps = 0
         self.laid_out_for_backward = False
-        self.use_count = 0  # in the forward pass: so far; in the backward pass: those that it has not reached yet
-        self.weights: Tensor  # [R, U, S + capacity], made by the first `record_weights`
-        self.saved: list[Tensor] = []  # queries, gradients of scores and of outputs, each [R, U, ...]
+        self.uses: dict[int, Uses] = {}  # by the number of positions that a layer sees
 
     def fill(self, keys: Tensor, values: Tensor) -> None:
         """Write the S positions from before the block: keys and values [B * S, H * D]."""
@@ -54,18 +121,18 @@ class SlidingSource(Source):
             buffer[:, : self.span] = x.view(-1, self.span, self.heads, buffer.size(2)).transpose(1, 2).flatten(0, 1)
 
     def refill(self, rows: Tensor, key: Tensor, value: Tensor) -> None:
-        """Write the same key and value [1, H * D] to all positions of some rows; rows [R] is True there."""
+        """Write the same key and value [H, D] to all positions of some rows; rows [R] is True there."""
         heads = torch.arange(len(self.keys), device=rows.device)[rows] % self.heads
-        self.keys[rows] = key.view(self.heads, 1, -1)[heads]
-        self.values[rows] = value.view(self.heads, -1, 1)[heads]
+        self.keys[rows] = key.unsqueeze(1)[heads]
+        self.values[rows] = value.unsqueeze(2)[heads]
 
     def append(self, key: Tensor, value: Tensor) -> None:
-        """Write one more position: key and value [B, H * D]."""
+        """Write one more position: key and value [B, H, D]."""
         if self.steps == self.capacity:
             self.move_window_to_front()
         place = self.span + self.steps
-        self.keys[:, place] = key.view(len(self.keys), -1)
-        self.values[..., place] = value.view(len(self.keys), -1)
+        self.keys.unflatten(0, (-1, self.heads))[:, :, place] = key
+        self.values.unflatten(0, (-1, self.heads))[..., place] = value
         self.steps += 1
 
     def move_window_to_front(self) -> None:
@@ -105,53 +172,41 @@ class SlidingSource(Source):
             self.lay_out_for_backward()
         return torch.bmm(self.values[:, self.seen(width)], column(dy)).transpose(1, 2)
 
-    def record_weights(self, weights: Tensor) -> None:
-        """Save the weights [R, 1, W] of one more use, in the forward pass."""
-        if self.use_count == 0:
-            self.weights = weights.new_zeros(len(weights), self.capacity * self.layers, self.span + self.capacity)
-        self.weights[:, self.use_count, self.seen(weights.size(2))] = weights[:, 0]
-        self.use_count += 1
-
-    def last_weights(self, width: int) -> Tensor:
-        """The weights [R, 1, W] of the last use that the backward pass has not reached yet."""
-        return self.weights[:, self.use_count - 1, self.seen(width)].unsqueeze(1).contiguous()
-
-    def add_use(self, query: Tensor, dscores: Tensor, weights: Tensor, dy: Tensor) -> None:
-        """Take the four tensors of one use, in the backward pass. The weights after dropout overwrite those that the
-        forward pass saved."""
-        if not self.saved:
-            widths = query.size(2), self.weights.size(2), dy.size(2)
-            self.saved = [query.new_zeros(len(query), self.use_count, width) for width in widths]
-        self.use_count -= 1
-        queries, score_grads, output_grads = self.saved
-        seen = self.seen(dscores.size(2))
-        queries[:, self.use_count], output_grads[:, self.use_count] = query[:, 0], dy[:, 0]
-        score_grads[:, self.use_count, seen], self.weights[:, self.use_count, seen] = dscores[:, 0], weights[:, 0]
+    def new_use(self, width: int) -> tuple[Uses, int]:
+        """Where one more layer, which sees so many positions, saves its uses, and its number there."""
+        uses = self.uses.setdefault(width, Uses(width, self.capacity))
+        uses.layers += 1
+        return uses, uses.layers - 1
 
     def pop_kv_grads(self) -> tuple[Tensor, Tensor]:
-        """Gradients of the last position's key and value, both [B, H * D], over all its uses. The position is then
+        """Gradients of the last position's key and value, both [R, D], over all its uses. The position is then
         forgotten."""
+        (key, value), *others = (uses.pull(self.steps) for uses in self.uses.values())
+        for more_key, more_value in others:
+            key, value = key + more_key, value + more_value
         self.steps -= 1
-        # a slice keeps a dimension of size 1, so BLAS takes the transpose as it is; an index would make a copy
-        place = slice(self.span + self.steps, self.span + self.steps + 1)
-        queries, score_grads, output_grads = (tensor[:, self.use_count :] for tensor in self.saved)
-        key = torch.bmm(score_grads[..., place].transpose(1, 2), queries)
-        value = torch.bmm(self.weights[:, self.use_count :, place].transpose(1, 2), output_grads)
-        return key.view(len(key) // self.heads, -1), value.view(len(value) // self.heads, -1)
+        return key, value
 
     def fill_grads(self) -> tuple[Tensor, Tensor]:
         """Gradients of the keys and values that `fill` wrote, both [B * S, H * D]. To be called after the loop. It
         frees all buffers before the next source computes its gradients."""
-        queries, score_grads, output_grads = self.saved
-        grads = [
-            torch.bmm(rows[..., : self.span].transpose(1, 2), columns)
-            for rows, columns in ((score_grads, queries), (self.weights, output_grads))
-        ]
-        del self.keys, self.values, self.weights, self.saved
-        keys, values = (
-            grad.unflatten(0, (-1, self.heads)).transpose(1, 2).reshape(-1, self.heads * grad.size(2)) for grad in grads
-        )
+        del self.keys, self.values
+        keys = self.of_past("score_grads", "queries")
+        values = self.of_past("weights", "output_grads")
+        for uses in self.uses.values():
+            uses.free()
         return keys, values
+
+    def of_past(self, weights: str, x: str) -> Tensor:
+        """What `Uses.of_past` gives for these buffers, over layers of all widths [B * S, H * D]."""
+        total: Tensor | None = None
+        for uses in self.uses.values():
+            part = uses.of_past(getattr(uses, weights), getattr(uses, x))
+            if uses.width < self.span:
+                part = F.pad(part, (0, 0, self.span - uses.width, 0))
+            total = part if total is None else total.add_(part)
+        assert total is not None, "no layer reads the source"
+        return total.unflatten(0, (-1, self.heads)).transpose(1, 2).reshape(-1, self.heads * total.size(2))
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
@@ -172,17 +227,39 @@ class WindowAttention(Attention):
     def __init__(self, query, source, weight_dropout, heads, record, position: Tensor, mask: Tensor | None):
         super().__init__(query, source, weight_dropout, heads, record)
         self.position, self.mask = position, mask
-        self.position_grad: Tensor | None = None
         self.mask_grad: Tensor | None = None
+        if record:
+            self.uses, self.layer = source.new_use(position.size(1))
+
+    def slot(self, buffer: Tensor) -> Tensor:
+        """The part of a buffer of `Uses` that is this layer's at the present step, [R, ...]."""
+        return buffer[self.source.steps, self.layer]
 
     def forward(self, x):
-        query = self.split_heads(self.query.forward(x))
-        weights = self.source.scores(query, torch.mm(query.squeeze(1), self.position)).softmax(-1)
-        dropped = self.weight_dropout.forward(self.limit(weights)[0])
-        if self.record:
-            self.source.record_weights(weights)
-            self.saved.append(query)
+        if not self.record:
+            query = self.split_heads(self.query.forward(x))
+            weights = self.scores(query).softmax(-1)
+        else:
+            if not self.source.steps and not self.layer:
+                self.uses.allocate(self.source.keys[:, 0])
+            out = self.slot(self.uses.queries)
+            self.query.forward_into(x, out.view(len(x), -1))
+            query, weights = out.unsqueeze(1), self.slot(self.uses.weights).unsqueeze(1)
+            aten._softmax.out(self.scores(query), -1, False, out=weights)
+        dropped = self.weight_dropout.forward(self.limit(weights)[0]).to(weights.dtype)
         return self.merge_heads(self.source.mix(dropped)).flatten(1)
+
+    def scores(self, query: Tensor) -> Tensor:
+        """query [R, 1, D] -> scores [R, 1, W]"""
+        return self.source.scores(query, torch.mm(query.squeeze(1), self.position))
+
+    def output_grad_slot(self) -> Tensor:
+        """Where the gradient of the output is to be written [B, C]."""
+        last = self.source.steps == self.uses.steps - 1
+        if last and self.layer == self.uses.layers - 1:
+            self.uses.allocate_gradients()
+        slot = self.slot(self.uses.output_grads)
+        return slot.view(-1, self.heads * slot.size(1))
 
     def limit(self, weights: Tensor) -> tuple[Tensor, Tensor | None]:
         """Weights [R, 1, W] -> masked weights that sum to one [R, 1, W], and what they were divided by [R, 1, 1].
@@ -197,29 +274,31 @@ class WindowAttention(Attention):
         """[R, 1, W] -> a view [B, H, W]"""
         return x.view(-1, self.heads, x.size(-1))
 
-    def backward(self, dy):
-        query, weights = self.saved.pop(), self.source.last_weights(self.position.size(1))
+    def query_grad(self, dy):
+        query, weights = (self.slot(x).unsqueeze(1) for x in (self.uses.queries, self.uses.weights))
+        dscores = self.slot(self.uses.score_grads).unsqueeze(1)
         limited, total = self.limit(weights)
-        dropped = self.weight_dropout.recompute(limited)
-        dy = self.split_heads(dy)
-        dweights = self.weight_dropout.backward(self.source.mix_backward(dy, self.position.size(1)))
+        dweights = self.weight_dropout.backward(self.source.mix_backward(self.split_heads(dy), self.uses.width))
         if self.mask is not None and total is not None:
             dweights = (dweights - (dweights * limited).sum(-1, keepdim=True)) / total
             self.mask_grad = add(self.mask_grad, self.by_head(dweights * weights).sum(0))
-            dweights = (self.by_head(dweights) * self.mask).view_as(weights)
-        dscores = aten._softmax_backward_data(dweights, weights, -1, weights.dtype)
-        self.source.add_use(query, dscores, dropped, dy)
-        # one product a step, not one after the loop: that would need all gradients of scores once more, which are large
-        self.position_grad = add(self.position_grad, torch.mm(query.squeeze(1).t(), dscores.squeeze(1)))
+            dweights = (self.by_head(dweights) * self.mask).view_as(weights).to(weights.dtype)
+        aten._softmax_backward_data.out(dweights, weights, -1, weights.dtype, grad_input=dscores)
+        self.weight_dropout.recompute(limited, out=weights)
         dquery = self.source.scores_backward(dscores, torch.mm(dscores.squeeze(1), self.position.t()))
-        return self.query.backward(self.merge_heads(dquery).flatten(1))
+        return self.merge_heads(dquery).flatten(1)
 
     def gradients(self):
         yield from super().gradients()
-        if self.position_grad is not None:
-            yield self.position, self.position_grad.to(self.position)
+        queries, dscores = self.uses.queries[:, self.layer], self.uses.score_grads[:, self.layer]
+        yield self.position, sum_of_steps(torch.bmm(queries.transpose(1, 2), dscores)).to(self.position)
         if self.mask is not None and self.mask_grad is not None:
             yield self.mask, self.mask_grad.to(self.mask)
+
+
+def sum_of_steps(x: Tensor) -> Tensor:
+    """The sum over the first dimension, in float32 at least."""
+    return x.sum(0, dtype=torch.promote_types(x.dtype, torch.float32))
 
 
 def add(total: Tensor | None, x: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from fairseq_plugins.modules.feedback.fast import FastRecurrence
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer, FeedbackLayerConfig, share_keys_and_values
 from fairseq_plugins.modules.feedback.memory import FeedbackMemory, build_composition
 from fairseq_plugins.modules.feedback.reference import ReferenceRecurrence
-from fairseq_plugins.modules.feedback.window import MemoryWindow
+from fairseq_plugins.modules.feedback.window import Limits, MemoryWindow
 
 ENGINES: dict[str, Callable[..., Recurrence]] = {"fast": FastRecurrence, "reference": ReferenceRecurrence}
 KEYS_AND_VALUES = {"shared": share_keys_and_values, "per-layer": lambda layers: None}
@@ -72,6 +72,7 @@ class FeedbackStack(nn.Module):
         context_padding: Tensor | None = None,
         beam: int = 1,
         memory: FeedbackMemory | None = None,
+        limits: list[Limits] | None = None,
     ) -> Recurrence:
         """The state before the first step of decoding.
 
@@ -79,6 +80,7 @@ class FeedbackStack(nn.Module):
             context, context_padding: as of `forward`.
             beam: how many neighbouring rows of x share one row of context and context_padding.
             memory: of a stream, see `advance`; None without a window.
+            limits: of a stream, what the layers see, if it is known; it is computed otherwise.
 
         Raises:
             ValueError: the memory is of another composition.
@@ -86,26 +88,30 @@ class FeedbackStack(nn.Module):
         memories = None if memory is None else memory.vectors
         if memories is not None and len(memories) != self.memory.count:
             raise ValueError(f"the memory holds {len(memories)} vectors a step, this model makes {self.memory.count}")
-        with autocast_disabled(self):
-            context = None if context is None else context.to(self.dtype)
-            limits = None if self.window is None else self.window.limits()
-            return self.engine(self.layers, self.memory.mixing(), context, context_padding, beam, limits, memories)
+        context = None if context is None else context.to(self.dtype)
+        if limits is None and self.window is not None:
+            limits = self.window.limits()
+        return self.engine(self.layers, self.memory.mixing(), context, context_padding, beam, limits, memories)
 
-    def memory_length(self) -> int:
-        """How many memories go to the next block of a stream."""
+    def memory_length(self, limits: list[Limits] | None = None) -> int:
+        """How many memories go to the next block of a stream, after one with these limits; None: the present ones."""
         assert self.window is not None, "a stack without a window has no next block"
-        return self.window.memory_length()
+        widths = self.window.widths() if limits is None else [limit.width for limit in limits]
+        return self.window.memory_length(widths)
 
     def initial_memory(self, x: Tensor) -> FeedbackMemory:
         """The memory at the start of the streams, for embeddings like x [B, C]: zeros."""
         zeros = x.new_zeros(len(x), self.memory_length(), x.size(1), dtype=self.dtype)
         return FeedbackMemory([zeros] * self.memory.count)
 
+    def empty_memory(self, x: Tensor) -> FeedbackMemory:
+        """A memory without any step, for embeddings like x [B, C]: `advance` puts zeros before it."""
+        return FeedbackMemory([x.new_zeros(len(x), 0, x.size(1), dtype=self.dtype)] * self.memory.count)
+
     def step(self, state: Recurrence, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """One embedding [B, C] -> output of the top layer [B, C], and its attention to the encoder [B, H, S] or
         None."""
-        with autocast_disabled(self):
-            return state.step(x.to(self.dtype))
+        return state.step(x.to(self.dtype))
 
     @property
     def dtype(self) -> torch.dtype:
@@ -130,8 +136,7 @@ class FeedbackStack(nn.Module):
         Returns:
             Outputs of the top layer [T, B, C].
         """
-        with autocast_disabled(self):
-            return self.start(context, context_padding).run(x.to(self.dtype), padding)
+        return self.start(context, context_padding).run(x.to(self.dtype), padding)
 
     def advance(
         self, x: Tensor, memory: FeedbackMemory, padding: Tensor | None = None
@@ -146,17 +151,13 @@ class FeedbackStack(nn.Module):
         Returns:
             Outputs of the top layer [T, B, C], and the memory for the next block.
         """
-        with autocast_disabled(self):
-            length = self.memory_length()
-            vectors = [resize(vectors.to(self.dtype), length) for vectors in memory.vectors]
-            state = self.start(memory=FeedbackMemory(vectors))
-            y = state.run(x.to(self.dtype))
-            return y, FeedbackMemory(state.final_memories(length, padding))
-
-
-def autocast_disabled(stack: FeedbackStack):
-    """A context in which the recurrence runs in the precision of its parameters, under autocast too."""
-    return torch.autocast(stack.layers[0].fc1.weight.device.type, enabled=False)
+        assert self.window is not None, "a stack without a window has no next block"
+        limits = self.window.limits()
+        length = self.memory_length(limits)
+        vectors = [resize(vectors.to(self.dtype), length) for vectors in memory.vectors]
+        state = self.start(memory=FeedbackMemory(vectors), limits=limits)
+        y = state.run(x.to(self.dtype))
+        return y, FeedbackMemory(state.final_memories(length, padding))
 
 
 def resize(memory: Tensor, length: int) -> Tensor:

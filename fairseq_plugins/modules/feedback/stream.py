@@ -57,7 +57,7 @@ class FeedbackStream(nn.Module):
             Outputs [B, M, C], and the memory for the next block.
         """
         x = x.transpose(0, 1).contiguous()
-        y, memory = self.stack.advance(x, self.stack.initial_memory(x[0]) if memory is None else memory, padding)
+        y, memory = self.stack.advance(x, self.stack.empty_memory(x[0]) if memory is None else memory, padding)
         return self.norm(y).transpose(0, 1), memory
 
     def start(self, memory: FeedbackMemory | None, like: Tensor) -> Recurrence:
@@ -84,7 +84,7 @@ class FeedbackStream(nn.Module):
     def finish(self, state: FastRecurrence, x: Tensor, padding: Tensor | None = None) -> tuple[Tensor, FeedbackMemory]:
         """What `forward` gives for the embeddings of all recorded steps [B, M, C], without doing it again."""
         y = state.recorded(x.transpose(0, 1))
-        memory = FeedbackMemory(state.final_memories(self.stack.memory_length(), padding))
+        memory = FeedbackMemory(state.final_memories(self.stack.memory_length(state.limits), padding))
         return self.norm(y).transpose(0, 1), memory
 
     def restart(self, state: Recurrence, rows: Tensor) -> None:

@@ -5,9 +5,10 @@ H heads, D width of a head, L layers; all widths in memories.
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
-from fairseq_plugins.modules.common.adaptive_span import ROOM, AdaptiveSpan
+from fairseq_plugins.modules.common.adaptive_span import ROOM, AdaptiveSpan, trim_lengths
 from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.common.relative_position import RelativePosition
 
@@ -30,6 +31,11 @@ class Limits(NamedTuple):
 
     def tensors(self) -> list[Tensor]:
         return [tensor for tensor in self if tensor is not None]
+
+    def for_products(self, dtype: torch.dtype) -> "Limits":
+        """The same for products in this type. The mask remains as it is: what spans learn is a difference of sums,
+        which half precision would round away."""
+        return Limits(self.position.to(dtype), self.mask)
 
 
 class MemoryWindow(nn.Module):
@@ -75,7 +81,7 @@ class MemoryWindow(nn.Module):
         """How many memories each layer sees, the lowest layer first."""
         if not self.spans:
             return [self.span] * self.num_layers
-        return [self.span - adaptive.trim_length() for adaptive in self.spans]
+        return [self.span - unseen for unseen in trim_lengths(self.spans)]
 
     def limits(self) -> list[Limits]:
         """What each layer sees, the lowest layer first. Each table is a view of its own, because the fast engine tells
@@ -85,6 +91,6 @@ class MemoryWindow(nn.Module):
             return [Limits(table[:, -w:], None) for w in widths]
         return [Limits(table[:, -w:], adaptive.mask()[:, -w:]) for w, adaptive in zip(widths, self.spans)]
 
-    def memory_length(self) -> int:
-        """How many memories go to the next block: what the widest layer sees, and room for spans to grow."""
-        return min(self.span, max(self.widths()) + ROOM)
+    def memory_length(self, widths: list[int]) -> int:
+        """How many memories go to the next block: what the widest of these layers sees, and room for spans to grow."""
+        return min(self.span, max(widths) + ROOM)

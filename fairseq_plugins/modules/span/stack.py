@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fairseq_plugins.modules.common.adaptive_span import trim_lengths
 from fairseq_plugins.modules.common.decoding import LayerStates
 from fairseq_plugins.modules.common.dropout import Dropout
 from fairseq_plugins.modules.common.feed_forward import FeedForward
@@ -126,9 +127,9 @@ class SpanLayer(nn.Module):
             return x + self.sublayer(self.sublayer_norm(x))
         return self.sublayer_norm(x + self.sublayer(x))
 
-    def start(self, memory: Tensor | None, like: Tensor, position: RelativePosition) -> KVCache:
-        """The state before the first step of decoding, for inputs like [B, C]."""
-        seen = last(memory, self.attention.width(), like.unsqueeze(1))
+    def start(self, memory: Tensor | None, like: Tensor, width: int, position: RelativePosition) -> KVCache:
+        """The state before the first step of decoding, for inputs like [B, C]. The other arguments are as above."""
+        seen = last(memory, width, like.unsqueeze(1))
         return self.attention.start(self.attention_norm(seen) if self.pre_norm else seen, position)
 
     def step(self, cache: KVCache, x: Tensor) -> Tensor:
@@ -206,12 +207,18 @@ class SpanStack(nn.Module):
             Outputs [B, M, C], and the memory for the next block.
         """
         inputs = self.inputs_before(memory)
-        widths = [layer.attention.width() for layer in self.layers]  # all at once, as each one waits for the device
+        widths = self.widths()
         after = []
         for layer, before, width in zip(self.layers, inputs, widths, strict=True):
             x, layer_memory = layer(x, before, width, self.position, padding)
             after.append(layer_memory)
         return self.norm(x), SpanMemory(after)
+
+    def widths(self) -> list[int]:
+        """W of each layer."""
+        spans = [layer.attention.span for layer in self.layers if layer.attention.span is not None]
+        unseen = trim_lengths(spans) if spans else [0] * len(self.layers)
+        return [layer.attention.config.span - trimmed for layer, trimmed in zip(self.layers, unseen, strict=True)]
 
     def inputs_before(self, memory: SpanMemory | None) -> Sequence[Tensor | None]:
         """The inputs of each layer that the memory holds; None at the start of the streams.
@@ -227,7 +234,8 @@ class SpanStack(nn.Module):
     def start(self, memory: SpanMemory | None, like: Tensor) -> LayerStates:
         """The state before the first step of decoding, for embeddings like [B, C]."""
         inputs = self.inputs_before(memory)
-        return LayerStates(layer.start(before, like, self.position) for layer, before in zip(self.layers, inputs))
+        parts = zip(self.layers, inputs, self.widths())
+        return LayerStates(layer.start(before, like, width, self.position) for layer, before, width in parts)
 
     def step(self, state: LayerStates, x: Tensor) -> Tensor:
         """One embedding of each stream [B, C] -> output [B, C]"""

@@ -20,10 +20,10 @@ class Pairwise:
     """The distance between the token that looks and the token that is looked at."""
 
     @staticmethod
-    def distances(seen: Ages, tokens: int) -> Tensor:
+    def distances(seen: Ages, tokens: int, device=None) -> Tensor:
         """The distances [P] that queries of a block of `tokens` tokens have to the tokens `seen`, run by run, the
         largest first. Each run begins with one distance more than needed, which the relative shift drops."""
-        runs = [torch.arange(run.oldest + tokens, max(run.newest, 0) - 1, -1) for run in seen]
+        runs = [torch.arange(run.oldest + tokens, max(run.newest, 0) - 1, -1, device=device) for run in seen]
         return torch.cat(runs)
 
     @staticmethod
@@ -47,8 +47,8 @@ class LastToken:
     """
 
     @staticmethod
-    def distances(seen: Ages, tokens: int) -> Tensor:
-        return ages.tensor(seen) + tokens - 1
+    def distances(seen: Ages, tokens: int, device=None) -> Tensor:
+        return ages.tensor(seen, device) + tokens - 1
 
     @staticmethod
     def place(products: Tensor, seen: Ages) -> Tensor:
@@ -102,10 +102,11 @@ class SinusoidalPosition(nn.Module):
         place = torch.arange(sum(run.length for run in seen), device=like.device)
         before = place[-tokens:].unsqueeze(1) - place  # in places: the limit counts tokens, however old they are
         hidden = before < 0 if self.limit is None else (before < 0) | (before >= self.limit)
-        return Layout(seen, self.dropout(self.embed(self.scheme.distances(seen, tokens), like)), hidden)
+        distances = self.scheme.distances(seen, tokens, like.device)
+        return Layout(seen, self.dropout(self.embed(distances, like)), hidden)
 
     def embed(self, distances: Tensor, like: Tensor) -> Tensor:
-        """Distances [P] -> embeddings [P, C], like a tensor of this type and device"""
+        """Distances [P] -> embeddings [P, C], like a tensor of this type"""
         if self.clamp > 0:
             distances = distances.clamp(max=self.clamp)
-        return sinusoids(distances.to(like.device), self.dim, like.dtype)
+        return sinusoids(distances, self.dim, like.dtype)

@@ -207,7 +207,7 @@ class XLStack(nn.Module):
         layer.
         """
         reach = self.config.limit or self.config.mem_len + 1
-        positions = self.position.embed(torch.arange(reach - 1, -1, -1), like)
+        positions = self.position.embed(torch.arange(reach - 1, -1, -1, device=like.device), like)
         return LayerStates(
             layer.start(layer_memory.inputs, positions)
             for layer, layer_memory in zip(self.layers, self.memories_before(memory, like), strict=True)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fairseq_plugins.modules.common.dropout import Dropout
+from fairseq_plugins.modules.common.dropout import Dropout, StepDropout, kept_scale
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.9])
@@ -47,3 +47,26 @@ def test_nothing_happens_at_evaluation_or_without_a_rate(dropout):
 
 def test_everything_may_be_dropped():
     assert not Dropout(1.0)(torch.ones(3, 5)).any()
+
+
+def test_masks_of_steps_are_drawn_at_once_and_again_when_they_are_used_up():
+    torch.manual_seed(0)
+    masks, states = StepDropout(0.5, steps=3), []
+    for _ in range(4):
+        assert masks.mask(torch.ones(50, 20)).shape == (50, 20)
+        states.append(torch.get_rng_state())
+    assert torch.equal(states[0], states[2]) and not torch.equal(states[2], states[3])
+
+
+def test_masks_of_steps_differ_and_drop_so_many():
+    torch.manual_seed(0)
+    masks = StepDropout(0.3, steps=2)
+    one, other = (masks.mask(torch.ones(999, 101)) for _ in range(2))
+    assert not torch.equal(one, other)
+    for mask in (one, other):
+        assert mask.float().mean() * kept_scale(0.3, mask.device) == pytest.approx(1, abs=0.01)
+
+
+def test_masks_may_grow():
+    masks = StepDropout(0.5, steps=4, grows=True)
+    assert [masks.mask(torch.ones(2, 3 + t)).shape[-1] for t in range(9)] == list(range(3, 12))

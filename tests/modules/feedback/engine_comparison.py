@@ -1,5 +1,7 @@
 """The fast engine of the Feedback Transformer held against the plain loop, every gradient included."""
 
+import copy
+
 import torch
 
 from fairseq_plugins.modules.feedback.stack import ENGINES, FeedbackStack
@@ -33,3 +35,29 @@ def assert_engines_agree(module, run, leaves, tolerance=1e-9):
             continue
         error = (got - expected).abs().max() / max(1, expected.abs().max())
         assert error < tolerance, f"{name} differs by {error:.1e}"
+
+
+def relative_error(got: dict, exact: dict) -> float:
+    """How far outputs and gradients are from the exact ones: the root mean square of their relative errors. Gradients
+    that are zero but for rounding are left out."""
+    exact = {name: tensor.double() for name, tensor in exact.items() if tensor is not None}
+    largest = max(tensor.norm() for tensor in exact.values())
+    errors = [(got[name] - x).norm() / x.norm() for name, x in exact.items() if x.norm() > 1e-6 * largest]
+    return torch.stack(errors).square().mean().sqrt().item()
+
+
+def assert_autocast_is_as_exact_as_the_plain_loop(module, run, leaves, dtype, factor=1.25):
+    """The module, of float32, under autocast to this type: the fast engine's error is at most `factor` times that of
+    the plain loop, for which torch chooses the types."""
+
+    def autocast(**leaves):
+        with torch.autocast("cpu", dtype=dtype):
+            return run(module, **leaves)
+
+    double = copy.deepcopy(module).double()
+    leaves_in_double = {name: leaf.double() for name, leaf in leaves.items()}
+    exact = outputs_and_gradients(double, "reference", lambda **leaves: run(double, **leaves), leaves_in_double)
+    fast, plain = (outputs_and_gradients(module, engine, autocast, leaves) for engine in ("fast", "reference"))
+    assert all(tensor is None or tensor.dtype is torch.float for tensor in fast.values())
+    assert relative_error(plain, exact) > 1e-4, "nothing was rounded"
+    assert relative_error(fast, exact) < factor * relative_error(plain, exact)

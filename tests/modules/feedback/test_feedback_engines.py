@@ -4,7 +4,13 @@ import itertools
 
 import pytest
 import torch
-from engine_comparison import assert_engines_agree, outputs_and_gradients, use_engine
+from engine_comparison import (
+    assert_autocast_is_as_exact_as_the_plain_loop,
+    assert_engines_agree,
+    outputs_and_gradients,
+    use_engine,
+)
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
@@ -110,13 +116,44 @@ def test_half_precision_of_both_engines_is_as_close_to_double(dtype, tolerance):
         assert (fast[name].double() - reference[name].double()).norm() / size < tolerance, name
 
 
-def test_autocast_changes_nothing():
+@pytest.mark.parametrize("pre_norm", [False, True])
+@pytest.mark.parametrize("kv", ["shared", "per-layer"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_is_as_exact_as_with_the_plain_loop(pre_norm, kv, dtype):
+    """With GELU: where rounding turns a ReLU on or off, a gradient jumps."""
+    torch.manual_seed(0)
+    config = FeedbackLayerConfig(C, 20, 3, context_dim=CONTEXT, pre_norm=pre_norm, activation="gelu")
+    stack = FeedbackStack(config, 3, kv=kv)
+    arguments = inputs(steps=32, dtype=torch.float)
+    leaves = {name: arguments.pop(name) for name in ("x", "context")}
+    assert_autocast_is_as_exact_as_the_plain_loop(
+        stack, lambda stack, **leaves: {"output": stack(**arguments, **leaves)}, leaves, dtype
+    )
+
+
+def test_products_run_in_half_precision_under_autocast():
+    """All but those that mix memories, which are to be as exact as the residual stream."""
+
+    class Products(TorchDispatchMode):
+        seen: list[torch.dtype] = []
+
+        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+            if operation._schema.name.split("::")[1] in ("addmm", "bmm", "baddbmm", "_addmm_activation"):
+                self.seen.append(args[1].dtype)
+            return operation(*args, **(kwargs or {}))
+
     stack, arguments = build(dtype=torch.float), inputs(dtype=torch.float)
-    plain = stack(**arguments)
+    with torch.autocast("cpu", dtype=torch.bfloat16), Products() as products:
+        stack(**arguments).sum().backward()
+    assert len(products.seen) > 100 and set(products.seen) == {torch.bfloat16}
+
+
+def test_a_step_under_autocast_is_that_of_the_block():
+    stack, arguments = build(dtype=torch.float).eval(), inputs(dtype=torch.float)
     with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
-        assert torch.equal(stack(**arguments), plain)
+        block = stack(**arguments)
         state = stack.start(arguments["context"], arguments["context_padding"])
-        for x_t, expected in zip(arguments["x"], plain, strict=True):
+        for x_t, expected in zip(arguments["x"], block, strict=True):
             assert torch.allclose(stack.step(state, x_t)[0], expected, atol=1e-5)
 
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from engine_comparison import assert_engines_agree, use_engine
+from engine_comparison import assert_autocast_is_as_exact_as_the_plain_loop, assert_engines_agree, use_engine
 
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.memory import FeedbackMemory
@@ -56,6 +56,19 @@ def assert_engines_agree_over_blocks(stream, x, blocks):
 def test_engines_agree(kind, memory, kv, pre_norm, rate):
     stream = build(kind=kind, memory=memory, kv=kv, pre_norm=pre_norm, attention_dropout=rate, activation_dropout=rate)
     assert_engines_agree_over_blocks(stream, embeddings(10), blocks=5)
+
+
+@pytest.mark.parametrize("kind", SPANS)
+@pytest.mark.parametrize("pre_norm", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_is_as_exact_as_with_the_plain_loop(kind, pre_norm, dtype):
+    """With GELU: where rounding turns a ReLU on or off, a gradient jumps."""
+    torch.manual_seed(0)
+    config = FeedbackLayerConfig(C, 14, HEADS, head_dim=HEAD_DIM, pre_norm=pre_norm, activation="gelu")
+    stream = FeedbackStream(config, LAYERS, MemoryWindow(12, LAYERS, HEADS, HEAD_DIM, **SPANS[kind]))
+    assert_autocast_is_as_exact_as_the_plain_loop(
+        stream, lambda stream, x: {"output": stream(x)[0]}, {"x": embeddings(32).float()}, dtype
+    )
 
 
 @pytest.mark.parametrize("kind", SPANS)
