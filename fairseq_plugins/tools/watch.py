@@ -26,6 +26,7 @@ from fairseq_plugins.ranges import SEED, whole
 AGENTS = ("best", "random")
 COPIES = 64  # environments at a time
 MILLISECONDS = 120  # between two pictures
+LARGEST_GIF = 65535  # points; its headers have 16 bits for each side
 
 
 def main():
@@ -218,6 +219,10 @@ def draw(frames: list, path: Path) -> None:
     from PIL import Image
 
     first, *others = map(Image.fromarray, frames)
+    if max(first.size) > LARGEST_GIF:
+        raise UserError(
+            f"--out {path}: pictures of {first.width} x {first.height} points are too large for a GIF; use --text."
+        )
 
     def save(temporary: Path) -> None:
         first.save(temporary, "GIF", save_all=True, append_images=others, duration=MILLISECONDS, loop=0)

@@ -122,3 +122,10 @@ def test_the_best_and_the_random_agent(run, tmp_path):
 def test_wrong_input_is_one_sentence(run, options, words):
     done = run(*WATCH, *options, check=False)
     assert done.returncode and words in done.stderr and "Traceback" not in done.stderr
+
+
+def test_pictures_that_no_gif_can_hold(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    with pytest.raises(UserError, match="--out .*: pictures of 65536 x 1 points are too large for a GIF; use --text"):
+        watch.draw([numpy.zeros((1, 65536, 3), dtype="uint8")], tmp_path / "wide.gif")
+    assert not list(tmp_path.iterdir())
