@@ -16,6 +16,7 @@ import logging
 import runpy
 import shlex
 import sys
+import warnings
 from importlib.metadata import entry_points
 from pathlib import Path
 from textwrap import shorten
@@ -90,12 +91,18 @@ def command(words: list[str]):
     """What starts the command, and its ``sys.argv``."""
     program, *rest = words
     if program == "python" and rest[:1] == ["-m"]:
-        return lambda: runpy.run_module(rest[1], run_name="__main__", alter_sys=True), rest[1:]
+        return lambda: run_module(rest[1]), rest[1:]
     if program == "python" and rest:
         return lambda: run_script(rest[0]), rest
     if scripts := entry_points(group="console_scripts", name=program):
         return next(iter(scripts)).load(), words
     raise Refused(f"{program} is no command that could be parsed")
+
+
+def run_module(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*found in sys.modules", RuntimeWarning)  # others of its package imported it
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
 def run_script(path: str) -> None:
