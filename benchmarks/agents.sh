@@ -18,10 +18,10 @@ for what in "$@"; do
     case $what in
         corridor)
             WORLD='{"length": 20}' BPTT=64 UPDATES=1200 LEARNING_RATE=0.0005 SPANS="2 4 8 16 32" recipe fig3_corridor corridor ;;
-        maze_easy) WORLD=$maze BPTT=50 UPDATES=2000 LEARNING_RATE=0.002 recipe fig6_maze_easy maze_easy ;;
-        maze) WORLD=$maze BPTT=50 UPDATES=2000 LEARNING_RATE=0.001 recipe fig4_maze maze ;;
+        maze_easy) WORLD=$maze BPTT=50 UPDATES=1000 LEARNING_RATE=0.001 recipe fig6_maze_easy maze_easy ;;
+        maze) WORLD=$maze BPTT=50 UPDATES=1500 LEARNING_RATE=0.001 recipe fig4_maze maze ;;
         water_maze)
-            WORLD='{"size": 5, "max_steps": 100}' BPTT=100 UPDATES=1000 LEARNING_RATE=0.002 LSTM_LEARNING_RATE=0.002 \
+            WORLD='{"size": 5, "max_steps": 100}' BPTT=100 UPDATES=1000 LEARNING_RATE=0.001 LSTM_LEARNING_RATE=0.001 \
                 recipe fig6_water_maze water_maze ;;
         *) echo "agents.sh: $what is none of corridor, maze_easy, maze, water_maze." >&2 && exit 2 ;;
     esac

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
-from fairseq_plugins.modules.feedback.reference import ReferenceRecurrence, attend
+from fairseq_plugins.modules.feedback.reference import ReferenceRecurrence
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
 from fairseq_plugins.modules.span.attention import Context, SpanAttention
 from fairseq_plugins.modules.span.band import band
@@ -123,11 +123,11 @@ class _RecordingRecurrence(ReferenceRecurrence):
         super().__init__(*args)
         self.weights = {layer: steps for layer, steps in zip(self.layers, weights, strict=True)}
 
-    def layer_step(self, layer, x, memory, padding, limits):
-        norm = layer.self_attn_layer_norm if layer.config.pre_norm else nn.Identity()
-        _, weights = attend(layer.self_attn, norm(x), norm(memory), padding, layer, limits)
-        self.weights[layer].append(weights[0])
-        return super().layer_step(layer, x, memory, padding, limits)
+    def attend(self, projections, x, source, padding, layer, limits=None):
+        y, weights = super().attend(projections, x, source, padding, layer, limits)
+        if projections is layer.self_attn:
+            self.weights[layer].append(weights[0])
+        return y, weights
 
 
 class SpanRecorder:
