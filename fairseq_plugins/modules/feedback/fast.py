@@ -50,6 +50,20 @@ def score_mask(padding: Tensor, heads: int, like: Tensor) -> Tensor:
     return mask.repeat_interleave(heads, dim=0).unsqueeze(1)
 
 
+class TorchSteps:
+    """What a step's attention to the memory is made of, by operations of torch."""
+
+    growing: type[GrowingSource] = GrowingSource
+    sliding: type[SlidingSource] = SlidingSource
+
+    @staticmethod
+    def attention(query: Linear, source, weight_dropout: Part, heads: int, record: bool, limits: Limits | None):
+        """The part of one layer; `limits` are those of a stream."""
+        if limits is None:
+            return Attention(query, source, weight_dropout, heads, record)
+        return WindowAttention(query, source, weight_dropout, heads, record, *limits)
+
+
 class FastRecurrence:
     """State of a Feedback Transformer between two steps: the KV caches of the memories so far and of the encoder.
 
@@ -119,13 +133,19 @@ class FastRecurrence:
         last = len(self.mixing) - 1
         return [(min(i, last), id(layer.self_attn.k_proj)) for i, layer in enumerate(self.layers)]
 
-    def new_source(self, key: tuple[int, int], like: Tensor, capacity: int, mask: Tensor | None):
+    def steps(self, like: Tensor, record: bool) -> type[TorchSteps]:
+        """What attention to the memory is made of, for inputs like [B, C]; `record` is as of `Block`."""
+        return TorchSteps
+
+    def new_source(
+        self, key: tuple[int, int], like: Tensor, capacity: int, mask: Tensor | None, kinds: type[TorchSteps]
+    ):
         """An empty source for inputs like [B, C], with room for `capacity` steps."""
         head_dim = self.layers[0].config.head_dim
         if self.limits is None:
-            return GrowingSource(len(like), self.heads, head_dim, capacity, like, mask)
+            return kinds.growing(len(like), self.heads, head_dim, capacity, like, mask)
         widths = [limits.width for source, limits in zip(self.sources(), self.limits) if source == key]
-        return SlidingSource(len(like), self.heads, head_dim, max(widths), capacity, like)
+        return kinds.sliding(len(like), self.heads, head_dim, max(widths), capacity, like)
 
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """Embeddings [T, B, C] of T steps, padding [B, T] or None -> outputs of the top layer [T, B, C]."""
@@ -207,7 +227,10 @@ class Block:
         if padding is not None:
             mask = score_mask(F.pad(padding, (1, 0)), self.heads, products)  # m_0 is never padding
 
-        sources = {key: state.new_source(key, products, capacity, mask) for key in dict.fromkeys(state.sources())}
+        self.kinds = state.steps(products, record)
+        sources = {
+            key: state.new_source(key, products, capacity, mask, self.kinds) for key in dict.fromkeys(state.sources())
+        }
         self.layers: list[Chain] = []
         self.context_attentions: list[Attention] = []
         self.contexts = [FixedSource(keys, values, state.context_mask) for keys, values in state.context]
@@ -237,18 +260,16 @@ class Block:
             body = in_type(Chain(*parts, dropouts.part(config.dropout)), self.dtype, norm.weight.dtype)
             return Residual(LayerNorm(norm, record), body, config.pre_norm)
 
-        def attention(norm, projections, source, kind=Attention, *options):
+        def attention(norm, projections, source, make, *options):
             weight_dropout = dropouts.unscaled(config.attention_dropout, grows=isinstance(source, GrowingSource))
-            attend = kind(Linear(projections.q_proj, record), source, weight_dropout, config.heads, record, *options)
+            attend = make(Linear(projections.q_proj, record), source, weight_dropout, config.heads, record, *options)
             if source is context:
                 self.context_attentions.append(attend)
             out = Linear(projections.out_proj, record, dropouts.scale(config.attention_dropout))
-            if isinstance(attend, WindowAttention):
-                out.grad_slot = attend.output_grad_slot
+            out.grad_slot = attend.output_grad_slot
             return sublayer(norm, attend, out)
 
-        kind, options = (Attention, ()) if limits is None else (WindowAttention, limits)
-        sublayers = [attention(layer.self_attn_layer_norm, layer.self_attn, memory, kind, *options)]
+        sublayers = [attention(layer.self_attn_layer_norm, layer.self_attn, memory, self.kinds.attention, limits)]
         if context is not None:
             norm = layer.encoder_attn_layer_norm
             sublayers.append(attention(norm, layer.encoder_attn, context, Attention, self.beam))

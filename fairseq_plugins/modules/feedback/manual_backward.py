@@ -488,7 +488,12 @@ class Attention(Part):
     """Attention of one query [B, C] to a source.
 
     With beam > 1 the source has one row for every `beam` neighbouring rows of queries, which attend to it together.
+
+    Attributes:
+        output_grad_slot: returns where the gradient of the output is to be written [B, C]; None: to a new tensor
     """
+
+    output_grad_slot: Callable[[], Tensor] | None = None
 
     def __init__(self, query: Linear, source: Source, weight_dropout: Part, heads: int, record: bool, beam: int = 1):
         self.query, self.source, self.weight_dropout, self.record = query, source, weight_dropout, record

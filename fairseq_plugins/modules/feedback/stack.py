@@ -11,12 +11,17 @@ from torch import Tensor, nn
 from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.contracts import Recurrence
 from fairseq_plugins.modules.feedback.fast import FastRecurrence
+from fairseq_plugins.modules.feedback.fused import FusedRecurrence
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer, FeedbackLayerConfig, share_keys_and_values
 from fairseq_plugins.modules.feedback.memory import FeedbackMemory, build_composition
 from fairseq_plugins.modules.feedback.reference import ReferenceRecurrence
 from fairseq_plugins.modules.feedback.window import Limits, MemoryWindow
 
-ENGINES: dict[str, Callable[..., Recurrence]] = {"fast": FastRecurrence, "reference": ReferenceRecurrence}
+ENGINES: dict[str, Callable[..., Recurrence]] = {
+    "fast": FastRecurrence,
+    "fused": FusedRecurrence,
+    "reference": ReferenceRecurrence,
+}
 KEYS_AND_VALUES = {"shared": share_keys_and_values, "per-layer": lambda layers: None}
 
 
@@ -31,7 +36,7 @@ class FeedbackStack(nn.Module):
         num_layers: L.
         memory: the composition of the memory, a name that `memory.build_composition` knows.
         kv: "shared" for one key and one value matrix for all layers, or "per-layer".
-        engine: "fast", or "reference" for the same numbers by a plain loop.
+        engine: "fast", "fused" for kernels in Triton where they can run, or "reference" for a plain loop.
         window: for streams, how far back the layers look; None: to the start.
 
     Raises:
