@@ -1,0 +1,40 @@
+"""fairseq's commands, each in a fork of the cell's process: as good as a new one, but everything is imported."""
+
+import json
+import sys
+from collections.abc import Callable
+from multiprocessing import get_context
+from pathlib import Path
+
+from fairseq_cli import preprocess, train
+
+USER_DIR = Path(__file__).resolve().parents[2] / "fairseq_plugins"
+
+
+def call(main: Callable[[], None], *words) -> None:
+    """A command by its main function, with these words. Its output is the cell's."""
+    process = get_context("fork").Process(target=as_command, args=(main, list(map(str, words))))
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise RuntimeError(f"a command ended with status {process.exitcode}: {' '.join(map(str, words))}")
+
+
+def as_command(main: Callable[[], None], words: list[str]) -> None:
+    sys.argv = ["command", *words]
+    main()
+
+
+def fairseq_train(*words) -> None:
+    call(train.cli_main, "--user-dir", USER_DIR, "--no-progress-bar", "--num-workers", 0, *words)
+
+
+def fairseq_preprocess(*words) -> None:
+    call(preprocess.cli_main, "--user-dir", USER_DIR, *words)
+
+
+def figures(log: Path) -> list[dict[str, str]]:
+    """What the log of a training (--log-format json) says of its updates, every number as text."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    told = [json.loads(line) for line in lines if line.startswith('{"')]
+    return [figures for figures in told if "num_updates" in figures]
