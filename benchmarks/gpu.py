@@ -11,6 +11,7 @@ One that fails or takes longer has a row that says so, and the next call tries i
 """
 
 import argparse
+import multiprocessing
 import os
 import sys
 from fnmatch import fnmatch
@@ -36,8 +37,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="(%(default)s)")
     parser.add_argument("--smoke", action="store_true", help="the smallest sizes; the numbers mean nothing")
-    parser.add_argument("--cells", nargs="+", default=["*"], metavar="NAME", help="names, with * for any part (all)")
+    parser.add_argument("--cells", nargs="+", default=["*"], metavar="NAME", help="with * for any part (all)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no cell whose limit ends later")
+    parser.add_argument(
+        "--start", default="fork", choices=["fork", "spawn"], help="of processes: spawn is slower by all imports, for a"
+        " GPU that cannot be used in a fork (%(default)s)",
+    )  # fmt: skip
     parser.add_argument("--out", type=Path, help=f"folder of rows and logs ({RUNS}/DEVICE, or DEVICE-smoke)")
     parser.add_argument("--list", action="store_true", help="the cells, their limits, and which of them are done")
     args = parser.parse_args()
@@ -46,9 +51,12 @@ def main():
     if args.list:
         print(*show(cells, rows), sep="\n")
         return
+    multiprocessing.set_start_method(args.start, force=True)
     machine = apart(Machine(), setting, folder / "machine.txt")
     if "state" in machine:
-        raise UserError(f"--device {args.device} cannot be used ({machine['state']}); choose another.")
+        raise UserError(
+            f"--device {args.device} cannot be used ({machine['state']}); choose another, or --start spawn."
+        )
     sys.exit(not run_cells(cells, setting, rows, machine, 60 * args.minutes))
 
 

@@ -1,9 +1,9 @@
-"""fairseq's commands, each in a fork of the cell's process: as good as a new one, but everything is imported."""
+"""fairseq's commands, each in a process of its own: a fork of the cell's, in which everything is imported."""
 
 import json
 import sys
 from collections.abc import Callable
-from multiprocessing import get_context
+from multiprocessing import Process
 from pathlib import Path
 
 from fairseq_cli import preprocess, train
@@ -13,7 +13,7 @@ USER_DIR = Path(__file__).resolve().parents[2] / "fairseq_plugins"
 
 def call(main: Callable[[], None], *words) -> None:
     """A command by its main function, with these words. Its output is the cell's."""
-    process = get_context("fork").Process(target=as_command, args=(main, list(map(str, words))))
+    process = Process(target=as_command, args=(main, list(map(str, words))))
     process.start()
     process.join()
     if process.exitcode:

@@ -52,16 +52,17 @@ class Profile(Cell):
             job()
             timing.synchronise()
         averages = profiler.key_averages()
-        order = "self_cuda_time_total" if setting.gpu else "self_cpu_time_total"
+        order = "self_device_time_total" if setting.gpu else "self_cpu_time_total"
         table.write_text(averages.table(sort_by=order, row_limit=40, max_name_column_width=100))
         if not setting.gpu:
             return {"ms": wall, "operations": sum(event.count for event in averages if event.key.startswith("aten::"))}
         kernels = [event for event in profiler.events() if event.device_type is DeviceType.CUDA]
-        longest = sorted(averages, key=lambda event: event.self_device_time_total, reverse=True)[:5]
+        of_gpu = [event for event in averages if event.device_type is DeviceType.CUDA]
+        longest = sorted(of_gpu, key=lambda event: event.self_device_time_total, reverse=True)[:5]
         return {
             "ms": wall,
             "kernels": len(kernels),
-            "ms in kernels": round(sum(kernel.self_device_time_total for kernel in kernels) / 1000, 2),
+            "ms in kernels": round(sum(kernel.time_range.elapsed_us() for kernel in kernels) / 1000, 2),
             "longest": "; ".join(f"{event.key[:60]} {event.self_device_time_total / 1000:.2f} ms" for event in longest),
         }
 

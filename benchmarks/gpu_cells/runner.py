@@ -7,7 +7,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable
-from multiprocessing import get_context
+from multiprocessing import Pipe, Process
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -59,11 +59,11 @@ def timed(cell: Cell, setting: Setting, log: Path) -> Row:
 
 
 def apart(cell: Cell, setting: Setting, log: Path) -> Row:
-    """The row of a cell, measured in a fork of this process, whose imports are there already. This process itself never
-    touches the GPU: a fork of one that has cannot. A cell that fails gets a row that says how."""
+    """The row of a cell, measured in another process. As a rule it is a fork of this one, whose imports are there
+    already; so this one never touches the GPU. A cell that fails gets a row that says how."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    receiver, sender = get_context("fork").Pipe(duplex=False)
-    process = get_context("fork").Process(target=work, args=(cell, setting, log, sender))
+    receiver, sender = Pipe(duplex=False)
+    process = Process(target=work, args=(cell, setting, log, sender))
     sys.stdout.flush()
     process.start()
     sender.close()
@@ -84,7 +84,7 @@ def failed(why: str) -> Row:
     return {"state": f"failed: {why}"}
 
 
-def stop(process) -> None:
+def stop(process: Process) -> None:
     """End the process, and those that it has started."""
     if process.is_alive():
         try:

@@ -42,7 +42,7 @@ class Training(Cell):
             return ONLY_A_GPU
         folder = setting.folder / "trainings" / f"{self.model}-{self.precision}"
         shutil.rmtree(folder, ignore_errors=True)
-        half = 2 if setting.smoke else 30
+        half = 2 if setting.smoke else 20
         whole = self.losses(setting, folder / "whole", half)
         resumed = self.losses(setting, folder / "resumed", half, "--restore-file", self.halfway(folder / "whole", half))
         return self.judged(whole, resumed, setting)
