@@ -13,6 +13,7 @@ One that fails or takes longer has a row that says so, and the next call tries i
 import argparse
 import multiprocessing
 import os
+import signal
 import sys
 from fnmatch import fnmatch
 from pathlib import Path
@@ -51,6 +52,7 @@ def main():
     if args.list:
         print(*show(cells, rows), sep="\n")
         return
+    signal.signal(signal.SIGTERM, end)
     multiprocessing.set_start_method(args.start, force=True)
     machine = apart(Machine(), setting, folder / "machine.txt")
     if "state" in machine:
@@ -58,6 +60,11 @@ def main():
             f"--device {args.device} cannot be used ({machine['state']}); choose another, or --start spawn."
         )
     sys.exit(not run_cells(cells, setting, rows, machine, 60 * args.minutes))
+
+
+def end(number: int, frame) -> None:
+    """As Ctrl-C does: the cell that runs ends, too."""
+    sys.exit(128 + number)
 
 
 def chosen(patterns: list[str]) -> dict[str, Cell]:

@@ -78,6 +78,7 @@ class Training(Cell):
 
     sizes: Sizes
     batch: int
+    limit = 5 * MINUTE
 
     def measure(self, setting: Setting) -> Row:
         models = Models(self.sizes, self.batch, setting)
@@ -94,7 +95,7 @@ class Decoding(Cell):
 
     sizes: Sizes
     batch: int
-    limit = 5 * MINUTE
+    limit = 4 * MINUTE
 
     def measure(self, setting: Setting) -> Row:
         models, steps = Models(self.sizes, self.batch, setting), 2 if setting.smoke else 64

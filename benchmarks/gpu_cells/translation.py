@@ -7,7 +7,7 @@ from functools import partial
 import translation_speed
 
 from gpu_cells import engines, speed
-from gpu_cells.cell import Cell, Row, Setting
+from gpu_cells.cell import MINUTE, Cell, Row, Setting
 
 AIMS = {2: {"aim": 0.75, "the paper": 0.45}}  # by decoder layers
 DECODING_AIMS = {2: {"aim": 1.7, "the paper": 1.7}}
@@ -34,6 +34,7 @@ class Training(Cell):
     """Forward, backward and Adam step on sentences of three lengths: every engine beside fairseq's Transformer."""
 
     depth: int
+    limit = 5 * MINUTE
 
     def measure(self, setting: Setting) -> Row:
         build = partial(Models(self.depth, setting).build, translation_speed.Training)
@@ -47,6 +48,7 @@ class Decoding(Cell):
 
     depth: int
     batch: int
+    limit = 4 * MINUTE
 
     def measure(self, setting: Setting) -> Row:
         models, batch = Models(self.depth, setting), min(self.batch, 2) if setting.smoke else self.batch

@@ -7,6 +7,7 @@ import signal
 import time
 import warnings
 from dataclasses import dataclass, field
+from multiprocessing import Process
 
 import gpu
 import pytest
@@ -33,11 +34,13 @@ class Counted(Cell):
         return {"calls": os.path.getsize(setting.folder / "calls")}
 
 
+@dataclass
 class Hangs(Cell):
-    limit = 1
+    limit: float
 
     def measure(self, setting):
-        (setting.folder / "pid").write_text(str(os.getpid()))
+        (setting.folder / "partial").write_text(str(os.getpid()))
+        (setting.folder / "partial").rename(setting.folder / "pid")
         time.sleep(600)
 
 
@@ -95,9 +98,25 @@ def test_a_cell_that_fails_says_how_and_the_next_call_tries_it_again(run_cells, 
 
 
 def test_a_cell_that_hangs_is_stopped_at_its_limit(run_cells, tmp_path):
-    rows = run_cells(hangs=Hangs(), good=Counted())
+    rows = run_cells(hangs=Hangs(1), good=Counted())
     assert rows["hangs"]["state"] == "failed: stopped after its limit of 1 s"
     assert rows["good"]["state"] == "done"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_a_cell_ends_with_the_benchmark(run_cells, tmp_path):
+    def benchmark():
+        signal.signal(signal.SIGTERM, gpu.end)
+        run_cells(hangs=Hangs(600))
+
+    process = Process(target=benchmark)
+    process.start()
+    while not (tmp_path / "pid").exists():
+        time.sleep(0.05)
+    process.terminate()
+    process.join(60)
+    assert process.exitcode == 128 + signal.SIGTERM
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
