@@ -34,7 +34,8 @@ def fairseq_preprocess(*words) -> None:
 
 
 def figures(log: Path) -> list[dict[str, str]]:
-    """What the log of a training (--log-format json) says of its updates, every number as text."""
+    """What the log of a training (--log-format json) says of each of its updates, every number as text. From the second
+    epoch on fairseq writes lines twice."""
     lines = log.read_text().splitlines() if log.exists() else []
     told = [json.loads(line) for line in lines if line.startswith('{"')]
-    return [figures for figures in told if "num_updates" in figures]
+    return list({figures["num_updates"]: figures for figures in told if "num_updates" in figures}.values())

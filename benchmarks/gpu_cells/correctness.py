@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 import translation_speed
 from fairseq import checkpoint_utils
@@ -110,17 +111,19 @@ class Goldens(Correctness):
     def measure(self, setting: Setting) -> Row:
         cases = test_golden.cases_in(test_golden.FOLDER)
         if setting.smoke:
-            cases = [path for path in cases if path.stem.startswith("feedback")][:2]
-        wrong = {}
+            cases = [path for path in cases if path.stem in ("feedback_pre", "sch_skip_retain_drift")]
+        wrong, left_out = {}, 0
         for path in cases:
             try:
                 with torch.device(setting.device):
                     test_golden.family(path)(np.load(path), test_golden.assert_close)
+            except pytest.skip.Exception:  # a fault of the public code
+                left_out += 1
             except Exception as error:  # the others may say where it comes from
                 wrong[path.stem] = f"{type(error).__name__}: {error}".splitlines()[0]
         if wrong:
             raise ValueError(f"{len(wrong)} of {len(cases)} are wrong: {json.dumps(wrong)}")
-        return {"files": len(cases)}
+        return {"files": len(cases) - left_out}
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ class Training(Cell):
         return [float(update["loss"]) for update in figures(log)]
 
     def data(self, setting: Setting) -> list:
-        return [*self.flags, "--train-episodes", 200, "--test-episodes", 2]
+        return [*self.flags, "--train-episodes", 40 if setting.smoke else 200, "--test-episodes", 2]
 
     def halfway(self, folder: Path, half: int) -> Path:
         (checkpoint,) = folder.glob(f"checkpoint_*_{half}.pt")

@@ -12,13 +12,14 @@ from multiprocessing import Process
 import gpu
 import pytest
 import torch
-from gpu_cells import CELLS, engines, random_walk, runner, synchronisations
+from gpu_cells import CELLS, commands, engines, random_walk, runner, synchronisations, training
 from gpu_cells.cell import MINUTE, Cell, Setting
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.feedback.stack import ENGINES
 
 SMOKE = ["--device", "cpu", "--smoke"]
+LOGGED = [(1, 3.5, 1), (2, 2.5, 2), (2, 2.5, 2)]  # epoch, loss, update
 
 
 @dataclass
@@ -199,3 +200,21 @@ def test_a_device_that_is_not_there_is_refused(run, tmp_path):
     done = run("python", "benchmarks/gpu.py", "--device", "cuda", "--out", tmp_path, check=False)
     assert done.returncode == 1 and "--device cuda cannot be used (failed: " in done.stderr
     assert not (tmp_path / "rows.jsonl").exists()
+
+
+def test_figures_of_a_training_are_those_of_each_update_once(tmp_path):
+    log = tmp_path / "log"
+    assert commands.figures(log) == []
+    updates = [f'{{"epoch": {epoch}, "loss": "{loss}", "num_updates": "{n}"}}' for epoch, loss, n in LOGGED]
+    log.write_text("\n".join(["{'_name': None}", *updates, '{"train_loss": "1", "train_num_updates": "2"}', "done"]))
+    assert [(told["num_updates"], told["loss"]) for told in commands.figures(log)] == [("1", "3.5"), ("2", "2.5")]
+
+
+def test_a_training_that_resumes_elsewhere_or_learns_nothing_is_wrong(tmp_path):
+    cell, setting = training.Training("feedback_lm", "fp32", ()), Setting("cpu", False, tmp_path)
+    assert cell.judged([4.0, 3.0, 2.0, 1.0], [2.0, 1.0], setting)["resumed, off by"] == 0
+    for whole, resumed in (([4.0, 3.0, 2.0, 1.0], [2.0, 1.1]), ([4.0, 3.0, 2.0, 1.0], [1.0])):
+        with pytest.raises(ValueError, match="resumed at another place or with other losses"):
+            cell.judged(whole, resumed, setting)
+    with pytest.raises(ValueError, match="the loss does not fall"):
+        cell.judged([1.0, 2.0, 3.0, 4.0], [3.0, 4.0], setting)
