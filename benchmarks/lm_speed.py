@@ -234,15 +234,16 @@ def build(args, name: str, **options):
     """A model of the benchmark's sizes."""
     torch.manual_seed(1)
     model, config = MODELS[name]
+    sizes = dict(attention_span=args.span, dropout=args.dropout)
+    if hasattr(config, "decoder_ffn_embed_dim"):
+        sizes["decoder_ffn_embed_dim"] = 4 * args.width
     config = config(
         decoder_layers=args.layers,
         decoder_embed_dim=args.width,
         decoder_attention_heads=args.heads,
         decoder_normalize_before=True,
-        **{"attention_span": args.span, "dropout": args.dropout, **options},
+        **{**sizes, **options},
     )
-    if hasattr(config, "decoder_ffn_embed_dim"):
-        config.decoder_ffn_embed_dim = 4 * args.width
     task = SimpleNamespace(keeps_memory=True, source_dictionary=dictionary(args))
     return model.build_model(config, task).to(args.device, getattr(torch, args.dtype))
 
@@ -281,14 +282,14 @@ class Training:
 class FairseqTraining(Training):
     """fairseq's own language model of the same size, which sees the block and no memory; as many tokens an update."""
 
-    def __init__(self, args, block: int):
+    def __init__(self, args, block: int, ffn: int = 0):
         torch.manual_seed(1)
         config = Namespace(
             decoder_layers=args.layers,
             decoder_embed_dim=args.width,
             decoder_input_dim=args.width,
             decoder_output_dim=args.width,
-            decoder_ffn_embed_dim=4 * args.width,
+            decoder_ffn_embed_dim=ffn or 4 * args.width,
             decoder_attention_heads=args.heads,
             decoder_normalize_before=True,
             attention_dropout=args.dropout,

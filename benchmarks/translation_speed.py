@@ -51,6 +51,8 @@ def main():
     parser.add_argument(
         "--max-tokens", type=int, default=2500, help="padded target tokens of a training batch (%(default)s)"
     )
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="(%(default)s)")
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"], help="(%(default)s)")
     parser.add_argument("--pairs", type=int, default=5, help="measured pairs of runs (%(default)s)")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the CPU (%(default)s)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the tables there too (Markdown)")
@@ -65,11 +67,11 @@ def main():
 
 
 def header(args) -> list:
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {args.threads} threads"
+    device = torch.cuda.get_device_name() if args.device == "cuda" else f"CPU, {args.threads} threads"
     return [
         "# Translation speed: Feedback Transformer against fairseq's Transformer",
         "",
-        f"{datetime.date.today()}, {device} ({platform.machine()}), Python {platform.python_version()}, "
+        f"{datetime.date.today()}, {device} ({platform.machine()}), {args.dtype}, Python {platform.python_version()}, "
         f"torch {torch.__version__}. Both: 6 encoder layers, width {args.embed_dim}, FFN {args.ffn_dim}, "
         f"{args.heads} heads, vocabulary {args.vocabulary}; Feedback: shared keys and values.",
         "",
@@ -138,9 +140,9 @@ def row(label: str, measured: timing.Compared, key: str) -> str:
 class Job:
     """A model of 6 + depth layers and generated data; a call does the work and returns the number of target tokens."""
 
-    def __init__(self, args, name: str, depth: int):
+    def __init__(self, args, name: str, depth: int, **options):
         torch.manual_seed(1)
-        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.device = args.device
         self.draw = random.Random(1)
         self.dictionary = Dictionary()
         for i in range(args.vocabulary):
@@ -153,9 +155,11 @@ class Job:
             dropout=0.3,
             share_decoder_input_output_embed=True,
             **{f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in sizes.items()},
+            **options,
         )
         ARCH_CONFIG_REGISTRY[ARCHS[name]](config)
-        self.model = ARCH_MODEL_REGISTRY[ARCHS[name]].build_model(config, task).to(self.device)
+        model = ARCH_MODEL_REGISTRY[ARCHS[name]].build_model(config, task)
+        self.model = model.to(self.device, getattr(torch, args.dtype))
 
     def sentences(self, lengths: list) -> torch.Tensor:
         symbols = range(self.dictionary.nspecial, len(self.dictionary))
@@ -169,8 +173,8 @@ class Job:
 class Training(Job):
     """Batches of sentences of similar length, as fairseq makes them: short, medium and long ones."""
 
-    def __init__(self, args, name, depth):
-        super().__init__(args, name, depth)
+    def __init__(self, args, name, depth, **options):
+        super().__init__(args, name, depth, **options)
         self.model.train()
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4)
         task = SimpleNamespace(target_dictionary=self.dictionary)
@@ -195,8 +199,8 @@ class Training(Job):
 
 
 class Generation(Job):
-    def __init__(self, args, name, depth, batch, batches):
-        super().__init__(args, name, depth)
+    def __init__(self, args, name, depth, batch, batches, **options):
+        super().__init__(args, name, depth, **options)
         self.model.eval()
         self.generator = SequenceGenerator(
             [self.model], self.dictionary, beam_size=5, max_len_a=0, max_len_b=SENTENCE, min_len=SENTENCE

@@ -28,7 +28,8 @@ shift
 
 bash recipes/setup/setup.sh # once, before the nodes start
 NNODES=${SLURM_JOB_NUM_NODES:-1}
-MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
+MASTER_ADDR=${nodes%%$'\n'*} # the first line; head would end scontrol in the middle of a long list, and so the job
 MASTER_PORT=$((20000 + SLURM_JOB_ID % 20000)) # two jobs on the same node need different ports
 export NNODES MASTER_ADDR MASTER_PORT
 

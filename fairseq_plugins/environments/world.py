@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from gymnasium import spaces
+from gymnasium.error import ResetNeeded
 
+NOT_BEGUN = -1  # the steps of a copy that was never reset
 MOVES = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # up, right, down, left
 
 
@@ -41,7 +43,7 @@ class World(ABC):
         check_whole("max_steps", max_steps, 1)
         self.copies, self.max_steps = copies, max_steps
         self.draws: list[np.random.Generator] = [np.random.default_rng() for _ in range(copies)]
-        self.steps = np.zeros(copies, dtype=np.int64)
+        self.steps = np.full(copies, NOT_BEGUN)
 
     def seed(self, seeds: Sequence[int | None]) -> None:
         """A copy whose seed is None draws on from where it is."""
@@ -60,7 +62,10 @@ class World(ABC):
 
         Raises:
             ValueError: these are not N actions
+            ResetNeeded: a copy was never reset
         """
+        if (self.steps == NOT_BEGUN).any():
+            raise ResetNeeded("an environment was stepped before its first reset; call reset.")
         actions, number = np.asarray(actions), int(self.action_space.n)
         whole = actions.shape == (self.copies,) and actions.dtype.kind in "iu"
         if not whole or not ((actions >= 0) & (actions < number)).all():

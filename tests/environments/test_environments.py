@@ -275,3 +275,13 @@ def test_a_wrong_action_is_refused():
     for action in (4, -1, 1.5, None, [1]):
         with pytest.raises(ValueError, match="are not 1 whole numbers from 0 to 3"):
             environment.step(action)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_step_before_the_first_reset_is_refused(name):
+    environments = make_vec(name, 2)
+    with pytest.raises(gymnasium.error.ResetNeeded, match="call reset"):
+        environments.step(np.zeros(2, dtype=int))
+    environments.reset(seed=1, options={"reset_mask": np.array([True, False])})
+    with pytest.raises(gymnasium.error.ResetNeeded, match="call reset"):
+        environments.step(np.zeros(2, dtype=int))

@@ -55,7 +55,7 @@ def cluster(tmp_path, venv):
     for name, lines in {
         "srun": f'echo "$*" >{tmp_path}/srun.txt\nwhile [ "$1" != bash ]; do shift; done\n'
         'for node in 0 1; do SLURM_NODEID=$node "$@" || exit; done',
-        "scontrol": "echo node7; echo node8",
+        "scontrol": "echo node7; sleep 1; echo node8",
     }.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{lines}\n")
         (tmp_path / name).chmod(0o755)

@@ -1,0 +1,14 @@
+"""The cells of benchmarks/gpu.py, in the order in which they run: what is wrong first, what takes long last."""
+
+from gpu_cells import correctness, language, profile, random_walk, synchronisations, training, translation
+from gpu_cells.cell import Cell
+
+CELLS: dict[str, Cell] = {
+    **correctness.CELLS,
+    **training.CELLS,
+    **language.CELLS,
+    **translation.CELLS,
+    **synchronisations.CELLS,
+    **profile.CELLS,
+    **random_walk.CELLS,
+}

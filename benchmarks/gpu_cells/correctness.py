@@ -1,0 +1,213 @@
+"""Is it right on this device? The numbers that the tests hold a CPU to, and the engines against the plain loop.
+
+T steps, B batch, C width, S source positions.
+"""
+
+import copy
+import json
+import sys
+from argparse import Namespace
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import translation_speed
+from fairseq import checkpoint_utils
+from fairseq.sequence_generator import SequenceGenerator
+from torch.nn.parallel import DistributedDataParallel
+
+from fairseq_plugins.models import active_memory_lm, transformer_xl_lm  # noqa: F401  (registered)
+from fairseq_plugins.modules.common.stream_memory import StreamMemory
+from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
+from fairseq_plugins.modules.feedback.memory import FeedbackMemory
+from fairseq_plugins.modules.feedback.stack import ENGINES, FeedbackStack
+from fairseq_plugins.modules.feedback.window import MemoryWindow
+from fairseq_plugins.tasks import streaming_language_modeling  # noqa: F401  (registered)
+from gpu_cells import engines, language
+from gpu_cells.cell import MINUTE, Cell, Row, Setting
+
+TESTS = Path(__file__).resolve().parents[2] / "tests"
+sys.path[:0] = [str(TESTS / "goldens"), str(TESTS / "modules/feedback")]
+
+import engine_comparison  # noqa: E402
+import test_golden  # noqa: E402
+
+T, B, C, S, HEADS, LAYERS = 24, 8, 64, 10, 4, 3
+
+
+class Correctness(Cell):
+    limit = 3 * MINUTE
+
+
+@dataclass(frozen=True)
+class Engines(Correctness):
+    """Outputs and gradients of every engine, over a window and with an encoder, against the plain loop in float64 on
+    the CPU: the largest root mean square of their relative errors. In half precision an engine may be off by what the
+    plain loop is off, and a quarter more."""
+
+    TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
+
+    def measure(self, setting: Setting) -> Row:
+        row: Row = {}
+        cases = [Case(build, kv) for build in (windowed, with_encoder) for kv in ("shared", "per-layer")]
+        for dtype in ("float64", "float32", "bfloat16", "float16"):
+            errors = {name: max(case.error(name, dtype, setting.device) for case in cases) for name in ENGINES}
+            row |= {f"{name}, {dtype}": float(f"{value:.3g}") for name, value in errors.items()}
+            allowed = self.TOLERANCE.get(dtype, 1.25 * errors[engines.PLAIN])
+            if wrong := [name for name, value in errors.items() if not value <= allowed]:
+                raise ValueError(f"{', '.join(wrong)} in {dtype} beyond {allowed:.3g}: {json.dumps(row)}")
+        return row
+
+
+def windowed(kv: str):
+    config = FeedbackLayerConfig(C, 2 * C, HEADS, attention_bias=False, pre_norm=True, activation="gelu")
+    stack = FeedbackStack(config, LAYERS, kv=kv, window=MemoryWindow(16, LAYERS, HEADS, C // HEADS))
+    before = torch.randn(B, 16, C)  # no gradient goes back to the block before
+
+    def run(stack, x):
+        y, memory = stack.advance(x, FeedbackMemory([before.to(x)]))
+        return {"output": y, "memory": memory.vectors[0].detach()}
+
+    return stack, run, {"x": torch.randn(T, B, C)}
+
+
+def with_encoder(kv: str):
+    stack = FeedbackStack(FeedbackLayerConfig(C, 2 * C, HEADS, context_dim=C, activation="gelu"), LAYERS, kv=kv)
+    padding = torch.zeros(B, S, dtype=torch.bool)
+    padding[1, S // 2 :] = True
+
+    def run(stack, x, context):
+        return {"output": stack(x, context, padding.to(x.device))}
+
+    return stack, run, {"x": torch.randn(T, B, C), "context": torch.randn(B, S, C)}
+
+
+class Case:
+    """A stack and its inputs, and what is exact."""
+
+    def __init__(self, build, kv: str):
+        torch.manual_seed(1)
+        self.stack, self.run, self.leaves = build(kv)
+        self.exact = self.compute(engines.PLAIN, torch.float64, "cpu")
+
+    def compute(self, engine: str, dtype: torch.dtype, device: str) -> dict[str, torch.Tensor]:
+        stack = copy.deepcopy(self.stack).to(device, dtype)
+        leaves = {name: leaf.to(device, dtype) for name, leaf in self.leaves.items()}
+        found = engine_comparison.outputs_and_gradients(stack, engine, partial(self.run, stack), leaves)
+        return {name: tensor.cpu().double() for name, tensor in found.items() if tensor is not None}
+
+    def error(self, engine: str, dtype: str, device: str) -> float:
+        got = self.compute(engine, getattr(torch, dtype), device)
+        return engine_comparison.relative_error(got, self.exact)
+
+
+@dataclass(frozen=True)
+class Goldens(Correctness):
+    """The numbers of the papers' public code, to the tests' bounds in float64."""
+
+    def measure(self, setting: Setting) -> Row:
+        cases = test_golden.cases_in(test_golden.FOLDER)
+        if setting.smoke:
+            cases = [path for path in cases if path.stem in ("feedback_pre", "sch_skip_retain_drift")]
+        wrong, left_out = {}, 0
+        for path in cases:
+            try:
+                with torch.device(setting.device):
+                    test_golden.family(path)(np.load(path), test_golden.assert_close)
+            except pytest.skip.Exception:  # a fault of the public code
+                left_out += 1
+            except Exception as error:  # the others may say where it comes from
+                wrong[path.stem] = f"{type(error).__name__}: {error}".splitlines()[0]
+        if wrong:
+            raise ValueError(f"{len(wrong)} of {len(cases)} are wrong: {json.dumps(wrong)}")
+        return {"files": len(cases) - left_out}
+
+
+@dataclass(frozen=True)
+class Checkpoints(Correctness):
+    """Checkpoints of an earlier day say what they said then, on a CPU."""
+
+    FOLDER = TESTS / "models/checkpoints"
+
+    @torch.no_grad()
+    def measure(self, setting: Setting) -> Row:
+        errors = {path.stem: self.error(path, setting) for path in sorted(self.FOLDER.glob("*.pt"))}
+        if not max(errors.values()) <= (1e-4 if setting.gpu else 1e-5):
+            raise ValueError(f"log-probabilities are off by {json.dumps(errors)}")
+        return errors
+
+    def error(self, path: Path, setting: Setting) -> float:
+        expected = json.loads(path.with_suffix(".json").read_text())
+        models, *_ = checkpoint_utils.load_model_ensemble_and_task(
+            [str(path)], arg_overrides={"data": str(self.FOLDER)}
+        )
+        model = models[0].eval().to(setting.device)
+        output = model(torch.tensor(expected["tokens"], device=setting.device))
+        said = model.get_normalized_probs(output, log_probs=True).cpu()
+        return float(f"{(said - torch.tensor(expected['log_probs'])).abs().max():.3g}")
+
+
+@dataclass(frozen=True)
+class Generation(Correctness):
+    """Beam search says the same words as the plain loop on the CPU, with every engine, in float32."""
+
+    def measure(self, setting: Setting) -> Row:
+        expected = self.sentences("cpu", engines.PLAIN)
+        for name in ENGINES:
+            said = self.sentences(setting.device, name)
+            if different := sum(a != b for a, b in zip(said, expected, strict=True)):
+                raise ValueError(f"{different} of {len(expected)} sentences are others with {name}")
+        return {"sentences": len(expected), "engines": ", ".join(ENGINES)}
+
+    @torch.no_grad()
+    def sentences(self, device: str, engine: str) -> list[list[int]]:
+        sizes = dict(embed_dim=32, ffn_dim=64, heads=4, vocabulary=50, max_tokens=100)
+        job = translation_speed.Job(
+            Namespace(**sizes, device=device, dtype="float32"), "feedback", 2, feedback_engine=engine
+        )
+        generator = SequenceGenerator([job.model.eval()], job.dictionary, beam_size=4, max_len_a=0, max_len_b=20)
+        found = generator.generate([job.model], {"net_input": job.source([5, 9, 12, 12])})
+        return [best[0]["tokens"].tolist() for best in found]
+
+
+@dataclass(frozen=True)
+class DataParallel(Correctness):
+    """One process under torch's DistributedDataParallel has the gradients that it has without, with every engine.
+    fairseq does not wrap a model of one process."""
+
+    def measure(self, setting: Setting) -> Row:
+        store = setting.folder / "store"
+        store.unlink(missing_ok=True)
+        backend = "nccl" if setting.gpu else "gloo"
+        torch.distributed.init_process_group(backend, init_method=f"file://{store.resolve()}", rank=0, world_size=1)
+        errors = {name: self.error(setting, name) for name in ENGINES}
+        torch.distributed.destroy_process_group()
+        if not max(errors.values()) <= 1e-5:
+            raise ValueError(f"gradients differ by {json.dumps(errors)}")
+        return errors
+
+    def error(self, setting: Setting, engine: str) -> float:
+        models = language.Models(language.SMALLEST, 2, setting)
+        models.args.dtype, models.args.dropout = "float32", 0.0
+        job = models.training(engine)
+        alone, wrapped = (self.gradients(job, model) for model in (job.model, DistributedDataParallel(job.model)))
+        return max((a - b).abs().max().item() for a, b in zip(alone, wrapped, strict=True))
+
+    def gradients(self, job, model) -> list[torch.Tensor]:
+        job.model.zero_grad()
+        for _ in range(2):  # two micro-batches: gradients add up
+            output = model(job.tokens[:, :-1], memory=StreamMemory())
+            job.model.token_nll(output, job.tokens[:, 1:]).mean().backward()
+        return [parameter.grad.clone() for parameter in job.model.parameters()]
+
+
+CELLS: dict[str, Cell] = {
+    "correctness-engines": Engines(),
+    "correctness-goldens": Goldens(),
+    "correctness-checkpoints": Checkpoints(),
+    "correctness-generation": Generation(),
+    "correctness-data-parallel": DataParallel(),
+}

@@ -1,0 +1,116 @@
+"""Language models at the papers' sizes (Fan et al., 2020, Table 9): training and decoding."""
+
+from argparse import Namespace
+from dataclasses import dataclass
+from functools import partial
+
+import lm_speed
+
+from gpu_cells import engines, speed
+from gpu_cells.cell import MINUTE, Cell, Row, Setting
+
+FEED_FORWARD, HEAD, KEYS = "decoder_ffn_embed_dim", "decoder_head_dim", "feedback_kv"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A language model and its data; the words' matrix is a full one in all models, so that they differ in layers
+    only."""
+
+    layers: int
+    width: int
+    ffn: int
+    head_dim: int
+    span: int
+    block: int
+    vocabulary: int
+    kv: str
+
+
+SMALLEST = Sizes(layers=2, width=16, ffn=32, head_dim=8, span=8, block=4, vocabulary=20, kv="shared")
+WIKITEXT = Sizes(layers=8, width=1024, ffn=4096, head_dim=128, span=512, block=256, vocabulary=10000, kv="shared")
+ENWIK8 = Sizes(layers=12, width=512, ffn=4096, head_dim=128, span=512, block=128, vocabulary=205, kv="per-layer")
+ENWIK8_SHORT = Sizes(layers=12, width=512, ffn=4096, head_dim=128, span=128, block=128, vocabulary=205, kv="per-layer")
+HEADS = 8
+
+
+class Models:
+    """What lm_speed.py builds for a size, for any batch."""
+
+    def __init__(self, sizes: Sizes, batch: int, setting: Setting):
+        if setting.smoke:
+            sizes, batch = SMALLEST, min(batch, 2)
+        self.sizes, self.batch = sizes, batch
+        self.args = Namespace(
+            layers=sizes.layers,
+            width=sizes.width,
+            heads=2 if setting.smoke else HEADS,
+            block=sizes.block,
+            span=sizes.span,
+            batch=batch,
+            vocabulary=sizes.vocabulary,
+            dropout=0.1,
+            device=setting.device,
+            dtype=speed.DTYPE,
+        )
+
+    def options(self, name: str) -> dict:
+        """Of the Transformer, or of Feedback with one of its engines."""
+        same = {FEED_FORWARD: self.sizes.ffn, HEAD: self.sizes.head_dim}
+        return same if name == "transformer" else {**same, KEYS: self.sizes.kv, "feedback_engine": name}
+
+    def model(self, name: str) -> str:
+        return "transformer" if name == "transformer" else "feedback"
+
+    def training(self, name: str):
+        return lm_speed.Training(self.args, self.model(name), **self.options(name))
+
+    def fairseqs(self):
+        return lm_speed.FairseqTraining(self.args, self.sizes.block, self.sizes.ffn)
+
+    def decoding(self, name: str, steps: int, kind=lm_speed.Generation):
+        return kind(self.args, self.model(name), self.batch, steps, **self.options(name))
+
+
+@dataclass(frozen=True)
+class Training(Cell):
+    """Forward, backward and Adam step over a full memory: every engine and fairseq's model beside our Transformer."""
+
+    sizes: Sizes
+    batch: int
+    limit = 5 * MINUTE
+
+    def measure(self, setting: Setting) -> Row:
+        models = Models(self.sizes, self.batch, setting)
+        others = {name: partial(models.training, name) for name in engines.FAST}
+        others["fairseq's"] = models.fairseqs
+        row = speed.against(setting, ("transformer", partial(models.training, "transformer")), others)
+        return row | {"aim": 0.30, "the paper": 0.285}
+
+
+@dataclass(frozen=True)
+class Decoding(Cell):
+    """Steps of decoding: every engine beside the Transformer that caches keys and values, and beside the one that
+    caches hidden states, as the paper's code."""
+
+    sizes: Sizes
+    batch: int
+    limit = 4 * MINUTE
+
+    def measure(self, setting: Setting) -> Row:
+        models, steps = Models(self.sizes, self.batch, setting), 2 if setting.smoke else 64
+        others = {name: partial(models.decoding, name, steps) for name in engines.FAST}
+        baselines = {"keys and values": lm_speed.Generation, "hidden states": lm_speed.HiddenStates}
+        row: Row = {}
+        for name, kind in baselines.items():
+            row |= speed.against(setting, (name, partial(models.decoding, "transformer", steps, kind)), others)
+        return row | {"aim beside hidden states": 3.7, "the paper": 3.7}
+
+
+CELLS: dict[str, Cell] = {
+    "speed-wikitext103-batch16": Training(WIKITEXT, 16),
+    "speed-wikitext103-batch64": Training(WIKITEXT, 64),
+    "speed-enwik8-batch128": Training(ENWIK8, 128),
+    "speed-enwik8-span128-batch128": Training(ENWIK8_SHORT, 128),
+    **{f"decoding-wikitext103-batch{batch}": Decoding(WIKITEXT, batch) for batch in (1, 32, 128)},
+}
