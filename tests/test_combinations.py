@@ -2,6 +2,7 @@
 
 import functools
 import re
+from unittest import mock
 
 import pytest
 from fairseq import options
@@ -26,7 +27,8 @@ def parse(command, flags):
 
 @functools.cache
 def said(command):
-    with pytest.raises(UserError) as refused:
+    """The error message, where no optional package is installed."""
+    with mock.patch.object(combinations, "installed", lambda name: False), pytest.raises(UserError) as refused:
         parse(*command.split(maxsplit=1))
     return str(refused.value)
 
@@ -92,6 +94,7 @@ WRONG = [
     ("train --eval-bleu --eval-bleu-args x", "--eval-bleu-args x is not a dictionary in JSON"),
     ('train --eval-bleu --eval-bleu-args {"beam":0}', "--eval-bleu-args: --beam 0 does not fit"),
     ('train --eval-bleu --eval-bleu-args {"beam":2,"min_len":300}', "--eval-bleu-args: --max-len-b 200 is below"),
+    ("train --arch feedback_transformer_tiny --feedback-engine fused", "fused needs the package triton"),
 ]
 
 RIGHT = [
@@ -139,6 +142,7 @@ def test_what_is_installed_is_not_refused(monkeypatch):
         "--zero-sharding os",
         "--tpu",
         "--model-parallel-size 2",
+        "--arch feedback_transformer_tiny --feedback-engine fused",
     ):
         parse("train", flags)
 

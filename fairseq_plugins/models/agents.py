@@ -10,7 +10,7 @@ from torch import nn
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.agent import Agent, SeenEmbedding
 from fairseq_plugins.models.common.architectures import register_architecture, with_defaults
-from fairseq_plugins.models.common.feedback import FeedbackConfig, chosen_engine
+from fairseq_plugins.models.common.feedback import FeedbackConfig
 from fairseq_plugins.models.common.options import check_heads, check_kinds, check_sizes
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.stack import KEYS_AND_VALUES
@@ -98,12 +98,7 @@ class FeedbackAgent(BuiltAgent):
         )
         window = MemoryWindow(config.attention_span, config.decoder_layers, layer.heads, layer.head_dim)
         return FeedbackStream(
-            layer,
-            config.decoder_layers,
-            window,
-            config.feedback_memory,
-            config.feedback_kv,
-            chosen_engine(config.feedback_engine),
+            layer, config.decoder_layers, window, config.feedback_memory, config.feedback_kv, config.feedback_engine
         )
 
 

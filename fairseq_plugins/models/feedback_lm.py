@@ -6,7 +6,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 
 from fairseq_plugins.models.common.architectures import register_architecture
-from fairseq_plugins.models.common.feedback import TABLE_9, FeedbackConfig, chosen_engine
+from fairseq_plugins.models.common.feedback import TABLE_9, FeedbackConfig
 from fairseq_plugins.models.common.span import PRE_NORM, SpanLanguageModel, SpanLanguageModelConfig, sizes, span
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.memory import WeightedMemory
@@ -50,12 +50,7 @@ class FeedbackLanguageModel(SpanLanguageModel):
             initial=config.span_init,
         )
         return FeedbackStream(
-            layer,
-            config.decoder_layers,
-            window,
-            config.feedback_memory,
-            config.feedback_kv,
-            chosen_engine(config.feedback_engine),
+            layer, config.decoder_layers, window, config.feedback_memory, config.feedback_kv, config.feedback_engine
         )
 
     def learned(self):

@@ -11,7 +11,7 @@ from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from torch import nn
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.models.common.feedback import FeedbackConfig, chosen_engine
+from fairseq_plugins.models.common.feedback import FeedbackConfig
 from fairseq_plugins.models.common.translation import TranslationModel, encoder_and_decoder, set_defaults
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.stack import FeedbackStack
@@ -109,7 +109,6 @@ class FeedbackTransformerDecoder(TransformerDecoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens, output_projection=None):
         super().__init__(cfg, dictionary, embed_tokens, output_projection=output_projection)
-        engine = chosen_engine(cfg.feedback_engine)
         try:
             config = FeedbackLayerConfig(
                 embed_dim=cfg.decoder.embed_dim,
@@ -122,7 +121,9 @@ class FeedbackTransformerDecoder(TransformerDecoderBase):
                 activation_dropout=cfg.activation_dropout or cfg.relu_dropout,
                 activation=cfg.activation_fn,
             )
-            stack = FeedbackDecoderLayers(config, cfg.decoder.layers, cfg.feedback_memory, cfg.feedback_kv, engine)
+            stack = FeedbackDecoderLayers(
+                config, cfg.decoder.layers, cfg.feedback_memory, cfg.feedback_kv, cfg.feedback_engine
+            )
         except ValueError as error:
             raise UserError(f"{error}. See --feedback-memory, --decoder-layers and --activation-fn.") from error
         self.layers = nn.ModuleList([stack])

@@ -4,10 +4,8 @@ from dataclasses import dataclass, field
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
-from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS
 from fairseq_plugins.models.common.span import PRE_NORM, dropout, sizes, span
-from fairseq_plugins.modules.feedback import fused
 from fairseq_plugins.modules.feedback.stack import ENGINES, KEYS_AND_VALUES
 
 
@@ -28,23 +26,10 @@ class FeedbackConfig(FairseqDataclass):
     feedback_engine: ChoiceEnum(list(ENGINES)) = field(
         default="fast",
         metadata={
-            "help": "how the recurrence is computed; fused is for GPUs and needs Triton, reference is a plain loop with"
-            " the same result"
+            "help": "how the recurrence is computed; fused has attention by one kernel in training on a GPU, and needs"
+            " Triton; reference is a plain loop with the same result"
         },
     )
-
-
-def chosen_engine(name: str) -> str:
-    """The name of --feedback-engine, if it can be had.
-
-    Raises:
-        UserError: Triton is missing
-    """
-    if name == "fused" and not fused.installed():
-        raise UserError(
-            "--feedback-engine fused needs Triton; install it with pip install '.[gpu]', or choose --feedback-engine fast."
-        )
-    return name
 
 
 # Table 9: the Feedback Transformers, and the Transformers of the same sizes that they are compared with

@@ -3,8 +3,8 @@
 The buffers hold of each step the query, the output, its gradient and four numbers a row. The backward pass computes the
 weights again. The kernels are in `triton_kernels`; where they cannot run, this is the fast engine as it is.
 
-R rows (batch times heads), D width of a head, T steps of a block, S positions before the block, P places of the buffers,
-W positions that a layer sees.
+R rows (batch times heads), D width of a head, T steps of a block, S positions before the block, P places of the
+buffers, W positions that a layer sees.
 """
 
 import importlib.util

@@ -1,7 +1,7 @@
 """Kernels of one step's attention, in Triton (see `fused`). This file alone needs Triton.
 
-A program reads the keys and values of one row once. Sums are of float32. No weights are kept: the backward pass computes
-them again from the log-sum-exp, as FlashAttention does (Dao et al., 2022).
+A program reads the keys and values of one row once. Sums are of float32. No weights are kept: the backward pass
+computes them again from the log-sum-exp, as FlashAttention does (Dao et al., 2022).
 
 B batch, H heads, R = B * H rows, D width of a head, T steps of a block, S positions before the block, P places of the
 buffers, W positions that a layer sees. Step t sees the places up to S + t - 1, at most W of them. A place's slot is its
@@ -11,15 +11,14 @@ Arguments that all kernels have:
     POSITION: relative positions [W, D]; SPAN: soft spans [H, W]; PADDING: what is added to scores [R, P]. They are read
         where their flags say so: POSITIONS, SPANS, PADDED.
     SEED: where the seed of dropout is; rate: of dropout, where DROPS says that there is some
-    STATS: of each step and row the log-sum-exp, the sum of weights within the span, the sum's divisor, and the sum of the
-        output times its gradient [T, R, 4]
+    STATS: of each step and row the log-sum-exp, the sum of weights within the span, the sum's divisor, and the sum of
+        the output times its gradient [T, R, 4]
     STEPS, WIDTH, BEFORE, PLACES: T, W, S, P
     HEADS, D: H and D; LANES: the least power of 2 that is at least D; BLOCK: so many places or steps at once
 """
 
 import triton
 import triton.language as tl
-
 
 # of these arguments no value, such as 1, makes a kernel of its own
 VARIES = ["step", "first", "STEPS", "WIDTH", "BEFORE", "PLACES"]

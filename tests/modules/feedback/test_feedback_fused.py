@@ -1,4 +1,4 @@
-"""The fused engine in Triton's interpreter against the fast engine and the plain loop, and its kernels compiled for GPUs.
+"""The fused engine in Triton's interpreter against the fast engine and the plain loop; kernels compiled for GPUs.
 
 Sizes are small, because the interpreter is slow, and odd.
 """
@@ -22,11 +22,6 @@ from fairseq_plugins.modules.feedback.window import MemoryWindow
 pytest.importorskip("triton")
 B, C, HEADS, HEAD_DIM, LAYERS = 2, 10, 2, 5, 2
 SPANS = {"fixed": {}, "adaptive": {"ramp": 3, "trim_step": 2}}
-
-
-@pytest.fixture(autouse=True)
-def interpreter(monkeypatch):
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
 
 
 @pytest.fixture
@@ -111,6 +106,31 @@ def test_stacks_agree(kv, padded, launched):
     padding[1, :2] = True
     run = lambda x: {"output": module(x, padding=padding if padded else None)}  # noqa: E731
     assert_fused_agrees(module, run, {"x": embeddings(5, B)}, launched)
+
+
+def test_steps_that_were_recorded_agree(launched):
+    """An agent acts step by step, and learns from these steps without doing them again."""
+    module = stream("adaptive", "shared")
+
+    def recorded(x):
+        state = module.start_recorded(None, x[:, 0], x.size(1))
+        with torch.no_grad():
+            for x_t in x.unbind(1):
+                module.step(state, x_t)
+        return {"output": module.finish(state, x)[0]}
+
+    leaves = {"x": embeddings(B, 5)}
+    got = outputs_and_gradients(module, "fused", recorded, leaves)
+    assert set(launched) == {"forward", "query_grad", "pull"}
+    assert_close(got, outputs_and_gradients(module, "fast", lambda x: {"output": module(x)[0]}, leaves))
+
+
+def test_evaluation_and_float64_are_those_of_the_fast_engine(launched):
+    module, x = stream("fixed", "shared"), embeddings(B, 5)
+    with torch.no_grad():
+        module(x)
+    module.double()(x.double())[0].sum().backward()
+    assert not launched
 
 
 def test_a_program_takes_many_blocks_of_places(monkeypatch, launched):
@@ -222,7 +242,8 @@ for name, flags, arch in itertools.product(["forward", "query_grad", "pull"], [(
     kernel = getattr(kernels, name)
     known = {**SIZES, **dict(zip(FLAGS, map(bool, flags)))}
     known = {arg: known[arg] for arg in kernel.arg_names if arg in known}
-    types = {arg: "constexpr" if arg in known else NUMBERS.get(arg) or KEPT.get(arg, "*bf16") for arg in kernel.arg_names}
+    types = {**dict.fromkeys(kernel.arg_names, "*bf16"), **NUMBERS, **KEPT, **dict.fromkeys(known, "constexpr")}
+    types = {arg: types[arg] for arg in kernel.arg_names}
     compiled = compile(ASTSource(fn=kernel, signature=types, constexprs=known), target=GPUTarget("cuda", arch, 32))
     assert compiled.asm["cubin"], name
     print(name, flags, arch)
