@@ -7,7 +7,9 @@ T steps, B batch, C width, H heads, D width of a head, R = B * H, S source posit
 steps in memory.
 """
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import Tensor, nn
@@ -39,6 +41,9 @@ from fairseq_plugins.modules.feedback.manual_backward import (
 from fairseq_plugins.modules.feedback.memory import mix, mix_backward_mixing, mix_backward_outputs
 from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource, WindowAttention
 from fairseq_plugins.modules.feedback.window import Limits
+
+if TYPE_CHECKING:
+    from fairseq_plugins.modules.feedback.graphs import Graphs
 
 INITIAL_CAPACITY = 32  # positions; doubled whenever the buffers are full
 STREAM_CAPACITY = 64  # positions; then the window moves to the front, as rows of wider buffers are slower to read
@@ -78,7 +83,14 @@ class FastRecurrence:
             Hypotheses for one sentence share the keys and values of its context.
         limits: for a stream, how far back each layer looks; None: to the start.
         memories: for a stream, those of earlier blocks, G tensors [B, n, C]. n is at least the width of every layer.
+
+    Attributes:
+        captures: whether blocks and steps may be launched as graphs
+        graphs: makes them; None: no graphs
     """
+
+    captures = True
+    graphs: "Graphs | None" = None
 
     def __init__(
         self,
@@ -149,9 +161,11 @@ class FastRecurrence:
 
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """Embeddings [T, B, C] of T steps, padding [B, T] or None -> outputs of the top layer [T, B, C]."""
+        record = torch.is_grad_enabled()
         with no_autocast(x.device):
-            block = self.block = Block(self, x[0], len(x), padding, record=torch.is_grad_enabled())
-            return self.differentiable(block, x) if block.record else block.forward(x)
+            graph = self.graphs and self.graphs.block(self, x, padding, record)
+            block = self.block = graph or Block(self, x[0], len(x), padding, record)
+            return self.differentiable(block, x) if record else block.forward(x)
 
     def record_steps(self, like: Tensor, steps: int) -> None:
         """From now on `step` saves what a backward pass needs, for exactly `steps` steps with inputs like [B, C]. This
@@ -168,11 +182,29 @@ class FastRecurrence:
 
     def differentiable(self, block: "Block", x: Tensor) -> Tensor:
         """`block.forward(x)` as a node of the graph of autograd."""
-        pairs = [
-            tensor for pair in (*self.context, *self.projections.values()) for tensor in pair if tensor is not None
-        ]
-        limits = [tensor for limit in self.limits or [] for tensor in limit.tensors()]
-        return RecordedBlock.apply(block, x, self.mixing, *pairs, *limits, *self.cast_layers.parameters())
+        return RecordedBlock.apply(block, x, *self.tensors())
+
+    def tensors(self) -> list[Tensor]:
+        """What a block's gradients are of, besides its inputs."""
+        pairs = (*self.context, *self.projections.values(), *(self.limits or []))
+        return [self.mixing, *(x for pair in pairs for x in pair if x is not None), *self.cast_layers.parameters()]
+
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The same state with a change made to every tensor that a block reads. Parameters of the model remain."""
+
+        def changed(x):
+            return None if x is None else change(x)
+
+        twin = copy.copy(self)
+        twin.mixing = change(self.mixing)
+        twin.context = [(change(keys), change(values)) for keys, values in self.context]
+        twin.context_mask = changed(self.context_mask)
+        twin.projections = {memory: Projection(*map(changed, pair)) for memory, pair in self.projections.items()}
+        twin.limits = self.limits and [Limits(*map(changed, limit)) for limit in self.limits]
+        twin.memories = [change(vectors) for vectors in self.memories]
+        if self.cast_layers is not self.layers:
+            twin.cast_layers = copy.deepcopy(self.cast_layers, {id(x): change(x) for x in self.cast_layers.parameters()})
+        return twin
 
     def final_memories(self, width: int, padding: Tensor | None = None) -> list[Tensor]:
         """After `run`: the last `width` memories of a stream, G tensors [B, width, C], without their history. The last
@@ -201,6 +233,12 @@ class FastRecurrence:
         """Start a new stream in these rows of step-by-step decoding; rows [B] is True there."""
         assert self.block is not None, "no step has been taken yet"
         self.block.restart(rows)
+
+
+class EagerRecurrence(FastRecurrence):
+    """The fast engine, whose operations a GPU is always given one by one."""
+
+    captures = False
 
 
 class Block:
@@ -571,12 +609,11 @@ class Mixture:
 
 
 class RecordedBlock(torch.autograd.Function):
-    """A block as one node of the graph of autograd. The arguments after `mixing` are all other tensors that get
-    gradients."""
+    """A block as one node of the graph of autograd. The arguments after x are all other tensors that get gradients."""
 
     @staticmethod
-    def forward(ctx, block, x, mixing, *tensors):
-        ctx.block, ctx.tensors = block, (mixing, *tensors)
+    def forward(ctx, block, x, *tensors):
+        ctx.block, ctx.tensors = block, tensors
         return block.forward(x)
 
     @staticmethod

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.contracts import Recurrence
-from fairseq_plugins.modules.feedback.fast import FastRecurrence
+from fairseq_plugins.modules.feedback.fast import EagerRecurrence, FastRecurrence
 from fairseq_plugins.modules.feedback.fused import FusedRecurrence
+from fairseq_plugins.modules.feedback.graphs import Graphs
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer, FeedbackLayerConfig, share_keys_and_values
 from fairseq_plugins.modules.feedback.memory import FeedbackMemory, build_composition
 from fairseq_plugins.modules.feedback.reference import ReferenceRecurrence
@@ -19,6 +20,7 @@ from fairseq_plugins.modules.feedback.window import Limits, MemoryWindow
 
 ENGINES: dict[str, Callable[..., Recurrence]] = {
     "fast": FastRecurrence,
+    "eager": EagerRecurrence,
     "fused": FusedRecurrence,
     "reference": ReferenceRecurrence,
 }
@@ -58,6 +60,7 @@ class FeedbackStack(nn.Module):
         KEYS_AND_VALUES[kv](self.layers)
         self.engine = ENGINES[engine]
         self.window = window
+        self.graphs = Graphs()
 
     def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors):
         # A checkpoint with keys and values per layer has the same names. Without this check one layer's would be loaded
@@ -96,7 +99,10 @@ class FeedbackStack(nn.Module):
         context = None if context is None else context.to(self.dtype)
         if limits is None and self.window is not None:
             limits = self.window.limits()
-        return self.engine(self.layers, self.memory.mixing(), context, context_padding, beam, limits, memories)
+        state = self.engine(self.layers, self.memory.mixing(), context, context_padding, beam, limits, memories)
+        if isinstance(state, FastRecurrence) and state.captures:
+            state.graphs = self.graphs
+        return state
 
     def memory_length(self, limits: list[Limits] | None = None) -> int:
         """How many memories go to the next block of a stream, after one with these limits; None: the present ones."""
