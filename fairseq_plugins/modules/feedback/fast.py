@@ -203,7 +203,9 @@ class FastRecurrence:
         twin.limits = self.limits and [Limits(*map(changed, limit)) for limit in self.limits]
         twin.memories = [change(vectors) for vectors in self.memories]
         if self.cast_layers is not self.layers:
-            twin.cast_layers = copy.deepcopy(self.cast_layers, {id(x): change(x) for x in self.cast_layers.parameters()})
+            twin.cast_layers = copy.deepcopy(
+                self.cast_layers, {id(x): change(x) for x in self.cast_layers.parameters()}
+            )
         return twin
 
     def final_memories(self, width: int, padding: Tensor | None = None) -> list[Tensor]:
@@ -220,7 +222,8 @@ class FastRecurrence:
         There are no gradients."""
         with no_autocast(x.device):
             if self.block is None:
-                self.block = Block(self, x, INITIAL_CAPACITY if self.limits is None else STREAM_CAPACITY)
+                graphs = self.graphs and self.graphs.decoding(self, x)
+                self.block = graphs or Block(self, x, INITIAL_CAPACITY if self.limits is None else STREAM_CAPACITY)
             return self.block.step(x), self.block.context_weights()
 
     def reorder(self, order: Tensor) -> None:
@@ -404,11 +407,25 @@ class Block:
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
-        for writer in self.writers:
-            for source in writer.sources:
-                source.reorder(order)
+        for source in self.memory_sources():
+            source.reorder(order)
         if not self.contexts:
             return
+        sentences, together, moved = self.sentences(order)
+        if not together:  # every row gets keys and values of its own
+            self.beam = 1
+            for attention in self.context_attentions:
+                attention.beam = 1
+        if moved:
+            for context in self.contexts:
+                context.reorder(sentences, self.heads)
+
+    def memory_sources(self) -> list[GrowingSource | SlidingSource]:
+        return [source for writer in self.writers for source in writer.sources]
+
+    def sentences(self, order: Tensor) -> tuple[Tensor, bool, bool]:
+        """Which rows of the context this order of rows needs, whether all rows of a sentence stay together, as they do
+        in beam search, and whether the context changes."""
         sentences = order // self.beam
         groups = sentences.view(-1, self.beam) if len(order) % self.beam == 0 else sentences[:, None]
         same_number = groups.numel() == self.beam * len(self.contexts[0].keys) // self.heads
@@ -416,14 +433,8 @@ class Block:
         checks = groups != groups[:, :1], groups != stays
         left, moved = torch.stack([check.any() for check in checks]).tolist()  # both at once: the host waits for it
         if groups.size(1) != self.beam or left:
-            # a row has left its group, which beam search never does: every row gets keys and values of its own
-            groups = sentences[:, None]
-            self.beam = 1
-            for attention in self.context_attentions:
-                attention.beam = 1
-        if left or moved or not same_number:
-            for context in self.contexts:
-                context.reorder(groups[:, 0], self.heads)
+            return sentences, False, True
+        return groups[:, 0], True, moved or not same_number
 
 
 class SteppedBlock(Block):

@@ -138,8 +138,8 @@ class FusedGrowingSource(GrowingSource):
         self.uses: list[Use] = []
 
     def pop_kv_grads(self):
-        self.length -= 1
-        key, value = pulled(self.uses, self.keys, self.values, self.length, 1)
+        self.steps -= 1
+        key, value = pulled(self.uses, self.keys, self.values, self.steps, 1)
         return key[:, 0], value[:, 0]
 
 
@@ -192,7 +192,7 @@ class FusedAttention(Part):
     def buffers(self) -> tuple[int, Tensor, Tensor]:
         """The number of the present step, keys and values [R, P, D]."""
         if isinstance(self.source, FusedGrowingSource):
-            return self.source.length - 1, self.source.keys, self.source.values
+            return self.source.steps - 1, self.source.keys, self.source.values
         return self.source.steps, self.source.keys, self.source.values.transpose(1, 2)
 
     def forward(self, x):

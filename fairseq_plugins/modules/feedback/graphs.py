@@ -1,4 +1,4 @@
-"""Blocks of the fast engine as CUDA graphs: their operations are captured once and from then on launched as one.
+"""Blocks and steps of the fast engine as CUDA graphs: operations that are captured once and then launched as one.
 
 The operations of a time step are short, so a GPU waits for the host that launches them one by one. A graph repeats
 them on the same memory: what a block reads is copied into it first, and what it gives is copied out. All else that
@@ -10,18 +10,21 @@ T steps, B batch, C width, G memories a step.
 import logging
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from fairseq_plugins.modules.feedback.fast import Block, FastRecurrence
+from fairseq_plugins.modules.feedback.fast import STREAM_CAPACITY, Block, FastRecurrence
+from fairseq_plugins.modules.feedback.manual_backward import Source, reorder_rows
 
 logger = logging.getLogger(__name__)
 MOST_GRAPHS = 8  # of a stack; a graph keeps what a block keeps in memory
 MOST_KEYS = 4096  # of shapes that have come once
-T = TypeVar("T")
+MOST_STEPS = 128  # of decoding without a window; later steps are launched one by one
+T, GraphT = TypeVar("T"), TypeVar("GraphT")
 
 
 class Capture(Protocol):
@@ -85,14 +88,20 @@ def tensors_of(state: FastRecurrence) -> list[Tensor]:
 
 
 def shapes(tensors: list[Tensor]) -> Hashable:
-    return tuple((x.shape, x.stride(), x.dtype, x.requires_grad) for x in tensors)
+    return tuple((x.shape, x.stride(), x.dtype, x.device, x.requires_grad) for x in tensors)
+
+
+def constants(state: FastRecurrence) -> Hashable:
+    """What else must be the same where a graph is used again."""
+    parameters = tuple((x.data_ptr(), x.requires_grad) for x in state.layers.parameters())
+    return state.dtype, parameters, tuple(layer.training for layer in state.layers)
 
 
 class Graphs:
-    """The graphs of a stack. A block gets one when its key comes the second time; the least recently used is dropped."""
+    """The graphs of a stack, made when a key comes the second time. The least recently used is dropped."""
 
     def __init__(self) -> None:
-        self.kept: OrderedDict[Hashable, BlockGraph] = OrderedDict()
+        self.kept: OrderedDict[Hashable, Any] = OrderedDict()  # BlockGraph or StepGraphs
         self.seen: OrderedDict[Hashable, None] = OrderedDict()
         self.captures: dict[torch.device, Capture | None] = {}
         self.in_use: Callable[[], CapturedBlock | None] = lambda: None
@@ -103,13 +112,10 @@ class Graphs:
     def block(self, state: FastRecurrence, x: Tensor, padding: Tensor | None, record: bool) -> "CapturedBlock | None":
         """A block of x [T, B, C] as a graph, or None: to be computed operation by operation. padding and record are as
         of `Block`."""
-        capture = self.capture(x.device)
-        if capture is None or len(x) == 1 or self.is_in_use():
+        if len(x) == 1 or not self.may_run(x.device):
             return None
-        inputs = [*tensors_of(state), x] + ([] if padding is None else [padding])
-        parameters = tuple((p.data_ptr(), p.requires_grad) for p in state.layers.parameters())
-        modes = tuple(layer.training for layer in state.layers)
-        key = record, padding is None, modes, state.dtype, x.device, shapes(inputs), parameters
+        capture, inputs = self.captures[x.device], [*tensors_of(state), x] + ([] if padding is None else [padding])
+        key = record, padding is None, shapes(inputs), constants(state)
         graph = self.get(key, lambda: BlockGraph(state, x, padding, record, capture), f"a block of {len(x)} steps")
         if graph is None:
             return None
@@ -118,18 +124,34 @@ class Graphs:
             self.in_use = weakref.ref(block)
         return block
 
-    def capture(self, device: torch.device) -> Capture | None:
+    def decoding(self, state: FastRecurrence, x: Tensor) -> "CapturedSteps | None":
+        """Steps of decoding as graphs, for embeddings like x [B, C]; or None, as of `block`."""
+        if any(layer.training for layer in state.layers) or not self.may_run(x.device):
+            return None
+        capture, inputs = self.captures[x.device], tensors_of(state)
+        key = x.shape, x.dtype, state.beam, shapes(inputs), constants(state)
+        graphs = self.get(key, lambda: StepGraphs(state, x, capture), f"a step of decoding {len(x)} sequences")
+        if graphs is None or graphs.user() is not None:
+            return None
+        steps = CapturedSteps(self, graphs, inputs)
+        graphs.user = weakref.ref(steps)
+        return steps
+
+    def may_run(self, device: torch.device) -> bool:
+        """Not where nothing can be captured, and not while a block waits for its backward pass: all graphs have the
+        same memory, so another would overwrite what that block has saved."""
         if device not in self.captures:
             self.captures[device] = capture_for(device)
-        return self.captures[device]
-
-    def is_in_use(self) -> bool:
-        """Does a block wait for its backward pass? All graphs have the same memory, so another would overwrite what it
-        has saved."""
         block = self.in_use()
-        return block is not None and block.waits
+        return self.captures[device] is not None and not (block is not None and block.waits)
 
-    def get(self, key: Hashable, make: Callable[[], "BlockGraph"], what: str) -> "BlockGraph | None":
+    def refuse(self, what: str, error: RuntimeError) -> None:
+        """No more graphs, and say why."""
+        self.captures = dict.fromkeys(self.captures)
+        self.kept.clear()
+        logger.warning("%s cannot be a CUDA graph, so steps are launched one by one: %s", what, error)
+
+    def get(self, key: Hashable, make: Callable[[], GraphT], what: str) -> GraphT | None:
         """The graph with this key. If there is none, it is made, but not at the first time: then shapes that never come
         again cost nothing, and all libraries are loaded."""
         if key in self.kept:
@@ -145,10 +167,7 @@ class Graphs:
         try:
             self.kept[key] = make()
         except RuntimeError as error:  # also: out of memory
-            self.captures = dict.fromkeys(self.captures)
-            self.kept.clear()
-            logger.warning("%s cannot be a CUDA graph, so steps are launched one by one: %s", what, error)
-            return None
+            return self.refuse(what, error)
         logger.info("%s is a CUDA graph from now on (%d of at most %d)", what, len(self.kept), MOST_GRAPHS)
         return self.kept[key]
 
@@ -214,3 +233,134 @@ class CapturedBlock:
         self.waits = False
         pairs = zip(self.tensors, self.graph.gradients)
         return self.graph.dx.clone(), {id(x): gradient.clone() for x, gradient in pairs if gradient is not None}
+
+
+class StepGraphs:
+    """Decoding step by step, as one graph for each number of steps that the buffers can hold.
+
+    Args:
+        state: of the sequences that are decoded; others of the same shapes take their turn
+        x: embeddings are like it [B, C]
+        capture: captures operations
+
+    Attributes:
+        x: to be written before a step
+        block: computes steps one by one, too
+    """
+
+    def __init__(self, state: FastRecurrence, x: Tensor, capture: Capture):
+        self.inputs, self.capture, self.x = Inputs(), capture, x.clone()
+        self.capacity = MOST_STEPS if state.limits is None else STREAM_CAPACITY
+        twin = state.mapped(self.inputs.copy)
+        self.block, self.fill = capture(lambda: Block(twin, self.x, self.capacity))
+        changing = [*self.block.memory_sources(), *self.block.contexts, *self.block.context_attentions, self.block]
+        self.attributes = [(part, dict(vars(part))) for part in changing]
+        self.steps: dict[int, tuple[tuple[Tensor, Tensor | None], Callable[[], None], int]] = {}
+        self.user: Callable[[], CapturedSteps | None] = lambda: None
+
+    def begin(self, tensors: list[Tensor]) -> None:
+        """Begin new sequences, whose state holds these tensors."""
+        for part, attributes in self.attributes:
+            vars(part).update(attributes)
+        self.inputs.load(tensors)
+        self.fill()
+
+    @property
+    def place(self) -> int:
+        """How many steps the buffers hold."""
+        return self.block.memory_sources()[0].steps
+
+    def move(self, place: int) -> None:
+        for source in self.block.memory_sources():
+            source.steps = place
+
+    @property
+    def has_room(self) -> bool:
+        """Can the next step be a graph? Otherwise it makes larger buffers."""
+        return self.place < self.capacity or self.block.contexts == []
+
+    def one_by_one(self) -> tuple[Tensor, Tensor | None]:
+        """What `FastRecurrence.step` returns for the embeddings in `x`."""
+        return self.block.step(self.x), self.block.context_weights()
+
+    def step(self) -> tuple[Tensor, Tensor | None]:
+        """The same by a graph. The next step overwrites it."""
+        place = self.place
+        if place not in self.steps:
+            try:
+                self.steps[place] = *self.capture(self.one_by_one), self.place
+            finally:
+                self.move(place)
+        outputs, replay, after = self.steps[place]
+        replay()
+        self.move(after)
+        return outputs
+
+
+class CapturedSteps:
+    """One use of StepGraphs. It has what `FastRecurrence` needs of a `Block` to decode.
+
+    Rows of the batch that are no longer asked for are computed on, so that the shapes remain.
+
+    Args:
+        graphs: of the stack
+        steps: of such sequences
+        tensors: of the state that the sequences belong to
+    """
+
+    def __init__(self, graphs: Graphs, steps: StepGraphs, tensors: list[Tensor]):
+        self.graphs, self.steps, self.rows = graphs, steps, len(steps.x)
+        self.apart = False  # a row has left its sentence: the block goes on by itself
+        self.weights: Tensor | None = None
+        steps.begin(tensors)
+
+    def step(self, x: Tensor) -> Tensor:
+        """As of `Block`."""
+        if self.apart:
+            self.weights = None
+            return self.steps.block.step(x)
+        self.steps.x[: self.rows].copy_(x)
+        y, weights = self.outputs()
+        self.weights = None if weights is None else weights[: self.rows].clone()
+        return y[: self.rows].clone()
+
+    def outputs(self) -> tuple[Tensor, Tensor | None]:
+        if self.steps.has_room and self.graphs.may_run(self.steps.x.device):
+            try:
+                return self.steps.step()
+            except RuntimeError as error:
+                self.graphs.refuse("a step of decoding", error)
+        return self.steps.one_by_one()
+
+    def context_weights(self) -> Tensor | None:
+        """As of `Block`."""
+        return self.steps.block.context_weights() if self.apart else self.weights
+
+    def reorder(self, order: Tensor) -> None:
+        """As of `Block`."""
+        block, rows = self.steps.block, len(self.steps.x)
+        if self.apart or len(order) > rows:
+            self.apart = True
+            return block.reorder(order)
+        padded = F.pad(order, (0, rows - len(order)))
+        if block.contexts:
+            sentences, together, moved = block.sentences(padded)
+            if not together:
+                self.apart = True
+                return block.reorder(order)
+            if moved:
+                reorder_in_place(block.contexts, sentences, block.heads)
+        reorder_in_place(block.memory_sources(), padded, block.heads)
+        self.rows = len(order)
+
+    def restart(self, rows: Tensor) -> None:
+        """As of `Block`."""
+        self.steps.block.restart(F.pad(rows, (0, len(self.steps.x) - len(rows))))
+
+
+@torch.no_grad()
+def reorder_in_place(sources: Sequence[Source], order: Tensor, heads: int) -> None:
+    """As `reorder` of each source, for a number of rows that remains. The buffers stay where graphs expect them."""
+    once = {id(x): x for source in sources for x in source.written()}  # sources share a mask
+    for x in once.values():
+        x.copy_(reorder_rows(x, order, heads))

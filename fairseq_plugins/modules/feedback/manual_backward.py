@@ -386,6 +386,10 @@ class Source:
         scores, or None."""
         raise NotImplementedError
 
+    def written(self) -> list[Tensor]:
+        """Views of all that has been written; their rows are R."""
+        return [x for x in self.window() if x is not None]
+
     def add_use(self, query: Tensor, dscores: Tensor, weights: Tensor, dy: Tensor) -> None:
         """Take the four tensors of one use, in the backward pass: query, gradient of the scores, weights after dropout,
         and gradient of the output, each [R, 1, ...]."""
@@ -441,7 +445,7 @@ class GrowingSource(Source):
     def __init__(self, batch: int, heads: int, head_dim: int, capacity: int, like: Tensor, mask: Tensor | None = None):
         super().__init__()
         self.batch, self.heads, self.mask = batch, heads, mask
-        self.length = 0
+        self.steps = 0
         self.keys = like.new_empty(batch * heads, capacity, head_dim)
         self.values = torch.empty_like(self.keys)
         self.kv_grads: tuple[Tensor, Tensor] | None = None  # made by the first `pop_kv_grads`
@@ -449,19 +453,19 @@ class GrowingSource(Source):
 
     def append(self, key: Tensor, value: Tensor) -> None:
         """key and value [B, H, D]"""
-        if self.length == self.keys.size(1):
+        if self.steps == self.keys.size(1):
             self.keys, self.values = (torch.cat([x, torch.empty_like(x)], dim=1) for x in (self.keys, self.values))
         for buffer, x in ((self.keys, key), (self.values, value)):
-            buffer.unflatten(0, (-1, self.heads))[:, :, self.length] = x
-        self.length += 1
+            buffer.unflatten(0, (-1, self.heads))[:, :, self.steps] = x
+        self.steps += 1
 
     def window(self):
-        n = self.length
+        n = self.steps
         return self.keys[:, :n], self.values[:, :n], None if self.mask is None else self.mask[..., :n]
 
     def pop_kv_grads(self) -> tuple[Tensor, Tensor]:
         """Gradients of the last position's key and value, both [R, D]."""
-        n = self.length
+        n = self.steps
         if self.kv_grads is None:
             self.kv_grads = torch.zeros_like(self.keys), torch.zeros_like(self.values)
         key_grads, value_grads = self.kv_grads
@@ -469,7 +473,7 @@ class GrowingSource(Source):
         # not baddbmm_: on a part of the buffer it is ten times slower
         key_grads[:, :n] += torch.bmm(dscores, query)
         value_grads[:, :n] += torch.bmm(weights, dy)
-        self.length -= 1
+        self.steps -= 1
         return key_grads[:, n - 1], value_grads[:, n - 1]
 
     def reorder(self, order: Tensor) -> None:

@@ -135,6 +135,10 @@ class SlidingSource(Source):
         self.values.unflatten(0, (-1, self.heads))[..., place] = value
         self.steps += 1
 
+    def written(self):
+        end = self.span + self.steps
+        return [self.keys[:, :end], self.values[..., :end]]
+
     def move_window_to_front(self) -> None:
         """Move the last S positions to the front of the buffers. The others are overwritten from now on."""
         for buffer in (self.keys, self.values.transpose(1, 2)):

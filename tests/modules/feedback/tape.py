@@ -1,7 +1,7 @@
 """A CUDA graph's stand-in on a CPU: operations are recorded with their tensors, and replayed on the same memory.
 
-As in a graph, all that Python computes while recording is constant afterwards, and nothing may wait for the device. What
-a recording computes is made NaN, since a graph that has been captured has computed nothing.
+As in a graph, all that Python computes while recording is constant afterwards, and nothing may wait for the device.
+What a recording computes is made NaN, since a graph that has been captured has computed nothing.
 """
 
 import torch

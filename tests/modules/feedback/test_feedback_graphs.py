@@ -138,3 +138,212 @@ def test_evaluation_is_the_same(make, capture):
 
     assert_same(outputs("fast"), outputs("eager"))
     assert capture.captured == 1  # no backward pass
+
+
+def test_two_blocks_that_wait_for_their_backward_pass_do_not_share_memory(capture):
+    """The second is computed without a graph, whose memory the first still needs."""
+
+    def run(engine):
+        case = Translation()
+        updates(case, engine, 2)
+        inputs = [x.requires_grad_() for _ in range(2) for x in case.inputs()]
+        first, second = case(*inputs[:2]), case(*inputs[2:])
+        (first * second).sum().backward()
+        return [first.detach(), second.detach(), *(x.grad for x in inputs)]
+
+    assert_same(run("fast"), run("eager"))
+    assert capture.captured == 2
+
+
+def test_a_block_that_is_never_differentiated_blocks_nothing(capture):
+    case = Translation()
+    updates(case, "fast", 2)
+    y = case(*(x.requires_grad_() for x in case.inputs()))
+    del y
+    gc.collect()
+    assert case.stack.graphs.may_run(torch.device("cpu"))
+
+
+def test_outputs_and_memories_are_not_overwritten_later():
+    case = Stream()
+    updates(case, "fast", 2)
+    with torch.no_grad():
+        case.module.eval()
+        given = []
+        for _ in range(3):
+            given.append((case(*case.inputs()), case.memory.vectors[0]))
+            kept = [(y.clone(), memory.clone()) for y, memory in given]
+    for (y, memory), (y_then, memory_then) in zip(given, kept):
+        assert torch.equal(y, y_then) and torch.equal(memory, memory_then)
+    assert not torch.equal(given[0][0], given[1][0])
+
+
+def test_a_copy_of_a_model_makes_graphs_of_its_own(capture):
+    case = Translation()
+    updates(case, "fast", 2)
+    twin = copy.deepcopy(case)
+    with torch.no_grad():
+        for parameter in twin.module.parameters():
+            parameter.add_(1)
+    assert_same(updates(copy.deepcopy(twin), "fast", 2), updates(twin, "eager", 2))
+    assert capture.captured == 4
+
+
+def test_few_graphs_are_kept(capture, monkeypatch):
+    monkeypatch.setattr(graphs, "MOST_GRAPHS", 2)
+    stack = FeedbackStack(config(), LAYERS).eval()
+    blocks = [torch.randn(steps, B, C) for steps in (2, 3, 4)]
+    with torch.no_grad():
+        for x in [*blocks, *blocks, blocks[1], blocks[0]]:
+            y = stack(x)
+            stack.engine = ENGINES["eager"]
+            assert torch.equal(y, stack(x))
+            stack.engine = ENGINES["fast"]
+    assert len(stack.graphs.kept) == 2
+    assert capture.captured == 4  # 2, 3, 4, and 2 again, which had been dropped; 3 was kept
+
+
+def test_a_device_that_cannot_capture_is_said_once(monkeypatch, caplog):
+    def fails(function):
+        TapeCapture()(function)
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(graphs, "capture_for", lambda device: fails)
+    assert_same(updates(Translation(), "fast", 3), updates(Translation(), "eager", 3))
+    assert len(caplog.records) == 1
+    assert "a block of 5 steps cannot be a CUDA graph" in caplog.text
+    assert_same(decoded(Translation(), "fast"), decoded(Translation(), "eager"))
+
+
+def test_waiting_for_the_device_is_not_captured():
+    """Otherwise the stand-in would let through what a GPU refuses."""
+    with pytest.raises(RuntimeError, match="makes the host wait"):
+        TapeCapture()(lambda: torch.ones(1).item())
+
+
+class BeamSearch:
+    """Three batches of sentences, step by step, with rows in new orders: sentences end, and at last a row leaves."""
+
+    BEAM = 2
+
+    def __init__(self, stack, steps=9):
+        self.stack, self.steps = stack, steps
+        self.generator = torch.Generator().manual_seed(3)
+
+    def random(self, *shape):
+        return torch.randn(*shape, generator=self.generator)
+
+    def outputs(self):
+        found = []
+        for batch in range(3):
+            padding = torch.zeros(3, SOURCE, dtype=torch.bool)
+            padding[1, batch:] = batch > 0
+            state = self.stack.start(self.random(3, SOURCE, C), padding, beam=self.BEAM)
+            rows = 3 * self.BEAM
+            for step in range(self.steps):
+                y, weights = state.step(self.random(rows, C))
+                found += [y.clone(), weights.clone()]
+                order = torch.arange(rows).view(-1, self.BEAM).flip(1).flatten()
+                if step == 3:  # the first sentence has ended
+                    order = order[self.BEAM :]
+                if step == 6 and batch == 1:
+                    order = order.roll(1)
+                rows = len(order)
+                state.reorder(order)
+        return found
+
+
+def decoded(case, engine, **options):
+    case.module.eval()
+    case.stack.engine = ENGINES[engine]
+    return BeamSearch(case.stack, **options).outputs()
+
+
+@pytest.mark.parametrize("kv", ["shared", "per-layer"])
+def test_beam_search_is_the_same(kv, capture):
+    got, expected = decoded(Translation(kv=kv), "fast"), decoded(Translation(kv=kv), "eager")
+    assert_close(got, expected)
+    assert capture.captured == 1 + 9  # the buffers, and each step
+
+
+def test_beam_search_goes_on_where_graphs_end(capture, monkeypatch):
+    monkeypatch.setattr(graphs, "MOST_STEPS", 5)
+    assert_close(decoded(Translation(), "fast"), decoded(Translation(), "eager"))
+    assert capture.captured == 1 + 4  # the first memory, of zeros, takes a place, too
+
+
+def test_changed_weights_are_seen_in_decoding(capture):
+    def run(engine):
+        case = Translation(kv="per-layer")
+        found = decoded(case, engine)
+        with torch.no_grad():
+            for parameter in case.module.parameters():
+                parameter.add_(0.1)
+        return found + decoded(case, engine)
+
+    assert_close(run("fast"), run("eager"))
+
+
+def assert_close(got, expected):
+    """Rows of the batch that have ended are computed on, so matrices have other sizes, and sums another order."""
+    assert len(got) == len(expected)
+    for a, b in zip(got, expected):
+        assert a.shape == b.shape
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+def streamed(case, engine, steps=30, restart=True):
+    """Outputs of streams step by step, twice after each other; one is begun anew."""
+    case.module.eval()
+    case.stack.engine = ENGINES[engine]
+    torch.manual_seed(5)
+    found = []
+    for _ in range(3):
+        with torch.no_grad():
+            _, memory = case.module(torch.randn(B, STEPS, C))
+        state = case.module.start(memory, torch.zeros(B, C))
+        for step in range(steps):
+            found.append(case.module.step(state, torch.randn(B, C)).clone())
+            if step == 4 and restart:
+                case.module.restart(state, torch.tensor([False, True]))
+        state.reorder(torch.tensor([1]))
+        found.append(case.module.step(state, torch.randn(1, C)).clone())
+    return found
+
+
+@pytest.mark.parametrize("options", [{}, {"kv": "per-layer"}, {"ramp": 3, "trim_step": 2}, {"memory": "recurrent"}])
+def test_steps_of_streams_are_the_same(options, capture, monkeypatch):
+    monkeypatch.setattr(graphs, "STREAM_CAPACITY", 7)  # the window moves to the front of the buffers
+    assert_close(streamed(Stream(**options), "fast"), streamed(Stream(**options), "eager"))
+    assert capture.captured == 1 + 1 + 8  # the blocks of 5 steps, the buffers, and each step until the window has moved
+
+
+def test_two_streams_at_once_do_not_share_buffers():
+    case = Stream()
+    case.module.eval()
+    steps = torch.randn(3, 2, B, C)
+
+    def outputs(engine):
+        case.stack.engine = ENGINES[engine]
+        for _ in range(2):  # the second time graphs are made
+            first, second = (case.module.start(None, steps[0, 0]) for _ in range(2))
+            found = [case.module.step(state, x).clone() for pair in steps for state, x in zip((first, second), pair)]
+        return found
+
+    assert_close(outputs("fast"), outputs("eager"))
+
+
+def test_decoding_while_a_block_waits_for_its_backward_pass():
+    def run(engine):
+        case = Translation()
+        updates(case, engine, 2)
+        decoded(case, engine)
+        case.module.train()
+        inputs = [x.requires_grad_() for x in case.inputs()]
+        torch.manual_seed(1)
+        y = case(*inputs)
+        found = decoded(case, engine)
+        y.sum().backward()
+        return [*found, y.detach(), *(x.grad for x in inputs)]
+
+    assert_close(run("fast"), run("eager"))
