@@ -178,6 +178,36 @@ def test_outputs_and_memories_are_not_overwritten_later():
     assert not torch.equal(given[0][0], given[1][0])
 
 
+def test_gradients_are_not_overwritten_later():
+    case = Translation()
+    updates(case, "fast", 2)
+    given = []
+    for _ in range(2):
+        inputs = [(x.requires_grad_() * 1) for x in case.inputs()]
+        for x in inputs:
+            x.register_hook(given.append)
+        case(*inputs).sum().backward()
+    assert len(given) == 4 and not torch.equal(given[0], given[2])
+    assert len({x.data_ptr() for x in given}) == 4
+
+
+def test_memories_are_those_of_the_own_block():
+    case = Stream()
+    case.module.eval()
+
+    @torch.no_grad()
+    def memories(engine):
+        case.stack.engine = ENGINES[engine]
+        torch.manual_seed(1)
+        for _ in range(2):  # the second time there is a graph
+            states = [case.module.start(None, torch.zeros(B, C)) for _ in range(2)]
+            for state in states:
+                state.run(torch.randn(STEPS, B, C))
+        return [vectors for state in states for vectors in state.final_memories(6)]
+
+    assert_same(memories("fast"), memories("eager"))
+
+
 def test_a_copy_of_a_model_makes_graphs_of_its_own(capture):
     case = Translation()
     updates(case, "fast", 2)
@@ -242,7 +272,7 @@ class BeamSearch:
             rows = 3 * self.BEAM
             for step in range(self.steps):
                 y, weights = state.step(self.random(rows, C))
-                found += [y.clone(), weights.clone()]
+                found += [y, weights]
                 order = torch.arange(rows).view(-1, self.BEAM).flip(1).flatten()
                 if step == 3:  # the first sentence has ended
                     order = order[self.BEAM :]
@@ -253,8 +283,9 @@ class BeamSearch:
         return found
 
 
-def decoded(case, engine, **options):
-    case.module.eval()
+def decoded(case, engine, training=False, **options):
+    case.module.train(training)
+    torch.manual_seed(4)
     case.stack.engine = ENGINES[engine]
     return BeamSearch(case.stack, **options).outputs()
 
@@ -270,6 +301,25 @@ def test_beam_search_goes_on_where_graphs_end(capture, monkeypatch):
     monkeypatch.setattr(graphs, "MOST_STEPS", 5)
     assert_close(decoded(Translation(), "fast"), decoded(Translation(), "eager"))
     assert capture.captured == 1 + 4  # the first memory, of zeros, takes a place, too
+
+
+def test_dropout_that_is_kept_in_decoding_draws_anew():
+    got, expected = (decoded(Translation(), engine, training=True) for engine in ("fast", "eager"))
+    assert_close(got, expected)
+
+
+def test_a_step_that_cannot_be_captured_is_computed_all_the_same(monkeypatch, caplog):
+    tape = TapeCapture()
+
+    def fails_later(function):
+        made = tape(function)
+        if tape.captured == 4:
+            raise RuntimeError("out of memory")
+        return made
+
+    monkeypatch.setattr(graphs, "capture_for", lambda device: fails_later)
+    assert_close(decoded(Translation(), "fast"), decoded(Translation(), "eager"))
+    assert len(caplog.records) == 1 and "a step of decoding cannot be a CUDA graph" in caplog.text
 
 
 def test_changed_weights_are_seen_in_decoding(capture):
@@ -303,11 +353,11 @@ def streamed(case, engine, steps=30, restart=True):
             _, memory = case.module(torch.randn(B, STEPS, C))
         state = case.module.start(memory, torch.zeros(B, C))
         for step in range(steps):
-            found.append(case.module.step(state, torch.randn(B, C)).clone())
+            found.append(case.module.step(state, torch.randn(B, C)))
             if step == 4 and restart:
                 case.module.restart(state, torch.tensor([False, True]))
         state.reorder(torch.tensor([1]))
-        found.append(case.module.step(state, torch.randn(1, C)).clone())
+        found.append(case.module.step(state, torch.randn(1, C)))
     return found
 
 
@@ -327,7 +377,7 @@ def test_two_streams_at_once_do_not_share_buffers():
         case.stack.engine = ENGINES[engine]
         for _ in range(2):  # the second time graphs are made
             first, second = (case.module.start(None, steps[0, 0]) for _ in range(2))
-            found = [case.module.step(state, x).clone() for pair in steps for state, x in zip((first, second), pair)]
+            found = [case.module.step(state, x) for pair in steps for state, x in zip((first, second), pair)]
         return found
 
     assert_close(outputs("fast"), outputs("eager"))
