@@ -338,7 +338,7 @@ class Generation:
         if isinstance(self.state, list):
             return [x for cache in self.state for x in (cache.keys, cache.values)]
         self()
-        sources = [writer.source for writer in self.state.block.writers]
+        sources = self.state.decoder.memory_sources()
         return [x[..., : source.span] for source in sources for x in (source.keys.transpose(1, 2), source.values)]
 
 

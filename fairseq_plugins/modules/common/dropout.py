@@ -79,7 +79,7 @@ class StepDropout:
     def mask(self, like: Tensor) -> Tensor:
         """The mask of the next step, False where an element of a tensor like this is dropped."""
         mask = next(self.masks, None)
-        if mask is None:
+        if mask is None or mask.shape[:-1] != like.shape[:-1]:  # rows leave the batch when their sentences end
             shape = [self.steps, *like.shape]
             if self.grows:
                 shape[-1] += self.steps - 1

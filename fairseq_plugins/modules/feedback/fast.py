@@ -43,7 +43,7 @@ from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource, Window
 from fairseq_plugins.modules.feedback.window import Limits
 
 if TYPE_CHECKING:
-    from fairseq_plugins.modules.feedback.graphs import Graphs
+    from fairseq_plugins.modules.feedback.graphs import CapturedBlock, CapturedSteps, Graphs
 
 INITIAL_CAPACITY = 32  # positions; doubled whenever the buffers are full
 STREAM_CAPACITY = 64  # positions; then the window moves to the front, as rows of wider buffers are slower to read
@@ -119,7 +119,8 @@ class FastRecurrence:
         self.memory_norm = None
         if layers[0].config.pre_norm:
             self.memory_norm = nn.LayerNorm(norm.normalized_shape, norm.eps, elementwise_affine=False)
-        self.block: Block | None = None
+        self.block: Block | CapturedBlock | None = None  # of `run`
+        self.decoder: Block | CapturedSteps | None = None  # of `step`
 
     def project_memories(self) -> dict[int, Projection]:
         """For each memory, by its number, the projection to the keys and values of all sources that are made of it."""
@@ -172,7 +173,7 @@ class FastRecurrence:
         is for sequences that are made step by step and then learned from, as in reinforcement learning: with `recorded`
         the forward pass is not done twice."""
         with no_autocast(like.device):
-            self.block = SteppedBlock(self, like, steps, record=True)
+            self.block = self.decoder = SteppedBlock(self, like, steps, record=True)
 
     def recorded(self, x: Tensor) -> Tensor:
         """The inputs of the recorded steps [T, B, C] -> their outputs [T, B, C], which can be differentiated."""
@@ -180,7 +181,7 @@ class FastRecurrence:
         with no_autocast(x.device):
             return self.differentiable(self.block, x)
 
-    def differentiable(self, block: "Block", x: Tensor) -> Tensor:
+    def differentiable(self, block: "Block | CapturedBlock", x: Tensor) -> Tensor:
         """`block.forward(x)` as a node of the graph of autograd."""
         return RecordedBlock.apply(block, x, *self.tensors())
 
@@ -221,21 +222,21 @@ class FastRecurrence:
         """One embedding [B, C] -> output of the top layer [B, C], and its attention to the encoder [B, H, S] or None.
         There are no gradients."""
         with no_autocast(x.device):
-            if self.block is None:
+            if self.decoder is None:
                 graphs = self.graphs and self.graphs.decoding(self, x)
-                self.block = graphs or Block(self, x, INITIAL_CAPACITY if self.limits is None else STREAM_CAPACITY)
-            return self.block.step(x), self.block.context_weights()
+                self.decoder = graphs or Block(self, x, INITIAL_CAPACITY if self.limits is None else STREAM_CAPACITY)
+            return self.decoder.step(x), self.decoder.context_weights()
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""
-        assert self.block is not None, "no step has been taken yet"
-        self.block.reorder(order)
+        assert self.decoder is not None, "no step has been taken yet"
+        self.decoder.reorder(order)
 
     @torch.no_grad()
     def restart(self, rows: Tensor) -> None:
         """Start a new stream in these rows of step-by-step decoding; rows [B] is True there."""
-        assert self.block is not None, "no step has been taken yet"
-        self.block.restart(rows)
+        assert self.decoder is not None, "no step has been taken yet"
+        self.decoder.restart(rows)
 
 
 class EagerRecurrence(FastRecurrence):

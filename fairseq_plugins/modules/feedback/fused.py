@@ -123,10 +123,10 @@ class Use:
 
 def pulled(uses: list[Use], keys: Tensor, values: Tensor, first: int, places: int) -> tuple[Tensor, Tensor]:
     """Gradients of so many keys and values from place `first` on, both [R, places, D], over all uses."""
-    totals = tuple(torch.zeros(len(x), places, x.size(2), dtype=torch.float, device=x.device) for x in (keys, values))
+    shape = len(keys), places, keys.size(2)
+    key, value = (torch.zeros(shape, dtype=torch.float, device=keys.device) for _ in range(2))
     for use in uses:
-        use.pull(keys, values, first, totals)
-    key, value = totals
+        use.pull(keys, values, first, (key, value))
     return key.to(keys.dtype), value.to(values.dtype)
 
 
