@@ -7,10 +7,12 @@ Python decides while a graph is captured is constant afterwards, so it is part o
 T steps, B batch, C width, G memories a step.
 """
 
+import gc
 import logging
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -24,7 +26,8 @@ logger = logging.getLogger(__name__)
 MOST_GRAPHS = 8  # of a stack; a graph keeps what a block keeps in memory
 MOST_KEYS = 4096  # of shapes that have come once
 MOST_STEPS = 128  # of decoding without a window; later steps are launched one by one
-T, GraphT = TypeVar("T"), TypeVar("GraphT")
+T = TypeVar("T")
+GraphT = TypeVar("GraphT")
 
 
 class Capture(Protocol):
@@ -35,7 +38,11 @@ class Capture(Protocol):
 
 
 class CudaCapture:
-    """Captures the operations of a GPU. All its graphs have one pool of memory: no two of them may be in use."""
+    """Captures the operations of a GPU. All its graphs have one pool of memory: no two of them may be in use.
+
+    torch.cuda.graph collects garbage and empties the cache of memory at each capture. That costs more than a step of
+    decoding, so it is left out here.
+    """
 
     def __init__(self, device: torch.device):
         self.pool, self.stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream(device)
@@ -44,10 +51,27 @@ class CudaCapture:
 
     def __call__(self, function):
         graph = torch.cuda.CUDAGraph()
-        # "thread_local": threads of torch.distributed ask the GPU for their own events meanwhile
-        with torch.cuda.graph(graph, self.pool, self.stream, capture_error_mode="thread_local"):
-            result = function()
+        torch.cuda.synchronize(self.stream.device)
+        with torch.cuda.stream(self.stream), no_garbage_collection():
+            # "thread_local": threads of torch.distributed ask the GPU for their own events meanwhile
+            graph.capture_begin(self.pool, capture_error_mode="thread_local")
+            try:
+                result = function()
+            finally:
+                graph.capture_end()
         return result, graph.replay
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Garbage may be a graph, which cannot be freed while another is captured."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def capture_for(device: torch.device) -> Capture | None:
@@ -112,9 +136,10 @@ class Graphs:
     def block(self, state: FastRecurrence, x: Tensor, padding: Tensor | None, record: bool) -> "CapturedBlock | None":
         """A block of x [T, B, C] as a graph, or None: to be computed operation by operation. padding and record are as
         of `Block`."""
-        if len(x) == 1 or not self.may_run(x.device):
+        capture = self.capture_now(x.device)
+        if len(x) == 1 or capture is None:
             return None
-        capture, inputs = self.captures[x.device], [*tensors_of(state), x] + ([] if padding is None else [padding])
+        inputs = [*tensors_of(state), x] + ([] if padding is None else [padding])
         key = record, padding is None, shapes(inputs), constants(state)
         graph = self.get(key, lambda: BlockGraph(state, x, padding, record, capture), f"a block of {len(x)} steps")
         if graph is None:
@@ -126,24 +151,34 @@ class Graphs:
 
     def decoding(self, state: FastRecurrence, x: Tensor) -> "CapturedSteps | None":
         """Steps of decoding as graphs, for embeddings like x [B, C]; or None, as of `block`."""
-        if any(layer.training for layer in state.layers) or not self.may_run(x.device):
+        capture = self.capture_now(x.device)
+        if capture is None or any(layer.training for layer in state.layers):  # dropout draws for many steps at once
             return None
-        capture, inputs = self.captures[x.device], tensors_of(state)
+        inputs = tensors_of(state)
         key = x.shape, x.dtype, state.beam, shapes(inputs), constants(state)
-        graphs = self.get(key, lambda: StepGraphs(state, x, capture), f"a step of decoding {len(x)} sequences")
+        known_shapes = state.limits is None
+        if not known_shapes:  # steps of the same shapes come again and again in one stream
+            self.seen[key] = None
+        capacity = MOST_STEPS if known_shapes else STREAM_CAPACITY
+        what = f"a step of decoding {len(x)} sequences"
+        graphs = self.get(key, lambda: StepGraphs(state, x, capacity, capture, known_shapes), what)
         if graphs is None or graphs.user() is not None:
             return None
-        steps = CapturedSteps(self, graphs, inputs)
+        try:
+            steps = CapturedSteps(self, graphs, inputs)
+        except RuntimeError as error:
+            self.refuse(what, error)
+            return None
         graphs.user = weakref.ref(steps)
         return steps
 
-    def may_run(self, device: torch.device) -> bool:
-        """Not where nothing can be captured, and not while a block waits for its backward pass: all graphs have the
-        same memory, so another would overwrite what that block has saved."""
+    def capture_now(self, device: torch.device) -> Capture | None:
+        """What captures operations on this device. None where nothing does, and while a block waits for its backward
+        pass: all graphs have the same memory, so another would overwrite what that block has saved."""
         if device not in self.captures:
             self.captures[device] = capture_for(device)
         block = self.in_use()
-        return self.captures[device] is not None and not (block is not None and block.waits)
+        return None if block is not None and block.waits else self.captures[device]
 
     def refuse(self, what: str, error: RuntimeError) -> None:
         """No more graphs, and say why."""
@@ -167,7 +202,8 @@ class Graphs:
         try:
             self.kept[key] = make()
         except RuntimeError as error:  # also: out of memory
-            return self.refuse(what, error)
+            self.refuse(what, error)
+            return None
         logger.info("%s is a CUDA graph from now on (%d of at most %d)", what, len(self.kept), MOST_GRAPHS)
         return self.kept[key]
 
@@ -241,29 +277,43 @@ class StepGraphs:
     Args:
         state: of the sequences that are decoded; others of the same shapes take their turn
         x: embeddings are like it [B, C]
+        capacity: room for so many steps
         capture: captures operations
+        warm: such steps have been computed before; otherwise each is computed once before it is captured
 
     Attributes:
         x: to be written before a step
         block: computes steps one by one, too
     """
 
-    def __init__(self, state: FastRecurrence, x: Tensor, capture: Capture):
-        self.inputs, self.capture, self.x = Inputs(), capture, x.clone()
-        self.capacity = MOST_STEPS if state.limits is None else STREAM_CAPACITY
-        twin = state.mapped(self.inputs.copy)
-        self.block, self.fill = capture(lambda: Block(twin, self.x, self.capacity))
-        changing = [*self.block.memory_sources(), *self.block.contexts, *self.block.context_attentions, self.block]
-        self.attributes = [(part, dict(vars(part))) for part in changing]
+    def __init__(self, state: FastRecurrence, x: Tensor, capacity: int, capture: Capture, warm: bool):
+        self.inputs, self.capture, self.capacity, self.warm = Inputs(), capture, capacity, warm
+        self.twin, self.x = state.mapped(self.inputs.copy), x.clone()
+        self.computed = set(range(capacity + 1)) if warm else set()
+        self.block: Block
+        self.fill: Callable[[], None] | None = None  # what makes the block again
+        self.attributes: list[tuple[object, dict]] = []  # of the parts of the block when it begins
         self.steps: dict[int, tuple[tuple[Tensor, Tensor | None], Callable[[], None], int]] = {}
         self.user: Callable[[], CapturedSteps | None] = lambda: None
 
     def begin(self, tensors: list[Tensor]) -> None:
         """Begin new sequences, whose state holds these tensors."""
+        self.inputs.load(tensors)
+        if not self.warm:
+            self.block, self.warm = self.new_block(), True
+            return
+        if self.fill is None:
+            self.block, self.fill = self.capture(self.new_block)
+            block = self.block
+            parts = [*block.memory_sources(), *block.contexts, *block.context_attentions, block]
+            self.attributes = [(part, dict(vars(part))) for part in parts]
+            self.steps.clear()  # they were of another block
         for part, attributes in self.attributes:
             vars(part).update(attributes)
-        self.inputs.load(tensors)
         self.fill()
+
+    def new_block(self) -> Block:
+        return Block(self.twin, self.x, self.capacity)
 
     @property
     def place(self) -> int:
@@ -284,8 +334,11 @@ class StepGraphs:
         return self.block.step(self.x), self.block.context_weights()
 
     def step(self) -> tuple[Tensor, Tensor | None]:
-        """The same by a graph. The next step overwrites it."""
+        """The same by a graph, if there can be one yet. The next step overwrites it."""
         place = self.place
+        if place not in self.computed:
+            self.computed.add(place)
+            return self.one_by_one()
         if place not in self.steps:
             try:
                 self.steps[place] = *self.capture(self.one_by_one), self.place
@@ -325,7 +378,7 @@ class CapturedSteps:
         return y[: self.rows].clone()
 
     def outputs(self) -> tuple[Tensor, Tensor | None]:
-        if self.steps.has_room and self.graphs.may_run(self.steps.x.device):
+        if self.steps.has_room and self.graphs.capture_now(self.steps.x.device):
             try:
                 return self.steps.step()
             except RuntimeError as error:
