@@ -54,10 +54,11 @@ def synchronise() -> None:
 def added_memory(job: Job) -> float:
     """MiB that the job adds at its peak to this process, or to the GPU."""
     if torch.cuda.is_initialized():
-        before = torch.cuda.memory_allocated()
+        torch.cuda.empty_cache()
+        before = torch.cuda.memory_reserved()
         torch.cuda.reset_peak_memory_stats()
-        job()
-        return (torch.cuda.max_memory_allocated() - before) / 2**20
+        job(), job()  # the second run captures graphs, whose memory is reserved for them
+        return (torch.cuda.max_memory_reserved() - before) / 2**20
     # what is free already is given back: the job would find it there and seem to need less
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")  # Linux: forget the peak so far

@@ -33,6 +33,7 @@ TESTS = Path(__file__).resolve().parents[2] / "tests"
 sys.path[:0] = [str(TESTS / "goldens"), str(TESTS / "modules/feedback")]
 
 import engine_comparison  # noqa: E402
+import test_feedback_graphs  # noqa: E402
 import test_golden  # noqa: E402
 
 T, B, C, S, HEADS, LAYERS = 24, 8, 64, 10, 4, 3
@@ -102,6 +103,38 @@ class Case:
     def error(self, engine: str, dtype: str, device: str) -> float:
         got = self.compute(engine, getattr(torch, dtype), device)
         return engine_comparison.relative_error(got, self.exact)
+
+
+@dataclass(frozen=True)
+class Graphs(Correctness):
+    """With graphs, three updates over two micro-batches are bit for bit those of the same operations one by one, with
+    dropout; decoding is the same but for the order of sums. On a CPU there are no graphs to compare."""
+
+    def measure(self, setting: Setting) -> Row:
+        row: Row = {}
+        with torch.device(setting.device):
+            for name, make in test_feedback_graphs.CASES.items():
+                case = make()
+                got = test_feedback_graphs.updates(case, "fast", 3)
+                exact = test_feedback_graphs.updates(make(), "eager", 3)
+                row[f"{name}, numbers that differ"] = sum(int((a != b).sum()) for a, b in zip(got, exact, strict=True))
+                row[f"{name}, graphs"] = len(case.stack.graphs.kept)
+            for make, decode in self.DECODING.items():
+                case = make()
+                pairs = zip(decode(case, "fast"), decode(make(), "eager"), strict=True)
+                row[f"{decode.__name__}, error"] = float(f"{max((a - b).abs().max() for a, b in pairs):.3g}")
+                row[f"{decode.__name__}, graphs"] = len(case.stack.graphs.kept)
+        differ = sum(value for name, value in row.items() if name.endswith("differ"))
+        off = max(value for name, value in row.items() if name.endswith("error"))
+        none = setting.gpu and min(value for name, value in row.items() if name.endswith("graphs")) == 0
+        if differ or off > 1e-4 or none:
+            raise ValueError(f"graphs are missing or wrong: {json.dumps(row)}")
+        return row
+
+    DECODING = {
+        test_feedback_graphs.Translation: test_feedback_graphs.decoded,
+        test_feedback_graphs.Stream: test_feedback_graphs.streamed,
+    }
 
 
 @dataclass(frozen=True)
@@ -206,6 +239,7 @@ class DataParallel(Correctness):
 
 CELLS: dict[str, Cell] = {
     "correctness-engines": Engines(),
+    "correctness-graphs": Graphs(),
     "correctness-goldens": Goldens(),
     "correctness-checkpoints": Checkpoints(),
     "correctness-generation": Generation(),

@@ -26,8 +26,8 @@ class FeedbackConfig(FairseqDataclass):
     feedback_engine: ChoiceEnum(list(ENGINES)) = field(
         default="fast",
         metadata={
-            "help": "how the recurrence is computed; fused has attention by one kernel in training on a GPU, and needs"
-            " Triton; reference is a plain loop with the same result"
+            "help": "how the recurrence is computed: fast has CUDA graphs on a GPU, eager has none, fused also computes"
+            " attention by one kernel in training on a GPU and needs Triton, reference is a plain loop"
         },
     )
 

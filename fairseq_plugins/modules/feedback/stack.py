@@ -38,7 +38,8 @@ class FeedbackStack(nn.Module):
         num_layers: L.
         memory: the composition of the memory, a name that `memory.build_composition` knows.
         kv: "shared" for one key and one value matrix for all layers, or "per-layer".
-        engine: "fast", "fused" for kernels in Triton where they can run, or "reference" for a plain loop.
+        engine: "fast", with CUDA graphs on a GPU; "eager" without graphs; "fused" with graphs, and with kernels in
+            Triton where they can run; or "reference" for a plain loop.
         window: for streams, how far back the layers look; None: to the start.
 
     Raises:
