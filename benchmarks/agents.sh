@@ -13,16 +13,19 @@ maze='{"size": 5, "objects": 3, "max_steps": 100}'
 # recipe NAME WHAT: run a recipe of the Feedback paper into runs/agents/WHAT
 recipe() { "recipes/feedback/$1.sh" --gpus 0 --out "runs/agents/$2"; }
 
-[[ $# -gt 0 ]] || set -- corridor maze_easy maze water_maze
+[[ $# -gt 0 ]] || set -- corridor corridor_longer maze_easy maze water_maze
 for what in "$@"; do
     case $what in
         corridor)
             WORLD='{"length": 20}' BPTT=64 UPDATES=1200 LEARNING_RATE=0.0005 SPANS="2 4 8 16 32" recipe fig3_corridor corridor ;;
+        corridor_longer)
+            WORLD='{"length": 20}' BPTT=64 UPDATES=2400 LEARNING_RATE=0.0005 MODELS=feedback SPANS=4 \
+                recipe fig3_corridor corridor_longer ;;
         maze_easy) WORLD=$maze BPTT=50 UPDATES=1000 LEARNING_RATE=0.001 recipe fig6_maze_easy maze_easy ;;
         maze) WORLD=$maze BPTT=50 UPDATES=1500 LEARNING_RATE=0.001 recipe fig4_maze maze ;;
         water_maze)
             WORLD='{"size": 5, "max_steps": 100}' BPTT=100 UPDATES=1000 LEARNING_RATE=0.001 LSTM_LEARNING_RATE=0.001 \
                 recipe fig6_water_maze water_maze ;;
-        *) echo "agents.sh: $what is none of corridor, maze_easy, maze, water_maze." >&2 && exit 2 ;;
+        *) echo "agents.sh: $what is none of corridor, corridor_longer, maze_easy, maze, water_maze." >&2 && exit 2 ;;
     esac
 done

@@ -2,6 +2,8 @@
 # Small character language models on a CPU, one pass over the training text: 2 layers, about 3.2M parameters.
 #
 #   feedback and transformer: char-PTB, pre-norm; the Feedback paper names two layers as its best on char-PTB (section 6.4)
+#   feedback-{top,average,recurrent,layer-0,layer-1,layer-2}: other memories (Figures 5 and 8); feedback-{shared,per-layer}:
+#       keys and values; {feedback,transformer}-{1,4}: another depth at equal parameters (Figure 9)
 #   all-attention and feed-forward: char-PTB and enwik8, post-norm, with equal numbers of parameters, as in their paper
 #
 # The learning rate of a model is the best of three values, by the validation loss after a fifth of the pass with seed 1.
@@ -39,6 +41,15 @@ declare -A ARCH=(
     [all-attention]="all_attention_lm --persistent-vectors $((4 * WIDTH))"
     [feed-forward]="span_transformer_lm --decoder-ffn-embed-dim $((8 * WIDTH))"
 )
+# variants of the Feedback paper's figures: what the memory is (5, 8), keys and values, depth at equal parameters (9)
+for memory in top average recurrent layer-0 layer-1 layer-2; do
+    ARCH[feedback-$memory]="${ARCH[feedback]} --feedback-memory $memory"
+done
+for kv in shared per-layer; do ARCH[feedback-$kv]="${ARCH[feedback]} --feedback-kv $kv"; done
+for depth in 1 4; do
+    depth_flags="--decoder-layers $depth --decoder-head-dim $((WIDTH / depth)) --decoder-ffn-embed-dim $((16 * WIDTH / depth))"
+    for model in feedback transformer; do ARCH[$model-$depth]="${ARCH[$model]} $depth_flags"; done
+done
 for model in "${MODELS[@]}"; do one_of MODELS "$model" "${!ARCH[@]}"; done
 
 case $CORPUS in
