@@ -28,7 +28,7 @@ raw() { [[ -z ${RAW:-} ]] || echo "--raw $RAW/$1"; }
 
 # Feedback on char-PTB: Figures 5, 8 and 9; char_lm.jsonl has the weighted memory and the Transformer
 for model in feedback-top feedback-recurrent feedback-average feedback-layer-1 feedback-layer-0 \
-    feedback-layer-2 feedback-per-layer feedback-1 transformer-1 feedback-4 transformer-4; do
+    feedback-layer-2 feedback-shared feedback-1 transformer-1 feedback-4 transformer-4; do
     cell "ptb-$model" "MODELS=$model SEEDS=1 LEARNING_RATES=0.002" char_lm char_ptb "$(raw ptb)"
 done
 

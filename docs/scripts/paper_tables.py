@@ -44,3 +44,18 @@ def published(paper: str) -> str:
         cells = [[row, *(str(numbers.get(column, "")) for column in columns)] for row, numbers in rows.items()]
         parts.append(f"**{name}**\n\n{table(['', *columns], cells)}")
     return "\n\n".join(parts)
+
+
+def statements(_: str) -> str:
+    """What benchmarks/statements.json says of each statement of the papers, with a link to the page of the numbers."""
+    papers = json.loads((RECIPES.parent / "benchmarks" / "statements.json").read_text(encoding="utf-8"))
+    parts = []
+    for paper in papers.values():
+        rows = [[entry["item"], entry["says"], verdict(entry), entry.get("why", "")] for entry in paper["statements"]]
+        parts.append(f"**{paper['title']}**\n\n" + table(["", "the paper says", "here", ""], rows))
+    return "\n".join(parts)
+
+
+def verdict(entry: dict) -> str:
+    page = entry.get("page")
+    return f"[{entry['verdict']}](../benchmarks/{page})" if page else entry["verdict"]

@@ -39,7 +39,7 @@ from fairseq_plugins.modules.feedback.manual_backward import (
     Source,
 )
 from fairseq_plugins.modules.feedback.memory import mix, mix_backward_mixing, mix_backward_outputs
-from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource, WindowAttention
+from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource, WindowAttention, fastest_layout
 from fairseq_plugins.modules.feedback.window import Limits
 
 if TYPE_CHECKING:
@@ -59,7 +59,10 @@ class TorchSteps:
     """What a step's attention to the memory is made of, by operations of torch."""
 
     growing: type[GrowingSource] = GrowingSource
-    sliding: type[SlidingSource] = SlidingSource
+
+    @staticmethod
+    def sliding(device: torch.device) -> type[SlidingSource]:
+        return fastest_layout(device)
 
     @staticmethod
     def attention(query: Linear, source, weight_dropout: Part, heads: int, record: bool, limits: Limits | None):
@@ -158,7 +161,7 @@ class FastRecurrence:
         if self.limits is None:
             return kinds.growing(len(like), self.heads, head_dim, capacity, like, mask)
         widths = [limits.width for source, limits in zip(self.sources(), self.limits) if source == key]
-        return kinds.sliding(len(like), self.heads, head_dim, max(widths), capacity, like)
+        return kinds.sliding(like.device)(len(like), self.heads, head_dim, max(widths), capacity, like)
 
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """Embeddings [T, B, C] of T steps, padding [B, T] or None -> outputs of the top layer [T, B, C]."""

@@ -144,20 +144,22 @@ class FusedGrowingSource(GrowingSource):
 
 
 class FusedSlidingSource(SlidingSource):
-    """A sliding source that stores values, as keys, position by position, in both passes."""
+    """A sliding source that stores keys and values position by position, in both passes."""
 
     def __init__(self, *args):
         super().__init__(*args)
-        self.values = torch.empty_like(self.keys).transpose(1, 2)
         self.fused_uses: list[Use] = []
+
+    def new_buffers(self, like, rows, places, head_dim):
+        return like.new_empty(rows, places, head_dim), like.new_empty(rows, places, head_dim)
 
     def pop_kv_grads(self):
         self.steps -= 1
-        key, value = pulled(self.fused_uses, self.keys, self.values.transpose(1, 2), self.span + self.steps, 1)
+        key, value = pulled(self.fused_uses, self.keys, self.values, self.span + self.steps, 1)
         return key[:, 0], value[:, 0]
 
     def fill_grads(self):
-        grads = pulled(self.fused_uses, self.keys, self.values.transpose(1, 2), 0, self.span)
+        grads = pulled(self.fused_uses, self.keys, self.values, 0, self.span)
         del self.keys, self.values
         self.fused_uses.clear()
         return tuple(x.unflatten(0, (-1, self.heads)).transpose(1, 2).flatten(0, 1).flatten(1) for x in grads)
@@ -193,7 +195,7 @@ class FusedAttention(Part):
         """The number of the present step, keys and values [R, P, D]."""
         if isinstance(self.source, FusedGrowingSource):
             return self.source.steps - 1, self.source.keys, self.source.values
-        return self.source.steps, self.source.keys, self.source.values.transpose(1, 2)
+        return self.source.steps, self.source.keys, self.source.values
 
     def forward(self, x):
         step, keys, values = self.buffers()
@@ -234,7 +236,11 @@ class FusedAttention(Part):
 class FusedSteps(TorchSteps):
     """What a step's attention to the memory is made of, by kernels."""
 
-    growing, sliding = FusedGrowingSource, FusedSlidingSource
+    growing = FusedGrowingSource
+
+    @staticmethod
+    def sliding(device):
+        return FusedSlidingSource
 
     @staticmethod
     def attention(query, source, weight_dropout, heads, record, limits: Limits | None):

@@ -118,7 +118,8 @@ def shapes(tensors: list[Tensor]) -> Hashable:
 def constants(state: FastRecurrence) -> Hashable:
     """What else must be the same where a graph is used again."""
     parameters = tuple((x.data_ptr(), x.requires_grad) for x in state.layers.parameters())
-    return state.dtype, parameters, tuple(layer.training for layer in state.layers)
+    modes = tuple(layer.training for layer in state.layers), torch.is_inference_mode_enabled()
+    return state.dtype, parameters, modes
 
 
 class Graphs:

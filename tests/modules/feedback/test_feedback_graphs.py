@@ -164,6 +164,18 @@ def test_a_block_that_is_never_differentiated_blocks_nothing(capture):
     assert case.stack.graphs.capture_now(torch.device("cpu")) is capture
 
 
+def test_inference_mode_and_training_have_graphs_of_their_own(capture):
+    """A tensor that was made in inference mode cannot be written outside of it."""
+    case = Translation()
+    case.module.eval()
+    x, context = case.inputs()
+    for mode in (torch.inference_mode, torch.no_grad, torch.inference_mode, torch.no_grad):
+        with mode():
+            y = case(x, context)
+    assert capture.captured == 2
+    assert_same([y], [copy.deepcopy(case)(x, context).detach()])
+
+
 def test_outputs_and_memories_are_not_overwritten_later():
     case = Stream()
     updates(case, "fast", 2)
