@@ -6,6 +6,7 @@ the space has a sign of its own, and other white space is written with its code 
 
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -108,8 +109,7 @@ class BytePairs:
     glossaries: tuple[str, ...] = ()
 
     def encode(self, line: str) -> str:
-        words = (word if word in self.glossaries else safe(word) for word in line.split())
-        return _byte_pair_encoder(self.codes, self.glossaries).process_line(" ".join(words))
+        return " ".join(map(_pieces(self.codes, self.glossaries).__getitem__, line.split()))
 
     def decode(self, symbols: str) -> str:
         joined = f"{symbols} ".replace("@@ ", "").strip()
@@ -134,12 +134,38 @@ class SentencePieces:
         return _sentence_piece_processor(self.model).decode([unescape(symbol) for symbol in symbols.split()])
 
 
+class Pieces(dict[str, str]):
+    """The pieces of words, which do not depend on the words around them: each word is split once.
+
+    Args:
+        encode: splits one word
+    """
+
+    MOST = 500_000  # words; memory must not grow with the text
+
+    def __init__(self, encode: Callable[[str], str]):
+        super().__init__()
+        self.encode = encode
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= self.MOST:
+            self.clear()
+        self[word] = pieces = self.encode(word)
+        return pieces
+
+
 @lru_cache
-def _byte_pair_encoder(codes: Path, glossaries: tuple[str, ...]):
+def _pieces(codes: Path, glossaries: tuple[str, ...]) -> Pieces:
     from subword_nmt.apply_bpe import BPE  # imported late: not every command needs it
 
     with open(codes, encoding="utf-8") as file:
-        return BPE(file, glossaries=list(glossaries))
+        encoder = BPE(file, glossaries=list(glossaries))
+
+    def encode(word: str) -> str:
+        encoder.cache.clear()  # it has no limit of its own
+        return encoder.process_line(word if word in glossaries else safe(word))
+
+    return Pieces(encode)
 
 
 @lru_cache

@@ -3,8 +3,8 @@
     python -m fairseq_plugins.tools.report --out report.html
     python -m fairseq_plugins.tools.report runs/char_lm runs/fig3_corridor --out report.html
 
-The first part goes through the tables and figures of the four papers: what each says, whether it held here and at which
-size, our numbers beside the paper's, pictures, and the pages with the commands. It comes from benchmarks/statements.json.
+The first part goes through the tables and figures of the four papers: what each says, whether it held here, our numbers
+beside the paper's, pictures, and the pages with sizes and commands. It comes from benchmarks/statements.json.
 
 The second part is of RESULTS, folders of recipes or their results.jsonl: for each its table with the command that made
 it, the pictures that the recipe drew, and for trainings with a log the curves of the validation loss, the learned spans
@@ -83,10 +83,8 @@ def summary(papers: dict[str, dict]) -> str:
         verdicts = [statement["verdict"] for statement in entry["statements"]]
         counts = {verdict: str(verdicts.count(verdict)) for verdict in VERDICTS}
         rows.append({"paper": f'<a href="#{name}">{text(entry["title"])}</a>', **counts})
-    return (
-        "<p>Nearly all of it ran on CPUs, far below the papers' sizes. <em>Not decided</em>: at the size that was tried.</p>"
-        + table(rows)
-    )
+    words = "Nearly all of it ran on CPUs, far below the papers' sizes. <em>Not decided</em> means: at the size tried."
+    return f"<p>{words}</p>{table(rows)}"
 
 
 def paper(name: str, entry: dict) -> str:

@@ -1,5 +1,6 @@
 import pytest
 
+from fairseq_plugins.text import levels
 from fairseq_plugins.text.levels import LEVELS, BytePairs, Bytes, Characters, SentencePieces, Words
 
 LINES = [
@@ -79,3 +80,23 @@ def test_what_is_no_character_stays_as_it_is(symbol):
 
 def test_bytes_of_a_model_may_be_no_text():
     assert Bytes().decode("195 104 <unk> 300") == "\ufffdh"
+
+
+def test_words_are_split_as_subword_nmt_splits_lines(codes, monkeypatch):
+    """Each word is split once; what is known is forgotten before it takes much memory."""
+    from subword_nmt.apply_bpe import BPE
+
+    monkeypatch.setattr(levels.Pieces, "MOST", 3)
+    level = BytePairs(codes)
+    with open(codes) as file:
+        encoder = BPE(file)
+    for line in (
+        "the lower the better",
+        "newest widest  lowest",
+        " the unknown @-@ &apos; ü\u3000x ",
+        "",
+        "the lower the better",
+    ):
+        words = [levels.safe(word) for word in line.split()]
+        assert level.encode(line) == encoder.process_line(" ".join(words))
+    assert len(levels._pieces(codes, ())) <= 3

@@ -258,8 +258,8 @@ class AcrossSums(SlidingSource):
 
 @cache
 def fastest_layout(device: torch.device) -> type[SlidingSource]:
-    """The layout that is read faster there. A CPU's products are MKL's, which on Intel's processors reads across the sums
-    at more than twice the speed, and on others along them. On GPUs neither has been measured."""
+    """The layout that is read faster there. A CPU's products are MKL's, which on Intel's processors reads across the
+    sums at more than twice the speed, and on others along them. On GPUs neither has been measured."""
     return AcrossSums if device.type == "cpu" and "GenuineIntel" in processor() else AlongSums
 
 
