@@ -6,7 +6,7 @@
 #   benchmarks/evidence.sh --list               the cells, and which are done
 #   benchmarks/evidence.sh 'ptb-*' programs-1   some of them, by pattern
 #
-#   RAW       folder of the data: ptb/, multi30k/ and enwik8/ as preprocess/ takes them with --raw (default: download)
+#   RAW       folder of the data: ptb/, multi30k/, enwik8/ and wikitext-2/ as preprocess/ takes them with --raw (default: download)
 #   OUT       where runs and rows go (default: runs/evidence)
 #   MINUTES   of a cell at most (default: 45); one that takes longer is stopped, and goes on in the next call
 #
@@ -15,6 +15,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export OMP_NUM_THREADS=1
 OUT=${OUT:-runs/evidence} MINUTES=${MINUTES:-45}
+export -n RAW OUT # recipes have options for them
 mkdir -p "$OUT/done"
 
 NAMES=()
@@ -22,32 +23,74 @@ declare -A COMMANDS=()
 # cell NAME VARIABLES RECIPE FOLDER [OPTIONS]: the recipe, with these variables, into OUT/FOLDER
 cell() {
     NAMES+=("$1")
-    COMMANDS[$1]="$2 recipes/$3.sh --gpus 0 --out $OUT/$4 ${5:-}"
+    COMMANDS[$1]="${2//$'\n'/ } recipes/$3.sh --gpus 0 --out $OUT/$4 ${5:-}"
 }
 raw() { [[ -z ${RAW:-} ]] || echo "--raw $RAW/$1"; }
 
-# Feedback on char-PTB: Figures 5, 8 and 9; char_lm.jsonl has the weighted memory and the Transformer
-for model in feedback-top feedback-recurrent feedback-average feedback-layer-1 feedback-layer-0 \
-    feedback-layer-2 feedback-shared feedback-1 transformer-1 feedback-4 transformer-4; do
-    cell "ptb-$model" "MODELS=$model SEEDS=1 LEARNING_RATES=0.002" char_lm char_ptb "$(raw ptb)"
+# Feedback on char-PTB: Figures 5, 8 and 9. First a fifth of a pass, for which char_lm.md has chosen the rate; then whole
+# passes, of which char_lm.jsonl has the weighted memory and the Transformer
+variants="feedback-top feedback-recurrent feedback-average feedback-layer-1 feedback-layer-0 feedback-layer-2
+    feedback-shared feedback-1 transformer-1 feedback-4 transformer-4"
+for model in feedback transformer $variants; do
+    cell "fifth-$model" "PASS=490 MODELS=$model SEEDS=1 LEARNING_RATES=0.002" char_lm char_ptb_fifth "$(raw ptb)"
 done
 
 # Programs with 3 variables, of 10 statements: constant rates first
-toys="TASKS=programs-3 STREAMS=64 VALID_STREAMS=200 WARM_UP=100 EVERY=500 UPDATES=4500"
 few="FEW='--train-episodes 100000 --train-length 10 --test-episodes 1000 --test-length 10'"
-narrow="--decoder-layers 2 --decoder-embed-dim 64 --decoder-ffn-embed-dim 256"
+narrow="--decoder-embed-dim 64 --decoder-ffn-embed-dim 256"
+# toy NAME VARIABLES FOLDER FLAGS: a toy task, 18M tokens
+toy() {
+    cell "$1" "STREAMS=64 VALID_STREAMS=200 WARM_UP=100 EVERY=500 UPDATES=4500 $2 FLAGS='--dropout 0 $4'" \
+        feedback/table1_toy_tasks "$3"
+}
 for rate in 0.0005 0.001 0.002; do
-    cell "programs-feedback-$rate" "$toys $few MODELS=feedback LEARNING_RATE=$rate FLAGS='--dropout 0 $narrow'" \
-        feedback/table1_toy_tasks "programs/feedback-$rate"
-    cell "programs-lstm-$rate" \
-        "$toys $few MODELS=lstm LEARNING_RATE=$rate FLAGS='--dropout 0 --decoder-layers 2 --decoder-embed-dim 128'" \
-        feedback/table1_toy_tasks "programs/lstm-$rate"
+    programs="TASKS=programs-3 $few LEARNING_RATE=$rate"
+    toy "programs-feedback-$rate" "$programs MODELS=feedback" "programs/feedback-$rate" "--decoder-layers 2 $narrow"
+    toy "programs-transformer-$rate" "$programs MODELS=transformer" "programs/transformer-$rate" "$narrow"
+    toy "programs-lstm-$rate" "$programs MODELS=lstm" "programs/lstm-$rate" "--decoder-layers 2 --decoder-embed-dim 128"
 done
-cell programs-feedback-dropout "$toys $few MODELS=feedback LEARNING_RATE=0.001 FLAGS='--dropout 0.2 $narrow'" \
-    feedback/table1_toy_tasks programs/feedback-dropout
-cell programs-feedback-wide "$toys $few MODELS=feedback LEARNING_RATE=0.001 \
-    FLAGS='--dropout 0 --decoder-layers 4 --decoder-embed-dim 128 --decoder-ffn-embed-dim 512'" \
-    feedback/table1_toy_tasks programs/feedback-wide
+programs="TASKS=programs-3 $few LEARNING_RATE=0.001 MODELS=feedback"
+toy programs-feedback-dropout "$programs" programs/feedback-dropout "--decoder-layers 2 $narrow --dropout 0.2"
+toy programs-feedback-wide "$programs" programs/feedback-wide \
+    "--decoder-layers 4 --decoder-embed-dim 128 --decoder-ffn-embed-dim 512"
+
+# Copy and reverse 20 digits, then 40 in the test; count to 50
+for task in copy reverse counting-50; do
+    few="FEW='--test-episodes 1000 $([[ $task == counting-50 ]] || echo --train-length 20 --test-length 40)'"
+    for model in feedback transformer; do
+        toy "$task-$model" "TASKS=$task $few LEARNING_RATE=0.001 MODELS=$model" "toys/$model" \
+            "$narrow --attention-span 128 $([[ $model == transformer ]] || echo --decoder-layers 2)"
+    done
+done
+
+# Active memory's Table 4, with the scores and dropouts of the authors' code
+for mixer in self-attention convolution self-attention+convolution; do
+    for task in reverse sort addition remember; do
+        cell "table4-$task-$mixer" "MIXERS=$mixer TASKS=$task SEEDS=1 JOBS=1" active_memory/table4_algorithmic table4
+    done
+done
+
+# All-attention beside its feed-forward twin on char-PTB: depth and optimiser, two passes; then N and integrations (Figure 2)
+adagrad="--optimizer adagrad_clipped --clip-tensor-norm 0.03 --clip-norm 0"
+for depth in 2 4 8; do
+    for model in all-attention feed-forward; do
+        same="PASS=4900 WIDTH=128 MODELS=$model SEEDS=1"
+        deep="$(raw ptb) -- --decoder-layers $depth --max-epoch 2"
+        cell "depth-$depth-$model-adam" "$same LEARNING_RATES=0.002" char_lm "all_attention/adam-$depth" "$deep"
+        cell "depth-$depth-$model-adagrad" "$same LEARNING_RATES=0.07" char_lm "all_attention/adagrad-$depth" "$deep $adagrad"
+    done
+done
+for seed in 1 2; do
+    same="PASS=2450 WIDTH=128 MODELS=all-attention SEEDS=$seed LEARNING_RATES=0.002"
+    for size in 0 128 512 1024; do
+        cell "vectors-$size-seed$seed" "$same" char_lm "all_attention/vectors-$size" \
+            "$(raw ptb) -- --decoder-layers 4 --persistent-vectors $size"
+    done
+    for way in attn-split head-split single-head ff-attn; do # all-attn is vectors-512
+        cell "integration-$way-seed$seed" "$same" char_lm "all_attention/$way" \
+            "$(raw ptb) -- --decoder-layers 4 --persistent-vectors 512 --persistent-integration $way"
+    done
+done
 
 # Multi30k: Figure 7's statement, the gap by the decoder's depth
 for depth in 1 2 4; do
@@ -56,6 +99,28 @@ for depth in 1 2 4; do
             cell "multi30k-$model-$depth-seed$seed" "MODELS=$model DEPTHS=$depth SEEDS=$seed" multi30k multi30k "$(raw multi30k)"
         done
     done
+done
+
+# Skip-Retain and cross-head attention: five passes over 1 MB of enwik8, so that a regulariser has something to do
+for seed in 1 2 3; do
+    for model in plain cross-head cross-head-0.3 phase-1 phases both; do
+        cell "skip-$model-seed$seed" "SPLIT=1000000,100000,100000 TOTAL=4880 MODELS=$model
+            SEEDS=$seed FILE=${RAW:+enwik8-first-4m.gz}" skip_cross_head/small skip "--data $OUT/data/enwik8_1m $(raw enwik8)"
+    done
+done
+
+# Active memory's Table 1 on the lines of WikiText-2
+lines="LINES_A_BATCH=16 WARM_UP=400 UPDATES=3000 LEARNING_RATE=0.002"
+for mixer in cgru convolution persistent-convolution highway-convolution self-attention self-attention+convolution \
+    self-attention+persistent-convolution self-attention+highway-convolution; do
+    cell "lines-$mixer" "$lines CORPUS='--any-size --bpe 4000' MIXERS=$mixer SMALLER='--decoder-layers 4
+        --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-head-dim 32 --kernel-size 10'" \
+        active_memory/table1_wikitext103 lines "--data $OUT/data/wikitext2_lines $(raw wikitext-2)"
+done
+
+# Whole passes of what came first
+for model in $variants; do
+    cell "ptb-$model" "MODELS=$model SEEDS=1 LEARNING_RATES=0.002" char_lm char_ptb "$(raw ptb)"
 done
 
 if [[ ${1:-} == --list ]]; then

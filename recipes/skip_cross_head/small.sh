@@ -3,7 +3,7 @@
 # enwik8 excerpt after equally many updates, about ten minutes of one CPU thread a training.
 #
 #   plain        neither method                   phase-1     Skip-Retain (equation 1) in all updates
-#   cross-head   p = 0.1                          phases      Skip-Retain for four fifths of the updates, then without
+#   cross-head   p = 0.1; cross-head-0.3: p = 0.3 phases      Skip-Retain for four fifths of the updates, then without
 #   both         cross-head and phases
 #
 # All other flags are the same. The learning rate falls to 0 as half a cosine over all updates. The times in the paper's
@@ -42,10 +42,11 @@ for seed in "${SEEDS[@]}"; do
         case $model in
             plain) train "$name" "${whole[@]}" ;;
             cross-head) train "$name" "${whole[@]}" --cross-head-p 0.1 ;;
+            cross-head-0.3) train "$name" "${whole[@]}" --cross-head-p 0.3 ;;
             phase-1) train "$name" "${whole[@]}" --skip-schedule linear ;;
             phases) train_phases "$name" --seed "$seed" ;;
             both) train_phases "$name" --seed "$seed" --cross-head-p 0.1 ;;
-            *) stop "MODELS: $model is none of plain, cross-head, phase-1, phases, both." ;;
+            *) stop "MODELS: $model is none of plain, cross-head, cross-head-0.3, phase-1, phases, both." ;;
         esac
         for split in valid test; do
             evaluate "$name" "$split" --task streaming_language_modeling --batch-size 1 \
