@@ -35,6 +35,7 @@ PARTS: dict[str, Callable[[str], str]] = {
     "settings": paper_tables.settings,
     "published": paper_tables.published,
     "statements": paper_tables.statements,
+    "numbers": paper_tables.numbers,
 }
 
 

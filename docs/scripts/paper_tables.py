@@ -48,12 +48,31 @@ def published(paper: str) -> str:
 
 def statements(_: str) -> str:
     """What benchmarks/statements.json says of each statement of the papers, with a link to the page of the numbers."""
-    papers = json.loads((RECIPES.parent / "benchmarks" / "statements.json").read_text(encoding="utf-8"))
     parts = []
-    for paper in papers.values():
+    for paper in evidence():
         rows = [[entry["item"], entry["says"], verdict(entry), entry.get("why", "")] for entry in paper["statements"]]
         parts.append(f"**{paper['title']}**\n\n" + table(["", "the paper says", "here", ""], rows))
-    return "\n".join(parts)
+    return "\n\n".join(parts)
+
+
+def numbers(_: str) -> str:
+    """The numbers behind the verdicts, a table for each statement."""
+    parts = []
+    for paper in evidence():
+        parts += [f"### {paper['title']}", *(measured(entry) for entry in paper["statements"] if "rows" in entry)]
+    return "\n\n".join(parts)
+
+
+def measured(entry: dict) -> str:
+    columns = list(dict.fromkeys(column for row in entry["rows"] for column in row))
+    cells = [[row.get(column, "") for column in columns] for row in entry["rows"]]
+    source = f"{entry['size']} ([{entry['date']}](../benchmarks/{entry['page']}))."
+    return f"**{entry['item']}.** {source[0].upper()}{source[1:]}\n\n{table(columns, cells)}".rstrip()
+
+
+def evidence() -> list[dict]:
+    file = RECIPES.parent / "benchmarks" / "statements.json"
+    return list(json.loads(file.read_text(encoding="utf-8")).values())
 
 
 def verdict(entry: dict) -> str:

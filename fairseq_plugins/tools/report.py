@@ -40,6 +40,9 @@ section { border-top: 1px solid #8888; margin-top: 1.5rem; break-inside: avoid }
 .verdict { display: inline-block; padding: 0 .5rem; border-radius: .3rem; color: white }
 .holds { background: #15703a } .does-not-hold { background: #b3261e }
 .not-decided { background: #7a5900 } .not-tried { background: #5f6368 }
+.source { font-size: .85rem }
+@media (max-width: 30rem) { table { font-size: .85rem } th, td { padding-right: .4rem } }
+@media print { body { max-width: none; font-size: 10pt } }
 pre, code { overflow-wrap: anywhere; white-space: pre-wrap }
 """
 
@@ -98,11 +101,13 @@ def statement(entry: dict) -> str:
         f"<p>The paper: {text(entry['says'])}<br>"
         f'<span class="verdict {verdict.replace(" ", "-")}">{verdict}</span> {text(entry.get("why", ""))}</p>',
         table([{column: text(value) for column, value in row.items()} for row in entry.get("rows", [])]),
+        *(image((BENCHMARKS / each["file"]).read_bytes(), each["alt"]) for each in entry.get("pictures", [])),
     ]
-    if "picture" in entry:
-        parts.append(image((BENCHMARKS / entry["picture"]).read_bytes(), entry["alt"]))
     if "page" in entry:
-        parts.append(f"<p>Commands, dates and spreads: <code>benchmarks/{text(entry['page'])}</code></p>")
+        parts.append(
+            f'<p class="source">{text(entry["size"])}. {text(entry["date"])}, <code>{text(entry["command"])}</code>; '
+            f"all commands and runs: <code>benchmarks/{text(entry['page'])}</code></p>"
+        )
     return "\n".join(parts) + "</section>"
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import date
 from html.parser import HTMLParser
 
 import pytest
@@ -63,7 +64,7 @@ def test_the_page_says_of_every_statement_whether_it_holds(made):
     assert "url(" not in report.STYLE and "@import" not in report.STYLE
     for _, entry in STATEMENTS:
         assert entry["item"] in page.text and entry["says"] in page.text
-    assert len(page.images) == sum("picture" in entry for _, entry in STATEMENTS)
+    assert len(page.images) == sum(len(entry.get("pictures", [])) for _, entry in STATEMENTS)
     assert all(len(image["alt"]) > 20 for image in page.images)
 
 
@@ -77,8 +78,10 @@ def test_every_number_stands_on_the_page_that_is_named(entry):
             value
             for row in entry["rows"]
             for column, value in row.items()
-            if column and column != "the paper" and value
+            if column and not column.startswith("the paper") and value
         ]
+        assert entry["size"] and entry["command"] in page
+        assert date.fromisoformat(entry["date"]) and entry["date"] in page
         missing = [number for number in numbers if not re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", page)]
         assert not missing, f"{entry['page']} does not have {missing}"
 
