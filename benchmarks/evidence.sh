@@ -32,8 +32,10 @@ raw() { [[ -z ${RAW:-} ]] || echo "--raw $RAW/$1"; }
 variants="feedback-top feedback-recurrent feedback-average feedback-layer-1 feedback-layer-0 feedback-layer-2
     feedback-shared feedback-1 transformer-1 feedback-4 transformer-4"
 for model in feedback transformer $variants; do
-    cell "fifth-$model" "PASS=490 MODELS=$model SEEDS=1 LEARNING_RATES=0.002" char_lm char_ptb_fifth "$(raw ptb)"
+    cell "fifth-$model" "PASS=490 MODELS=$model SEEDS=1 LEARNING_RATES=0.002" char_lm char_ptb_fifth "$(raw ptb) -- --log-learned"
 done
+cell fifth-spans "PASS=980 MODELS=transformer SEEDS=1 LEARNING_RATES=0.002" char_lm char_ptb_spans \
+    "$(raw ptb) -- --attention-span 512 --adaptive-span --span-loss 2e-6 --log-learned"
 
 # Programs with 3 variables, of 10 statements: constant rates first
 few="FEW='--train-episodes 100000 --train-length 10 --test-episodes 1000 --test-length 10'"
