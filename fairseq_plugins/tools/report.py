@@ -6,9 +6,9 @@
 The first part goes through the tables and figures of the four papers: what each says, whether it held here, our numbers
 beside the paper's, pictures, and the pages with sizes and commands. It comes from benchmarks/statements.json.
 
-The second part is of RESULTS, folders of recipes or their results.jsonl: for each its table with the command that made
-it, the pictures that the recipe drew, and for trainings with a log the curves of the validation loss, the learned spans
-and the weights of the layers in the feedback memory.
+The second part is of RESULTS, folders of recipes or their results.jsonl: for each its table, with the mean over seeds,
+the commands that made it, and the pictures that the recipe drew. For trainings with a log there are curves of the
+validation loss, the learned spans and the weights of the layers in the feedback memory.
 
 The page is one file without links to other files or hosts. It is readable on a phone and in print.
 """
@@ -20,6 +20,7 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import date
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
@@ -129,22 +130,35 @@ def tables_in(path: Path) -> list[Path]:
 
 
 def own_results(file: Path) -> str:
+    """A section for one table: means over seeds where there are some, every row, the commands, the date of the last row
+    and pictures."""
     try:
         rows = results_table.read_rows(file)
     except ValueError as error:
         raise UserError(str(error)) from None
-    shown = [
-        {"": text(cell), **{name: text(value) for name, value in row.items() if name != "command"}}
-        for cell, row in rows.items()
-    ]
+    means = results_table.means(rows)
     commands = dict.fromkeys(row["command"] for row in rows.values() if "command" in row)
+    written = date.fromtimestamp(file.stat().st_mtime).isoformat()
     return "\n".join(
         [
             f"<section><h2>{text(file.parent)}</h2>",
-            table(shown),
+            cells(means) if len(means) < len(rows) else "",
+            cells(rows),
             *(f"<pre>{text(command)}</pre>" for command in commands),
+            f'<p class="source">last row: {written}</p>',
             *pictures(file.parent),
             "</section>",
+        ]
+    )
+
+
+def cells(rows: dict[str, dict]) -> str:
+    """Rows of results_table as a table, without their commands."""
+    return table(
+        [
+            {"": text(cell)}
+            | {name: text(results_table.shown(value)) for name, value in row.items() if name != "command"}
+            for cell, row in rows.items()
         ]
     )
 

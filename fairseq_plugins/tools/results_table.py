@@ -86,7 +86,9 @@ def _mean(values: list) -> float | str | None:
 def markdown(rows: dict[str, dict]) -> str:
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     table = [["cell", *columns], ["---"] * (len(columns) + 1)]
-    table += [[cell, *(_shown(row.get(column, "")) for column in columns)] for cell, row in rows.items()]
+    table += [
+        [cell, *(shown(row.get(column, "")).replace("|", "\\|") for column in columns)] for cell, row in rows.items()
+    ]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in table)
 
 
@@ -100,8 +102,9 @@ def _value(argument: str) -> tuple[str, float | str]:
         return column, value
 
 
-def _shown(value) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value).replace("|", "\\|")
+def shown(value) -> str:
+    """A value as tables show it."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 if __name__ == "__main__":
