@@ -32,9 +32,9 @@ raw() { [[ -z ${RAW:-} ]] || echo "--raw $RAW/$1"; }
 variants="feedback-top feedback-recurrent feedback-average feedback-layer-1 feedback-layer-0 feedback-layer-2
     feedback-shared feedback-1 transformer-1 feedback-4 transformer-4"
 for model in feedback transformer $variants; do
-    cell "fifth-$model" "PASS=490 MODELS=$model SEEDS=1 LEARNING_RATES=0.002" char_lm char_ptb_fifth "$(raw ptb) -- --log-learned"
+    cell "fifth-$model" "PASS=490 MODELS=$model SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm char_ptb_fifth "$(raw ptb) -- --log-learned"
 done
-cell fifth-spans "PASS=980 MODELS=transformer SEEDS=1 LEARNING_RATES=0.002" char_lm char_ptb_spans \
+cell fifth-spans "PASS=980 MODELS=transformer SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm char_ptb_spans \
     "$(raw ptb) -- --attention-span 512 --adaptive-span --span-loss 2e-6 --log-learned"
 
 # Programs with 3 variables, of 10 statements: constant rates first
@@ -76,14 +76,14 @@ done
 adagrad="--optimizer adagrad_clipped --clip-tensor-norm 0.03 --clip-norm 0"
 for depth in 2 4 8; do
     for model in all-attention feed-forward; do
-        same="PASS=4900 WIDTH=128 MODELS=$model SEEDS=1"
+        same="PASS=4900 WIDTH=128 MODELS=$model SEEDS=1 SCORED_STREAMS=8"
         deep="$(raw ptb) -- --decoder-layers $depth --max-epoch 2"
         cell "depth-$depth-$model-adam" "$same LEARNING_RATES=0.002" char_lm "all_attention/adam-$depth" "$deep"
         cell "depth-$depth-$model-adagrad" "$same LEARNING_RATES=0.07" char_lm "all_attention/adagrad-$depth" "$deep $adagrad"
     done
 done
 for seed in 1 2; do
-    same="PASS=2450 WIDTH=128 MODELS=all-attention SEEDS=$seed LEARNING_RATES=0.002"
+    same="PASS=2450 WIDTH=128 MODELS=all-attention SEEDS=$seed LEARNING_RATES=0.002 SCORED_STREAMS=8"
     for size in 0 128 512 1024; do
         cell "vectors-$size-seed$seed" "$same" char_lm "all_attention/vectors-$size" \
             "$(raw ptb) -- --decoder-layers 4 --persistent-vectors $size"
@@ -122,7 +122,7 @@ done
 
 # Whole passes of what came first
 for model in $variants; do
-    cell "ptb-$model" "MODELS=$model SEEDS=1 LEARNING_RATES=0.002" char_lm char_ptb "$(raw ptb)"
+    cell "ptb-$model" "MODELS=$model SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm char_ptb "$(raw ptb)"
 done
 
 if [[ ${1:-} == --list ]]; then
