@@ -33,6 +33,22 @@ def kept(SEED, row, slot, step, rate, WIDTH):
     return (tl.uint_to_uniform_float(bits) >= rate).to(tl.float32)
 
 
+@triton.jit
+def scored(
+    query, keys, POSITION, PADDING, row, place, slot, lane, seen, inside, PLACES,
+    D: tl.constexpr, POSITIONS: tl.constexpr, PADDED: tl.constexpr,
+):  # fmt: skip
+    """Keys of a row's places with their relative positions [places, LANES], and the query's scores of them: minus
+    infinity for places that are not seen."""
+    key = tl.load(keys, mask=inside, other=0.0).to(tl.float32)
+    if POSITIONS:
+        key += tl.load(POSITION + slot[:, None] * D + lane[None, :], mask=inside, other=0.0).to(tl.float32)
+    score = tl.sum(key * query[None, :], 1)
+    if PADDED:
+        score += tl.load(PADDING + row * PLACES + place, mask=seen, other=0.0).to(tl.float32)
+    return key, tl.where(seen, score, -float("inf"))
+
+
 @triton.jit(do_not_specialize=VARIES)
 def forward(
     QUERY, KEYS, VALUES, POSITION, SPAN, PADDING, SEED, STATS, OUT, step, rate, STEPS, WIDTH, BEFORE, PLACES,
@@ -55,13 +71,9 @@ def forward(
         slot = place - end + WIDTH
         inside = seen[:, None] & (lane < D)[None, :]
         at = (row * PLACES + place)[:, None] * D + lane[None, :]
-        key = tl.load(KEYS + at, mask=inside, other=0.0).to(tl.float32)
-        if POSITIONS:
-            key += tl.load(POSITION + slot[:, None] * D + lane[None, :], mask=inside, other=0.0).to(tl.float32)
-        score = tl.sum(key * query[None, :], 1)
-        if PADDED:
-            score += tl.load(PADDING + row * PLACES + place, mask=seen, other=0.0).to(tl.float32)
-        score = tl.where(seen, score, -float("inf"))
+        key, score = scored(
+            query, KEYS + at, POSITION, PADDING, row, place, slot, lane, seen, inside, PLACES, D, POSITIONS, PADDED
+        )
         larger = tl.maximum(largest, tl.max(score, 0))
         shrink, weight = tl.exp(largest - larger), tl.exp(score - larger)
         total = total * shrink + tl.sum(weight, 0)
@@ -112,13 +124,10 @@ def query_grad(
         slot = place - end + WIDTH
         inside = seen[:, None] & (lane < D)[None, :]
         at = (row * PLACES + place)[:, None] * D + lane[None, :]
-        key = tl.load(KEYS + at, mask=inside, other=0.0).to(tl.float32)
-        if POSITIONS:
-            key += tl.load(POSITION + slot[:, None] * D + lane[None, :], mask=inside, other=0.0).to(tl.float32)
-        score = tl.sum(key * query[None, :], 1)
-        if PADDED:
-            score += tl.load(PADDING + row * PLACES + place, mask=seen, other=0.0).to(tl.float32)
-        weight = tl.exp(tl.where(seen, score, -float("inf")) - log_sum)
+        key, score = scored(
+            query, KEYS + at, POSITION, PADDING, row, place, slot, lane, seen, inside, PLACES, D, POSITIONS, PADDED
+        )
+        weight = tl.exp(score - log_sum)
         value = tl.load(VALUES + at, mask=inside, other=0.0).to(tl.float32)
         change = tl.sum(value * out_grad[None, :], 1)
         if DROPS:
