@@ -36,6 +36,7 @@ from fairseq_plugins.modules.feedback.manual_backward import (
     Projection,
     ReluLinear,
     Residual,
+    Slots,
     Source,
 )
 from fairseq_plugins.modules.feedback.memory import mix, mix_backward_mixing, mix_backward_outputs
@@ -286,7 +287,7 @@ class Block:
         self.writers: list[MemoryWriter] = []  # one a memory that is attended to
         for memory, projection in state.projections.items():
             own = [source for key, source in sources.items() if key[0] == memory]
-            self.writers.append(MemoryWriter(projection, state.memory_norm, own, record, like.dtype))
+            self.writers.append(MemoryWriter(projection, state.memory_norm, own, record, like.dtype, capacity))
             if state.limits is not None:
                 self.writers[-1].fill(state.memories[memory])
         self.memories: list[list[Tensor]] = []  # G tensors [B, C] for each step of a block
@@ -321,7 +322,8 @@ class Block:
         narrow = Linear(layer.fc2, record, dropouts.scale(config.activation_dropout))
         widen: Linear
         if config.activation == "relu":
-            widen = ReluLinear(layer.fc1, dropouts.unscaled(config.activation_dropout, record=False), record)
+            dropout = dropouts.unscaled(config.activation_dropout, record=False)
+            widen = ReluLinear(layer.fc1, dropout, record, self.capacity)
             parts: list[Part] = [widen, narrow]
         else:
             widen = Linear(layer.fc1, record)
@@ -513,6 +515,7 @@ class MemoryWriter:
         sources: where keys and values go
         record: save what the backward pass needs
         outer: the type of the memories
+        steps: of how many steps gradients have room side by side
     """
 
     def __init__(
@@ -522,12 +525,14 @@ class MemoryWriter:
         sources: Sequence[GrowingSource | SlidingSource],
         record: bool,
         outer: torch.dtype,
+        steps: int,
     ):
         self.norm = LayerNorm(norm, record) if norm else Part()
         self.linear = Linear(projection, record)
         self.project = in_type(self.linear, projection.weight.dtype, outer)
         self.sources, self.record = sources, record
         self.normalise = norm or nn.Identity()
+        self.last, self.grad_slots = steps - 1, Slots(steps)
         self.past: Tensor  # memories of earlier blocks after the LayerNorm [B, n, C]
 
     def split(self, y: Tensor) -> Tensor:
@@ -540,8 +545,7 @@ class MemoryWriter:
         self.past = self.normalise(memories).to(self.linear.weight.dtype)
         for source, (weight, bias) in zip(self.sources, self.projections()):
             assert isinstance(source, SlidingSource), "only a stream has earlier blocks"
-            pair = F.linear(self.past[:, -source.span :].flatten(0, 1), weight, bias)
-            source.fill(*pair.chunk(2, dim=1))
+            source.fill(torch.mm(self.past[:, -source.span :].flatten(0, 1), weight.t()), bias)
         if not self.record:
             del self.past
 
@@ -567,8 +571,10 @@ class MemoryWriter:
     def backward(self) -> Tensor:
         """Gradient of the last memory that the backward pass has not reached yet [B, C]."""
         grads = [grad for source in self.sources for grad in source.pop_kv_grads()]
-        d_pairs = torch.stack([grad.view(-1, self.sources[0].heads, grad.size(-1)) for grad in grads], dim=1)
-        return self.norm.backward(self.project.backward(d_pairs.flatten(1)))
+        parts = [grad.view(-1, self.sources[0].heads, grad.size(-1)) for grad in grads]
+        slot = self.grad_slots.slot(self.last - len(self.linear.output_grads), parts[0], len(self.linear.weight))
+        torch.stack(parts, dim=1, out=slot.view(-1, len(parts), *parts[0].shape[1:]))
+        return self.norm.backward(self.project.backward(slot))
 
     def gradients(self) -> Gradients:
         yield from self.project.gradients()

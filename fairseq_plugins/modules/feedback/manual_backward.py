@@ -35,6 +35,10 @@ class Part:
     def forward(self, x: Tensor) -> Tensor:
         return x
 
+    def forward_into(self, x: Tensor, out: Tensor) -> Tensor:
+        """As `forward`. The result may be written to `out`."""
+        return self.forward(x)
+
     def recompute(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """What `forward` returned for x at this step, written to `out` if given. To be called in the backward pass,
         after `backward`. It costs less than saving the result."""
@@ -73,6 +77,37 @@ def product(a: Tensor, b: Tensor, scale: float, out: Tensor | None = None) -> Te
     return torch.addmm(
         a.new_empty(()), a, b, beta=0, alpha=scale, out=out
     )  # with beta 0 the first argument is not read
+
+
+class Slots:
+    """Room for what the steps make, side by side, so that `joined` need not copy it.
+
+    Args:
+        steps: how many
+    """
+
+    def __init__(self, steps: int):
+        self.steps = steps
+        self.buffer: Tensor | None = None
+
+    def slot(self, step: int, like: Tensor, width: int) -> Tensor:
+        """Where what this step makes is to be written [B, width]; like [B, ...] has its type and device."""
+        if self.buffer is None:
+            self.buffer = like.new_empty(self.steps, len(like), width)
+        return self.buffer[step]
+
+
+def joined(steps: list[Tensor]) -> Tensor:
+    """Tensors [B, n] of T steps as one [T * B, n]. Where they lie side by side, as those of `Slots`, it is a view."""
+    first = steps[0]
+    memory, offset, size = first.untyped_storage().data_ptr(), first.storage_offset(), first.numel()
+    side_by_side = all(
+        x.is_contiguous() and x.untyped_storage().data_ptr() == memory and x.storage_offset() == offset + step * size
+        for step, x in enumerate(steps)
+    )
+    if not side_by_side:
+        return torch.cat(steps)
+    return first.as_strided((len(steps) * len(first), first.size(1)), first.stride())
 
 
 class Linear(Part):
@@ -135,27 +170,34 @@ class Linear(Part):
     def gradients(self):
         if not self.output_grads:  # a block of one step writes no memory
             return
-        dy = torch.cat(self.output_grads[::-1])
+        dy = joined(self.output_grads[::-1])
         if self.weight.requires_grad:
-            yield self.weight, product(dy.t(), torch.cat(self.inputs), self.scale)
+            yield self.weight, product(dy.t(), joined(self.inputs), self.scale)
         if self.bias is not None and self.bias.requires_grad:
             yield self.bias, dy.sum(0)
 
 
 class ReluLinear(Linear):
     """ReLU(x W^T + b) with dropout. The backward pass reads off the output both what the ReLU and what the dropout let
-    through, so nothing else is saved. The dropout must have no scale of its own."""
+    through, so nothing else is saved. The dropout must have no scale of its own.
 
-    def __init__(self, linear: nn.Linear, dropout: Part, record: bool):
+    Args:
+        steps: of how many steps outputs and gradients have room side by side
+    """
+
+    def __init__(self, linear: nn.Linear, dropout: Part, record: bool, steps: int):
         super().__init__(linear, record)
         self.dropout = dropout
         self.outputs: list[Tensor] = []
+        self.output_slots, self.grad_slots = Slots(steps), Slots(steps)
 
     def forward(self, x):
         self.save(x)
-        y = self.dropout.forward(aten._addmm_activation(self.bias, x, self.transposed))
-        if self.record:
-            self.outputs.append(y)
+        y = aten._addmm_activation(self.bias, x, self.transposed)
+        if not self.record:
+            return self.dropout.forward(y)
+        y = self.dropout.forward_into(y, self.output_slots.slot(len(self.outputs), y, y.size(1)))
+        self.outputs.append(y)
         return y
 
     forward_onto = Part.forward_onto
@@ -167,7 +209,9 @@ class ReluLinear(Linear):
         return super().backward_onto(self.relu_backward(dy), base)
 
     def relu_backward(self, dy: Tensor) -> Tensor:
-        return aten.threshold_backward(dy, self.outputs.pop(), 0)
+        y = self.outputs.pop()
+        slot = self.grad_slots.slot(len(self.outputs), y, y.size(1))
+        return aten.threshold_backward.grad_input(dy, y, 0, grad_input=slot)
 
 
 class LayerNorm(Part):
@@ -233,6 +277,9 @@ class Dropout(Part):
 
     def forward(self, x):
         return self.apply(x, self.next_mask(x))
+
+    def forward_into(self, x, out):
+        return torch.mul(x, self.next_mask(x), out=out) if self.scale == 1 else self.forward(x)
 
     def forward_onto(self, x, base):
         return torch.addcmul(base, x, self.next_mask(x), value=self.scale)

@@ -122,10 +122,17 @@ class SlidingSource(Source):
         """Empty keys and values, both [R, S + capacity, D], in the layout of the forward pass."""
         raise NotImplementedError
 
-    def fill(self, keys: Tensor, values: Tensor) -> None:
-        """Write the S positions from before the block: keys and values [B * S, H * D]."""
-        for buffer, x in ((self.keys, keys), (self.values, values)):
-            buffer[:, : self.span] = x.view(-1, self.span, self.heads, buffer.size(2)).transpose(1, 2).flatten(0, 1)
+    def fill(self, pairs: Tensor, bias: Tensor | None) -> None:
+        """Write the S positions from before the block: keys and values [B * S, 2 * H * D], to which the bias is to be
+        added [2 * H * D]."""
+        pairs = pairs.view(-1, self.span, 2, self.heads, self.keys.size(2)).permute(2, 0, 3, 1, 4)  # [2, B, H, S, D]
+        biases = (None, None) if bias is None else bias.view(2, self.heads, 1, -1).unbind()
+        for buffer, x, own in zip((self.keys, self.values), pairs, biases):
+            places = buffer.unflatten(0, (-1, self.heads))[:, :, : self.span]
+            if own is None:
+                places.copy_(x)
+            else:
+                torch.add(x, own, out=places)
 
     def refill(self, rows: Tensor, key: Tensor, value: Tensor) -> None:
         """Write the same key and value [H, D] to all positions of some rows; rows [R] is True there."""
