@@ -1,7 +1,9 @@
 """Collect the rows of evidence.sh in one table: benchmarks/evidence/rows.jsonl.
 
-python benchmarks/evidence_rows.py            from runs/evidence
-python benchmarks/evidence_rows.py FOLDER     from there; rows of other cells remain
+    python benchmarks/evidence_rows.py            from runs/evidence
+    python benchmarks/evidence_rows.py FOLDER     from there
+
+Rows of other cells remain. Folders of raw text are written as DIR.
 """
 
 import re
