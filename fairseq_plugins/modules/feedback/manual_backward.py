@@ -107,7 +107,8 @@ def joined(steps: list[Tensor]) -> Tensor:
     )
     if not side_by_side:
         return torch.cat(steps)
-    return first.as_strided((len(steps) * len(first), first.size(1)), first.stride())
+    width = first.size(1)
+    return first.as_strided((len(steps) * len(first), width), (width, 1))  # a single row may have any stride
 
 
 class Linear(Part):

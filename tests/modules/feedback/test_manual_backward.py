@@ -14,6 +14,12 @@ def test_slots_lie_side_by_side():
     assert torch.equal(joined(steps[1:]), torch.cat(steps[1:]))
 
 
+def test_single_rows_that_are_parts_of_a_wider_row_lie_side_by_side():
+    wide = torch.arange(24.0).view(1, 24)
+    steps = list(wide.split(4, dim=1))  # [1, 4] each, with the stride of 24
+    assert torch.equal(joined(steps[1:4]), wide[:, 4:16].view(3, 4))
+
+
 def test_other_tensors_are_copied():
     slots, like = Slots(3), torch.zeros(2, 4)
     steps = [slots.slot(step, like, 4).fill_(step) for step in range(3)]
