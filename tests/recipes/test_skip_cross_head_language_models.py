@@ -34,7 +34,7 @@ def test_dry_run_parses_every_command_and_runs_none(name, recipe, tmp_path):
     ("table1_enwik8.sh", {"MODELS": "tiny"}, "MODELS: tiny is neither skip-cross-head nor transformer-xl"),
     ("table2_wikitext103.sh", {"MODELS": "tiny"}, "MODELS: tiny is neither skip-cross-head nor transformer-xl"),
     ("table3_head_pruning.sh", {"PRUNED": "train"}, "PRUNED: train is neither test nor valid"),
-    ("small.sh", {"MODELS": "tiny"}, "MODELS: tiny is none of plain, cross-head, cross-head-0.3, phase-1, phases, both"),
+    ("small.sh", {"MODELS": "tiny"}, "tiny is none of plain, cross-head, cross-head-0.3, phase-1, phases, both"),
 ])  # fmt: skip
 def test_what_cannot_be_is_named(name, env, sentence, recipe, tmp_path):
     done = recipe(name, "--dry-run", "--gpus", 2, "--out", tmp_path, folder=RECIPES, env=env)
