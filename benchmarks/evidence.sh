@@ -7,23 +7,24 @@
 #   benchmarks/evidence.sh 'ptb-*' programs-1   some of them, by pattern
 #
 #   RAW       folder of the data: ptb/, multi30k/, enwik8/ and wikitext-2/ as preprocess/ takes them with --raw (default: download)
-#   OUT       where runs and rows go (default: runs/evidence)
+#   OUT       where runs go, each cell in a folder of its own (default: runs/evidence)
 #   MINUTES   of a cell at most (default: 45); one that takes longer is stopped, and goes on in the next call
 #
-# A cell is one training of one thread. One that is done is skipped.
+# A cell is one training of one thread. When it is done, its rows go into evidence/rows.jsonl, and a cell that has rows
+# there is skipped.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export OMP_NUM_THREADS=1
 OUT=${OUT:-runs/evidence} MINUTES=${MINUTES:-45}
 export -n RAW OUT # recipes have options for them
-mkdir -p "$OUT/done"
+ROWS=benchmarks/evidence/rows.jsonl
 
 NAMES=()
 declare -A COMMANDS=()
-# cell NAME VARIABLES RECIPE FOLDER [OPTIONS]: the recipe, with these variables, into OUT/FOLDER
+# cell NAME VARIABLES RECIPE [OPTIONS]: the recipe, with these variables, into OUT/NAME
 cell() {
     NAMES+=("$1")
-    COMMANDS[$1]="${2//$'\n'/ } recipes/$3.sh --gpus 0 --out $OUT/$4 ${5:-}"
+    COMMANDS[$1]="${2//$'\n'/ } recipes/$3.sh --gpus 0 --out $OUT/$1 ${4:-}"
 }
 raw() { [[ -z ${RAW:-} ]] || echo "--raw $RAW/$1"; }
 
@@ -32,35 +33,35 @@ raw() { [[ -z ${RAW:-} ]] || echo "--raw $RAW/$1"; }
 variants="feedback-top feedback-recurrent feedback-average feedback-layer-1 feedback-layer-0 feedback-layer-2
     feedback-shared feedback-1 transformer-1 feedback-4 transformer-4"
 for model in feedback transformer $variants; do
-    cell "fifth-$model" "PASS=490 MODELS=$model SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm char_ptb_fifth "$(raw ptb) -- --log-learned"
+    cell "fifth-$model" "PASS=490 MODELS=$model SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm "$(raw ptb) -- --log-learned"
 done
-cell fifth-spans "PASS=980 MODELS=transformer SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm char_ptb_spans \
+cell fifth-spans "PASS=980 MODELS=transformer SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm \
     "$(raw ptb) -- --attention-span 512 --adaptive-span --span-loss 2e-6 --log-learned"
 
 # Programs with 3 variables, of 10 statements: constant rates first
 few="FEW='--train-episodes 100000 --train-length 10 --test-episodes 1000 --test-length 10'"
 narrow="--decoder-embed-dim 64 --decoder-ffn-embed-dim 256"
-# toy NAME VARIABLES FOLDER FLAGS: a toy task, 18M tokens
+# toy NAME VARIABLES FLAGS: a toy task, 18M tokens
 toy() {
-    cell "$1" "STREAMS=64 VALID_STREAMS=200 WARM_UP=100 EVERY=500 UPDATES=4500 $2 FLAGS='--dropout 0 $4'" \
-        feedback/table1_toy_tasks "$3"
+    cell "$1" "STREAMS=64 VALID_STREAMS=200 WARM_UP=100 EVERY=500 UPDATES=4500 $2 FLAGS='--dropout 0 $3'" \
+        feedback/table1_toy_tasks
 }
 for rate in 0.0005 0.001 0.002; do
     programs="TASKS=programs-3 $few LEARNING_RATE=$rate"
-    toy "programs-feedback-$rate" "$programs MODELS=feedback" "programs/feedback-$rate" "--decoder-layers 2 $narrow"
-    toy "programs-transformer-$rate" "$programs MODELS=transformer" "programs/transformer-$rate" "$narrow"
-    toy "programs-lstm-$rate" "$programs MODELS=lstm" "programs/lstm-$rate" "--decoder-layers 2 --decoder-embed-dim 128"
+    toy "programs-feedback-$rate" "$programs MODELS=feedback" "--decoder-layers 2 $narrow"
+    toy "programs-transformer-$rate" "$programs MODELS=transformer" "$narrow"
+    toy "programs-lstm-$rate" "$programs MODELS=lstm" "--decoder-layers 2 --decoder-embed-dim 128"
 done
 programs="TASKS=programs-3 $few LEARNING_RATE=0.001 MODELS=feedback"
-toy programs-feedback-dropout "$programs" programs/feedback-dropout "--decoder-layers 2 $narrow --dropout 0.2"
-toy programs-feedback-wide "$programs" programs/feedback-wide \
+toy programs-feedback-dropout "$programs" "--decoder-layers 2 $narrow --dropout 0.2"
+toy programs-feedback-wide "$programs" \
     "--decoder-layers 4 --decoder-embed-dim 128 --decoder-ffn-embed-dim 512"
 
 # Copy and reverse 20 digits, then 40 in the test; count to 50
 for task in copy reverse counting-50; do
     few="FEW='--test-episodes 1000 $([[ $task == counting-50 ]] || echo --train-length 20 --test-length 40)'"
     for model in feedback transformer; do
-        toy "$task-$model" "TASKS=$task $few LEARNING_RATE=0.001 MODELS=$model" "toys/$model" \
+        toy "$task-$model" "TASKS=$task $few LEARNING_RATE=0.001 MODELS=$model" \
             "$narrow --attention-span 128 $([[ $model == transformer ]] || echo --decoder-layers 2)"
     done
 done
@@ -68,7 +69,7 @@ done
 # Active memory's Table 4, with the scores and dropouts of the authors' code
 for mixer in self-attention convolution self-attention+convolution; do
     for task in reverse sort addition remember; do
-        cell "table4-$task-$mixer" "MIXERS=$mixer TASKS=$task SEEDS=1 JOBS=1" active_memory/table4_algorithmic table4
+        cell "table4-$task-$mixer" "MIXERS=$mixer TASKS=$task SEEDS=1 JOBS=1" active_memory/table4_algorithmic
     done
 done
 
@@ -78,18 +79,18 @@ for depth in 2 4 8; do
     for model in all-attention feed-forward; do
         same="PASS=4900 WIDTH=128 MODELS=$model SEEDS=1 SCORED_STREAMS=8"
         deep="$(raw ptb) -- --decoder-layers $depth --max-epoch 2"
-        cell "depth-$depth-$model-adam" "$same LEARNING_RATES=0.002" char_lm "all_attention/adam-$depth" "$deep"
-        cell "depth-$depth-$model-adagrad" "$same LEARNING_RATES=0.07" char_lm "all_attention/adagrad-$depth" "$deep $adagrad"
+        cell "depth-$depth-$model-adam" "$same LEARNING_RATES=0.002" char_lm "$deep"
+        cell "depth-$depth-$model-adagrad" "$same LEARNING_RATES=0.07" char_lm "$deep $adagrad"
     done
 done
 for seed in 1 2; do
     same="PASS=2450 WIDTH=128 MODELS=all-attention SEEDS=$seed LEARNING_RATES=0.002 SCORED_STREAMS=8"
     for size in 0 128 512 1024; do
-        cell "vectors-$size-seed$seed" "$same" char_lm "all_attention/vectors-$size" \
+        cell "vectors-$size-seed$seed" "$same" char_lm \
             "$(raw ptb) -- --decoder-layers 4 --persistent-vectors $size"
     done
     for way in attn-split head-split single-head ff-attn; do # all-attn is vectors-512
-        cell "integration-$way-seed$seed" "$same" char_lm "all_attention/$way" \
+        cell "integration-$way-seed$seed" "$same" char_lm \
             "$(raw ptb) -- --decoder-layers 4 --persistent-vectors 512 --persistent-integration $way"
     done
 done
@@ -98,7 +99,7 @@ done
 for depth in 1 2 4; do
     for seed in 1 2 3; do
         for model in feedback transformer; do
-            cell "multi30k-$model-$depth-seed$seed" "MODELS=$model DEPTHS=$depth SEEDS=$seed" multi30k multi30k "$(raw multi30k)"
+            cell "multi30k-$model-$depth-seed$seed" "MODELS=$model DEPTHS=$depth SEEDS=$seed" multi30k "$(raw multi30k)"
         done
     done
 done
@@ -107,7 +108,7 @@ done
 for seed in 1 2 3; do
     for model in plain cross-head cross-head-0.3 phase-1 phases both; do
         cell "skip-$model-seed$seed" "SPLIT=1000000,100000,100000 TOTAL=4880 MODELS=$model
-            SEEDS=$seed FILE=${RAW:+enwik8-first-4m.gz}" skip_cross_head/small skip "--data $OUT/data/enwik8_1m $(raw enwik8)"
+            SEEDS=$seed FILE=${RAW:+enwik8-first-4m.gz}" skip_cross_head/small "--data $OUT/data/enwik8_1m $(raw enwik8)"
     done
 done
 
@@ -117,17 +118,18 @@ for mixer in cgru convolution persistent-convolution highway-convolution self-at
     self-attention+persistent-convolution self-attention+highway-convolution; do
     cell "lines-$mixer" "$lines CORPUS='--any-size --bpe 4000' MIXERS=$mixer SMALLER='--decoder-layers 4
         --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-head-dim 32 --kernel-size 10'" \
-        active_memory/table1_wikitext103 lines "--data $OUT/data/wikitext2_lines $(raw wikitext-2)"
+        active_memory/table1_wikitext103 "--data $OUT/data/wikitext2_lines $(raw wikitext-2)"
 done
 
 # Whole passes of what came first
 for model in $variants; do
-    cell "ptb-$model" "MODELS=$model SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm char_ptb "$(raw ptb)"
+    cell "ptb-$model" "MODELS=$model SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm "$(raw ptb)"
 done
 
+has_row() { [[ -f $ROWS ]] && grep -qF "{\"cell\": \"$1: " "$ROWS"; }
 if [[ ${1:-} == --list ]]; then
     for name in "${NAMES[@]}"; do
-        if [[ -f $OUT/done/$name ]]; then echo "$name: done"; else echo "$name"; fi
+        if has_row "$name"; then echo "$name: done"; else echo "$name"; fi
     done
     exit
 fi
@@ -141,13 +143,14 @@ for pattern in "$@"; do
     chosen+=("${matches[@]}")
 done
 for name in "${chosen[@]}"; do
-    if [[ -f $OUT/done/$name ]]; then continue; fi
+    if has_row "$name"; then continue; fi
+    mkdir -p "$OUT/$name"
     echo "evidence.sh: $name, at most $MINUTES minutes"
     status=0
-    timeout "$((MINUTES * 60))" bash -c "${COMMANDS[$name]}" </dev/null >>"$OUT/done/$name.log" 2>&1 || status=$?
+    timeout "$((MINUTES * 60))" bash -c "${COMMANDS[$name]}" </dev/null >>"$OUT/$name/output.log" 2>&1 || status=$?
     case $status in
-        0) touch "$OUT/done/$name" ;;
+        0) "${VENV:-.venv}/bin/python" benchmarks/evidence_rows.py "$OUT/$name" ;;
         124) echo "evidence.sh: $name needs longer than $MINUTES minutes; the next call goes on with it." ;;
-        *) echo "evidence.sh: $name failed; its output is in $OUT/done/$name.log." >&2 && exit "$status" ;;
+        *) echo "evidence.sh: $name failed; its output is in $OUT/$name/output.log." >&2 && exit "$status" ;;
     esac
 done

@@ -1,9 +1,8 @@
-"""Collect the rows of evidence.sh in one table: benchmarks/evidence/rows.jsonl.
+"""Add the rows of cells of evidence.sh to its table, benchmarks/evidence/rows.jsonl.
 
-    python benchmarks/evidence_rows.py            from runs/evidence
-    python benchmarks/evidence_rows.py FOLDER     from there
+    python benchmarks/evidence_rows.py runs/evidence/copy-feedback
 
-Rows of other cells remain. Folders of raw text are written as DIR.
+A cell's name is that of its folder. Rows of other cells remain. Folders of raw text are written as DIR.
 """
 
 import re
@@ -16,14 +15,18 @@ TABLE = Path(__file__).resolve().parent / "evidence" / "rows.jsonl"
 
 
 def main():
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/evidence")
+    if not sys.argv[1:]:
+        sys.exit("evidence_rows.py: error: name the folders of cells, such as runs/evidence/copy-feedback.")
     rows = results_table.read_rows(TABLE)
-    for file in sorted(folder.rglob("results.jsonl")):
-        for cell, row in results_table.read_rows(file).items():
-            row["command"] = re.sub(r"--raw \S+/", "--raw DIR/", row["command"])
-            rows[f"{file.parent.relative_to(folder)}: {cell}"] = row
+    for folder in map(Path, sys.argv[1:]):
+        files = sorted(folder.rglob("results.jsonl"))
+        if not files:
+            sys.exit(f"evidence_rows.py: error: {folder} has no results.jsonl: run its cell with evidence.sh first.")
+        for file in files:
+            for name, row in results_table.read_rows(file).items():
+                row["command"] = re.sub(r"--raw \S+/", "--raw DIR/", row["command"])
+                rows[f"{folder.name}: {name}"] = row
     results_table.write_rows(TABLE, rows)
-    print(f"{len(rows)} rows in {TABLE}")
 
 
 if __name__ == "__main__":
