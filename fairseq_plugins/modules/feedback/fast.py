@@ -194,8 +194,16 @@ class FastRecurrence:
         pairs = (*self.context, *self.projections.values(), *(self.limits or []))
         return [self.mixing, *(x for pair in pairs for x in pair if x is not None), *self.cast_layers.parameters()]
 
+    def own_tensors(self) -> list[Tensor]:
+        """All tensors that a block reads, in the order in which `mapped` changes them, but for the model's
+        parameters."""
+        pairs = (*self.projections.values(), *(self.limits or []))
+        others = [self.context_mask, *(x for pair in pairs for x in pair), *self.memories]
+        tensors = [self.mixing, *(x for pair in self.context for x in pair), *(x for x in others if x is not None)]
+        return tensors if self.cast_layers is self.layers else [*tensors, *self.cast_layers.parameters()]
+
     def mapped(self, change: Callable[[Tensor], Tensor]) -> Self:
-        """The same state with a change made to every tensor that a block reads. Parameters of the model remain."""
+        """The same state with a change made to each of `own_tensors`."""
 
         def changed(x):
             return None if x is None else change(x)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fairseq_plugins.modules.feedback.fast import FastRecurrence, TorchSteps
 from fairseq_plugins.modules.feedback.manual_backward import Dropout, GrowingSource, Linear, Part
-from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource, add
+from fairseq_plugins.modules.feedback.sliding_cache import ByPosition, add
 from fairseq_plugins.modules.feedback.window import Limits
 
 LEAST_BLOCK, BLOCK_ELEMENTS = 16, 4096  # places or steps that a program reads at once; places times width of a head
@@ -143,15 +143,12 @@ class FusedGrowingSource(GrowingSource):
         return key[:, 0], value[:, 0]
 
 
-class FusedSlidingSource(SlidingSource):
-    """A sliding source that stores keys and values position by position, in both passes."""
+class FusedSlidingSource(ByPosition):
+    """A sliding source whose gradients are computed by kernels."""
 
     def __init__(self, *args):
         super().__init__(*args)
         self.fused_uses: list[Use] = []
-
-    def new_buffers(self, like, rows, places, head_dim):
-        return like.new_empty(rows, places, head_dim), like.new_empty(rows, places, head_dim)
 
     def pop_kv_grads(self):
         self.steps -= 1

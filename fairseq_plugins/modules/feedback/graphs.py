@@ -12,7 +12,7 @@ import logging
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -24,7 +24,7 @@ from fairseq_plugins.modules.feedback.manual_backward import Source, reorder_row
 
 logger = logging.getLogger(__name__)
 MOST_GRAPHS = 8  # of a stack; a graph keeps what a block keeps in memory
-MOST_KEYS = 4096  # of shapes that have come once
+MOST_KEYS = 4096  # that are remembered: how often they have to come before they get a graph
 MOST_STEPS = 128  # of decoding without a window; later steps are launched one by one
 T = TypeVar("T")
 GraphT = TypeVar("GraphT")
@@ -57,9 +57,18 @@ class CudaCapture:
             graph.capture_begin(self.pool, capture_error_mode="thread_local")
             try:
                 result = function()
-            finally:
                 graph.capture_end()
+            except Exception:
+                self.abandon(graph)
+                raise
         return result, graph.replay
+
+    def abandon(self, graph: torch.cuda.CUDAGraph) -> None:
+        """After a capture that has failed: torch's generator would believe that it goes on, and refuse to draw."""
+        with suppress(RuntimeError):  # it says again what has failed
+            graph.capture_end()
+        generator = torch.cuda.default_generators[self.stream.device.index]
+        generator.graphsafe_set_state(generator.clone_state())
 
 
 @contextmanager
@@ -76,9 +85,18 @@ def no_garbage_collection() -> Iterator[None]:
 
 def capture_for(device: torch.device) -> Capture | None:
     """What captures operations on this device, or None."""
-    if device.type != "cuda" or torch.cuda.is_current_stream_capturing():
-        return None
-    return CudaCapture(device)
+    return CudaCapture(device) if device.type == "cuda" else None
+
+
+def within_a_capture(device: torch.device) -> bool:
+    """Is a graph of the user's own being captured? It takes in what it is given, but no graph."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
+def release_memory(device: torch.device) -> None:
+    """Give back what the first block has left behind. A graph has memory of its own and cannot take it."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
 
 
 class Inputs:
@@ -99,18 +117,6 @@ class Inputs:
                 copy.copy_(tensor)
 
 
-def tensors_of(state: FastRecurrence) -> list[Tensor]:
-    """All tensors that a block of this state reads, but for the model's parameters."""
-    found: list[Tensor] = []
-
-    def see(x: Tensor) -> Tensor:
-        found.append(x)
-        return x
-
-    state.mapped(see)
-    return found
-
-
 def shapes(tensors: list[Tensor]) -> Hashable:
     return tuple((x.shape, x.stride(), x.dtype, x.device, x.requires_grad) for x in tensors)
 
@@ -119,15 +125,18 @@ def constants(state: FastRecurrence) -> Hashable:
     """What else must be the same where a graph is used again."""
     parameters = tuple((x.data_ptr(), x.requires_grad) for x in state.layers.parameters())
     modes = tuple(layer.training for layer in state.layers), torch.is_inference_mode_enabled()
-    return state.dtype, parameters, modes
+    return type(state), tuple(vars(state.layers[0].config).values()), state.dtype, parameters, modes
 
 
 class Graphs:
-    """The graphs of a stack, made when a key comes the second time. The least recently used is dropped."""
+    """The graphs of a stack, made when a key comes the second time. The least recently used is dropped. Its key then
+    has to come twice before it gets a graph again, the next time four times, and so on: where more shapes than graphs
+    take turns, captures get rare."""
 
     def __init__(self) -> None:
         self.kept: OrderedDict[Hashable, Any] = OrderedDict()  # BlockGraph or StepGraphs
-        self.seen: OrderedDict[Hashable, None] = OrderedDict()
+        self.seen: OrderedDict[Hashable, tuple[int, int]] = OrderedDict()  # comings that are missing, those asked for
+        self.said: set[str] = set()
         self.captures: dict[torch.device, Capture | None] = {}
         self.in_use: Callable[[], CapturedBlock | None] = lambda: None
 
@@ -140,7 +149,7 @@ class Graphs:
         capture = self.capture_now(x.device)
         if len(x) == 1 or capture is None:
             return None
-        inputs = [*tensors_of(state), x] + ([] if padding is None else [padding])
+        inputs = [*state.own_tensors(), x] + ([] if padding is None else [padding])
         key = record, padding is None, shapes(inputs), constants(state)
         graph = self.get(key, lambda: BlockGraph(state, x, padding, record, capture), f"a block of {len(x)} steps")
         if graph is None:
@@ -155,11 +164,11 @@ class Graphs:
         capture = self.capture_now(x.device)
         if capture is None or any(layer.training for layer in state.layers):  # dropout draws for many steps at once
             return None
-        inputs = tensors_of(state)
+        inputs = state.own_tensors()
         key = x.shape, x.dtype, state.beam, shapes(inputs), constants(state)
         known_shapes = state.limits is None
         if not known_shapes:  # steps of the same shapes come again and again in one stream
-            self.seen[key] = None
+            self.seen.setdefault(key, (0, 1))
         capacity = MOST_STEPS if known_shapes else STREAM_CAPACITY
         what = f"a step of decoding {len(x)} sequences"
         graphs = self.get(key, lambda: StepGraphs(state, x, capacity, capture, known_shapes), what)
@@ -167,7 +176,7 @@ class Graphs:
             return None
         try:
             steps = CapturedSteps(self, graphs, inputs)
-        except RuntimeError as error:
+        except Exception as error:
             self.refuse(what, error)
             return None
         graphs.user = weakref.ref(steps)
@@ -176,12 +185,22 @@ class Graphs:
     def capture_now(self, device: torch.device) -> Capture | None:
         """What captures operations on this device. None where nothing does, and while a block waits for its backward
         pass: all graphs have the same memory, so another would overwrite what that block has saved."""
+        if within_a_capture(device):
+            return None
         if device not in self.captures:
             self.captures[device] = capture_for(device)
         block = self.in_use()
-        return None if block is not None and block.waits else self.captures[device]
+        if block is not None and block.waits:
+            self.say_once("Operations are launched one by one while a block waits for its backward pass")
+            return None
+        return self.captures[device]
 
-    def refuse(self, what: str, error: RuntimeError) -> None:
+    def say_once(self, sentence: str) -> None:
+        if sentence not in self.said:
+            self.said.add(sentence)
+            logger.info(sentence)
+
+    def refuse(self, what: str, error: Exception) -> None:
         """No more graphs, and say why."""
         self.captures = dict.fromkeys(self.captures)
         self.kept.clear()
@@ -193,20 +212,27 @@ class Graphs:
         if key in self.kept:
             self.kept.move_to_end(key)
             return self.kept[key]
-        if key not in self.seen:
-            self.seen[key] = None
-            if len(self.seen) > MOST_KEYS:
-                self.seen.popitem(last=False)
+        if not self.is_due(key):
             return None
         if len(self.kept) == MOST_GRAPHS:
             self.kept.popitem(last=False)
+            self.say_once("More shapes take turns than graphs are kept: --num-batch-buckets makes fewer of them")
         try:
             self.kept[key] = make()
-        except RuntimeError as error:  # also: out of memory
+        except Exception as error:  # also: out of memory, and what a kernel's compiler raises
             self.refuse(what, error)
             return None
         logger.info("%s is a CUDA graph from now on (%d of at most %d)", what, len(self.kept), MOST_GRAPHS)
         return self.kept[key]
+
+
+    def is_due(self, key: Hashable) -> bool:
+        """Whether this key, which has no graph, has come often enough to get one."""
+        missing, asked = self.seen.pop(key, (1, 1))
+        self.seen[key] = (missing - 1, asked) if missing else (2 * asked, 2 * asked)
+        if len(self.seen) > MOST_KEYS:
+            self.seen.popitem(last=False)
+        return not missing
 
 
 class BlockGraph:
@@ -232,6 +258,7 @@ class BlockGraph:
             y = block.forward(x)
             return block, y, [torch.stack(steps, dim=1) for steps in zip(*block.memories)]
 
+        release_memory(x.device)
         with torch.no_grad():
             (block, self.y, self.memories), self.replay_forward = capture(forward)
             if record:
@@ -328,7 +355,7 @@ class StepGraphs:
     @property
     def has_room(self) -> bool:
         """Can the next step be a graph? Otherwise it makes larger buffers."""
-        return self.place < self.capacity or self.block.contexts == []
+        return self.place < self.capacity or self.twin.limits is not None
 
     def one_by_one(self) -> tuple[Tensor, Tensor | None]:
         """What `FastRecurrence.step` returns for the embeddings in `x`."""
@@ -382,7 +409,7 @@ class CapturedSteps:
         if self.steps.has_room and self.graphs.capture_now(self.steps.x.device):
             try:
                 return self.steps.step()
-            except RuntimeError as error:
+            except Exception as error:
                 self.graphs.refuse("a step of decoding", error)
         return self.steps.one_by_one()
 
@@ -409,7 +436,8 @@ class CapturedSteps:
 
     def restart(self, rows: Tensor) -> None:
         """As of `Block`."""
-        self.steps.block.restart(F.pad(rows, (0, len(self.steps.x) - len(rows))))
+        missing = 0 if self.apart else len(self.steps.x) - len(rows)
+        self.steps.block.restart(F.pad(rows, (0, missing)))
 
 
 @torch.no_grad()

@@ -263,11 +263,26 @@ class AcrossSums(SlidingSource):
         return torch.bmm(x, matrices) if base is None else torch.baddbmm(base.unsqueeze(1), x, matrices)
 
 
+class ByPosition(SlidingSource):
+    """Keys and values lie position by position, in both passes. A window may begin anywhere: its first vector begins at
+    a multiple of the width of a head, as a GPU's wide loads ask for, and a step writes whole vectors."""
+
+    def new_buffers(self, like, rows, places, head_dim):
+        return like.new_empty(rows, places, head_dim), like.new_empty(rows, places, head_dim)
+
+    def lay_out_for_backward(self):
+        pass
+
+    product = staticmethod(AcrossSums.product)
+
+
 @cache
 def fastest_layout(device: torch.device) -> type[SlidingSource]:
     """The layout that is read faster there. A CPU's products are MKL's, which on Intel's processors reads across the
-    sums at more than twice the speed, and on others along them. On GPUs neither has been measured."""
-    return AcrossSums if device.type == "cpu" and "GenuineIntel" in processor() else AlongSums
+    sums at more than twice the speed, and on others along them. On GPUs none has been measured."""
+    if device.type != "cpu":
+        return ByPosition
+    return AcrossSums if "GenuineIntel" in processor() else AlongSums
 
 
 def processor() -> str:

@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from fairseq_plugins.modules.contracts import Recurrence
 from fairseq_plugins.modules.feedback.fast import FastRecurrence
-from fairseq_plugins.modules.feedback.fused import FusedRecurrence
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig, initialise_as_published
 from fairseq_plugins.modules.feedback.memory import FeedbackMemory
 from fairseq_plugins.modules.feedback.stack import FeedbackStack
@@ -72,7 +71,7 @@ class FeedbackStream(nn.Module):
     @property
     def records(self) -> bool:
         """Whether there are `start_recorded` and `finish`."""
-        return self.stack.engine in (FastRecurrence, FusedRecurrence)
+        return isinstance(self.stack.engine, type) and issubclass(self.stack.engine, FastRecurrence)
 
     def start_recorded(self, memory: FeedbackMemory | None, like: Tensor, steps: int) -> FastRecurrence:
         """As `start`, for exactly `steps` steps that are learned from: `finish` differentiates them. A row that is

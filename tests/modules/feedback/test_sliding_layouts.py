@@ -1,4 +1,4 @@
-"""Keys and values of a stream in either layout: the same numbers as the plain loop, in training and step by step."""
+"""Keys and values of a stream in each layout: the same numbers as the plain loop, in training and step by step."""
 
 import pytest
 import torch
@@ -6,14 +6,14 @@ from engine_comparison import assert_engines_agree, use_engine
 
 from fairseq_plugins.modules.feedback import fast, sliding_cache
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
-from fairseq_plugins.modules.feedback.sliding_cache import AcrossSums, AlongSums
+from fairseq_plugins.modules.feedback.sliding_cache import AcrossSums, AlongSums, ByPosition
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
 from fairseq_plugins.modules.feedback.window import MemoryWindow
 
 B, C, HEADS, LAYERS, SPAN, STEPS = 3, 8, 2, 2, 5, 4
 
 
-@pytest.fixture(params=[AlongSums, AcrossSums])
+@pytest.fixture(params=[AlongSums, AcrossSums, ByPosition])
 def layout(request, monkeypatch):
     monkeypatch.setattr(fast, "fastest_layout", lambda device: request.param)
     return request.param
@@ -71,4 +71,4 @@ def test_the_processor_decides(vendor, expected, monkeypatch):
     monkeypatch.setattr(sliding_cache, "processor", lambda: f"vendor_id\t: {vendor}")
     choose = sliding_cache.fastest_layout.__wrapped__
     assert choose(torch.device("cpu")) is expected
-    assert choose(torch.device("meta")) is AlongSums
+    assert choose(torch.device("meta")) is ByPosition
