@@ -55,10 +55,12 @@ def added_memory(job: Job) -> float:
     """MiB that the job adds at its peak to this process, or to the GPU."""
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()
-        before = torch.cuda.memory_reserved()
+        before, (free, _) = torch.cuda.memory_reserved(), torch.cuda.mem_get_info()
         torch.cuda.reset_peak_memory_stats()
         job(), job()  # the second run captures graphs, whose memory is reserved for them
-        return (torch.cuda.max_memory_reserved() - before) / 2**20
+        reserved = torch.cuda.max_memory_reserved() - before
+        taken = free - torch.cuda.mem_get_info()[0]  # also what the driver keeps of graphs, which torch does not count
+        return max(reserved, taken) / 2**20
     # what is free already is given back: the job would find it there and seem to need less
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")  # Linux: forget the peak so far

@@ -4,6 +4,7 @@ T steps, B batch, C width, S source positions.
 """
 
 import copy
+import itertools
 import json
 import sys
 from argparse import Namespace
@@ -21,13 +22,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 from fairseq_plugins.models import active_memory_lm, transformer_xl_lm  # noqa: F401  (registered)
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
+from fairseq_plugins.modules.feedback import graphs
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.memory import FeedbackMemory
 from fairseq_plugins.modules.feedback.stack import ENGINES, FeedbackStack
 from fairseq_plugins.modules.feedback.window import MemoryWindow
 from fairseq_plugins.tasks import streaming_language_modeling  # noqa: F401  (registered)
 from gpu_cells import engines, language
-from gpu_cells.cell import MINUTE, Cell, Row, Setting
+from gpu_cells.cell import MINUTE, ONLY_A_GPU, Cell, Row, Setting
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
 sys.path[:0] = [str(TESTS / "goldens"), str(TESTS / "modules/feedback")]
@@ -97,7 +99,8 @@ class Case:
     def compute(self, engine: str, dtype: torch.dtype, device: str) -> dict[str, torch.Tensor]:
         stack = copy.deepcopy(self.stack).to(device, dtype)
         leaves = {name: leaf.to(device, dtype) for name, leaf in self.leaves.items()}
-        found = engine_comparison.outputs_and_gradients(stack, engine, partial(self.run, stack), leaves)
+        for _ in range(3 if device == "cuda" else 1):  # on a GPU the second makes a graph, and the third uses it
+            found = engine_comparison.outputs_and_gradients(stack, engine, partial(self.run, stack), leaves)
         return {name: tensor.cpu().double() for name, tensor in found.items() if tensor is not None}
 
     def error(self, engine: str, dtype: str, device: str) -> float:
@@ -108,17 +111,18 @@ class Case:
 @dataclass(frozen=True)
 class Graphs(Correctness):
     """With graphs, three updates over two micro-batches are bit for bit those of the same operations one by one, with
-    dropout; decoding is the same but for the order of sums. On a CPU there are no graphs to compare."""
+    dropout; decoding is the same but for the order of sums. On a CPU there are no graphs to compare, and no kernels."""
 
     def measure(self, setting: Setting) -> Row:
         row: Row = {}
         with torch.device(setting.device):
-            for name, make in test_feedback_graphs.CASES.items():
-                case = make()
-                got = test_feedback_graphs.updates(case, "fast", 3)
-                exact = test_feedback_graphs.updates(make(), "eager", 3)
-                row[f"{name}, numbers that differ"] = sum(int((a != b).sum()) for a, b in zip(got, exact, strict=True))
-                row[f"{name}, graphs"] = len(case.stack.graphs.kept)
+            for engine, (name, make) in itertools.product(("fast", "fused"), test_feedback_graphs.CASES.items()):
+                case, without = make(), make()
+                without.stack.graphs = None
+                got, exact = (test_feedback_graphs.updates(each, engine, 3) for each in (case, without))
+                differ = sum(int((a != b).sum()) for a, b in zip(got, exact, strict=True))
+                row[f"{engine}, {name}, numbers that differ"] = differ
+                row[f"{engine}, {name}, graphs"] = len(case.stack.graphs.kept)
             for make, decode in self.DECODING.items():
                 case = make()
                 pairs = zip(decode(case, "fast"), decode(make(), "eager"), strict=True)
@@ -135,6 +139,29 @@ class Graphs(Correctness):
         test_feedback_graphs.Translation: test_feedback_graphs.decoded,
         test_feedback_graphs.Stream: test_feedback_graphs.streamed,
     }
+
+
+@dataclass(frozen=True)
+class FailedCapture(Correctness):
+    """After a capture that fails, as one does that makes the host wait, dropout draws on, and the next capture works."""
+
+    def measure(self, setting: Setting) -> Row:
+        if not setting.gpu:
+            return ONLY_A_GPU
+        capture = graphs.CudaCapture(torch.zeros(1, device="cuda").device)
+        try:
+            capture(lambda: torch.ones(1, device="cuda").item())
+        except RuntimeError as error:
+            row: Row = {"refused": str(error).splitlines()[0]}
+        else:
+            raise ValueError("a capture that makes the host wait did not fail")
+        drawn = torch.nn.functional.dropout(torch.ones(10000, device="cuda"), 0.5).mean().item()
+        uniform, replay = capture(lambda: torch.rand(10000, device="cuda"))
+        replay()
+        mean = uniform.mean().item()
+        if not (0.9 < drawn < 1.1 and 0.45 < mean < 0.55):
+            raise ValueError(f"means of random numbers are {drawn} and {mean}, not 1 and 0.5")
+        return row
 
 
 @dataclass(frozen=True)
@@ -240,6 +267,7 @@ class DataParallel(Correctness):
 CELLS: dict[str, Cell] = {
     "correctness-engines": Engines(),
     "correctness-graphs": Graphs(),
+    "correctness-failed-capture": FailedCapture(),
     "correctness-goldens": Goldens(),
     "correctness-checkpoints": Checkpoints(),
     "correctness-generation": Generation(),

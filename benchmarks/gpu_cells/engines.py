@@ -1,6 +1,15 @@
 """The ways to compute the recurrence that this tree offers, as --feedback-engine does."""
 
-from fairseq_plugins.modules.feedback.stack import ENGINES
+from torch import nn
+
+from fairseq_plugins.modules.feedback.stack import ENGINES, FeedbackStack
 
 PLAIN = "reference"  # the plain loop, which the others are held against; too slow to be timed
 FAST = [name for name in ENGINES if name != PLAIN]
+
+
+def graphs(model: nn.Module) -> str | int:
+    """How many graphs the model has, or why it has none any more."""
+    stacks = [part.graphs for part in model.modules() if isinstance(part, FeedbackStack)]
+    refusals = [made.refusal for made in stacks if made.refusal]
+    return refusals[0] if refusals else sum(len(made.kept) for made in stacks)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import timing
 import torch
 
+from gpu_cells import engines
 from gpu_cells.cell import Row, Setting
 
 OUT_OF_MEMORY = "out of memory"
@@ -24,8 +25,8 @@ def against(setting: Setting, baseline: tuple[str, Callable[[], timing.Job]], ot
         others: the same, by name
 
     Returns:
-        Of every job tokens a second, the ratio to the baseline's speed (median, smallest, largest), and the MiB that
-        its first run adds. One that needs more memory than there is says so, and the others go on.
+        Of every job tokens a second, the ratio to the baseline's speed (median, smallest, largest), the MiB that its
+        first runs add, and how many CUDA graphs it had. One that needs more memory than there is says so, and the others go on.
     """
     name, build = baseline
     first = build()
@@ -46,7 +47,7 @@ def one(setting: Setting, name: str, baseline, memory: float, other: str, build)
     job = build()
     added = timing.added_memory(job)
     both = timing.compare(baseline, job, pairs(setting))
-    return {
+    row: Row = {
         f"{name} beside {other}, tokens/s": round(both.baseline),
         f"{other} beside {name}, tokens/s": round(both.ours),
         f"{other} / {name}": round(both.ratio, 3),
@@ -54,3 +55,4 @@ def one(setting: Setting, name: str, baseline, memory: float, other: str, build)
         f"{other}, MiB": round(added),
         f"{other} / {name}, MiB": round(added / max(memory, 1), 3),
     }
+    return row | {f"{other}, graphs": engines.graphs(job.model)} if setting.gpu else row

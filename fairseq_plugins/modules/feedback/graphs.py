@@ -137,6 +137,7 @@ class Graphs:
         self.kept: OrderedDict[Hashable, Any] = OrderedDict()  # BlockGraph or StepGraphs
         self.seen: OrderedDict[Hashable, tuple[int, int]] = OrderedDict()  # comings that are missing, those asked for
         self.said: set[str] = set()
+        self.refusal = ""  # why there are none any more
         self.captures: dict[torch.device, Capture | None] = {}
         self.in_use: Callable[[], CapturedBlock | None] = lambda: None
 
@@ -204,7 +205,8 @@ class Graphs:
         """No more graphs, and say why."""
         self.captures = dict.fromkeys(self.captures)
         self.kept.clear()
-        logger.warning("%s cannot be a CUDA graph, so steps are launched one by one: %s", what, error)
+        self.refusal = f"{what} cannot be a CUDA graph, so steps are launched one by one: {error}"
+        logger.warning(self.refusal)
 
     def get(self, key: Hashable, make: Callable[[], GraphT], what: str) -> GraphT | None:
         """The graph with this key. If there is none, it is made, but not at the first time: then shapes that never come
