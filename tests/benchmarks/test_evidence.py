@@ -56,8 +56,9 @@ def test_a_cell_that_fails_is_named_and_the_next_one_begins(queue, tmp_path):
 
 def test_two_queues_do_not_work_in_one_folder(queue, tmp_path):
     (tmp_path / "runs/evidence").mkdir(parents=True)
-    with subprocess.Popen(["flock", tmp_path / "runs/evidence/lock", "cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as other:
-        while subprocess.run(["flock", "-n", tmp_path / "runs/evidence/lock", "true"]).returncode == 0:
+    lock = tmp_path / "runs/evidence/lock"
+    with subprocess.Popen(["flock", lock, "cat"], stdin=subprocess.PIPE) as other:
+        while subprocess.run(["flock", "-n", lock, "true"]).returncode == 0:
             pass
         done = queue(FEEDBACK)
         other.communicate(b"")
