@@ -16,6 +16,7 @@ FEEDBACK, TRANSFORMER = "copy-feedback", "copy-transformer"
 def queue(tmp_path):
     """A queue whose recipes write a row and say how they were called; queue(PATTERN..., **variables) runs it."""
     shutil.copytree(ROOT / "benchmarks", tmp_path / "benchmarks", ignore=shutil.ignore_patterns("evidence", "gpu*"))
+    (tmp_path / "fairseq_plugins").symlink_to(ROOT / "fairseq_plugins")
     recipe = tmp_path / "recipes/feedback/table1_toy_tasks.sh"
     recipe.parent.mkdir(parents=True)
     recipe.write_text(
@@ -27,7 +28,6 @@ def queue(tmp_path):
 
     def run(*patterns, **variables):
         environment = {**os.environ, "VENV": os.environ.get("VENV", str(ROOT / ".venv")), "FAILS": "", **variables}
-        environment["PYTHONPATH"] = str(ROOT)
         command = ["bash", tmp_path / "benchmarks/evidence.sh", *patterns]
         return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
 
