@@ -37,8 +37,8 @@ cell() {
 raw() { [[ -z ${RAW:-} ]] || echo "--raw $RAW/$1"; }
 
 # Feedback on char-PTB: Figures 5, 8 and 9. First a fifth of a pass, for which char_lm.md has chosen the rate; then whole
-# passes, of which char_lm.jsonl has the weighted memory and the Transformer
-variants="feedback-top feedback-recurrent feedback-average feedback-layer-1 feedback-layer-0 feedback-layer-2
+# passes, of which char_lm.jsonl has the weighted memory and the Transformer. Layer 2 as memory is the top one
+variants="feedback-top feedback-recurrent feedback-average feedback-layer-1 feedback-layer-0
     feedback-shared feedback-1 transformer-1 feedback-4 transformer-4"
 for model in feedback transformer $variants; do
     cell "fifth-$model" "PASS=490 MODELS=$model SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm "$(raw ptb) -- --log-learned"
