@@ -22,7 +22,7 @@ dd { margin: 0 0 .4rem; break-inside: avoid }
 .verdict { display: inline-block; padding: 0 .5rem; border-radius: .3rem; color: white }
 .holds { background: #15703a } .does-not-hold { background: #b3261e }
 .not-decided { background: #7a5900 } .not-tried { background: #5f6368 }
-.small { font-size: .9rem }
+.small { font-size: .9rem; margin: .4rem 0 }
 pre { font-size: .85rem; margin: .3rem 0 }
 pre, code { overflow-wrap: anywhere; white-space: pre-wrap }
 @media screen and (max-width: 40rem) {
@@ -68,7 +68,7 @@ def definitions(terms: dict[str, str], style: str = "") -> str:
     return f'<dl class="{style}">{pairs}</dl>'
 
 
-NARROW = 4  # columns that a phone shows side by side
+NARROW = 33  # letters side by side that a phone shows in a table, where each cell is as wide as its longest word
 
 
 def table(rows: list[dict[str, str]], name: str) -> str:
@@ -79,11 +79,17 @@ def table(rows: list[dict[str, str]], name: str) -> str:
     columns = list(dict.fromkeys(column for row in rows for column in row))
     head = "".join(f'<th scope="col">{text(column)}</th>' for column in columns)
     body = "".join(f"<tr>{_cells(row, columns)}</tr>" for row in rows)
-    style = "table narrow" if len(columns) <= NARROW else "table"
+    style = "table narrow" if _letters(rows, columns) <= NARROW else "table"
     return (
         f'<div class="{style}" tabindex="0" role="region" aria-label="{text(name)}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def _letters(rows: list[dict[str, str]], columns: list[str]) -> int:
+    """How many letters a table is wide at least, with two between columns."""
+    cells = {column: [column, *(html.unescape(row.get(column, "")) for row in rows)] for column in columns}
+    return sum(2 + max(len(word) for cell in each for word in f"{cell} -".split()) for each in cells.values())
 
 
 def _cells(row: dict[str, str], columns: list[str]) -> str:
