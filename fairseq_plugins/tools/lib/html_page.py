@@ -68,7 +68,7 @@ def definitions(terms: dict[str, str], style: str = "") -> str:
     return f'<dl class="{style}">{pairs}</dl>'
 
 
-NARROW = 33  # letters side by side that a phone shows in a table, where each cell is as wide as its longest word
+NARROW = 41  # letters side by side that a phone shows in a table, where each cell is as wide as its longest word
 
 
 def table(rows: list[dict[str, str]], name: str) -> str:
