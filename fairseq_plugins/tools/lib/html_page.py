@@ -13,7 +13,8 @@ img { max-width: 100%; height: auto; background: white }
 .table { overflow-x: auto; margin: .5rem 0 }
 table { border-collapse: collapse }
 th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid #8884; vertical-align: top }
-th[scope=row] { font-weight: normal }
+th[scope=row] { font-weight: normal; min-width: 6rem }
+td.short { white-space: nowrap }
 section { border-top: 1px solid #8888; margin-top: 1.5rem }
 nav ul, dl { columns: 18rem; margin-top: .3rem }
 dl.wide { columns: auto }
@@ -68,7 +69,8 @@ def definitions(terms: dict[str, str], style: str = "") -> str:
     return f'<dl class="{style}">{pairs}</dl>'
 
 
-NARROW = 41  # letters side by side that a phone shows in a table, where each cell is as wide as its longest word
+NARROW = 41  # letters side by side that a phone shows in a table
+SHORT = 32  # letters of a cell that stays on one line
 
 
 def table(rows: list[dict[str, str]], name: str) -> str:
@@ -88,11 +90,29 @@ def table(rows: list[dict[str, str]], name: str) -> str:
 
 def _letters(rows: list[dict[str, str]], columns: list[str]) -> int:
     """How many letters a table is wide at least, with two between columns."""
-    cells = {column: [column, *(html.unescape(row.get(column, "")) for row in rows)] for column in columns}
-    return sum(2 + max(len(word) for cell in each for word in f"{cell} -".split()) for each in cells.values())
+    first, *others = columns
+    longest = [max(map(_word, [first, *(row.get(first, "") for row in rows)]))]
+    longest += [max([_word(column), *(_width(row.get(column, "")) for row in rows)]) for column in others]
+    return sum(longest) + 2 * len(columns)
+
+
+def _width(cell: str) -> int:
+    return len(html.unescape(cell)) if _is_short(cell) else _word(cell)
+
+
+def _word(cell: str) -> int:
+    return max(map(len, f"{html.unescape(cell)} -".split()))
+
+
+def _is_short(cell: str) -> bool:
+    return len(html.unescape(cell)) <= SHORT
 
 
 def _cells(row: dict[str, str], columns: list[str]) -> str:
     first, *others = columns
-    cells = "".join(f"<td>{row.get(column, '')}</td>" for column in others)
+    cells = "".join(_cell(row.get(column, "")) for column in others)
     return f'<th scope="row">{row.get(first, "")}</th>{cells}'
+
+
+def _cell(cell: str) -> str:
+    return f'<td class="short">{cell}</td>' if _is_short(cell) else f"<td>{cell}</td>"
