@@ -171,9 +171,17 @@ def tools(folder: str) -> str:
 
 
 def is_command(path: Path) -> bool:
-    """A command under its present name: one that only starts another tool is an earlier name of it."""
-    text = path.read_text(encoding="utf-8")
-    return 'if __name__ == "__main__"' in text and "\nfrom fairseq_plugins.tools import " not in text
+    """A command under its present name; an earlier name of a tool says what it is now called, and starts that."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    started = any(ast.unparse(node.test) == "__name__ == '__main__'" for node in tree.body if isinstance(node, ast.If))
+    return started and not is_earlier_name(tree)
+
+
+def is_earlier_name(tree: ast.Module) -> bool:
+    """Whether main() of a script hands on to that of another tool and parses nothing itself."""
+    mains = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "main"]
+    calls = [ast.unparse(node.func) for main in mains for node in ast.walk(main) if isinstance(node, ast.Call)]
+    return any(call.endswith(".main") for call in calls)
 
 
 class Found(BaseException):

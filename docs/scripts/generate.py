@@ -34,6 +34,7 @@ PARTS: dict[str, Callable[[str], str]] = {
     "notebook": notebook.page,
     "settings": paper_tables.settings,
     "published": paper_tables.published,
+    "verdicts": paper_tables.verdicts,
     "statements": paper_tables.statements,
     "numbers": paper_tables.numbers,
 }

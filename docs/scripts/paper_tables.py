@@ -1,9 +1,12 @@
-"""What recipes/PAPER/paper.json says, as tables: settings with their sources, and published numbers."""
+"""Tables of what recipes/PAPER/paper.json says, settings with their sources and published numbers; and of what came of
+the papers' statements."""
 
 import json
 from pathlib import Path
 
 from markdown_table import code, table
+
+from fairseq_plugins.tools.lib import evidence
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 
@@ -46,10 +49,15 @@ def published(paper: str) -> str:
     return "\n\n".join(parts)
 
 
+def verdicts(_: str) -> str:
+    """The rule by which a statement gets its verdict."""
+    return "\n".join(f"- **{verdict}**: {rule}" for verdict, rule in evidence.VERDICTS.items())
+
+
 def statements(_: str) -> str:
     """What benchmarks/statements.json says of each statement of the papers, with a link to the page of the numbers."""
     parts = []
-    for paper in evidence():
+    for paper in evidence.statements().values():
         rows = [[entry["item"], entry["says"], verdict(entry), entry.get("why", "")] for entry in paper["statements"]]
         parts.append(f"**{paper['title']}**\n\n" + table(["", "the paper says", "here", ""], rows))
     return "\n\n".join(parts)
@@ -58,7 +66,7 @@ def statements(_: str) -> str:
 def numbers(_: str) -> str:
     """The numbers behind the verdicts, a table for each statement."""
     parts = []
-    for paper in evidence():
+    for paper in evidence.statements().values():
         parts += [f"### {paper['title']}", *(measured(entry) for entry in paper["statements"] if "rows" in entry)]
     return "\n\n".join(parts)
 
@@ -66,13 +74,14 @@ def numbers(_: str) -> str:
 def measured(entry: dict) -> str:
     columns = list(dict.fromkeys(column for row in entry["rows"] for column in row))
     cells = [[row.get(column, "") for column in columns] for row in entry["rows"]]
-    source = f"{entry['size']} ([{entry['date']}](../benchmarks/{entry['page']}))."
-    return f"**{entry['item']}.** {source[0].upper()}{source[1:]}\n\n{table(columns, cells)}".rstrip()
+    dates = ", ".join(dict.fromkeys(each["date"] for each in entry["commands"]))
+    source = f"{entry['size']} ([{dates}](../benchmarks/{entry['page']}))."
+    notes = [f"*{title}*: {entry[key]}" for key, title in NOTES.items() if key in entry]
+    title = f"**{entry['item']}.** {source[0].upper()}{source[1:]}"
+    return "\n\n".join([title, table(columns, cells).rstrip(), *notes])
 
 
-def evidence() -> list[dict]:
-    file = RECIPES.parent / "benchmarks" / "statements.json"
-    return list(json.loads(file.read_text(encoding="utf-8")).values())
+NOTES = {"tried": "What was tried", "checks": "What excludes a fault of ours"}
 
 
 def verdict(entry: dict) -> str:

@@ -30,7 +30,8 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     except OSError as error:
         raise NotWritten(f"{path} could not be written ({error.strerror or error}).") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # there is none where the folder is none
+            temporary.unlink(missing_ok=True)
     with suppress(OSError):  # some file systems cannot flush a folder
         flush(path.parent)
 

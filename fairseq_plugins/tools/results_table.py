@@ -10,6 +10,7 @@ all of them: of each number the mean, the smallest and the largest. Values are n
 
 import argparse
 import json
+import math
 import os
 import re
 import statistics
@@ -43,13 +44,21 @@ def add(path: Path, cell: str, values: list[str]) -> None:
 
 
 def read_rows(path: Path) -> dict[str, dict]:
-    """Columns by cell; none if there is no file yet. A damaged line is an error, since its run would be repeated."""
+    """Columns by cell; none if there is no file yet.
+
+    Raises:
+        ValueError: a line is damaged; it is not passed over, since its run would be repeated
+    """
+    try:
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is no text in UTF-8; name a results.jsonl that a recipe has written.") from None
     rows = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else [], 1):
+    for number, line in enumerate(text.splitlines(), 1):
         try:
             row = json.loads(line)
             rows[row.pop("cell")] = row
-        except (ValueError, KeyError, AttributeError):
+        except (ValueError, KeyError, AttributeError, TypeError):
             raise ValueError(f"{path} is damaged in line {number}: remove that line to run its cell again.") from None
     return rows
 
@@ -78,7 +87,7 @@ def means(rows: dict[str, dict]) -> dict[str, dict]:
 def _mean(values: list) -> float | str | None:
     if len(set(values)) == 1:
         return values[0]
-    if all(isinstance(value, float) for value in values):
+    if all(isinstance(value, (int, float)) and math.isfinite(value) for value in values):
         return f"{statistics.mean(values):.5g} ({min(values):.6g} to {max(values):.6g})"
     return None
 
@@ -103,8 +112,10 @@ def _value(argument: str) -> tuple[str, float | str]:
 
 
 def shown(value) -> str:
-    """A value as tables show it."""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    """A value as tables show it. A training that diverged has no number."""
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.6g}" if math.isfinite(value) else "not a number"
 
 
 if __name__ == "__main__":

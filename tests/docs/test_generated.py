@@ -1,5 +1,6 @@
 """The generated parts of the pages are what docs/scripts/generate.py writes now."""
 
+import re
 import sys
 
 import pytest
@@ -24,6 +25,13 @@ def test_a_stale_part_is_written_anew():
     fresh = generate.fresh(f"before\n{begin}old\n{end}\nafter\n")
     assert fresh == f"before\n{begin}{paper_tables.published('active_memory')}\n{end}\nafter\n"
     assert "| cgru | 1.6834 |" in fresh
+
+
+def test_every_tool_is_listed_under_its_present_name():
+    text = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^### `python -m fairseq_plugins\.tools\.(\w+)`", text, re.MULTILINE))
+    tools = {path.stem for path in ROOT.glob("fairseq_plugins/tools/*.py")} - {"__init__"}
+    assert tools - listed == {"write"}  # the earlier name of sample
 
 
 def test_every_paper_has_its_settings_and_numbers():

@@ -1,0 +1,129 @@
+"""What the papers say and what came of it here: benchmarks/statements.json, with every number that it names.
+
+No measured number is written down in it. A cell of a statement's table is words, or says where its number stands:
+
+    {"file": "char_lm.jsonl", "cell": "feedback-seed1", "column": "test bpc"}
+    {"file": "char_lm.jsonl", "cell": ["feedback-seed1", "feedback-seed2"], "column": "test bpc"}
+    {"file": "agents/maze.jsonl", "cell": "lstm", "column": "reward", "range": "lowest to highest", "runs": "trials"}
+    {"file": "toy_tasks/programs-3-lstm.json", "column": "by_position", "at": 1, "digits": 1}
+    {"section": "Training", "row": "2", "column": "ratio"}
+    {"paper": "feedback", "table": "Table 1", "row": "programs-3, accuracy", "column": "lstm"}
+
+A file is one of benchmarks/; several cells give their mean, the smallest, the largest and their number. A section is
+one of the statement's page: its table has one row that begins with these cells, where | stands between two. A paper is
+that of recipes/PAPER/paper.json.
+"""
+
+import json
+import re
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools import published, results_table
+
+ROOT = Path(__file__).resolve().parents[3]
+BENCHMARKS = ROOT / "benchmarks"
+
+VERDICTS = {
+    "holds": "What the paper says, the order or the direction, came out in every run that we tried. There were two "
+    "or more runs of each side. All models had the same budget of training, and the ranges of their runs do not "
+    "overlap. It holds at the size that is named, and the difference may be smaller or larger than the paper's.",
+    "does not hold": "The opposite came out by the same measure, at a size like the paper's, and a check that is "
+    "named excludes a fault of ours.",
+    "not decided": "We tried it, and it is neither of the two: too few runs, ranges that overlap, budgets that "
+    "differ, or a size from which nothing follows.",
+    "not tried": "There are no runs.",
+}
+
+
+def statements() -> dict[str, dict]:
+    """Each paper's title and statements, with their numbers; none where the suite is installed without benchmarks/."""
+    file = BENCHMARKS / "statements.json"
+    papers = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return {name: paper | {"statements": [*map(with_numbers, paper["statements"])]} for name, paper in papers.items()}
+
+
+def with_numbers(statement: dict) -> dict:
+    if "rows" not in statement:
+        return statement
+    return statement | {"rows": [_row(row, statement["page"]) for row in statement["rows"]]}
+
+
+def _row(row: dict, page: str) -> dict[str, str]:
+    return {column: cell if isinstance(cell, str) else number(cell, page) for column, cell in row.items()}
+
+
+def number(source: dict, page: str) -> str:
+    """The number that a cell names.
+
+    Raises:
+        UserError: it is not there
+    """
+    try:
+        if "section" in source:
+            return on_page(page, **source)
+        if "paper" in source:
+            return of_paper(**source)
+        if source["file"].endswith(".jsonl"):
+            return in_rows(**source)
+        return in_figures(**source)
+    except (KeyError, IndexError, TypeError, ValueError, OSError):
+        raise UserError(f"benchmarks/statements.json names {source}, which is not there; correct it.") from None
+
+
+def in_rows(file: str, cell: str | list[str], column: str, digits: int = 3, range: str = "", runs: str = "") -> str:
+    """A number of a results.jsonl; with ``range`` and ``runs`` the columns that have its range and number of runs."""
+    rows = results_table.read_rows(BENCHMARKS / file)
+    values = [rows[name][column] for name in ([cell] if isinstance(cell, str) else cell)]
+    mean = f"{statistics.mean(values):.{digits}f}"
+    if range:
+        least, most = map(float, rows[cell][range].split(" to "))
+        return f"{mean} ({least:.{digits}f} to {most:.{digits}f}; n = {rows[cell][runs]:.0f})"
+    if len(values) == 1:
+        return mean
+    return f"{mean} ({min(values):.{digits}f} to {max(values):.{digits}f}; n = {len(values)})"
+
+
+def in_figures(file: str, column: str, at: int | None = None, digits: int = 3) -> str:
+    """A number of a file that one run has written; ``at`` is its place where there is a list."""
+    value = json.loads((BENCHMARKS / file).read_text(encoding="utf-8"))[column]
+    return f"{value if at is None else value[at]:.{digits}f}"
+
+
+def of_paper(paper: str, table: str, row: str, column: str) -> str:
+    text = (ROOT / "recipes" / paper / "paper.json").read_text(encoding="utf-8")
+    return published.published(text)[table, row, column]
+
+
+def on_page(page: str, section: str, row: str | list[str], column: str) -> str:
+    """A cell of a Markdown table, without stars; of several rows their mean, the smallest, the largest and n."""
+    rows = [row] if isinstance(row, str) else row
+    cells = [_cell(page, section, name.split(" | "), column) for name in rows]
+    if len(cells) == 1:
+        return cells[0]
+    values, digits = [float(cell) for cell in cells], len(cells[0].partition(".")[2])
+    mean, least, most = (f"{value:.{digits}f}" for value in (statistics.mean(values), min(values), max(values)))
+    return f"{mean} ({least} to {most}; n = {len(values)})"
+
+
+def _cell(page: str, section: str, begin: list[str], column: str) -> str:
+    for header, *rows in tables(BENCHMARKS / page, section):
+        found = [row for row in rows if row[: len(begin)] == begin]
+        if column in header and len(found) == 1:
+            return found[0][header.index(column)]
+    raise KeyError(section)
+
+
+def tables(page: Path, section: str) -> Iterator[list[list[str]]]:
+    """The tables below a heading that begins with these words, up to the next heading."""
+    text = re.split(r"^#+ ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    for part in text[1:]:
+        if part.startswith(section):
+            for lines in re.findall(r"(?:^\|.*\n?)+", part, re.MULTILINE):
+                header, _, *rows = [
+                    [cell.strip().replace("**", "") for cell in line.strip().strip("|").split("|")]
+                    for line in lines.splitlines()
+                ]
+                yield [header, *rows]

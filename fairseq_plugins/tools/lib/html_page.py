@@ -1,0 +1,118 @@
+"""The HTML of the report: one file that loads nothing, for screens, phones and paper."""
+
+import base64
+import html
+
+STYLE = """
+:root { color-scheme: light dark }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; padding: 0 1rem 3rem }
+h3 { margin-bottom: .3rem }
+figure { margin: .5rem 0 1rem; overflow-x: auto }
+figcaption { font-size: .9rem; position: sticky; left: 0 }
+img { max-width: 100%; height: auto; background: white }
+.table { overflow-x: auto; margin: .5rem 0 }
+table { border-collapse: collapse }
+th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid #8884; vertical-align: top }
+th[scope=row] { font-weight: normal; min-width: 6rem }
+td.short { white-space: nowrap }
+section { border-top: 1px solid #8888; margin-top: 1.5rem }
+nav ul, dl { columns: 18rem; margin-top: .3rem }
+dl.wide { columns: auto }
+dt { font-weight: bold; break-after: avoid }
+dd { margin: 0 0 .4rem; break-inside: avoid }
+.verdict { display: inline-block; padding: 0 .5rem; border-radius: .3rem; color: white }
+.holds { background: #15703a } .does-not-hold { background: #b3261e }
+.not-decided { background: #7a5900 } .not-tried { background: #5f6368 }
+.small { font-size: .9rem; margin: .4rem 0 }
+pre { font-size: .85rem; margin: .3rem 0 }
+pre, code { overflow-wrap: anywhere; white-space: pre-wrap }
+@media screen and (max-width: 40rem) {
+  img { min-width: 34rem }
+  .table::before, figure::before { content: "wider than the page: move it sideways"; font-size: .8rem; opacity: .8 }
+  .table.narrow::before { content: none }
+}
+@media print {
+  body { max-width: none; font-size: 10pt }
+  .verdict { color: #000; background: none; border: 1px solid }
+  nav { display: none }
+  h2, h3 { break-after: avoid }
+  figure, tr { break-inside: avoid }
+  img { max-height: 9cm; width: auto }
+}
+"""
+
+
+def page(title: str, parts: list[str]) -> str:
+    return (
+        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{text(title)}</title>\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<style>{STYLE}</style>\n'
+        f"<h1>{text(title)}</h1>\n" + "\n".join(parts) + "\n</html>\n"
+    )
+
+
+def text(value) -> str:
+    return html.escape(str(value))
+
+
+def image(data: bytes, description: str, caption: str) -> str:
+    """A PNG with a caption for all, and a description for those who do not see it."""
+    encoded = base64.b64encode(data).decode()
+    return (
+        f'<figure tabindex="0"><img src="data:image/png;base64,{encoded}" alt="{text(description)}">'
+        f"<figcaption>{text(caption)}</figcaption></figure>"
+    )
+
+
+def definitions(terms: dict[str, str], style: str = "") -> str:
+    """Terms, which are HTML already, each with what it means."""
+    pairs = "".join(f"<dt>{term}</dt><dd>{text(words)}</dd>" for term, words in terms.items())
+    return f'<dl class="{style}">{pairs}</dl>'
+
+
+NARROW = 41  # letters side by side that a phone shows in a table
+SHORT = 32  # letters of a cell that stays on one line
+
+
+def table(rows: list[dict[str, str]], name: str) -> str:
+    """Rows of cells that are HTML already; the columns in the order in which they first appear, the first one names its
+    row. A reader with a keyboard can move a table that is wider than the page; ``name`` says what it is."""
+    if not rows:
+        return ""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    head = "".join(f'<th scope="col">{text(column)}</th>' for column in columns)
+    body = "".join(f"<tr>{_cells(row, columns)}</tr>" for row in rows)
+    style = "table narrow" if _letters(rows, columns) <= NARROW else "table"
+    return (
+        f'<div class="{style}" tabindex="0" role="region" aria-label="{text(name)}">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _letters(rows: list[dict[str, str]], columns: list[str]) -> int:
+    """How many letters a table is wide at least, with two between columns."""
+    first, *others = columns
+    longest = [max(map(_word, [first, *(row.get(first, "") for row in rows)]))]
+    longest += [max([_word(column), *(_width(row.get(column, "")) for row in rows)]) for column in others]
+    return sum(longest) + 2 * len(columns)
+
+
+def _width(cell: str) -> int:
+    return len(html.unescape(cell)) if _is_short(cell) else _word(cell)
+
+
+def _word(cell: str) -> int:
+    return max(map(len, f"{html.unescape(cell)} -".split()))
+
+
+def _is_short(cell: str) -> bool:
+    return len(html.unescape(cell)) <= SHORT
+
+
+def _cells(row: dict[str, str], columns: list[str]) -> str:
+    first, *others = columns
+    cells = "".join(_cell(row.get(column, "")) for column in others)
+    return f'<th scope="row">{row.get(first, "")}</th>{cells}'
+
+
+def _cell(cell: str) -> str:
+    return f'<td class="short">{cell}</td>' if _is_short(cell) else f"<td>{cell}</td>"

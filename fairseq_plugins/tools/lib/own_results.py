@@ -1,0 +1,198 @@
+"""The results of one's own runs as parts of a page: the tables of recipes, and the logs of trainings."""
+
+import argparse
+import io
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools import plot, results_table
+from fairseq_plugins.tools.lib import training_log
+from fairseq_plugins.tools.lib.html_page import image, table, text
+
+PNG = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"  # how the file begins and ends
+
+
+@dataclass
+class Results:
+    """What is found in one place.
+
+    Attributes:
+        name: of the place, as the page shows it
+        where: the folder, or the log
+        rows: of its results.jsonl, by cell
+        written: when the last of them was
+        logs: of the trainings there, by the folder of each
+    """
+
+    name: str
+    where: Path
+    rows: dict[str, dict] = field(default_factory=dict)
+    written: str = ""
+    logs: dict[Path, training_log.TrainingLog] = field(default_factory=dict)
+
+
+def find(path: Path) -> list[Results]:
+    """One for each results.jsonl below a folder, with the trainings beside it, and one for all other trainings there;
+    or that of a file, a results.jsonl or a log.
+
+    Raises:
+        UserError: there is nothing, or a file is damaged
+    """
+    if not path.exists():
+        raise UserError(f"{path} does not exist; name a folder of runs, a results.jsonl or a train.log.")
+    if path.is_file() and path.suffix != ".jsonl":
+        return [Results(path.name, path, logs={path: training_log.read(path)})]
+    files = sorted(path.rglob("results.jsonl")) if path.is_dir() else [path]
+    found = [of_recipe(file, path) for file in files]
+    logs = logs_in(path) if path.is_dir() else {}
+    for run in [run for results in found for run in results.logs]:
+        logs.pop(run, None)
+    if logs:
+        found.append(Results(short(path, path), path, logs=logs))
+    if not found:
+        raise UserError(
+            f"{path} has neither a results.jsonl nor a train.log with figures; name the --out of a recipe or the "
+            "folder of a training, or wait until its first figures are there."
+        )
+    return found
+
+
+def of_recipe(file: Path, start: Path) -> Results:
+    try:
+        rows = results_table.read_rows(file)
+    except (ValueError, OSError) as error:
+        raise UserError(str(error)) from None
+    if not rows:
+        raise UserError(f"{file} has no rows yet; wait until its recipe has written the first, or leave it out.")
+    rows = {cell: checked(row, cell, file) for cell, row in rows.items()}
+    written = date.fromtimestamp(file.stat().st_mtime).isoformat()
+    return Results(short(file.parent, start), file.parent, rows, written, logs_in(file.parent))
+
+
+def checked(row: dict, cell, file: Path) -> dict[str, str | float]:
+    """A row of texts and finite or infinite numbers, as recipes write it."""
+    values = {column: value if isinstance(value, str) else as_float(value) for column, value in row.items()}
+    if wrong := [column for column, value in values.items() if value is None] or [cell] * (not isinstance(cell, str)):
+        raise UserError(
+            f"{file} has {wrong[0]!r} in the row {cell!r}, which is neither a text nor a number of a size that can be "
+            "shown; name a results.jsonl that a recipe has written."
+        )
+    return values
+
+
+def as_float(value) -> float | None:
+    """None for what is no number, or is too large."""
+    try:
+        return None if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def short(folder: Path, start: Path) -> str:
+    """The folder from the one that was named on: pages are for others, who have no such path."""
+    return Path(os.path.relpath(folder.resolve(), start.resolve().parent)).as_posix()
+
+
+def logs_in(folder: Path) -> dict[Path, training_log.TrainingLog]:
+    """The logs of trainings below the folder; one that has no figures yet is left out."""
+    found = {}
+    for file in sorted(folder.rglob("train.log")):
+        with suppress(UserError):
+            found[file.parent] = training_log.read(file)
+    return found
+
+
+def section(results: Results, number: int) -> str:
+    """Means over seeds where there are some, every row, the commands, the date of the last row, and pictures."""
+    means = results_table.means(results.rows)
+    commands = dict.fromkeys(row["command"] for row in results.rows.values() if "command" in row)
+    return "\n".join(
+        [
+            f'<section id="own-{number}"><h3>{text(results.name)}</h3>',
+            cells(means, f"{results.name}, means over seeds") if len(means) < len(results.rows) else "",
+            cells(results.rows, results.name),
+            *(f"<pre>{text(command)}</pre>" for command in commands),
+            f'<p class="small">Last row: {results.written}</p>' if results.written else "",
+            *pictures(results),
+            "</section>",
+        ]
+    )
+
+
+def cells(rows: dict[str, dict], name: str) -> str:
+    """Rows of results_table as a table, without their commands."""
+    return table(
+        [
+            {"": text(cell)}
+            | {name: text(results_table.shown(value)) for name, value in row.items() if name != "command"}
+            for cell, row in rows.items()
+        ],
+        name,
+    )
+
+
+def pictures(results: Results) -> Iterator[str]:
+    """Those that the recipe drew, and those of its trainings."""
+    files = sorted(results.where.glob("*.png")) if results.rows else []
+    for file in filter(Path.is_file, files):
+        yield recipes_picture(file, results.name)
+    losses = {run: log for run, log in results.logs.items() if log.series("valid", "loss")[0]}
+    if losses:
+        runs = {shown(run, results): run for run in losses}
+        ends = [f"{name} {course(losses[run].series('valid', 'loss')[1])}" for name, run in runs.items()]
+        caption = f"Validation loss over updates, of {len(runs)} training{'s' * (len(runs) > 1)}; lower is better."
+        drawn_runs = [f"{name.replace('=', ' ')}={run}" for name, run in runs.items()]
+        yield drawn(plot.draw_curves, caption, "; ".join(ends), runs=drawn_runs, metric="loss")
+    for run, log in results.logs.items():
+        for pattern, draw, what, one in LEARNED:
+            if names := log.names(pattern):
+                courses = [f"{one(name)} {course(log.series('train', name)[1])}" for name in names]
+                yield drawn(draw, f"{what}, of {shown(run, results)}.", "; ".join(courses), run=run)
+
+
+def shown(run: Path, results: Results) -> str:
+    """The name of a training in the place where it was found."""
+    inside = os.path.relpath(run, results.where)
+    return results.where.resolve().name if inside == "." else inside
+
+
+def course(values: list[float]) -> str:
+    """A series in words."""
+    return f"from {values[0]:.4g} to {values[-1]:.4g}"
+
+
+def recipes_picture(file: Path, name: str) -> str:
+    data = file.read_bytes()
+    if not (data.startswith(PNG[0]) and data.endswith(PNG[1])):
+        return f"<p>{text(file.name)} is damaged and left out; run the recipe's plot again.</p>"
+    what = f"{file.stem.replace('_', ' ')}, of {name}"
+    return image(data, f"Picture that the recipe drew: {what}. The table above has its figures.", f"{what}.")
+
+
+# what --log-learned writes into a log: names there, what draws them, what it is, the name of one
+LEARNED: list[tuple[str, Callable, str, Callable[[str], str]]] = [
+    (
+        r"span_\d+_\d+",
+        plot.draw_spans,
+        "Span of each head by layer, in tokens",
+        lambda name: "layer {} head {}".format(*name.split("_")[1:]),
+    ),
+    (
+        r"memory_\d+",
+        plot.draw_memory,
+        "Weight of each layer in the feedback memory over updates",
+        lambda name: "embedding" if name == "memory_0" else f"layer {name.split('_')[1]}",
+    ),
+]
+
+
+def drawn(draw: Callable, caption: str, courses: str, **arguments) -> str:
+    """A picture of `plot`."""
+    data = io.BytesIO()
+    draw(argparse.Namespace(**arguments)).savefig(data, format="png", dpi=110)
+    return image(data.getvalue(), f"{caption} {courses}.", caption)

@@ -1,0 +1,188 @@
+"""benchmarks/statements.json: its numbers come from rows and pages and stand in the right row, and its words agree."""
+
+import copy
+import itertools
+import json
+import re
+from datetime import date
+
+import pytest
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools import results_table
+from fairseq_plugins.tools.lib import evidence
+
+WRITTEN = json.loads((evidence.BENCHMARKS / "statements.json").read_text(encoding="utf-8"))
+PAPERS = evidence.statements()
+ENTRIES = {f"{name}: {entry['item']}": entry for name, paper in WRITTEN.items() for entry in paper["statements"]}
+RESOLVED = {f"{name}: {entry['item']}": entry for name, paper in PAPERS.items() for entry in paper["statements"]}
+
+every = pytest.mark.parametrize("name", ENTRIES)
+measured = pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if "rows" in entry])
+
+
+def page_of(entry):
+    return (evidence.BENCHMARKS / entry["page"]).read_text(encoding="utf-8")
+
+
+def cells(entry):
+    """Each cell that is no label: (number of its row, its label, its column, cell)."""
+    return [
+        (number, row[""], column, cell)
+        for number, row in enumerate(entry["rows"])
+        for column, cell in row.items()
+        if column
+    ]
+
+
+def words(text):
+    return set(re.findall(r"[a-z0-9](?:[a-z0-9.,]*[a-z0-9])?", text.lower()))
+
+
+# How the tables here call a row that has another name where its number stands
+CALLED = {
+    "feedback / transformer": "",
+    "transformer-xl": "plain",
+    "skip-cross-head": "both",
+    "small": "all-attention",
+    "transformer-small": "with feed-forward layers",
+    "attention-layers2": "attention alone, 2 layers",
+    "attention-layers4": "attention alone, 4 layers",
+}
+OF_FILE = {"agents/corridor_longer.jsonl": "2,400 updates", "char_lm_enwik8.jsonl": "enwik8"}
+LEFT_OUT = words("programs accuracy random walk fifth programs-3 training inference speed-up test ppl bpc / 1.")
+
+
+def named(cell):
+    """The words of the rows that a cell takes its number from."""
+    if "paper" in cell:
+        names = [cell["row"], cell["column"]]
+    elif "section" in cell or "cell" in cell:
+        names = cell.get("row") or cell["cell"]
+        names = [names] if isinstance(names, str) else names
+    else:
+        names = [re.sub(r"^toy_tasks/(programs-3|random-walk)-|\.json$", "", cell["file"])]
+    if "cell" in cell:  # fifth-feedback-top: feedback-top-seed1
+        names = [re.sub(r"-seed\d", "", name.partition(": ")[0]) for name in names]
+    names = [re.sub(r"-layers(\d)$", r" \1 layers", CALLED.get(name, name)) for name in names]
+    return set().union(*map(words, [*names, OF_FILE.get(cell.get("file"), "")])) - LEFT_OUT
+
+
+def misplaced(entry):
+    """Cells whose number belongs to a row of another name, or is the paper's where ours should stand."""
+    found = []
+    for _, label, column, cell in cells(entry):
+        shown = f"{label} {column}"
+        if isinstance(cell, dict):
+            of_paper = "paper" in cell or cell["column"] == "the paper"
+            if not named(cell) <= words(shown) or of_paper != bool(re.search(r"the paper\b", shown)):
+                found.append((label, column, cell))
+    return found
+
+
+@every
+def test_a_statement_has_a_verdict_and_its_source(name):
+    entry = ENTRIES[name]
+    assert entry["verdict"] in evidence.VERDICTS and entry["says"]
+    tried = entry["verdict"] != "not tried"
+    assert all((key in entry) == tried for key in ("rows", "page", "size", "commands"))
+    assert "why" in entry
+    for picture in entry.get("pictures", []):
+        assert picture["caption"] and (evidence.BENCHMARKS / picture["file"]).exists()
+
+
+@measured
+def test_commands_and_dates_stand_on_the_page(name):
+    entry = ENTRIES[name]
+    text = " ".join(page_of(entry).split())
+    for command in entry["commands"]:
+        assert date.fromisoformat(command["date"]) and command["date"] in text
+        for line in command["run"].splitlines():
+            assert " ".join(line.split()) in text
+
+
+@measured
+def test_no_number_is_typed(name):
+    typed = [cell for _, _, _, cell in cells(ENTRIES[name]) if isinstance(cell, str) and re.search(r"\d", cell)]
+    assert not typed, "say where the number stands, as tools/lib/evidence.py tells"
+
+
+@measured
+def test_numbers_stand_in_the_row_of_their_name(name):
+    assert not misplaced(ENTRIES[name])
+
+
+@measured
+def test_swapped_numbers_are_found(name):
+    entry, shown = ENTRIES[name], RESOLVED[name]["rows"]
+    for column in {column for _, _, column, _ in cells(entry)}:
+        for row, other in itertools.combinations(range(len(shown)), 2):
+            values = [shown[number].get(column, "") for number in (row, other)]
+            if values[0] != values[1] and all(re.search(r"\d", value) for value in values):
+                swapped = copy.deepcopy(entry)
+                for number, source in ((row, other), (other, row)):
+                    swapped["rows"][number][column] = entry["rows"][source].get(column, "")
+                assert misplaced(swapped), (column, row, other)
+
+
+def values_by_run(entry):
+    """What the table takes from each run: of a row of a results.jsonl, or of the file of one run, rounded as shown."""
+    found = {}
+    for _, _, _, cell in cells(entry):
+        if isinstance(cell, dict) and "file" in cell and cell["column"] not in ("random", "best", "sequence_accuracy"):
+            names = cell.get("cell", "")
+            for name in [names] if isinstance(names, str) else names:
+                one = cell | {"cell": name} if name else cell
+                numbers = re.findall(r"\d+\.\d+", evidence.number(one, entry["page"]))
+                found.setdefault((cell["file"], name), set()).update(numbers)
+    return found
+
+
+def on_one_line(text, numbers):
+    return any(numbers <= set(re.findall(r"\d+\.\d+", line)) for line in text.splitlines())
+
+
+@measured
+def test_rows_and_the_page_agree(name):
+    """What a run has stands on one line of the page."""
+    text = page_of(ENTRIES[name])
+    for run, numbers in values_by_run(ENTRIES[name]).items():
+        if run[0] == "skip_cross_head_small.jsonl":  # of dev the page has the mean alone
+            rows = results_table.read_rows(evidence.BENCHMARKS / run[0])
+            numbers = {f"{rows[run[1]]['test bpc']:.3f}"}
+        assert on_one_line(text, numbers), run
+
+
+def test_numbers_of_other_rows_are_found_on_the_page():
+    text = page_of(ENTRIES["feedback: Figure 6: water maze"])
+    runs = values_by_run(ENTRIES["feedback: Figure 6: water maze"])
+    assert on_one_line(text, runs["agents/water_maze.jsonl", "feedback"])
+    swapped = text.replace("| 10.5 |", "| x |").replace("| 11.8 |", "| 10.5 |").replace("| x |", "| 11.8 |")
+    assert swapped != text and not on_one_line(swapped, runs["agents/water_maze.jsonl", "feedback"])
+
+
+@measured
+def test_numbers_in_words_stand_on_the_page_or_in_the_table(name):
+    entry = RESOLVED[name]
+    known = page_of(entry) + json.dumps(entry["rows"]) + entry["says"]
+    known = set(re.findall(r"\d+(?:[.,/]\d+)*", known.replace("`", "")))
+    for key in ("why", "size", "tried", "checks"):
+        said = re.findall(r"\d+(?:[.,/]\d+)*", re.sub(r"Figure \d|of 0 tasks", "", entry.get(key, "")))
+        assert not set(said) - known, key
+
+
+def test_a_source_that_is_not_there_is_named():
+    with pytest.raises(UserError, match="which is not there; correct it"):
+        evidence.number({"file": "char_lm.jsonl", "cell": "nobody", "column": "test bpc"}, "char_lm.md")
+    with pytest.raises(UserError, match="which is not there; correct it"):
+        evidence.number({"section": "Training", "row": "3", "column": "ratio"}, "translation_speed.md")
+
+
+def test_several_runs_are_shown_with_their_range():
+    mean = {"file": "char_lm.jsonl", "cell": ["feedback-seed1", "feedback-seed2"], "column": "test bpc"}
+    assert evidence.number(mean, "char_lm.md") == "1.613 (1.611 to 1.615; n = 2)"
+
+
+def test_the_paper_s_numbers_have_a_last_zero(tmp_path):
+    of_paper = {"paper": "skip_cross_head", "table": "Table 1", "row": "skip-cross-head-1600", "column": "dev bpc"}
+    assert evidence.number(of_paper, "") == "1.060"
