@@ -4,18 +4,26 @@
 #
 #   benchmarks/evidence.sh                      the next cells, one after the other, until all are done
 #   benchmarks/evidence.sh --list               the cells, and which are done
-#   benchmarks/evidence.sh 'ptb-*' programs-1   some of them, by pattern
+#   benchmarks/evidence.sh 'ptb-*' 'copy-*'     some of them, by pattern
 #
 #   RAW       folder of the data: ptb/, multi30k/, enwik8/ and wikitext-2/ as preprocess/ takes them with --raw (default: download)
 #   OUT       where runs go, each cell in a folder of its own (default: runs/evidence)
 #   MINUTES   of a cell at most (default: 45); one that takes longer is stopped, and goes on in the next call
+#   VENV      the environment (default: .venv)
 #
 # A cell is one training of one thread. When it is done, its rows go into evidence/rows.jsonl, and a cell that has rows
-# there is skipped.
+# there is skipped. One that fails is named, and the next one begins.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+stop() { echo "evidence.sh: error: $*" >&2 && exit 2; }
+if [[ ${1:-} == --help || ${1:-} == -h ]]; then sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" && exit; fi
 export OMP_NUM_THREADS=1
-OUT=${OUT:-runs/evidence} MINUTES=${MINUTES:-45}
+MINUTES=${MINUTES:-45}
+[[ $MINUTES =~ ^[1-9][0-9]*$ ]] || stop "MINUTES: $MINUTES is not a whole number of minutes, such as 45."
+if [[ ${RAW:-} ]]; then RAW=$(realpath -e "$RAW" 2>/dev/null) || stop "RAW: there is no such folder; leave it out to download."; fi
+if [[ ${OUT:-} ]]; then OUT=$(realpath -m "$OUT"); fi
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+OUT=${OUT:-runs/evidence}
+[[ $OUT != *[[:space:]]* ]] || stop "OUT: the folder's name must have no spaces."
 export -n RAW OUT # recipes have options for them
 ROWS=benchmarks/evidence/rows.jsonl
 
@@ -29,8 +37,8 @@ cell() {
 raw() { [[ -z ${RAW:-} ]] || echo "--raw $RAW/$1"; }
 
 # Feedback on char-PTB: Figures 5, 8 and 9. First a fifth of a pass, for which char_lm.md has chosen the rate; then whole
-# passes, of which char_lm.jsonl has the weighted memory and the Transformer
-variants="feedback-top feedback-recurrent feedback-average feedback-layer-1 feedback-layer-0 feedback-layer-2
+# passes, of which char_lm.jsonl has the weighted memory and the Transformer. Layer 2 as memory is the top one
+variants="feedback-top feedback-recurrent feedback-average feedback-layer-1 feedback-layer-0
     feedback-shared feedback-1 transformer-1 feedback-4 transformer-4"
 for model in feedback transformer $variants; do
     cell "fifth-$model" "PASS=490 MODELS=$model SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm "$(raw ptb) -- --log-learned"
@@ -39,7 +47,7 @@ cell fifth-spans "PASS=980 MODELS=transformer SEEDS=1 LEARNING_RATES=0.002 SCORE
     "$(raw ptb) -- --attention-span 512 --adaptive-span --span-loss 2e-6 --log-learned"
 
 # Programs with 3 variables, of 10 statements: constant rates first
-few="FEW='--train-episodes 100000 --train-length 10 --test-episodes 1000 --test-length 10'"
+few_programs="FEW='--train-episodes 100000 --train-length 10 --test-episodes 1000 --test-length 10'"
 narrow="--decoder-embed-dim 64 --decoder-ffn-embed-dim 256"
 # toy NAME VARIABLES FLAGS: a toy task, 18M tokens
 toy() {
@@ -47,15 +55,19 @@ toy() {
         feedback/table1_toy_tasks
 }
 for rate in 0.0005 0.001 0.002; do
-    programs="TASKS=programs-3 $few LEARNING_RATE=$rate"
+    programs="TASKS=programs-3 $few_programs LEARNING_RATE=$rate"
     toy "programs-feedback-$rate" "$programs MODELS=feedback" "--decoder-layers 2 $narrow"
     toy "programs-transformer-$rate" "$programs MODELS=transformer" "$narrow"
     toy "programs-lstm-$rate" "$programs MODELS=lstm" "--decoder-layers 2 --decoder-embed-dim 128"
 done
-programs="TASKS=programs-3 $few LEARNING_RATE=0.001 MODELS=feedback"
-toy programs-feedback-dropout "$programs" "--decoder-layers 2 $narrow --dropout 0.2"
-toy programs-feedback-wide "$programs" \
-    "--decoder-layers 4 --decoder-embed-dim 128 --decoder-ffn-embed-dim 512"
+programs="TASKS=programs-3 $few_programs LEARNING_RATE=0.001"
+wide="--decoder-embed-dim 128 --decoder-ffn-embed-dim 512"
+toy programs-feedback-dropout "$programs MODELS=feedback" "--decoder-layers 2 $narrow --dropout 0.2"
+toy programs-transformer-dropout "$programs MODELS=transformer" "$narrow --dropout 0.2"
+toy programs-lstm-dropout "$programs MODELS=lstm" "--decoder-layers 2 --decoder-embed-dim 128 --dropout 0.2"
+toy programs-feedback-wide "$programs MODELS=feedback" "--decoder-layers 4 $wide"
+toy programs-transformer-wide "$programs MODELS=transformer" "--decoder-layers 8 $wide"
+toy programs-lstm-wide "$programs MODELS=lstm" "--decoder-layers 2 --decoder-embed-dim 256"
 
 # Copy and reverse 20 digits, then 40 in the test; count to 50
 for task in copy reverse counting-50; do
@@ -121,6 +133,17 @@ for mixer in cgru convolution persistent-convolution highway-convolution self-at
         active_memory/table1_wikitext103 "--data $OUT/data/wikitext2_lines $(raw wikitext-2)"
 done
 
+# Second seeds of what a fifth of a pass has not decided
+for model in feedback transformer $variants; do
+    cell "fifth-$model-seed2" "PASS=490 MODELS=$model SEEDS=2 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm "$(raw ptb)"
+done
+
+# Programs with 5 variables, at the rate that is best with 3
+programs="TASKS=programs-5 $few_programs LEARNING_RATE=0.001"
+toy programs-5-feedback "$programs MODELS=feedback" "--decoder-layers 2 $narrow"
+toy programs-5-transformer "$programs MODELS=transformer" "$narrow"
+toy programs-5-lstm "$programs MODELS=lstm" "--decoder-layers 2 --decoder-embed-dim 128"
+
 # Whole passes of what came first
 for model in $variants; do
     cell "ptb-$model" "MODELS=$model SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm "$(raw ptb)"
@@ -139,18 +162,23 @@ for pattern in "$@"; do
     matches=()
     # shellcheck disable=SC2053 # it is a pattern
     for name in "${NAMES[@]}"; do if [[ $name == $pattern ]]; then matches+=("$name"); fi; done
-    ((${#matches[@]})) || { echo "evidence.sh: $pattern is the name of no cell; --list shows them." >&2 && exit 2; }
+    ((${#matches[@]})) || stop "$pattern is the name of no cell; --list shows them."
     chosen+=("${matches[@]}")
 done
+mkdir -p "$OUT"
+exec {lock}>"$OUT/lock"
+flock -n "$lock" || stop "OUT: another queue is at work in $OUT; wait for it, or name another folder."
+failed=()
 for name in "${chosen[@]}"; do
     if has_row "$name"; then continue; fi
     mkdir -p "$OUT/$name"
     echo "evidence.sh: $name, at most $MINUTES minutes"
     status=0
-    timeout "$((MINUTES * 60))" bash -c "${COMMANDS[$name]}" </dev/null >>"$OUT/$name/output.log" 2>&1 || status=$?
+    timeout "$((MINUTES * 60))" bash -c "${COMMANDS[$name]}" </dev/null {lock}>&- >>"$OUT/$name/output.log" 2>&1 || status=$?
     case $status in
         0) "${VENV:-.venv}/bin/python" benchmarks/evidence_rows.py "$OUT/$name" ;;
         124) echo "evidence.sh: $name needs longer than $MINUTES minutes; the next call goes on with it." ;;
-        *) echo "evidence.sh: $name failed; its output is in $OUT/$name/output.log." >&2 && exit "$status" ;;
+        *) failed+=("$name") && echo "evidence.sh: $name failed; its output is in $OUT/$name/output.log." >&2 ;;
     esac
 done
+((!${#failed[@]})) || { echo "evidence.sh: error: ${#failed[@]} failed: ${failed[*]}" >&2 && exit 1; }

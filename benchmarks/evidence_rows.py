@@ -9,7 +9,9 @@ import re
 import sys
 from pathlib import Path
 
-from fairseq_plugins.tools import results_table
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from fairseq_plugins.tools import results_table  # noqa: E402
 
 TABLE = Path(__file__).resolve().parent / "evidence" / "rows.jsonl"
 

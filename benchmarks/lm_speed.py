@@ -4,6 +4,7 @@
     python benchmarks/lm_speed.py --output benchmarks/lm_speed.md
     python benchmarks/lm_speed.py --device cuda --dtype bfloat16
     python benchmarks/lm_speed.py --tables training length          # only some
+    python benchmarks/lm_speed.py --tables feedback                 # of training Feedback alone
 
 Two jobs run in turn in one process (A B A B ...) and the ratio is the median over the pairs, so that a drift of the
 machine's speed hits both. Training is forward, backward and Adam step on random tokens, with a full memory; generation
@@ -64,7 +65,8 @@ def main():
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"], help="(%(default)s)")
     parser.add_argument("--pairs", type=int, default=5, help="measured pairs of runs (%(default)s)")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the CPU (%(default)s)")
-    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES), help="(all)")
+    every = [name for name in TABLES if name != "feedback"]
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=every, help="(all)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the tables there too (Markdown)")
     parser.add_argument("--cost-of", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -93,12 +95,16 @@ def header(args) -> list[str]:
     ]
 
 
-def training_table(args) -> list[str]:
-    rows = title("## Training", HEADER)
-    train = partial(Training, args)
+def feedback_rows(args) -> list[str]:
+    rows, train = title("## Training", HEADER), partial(Training, args)
     for kv in ("shared", "per-layer"):
         both = timing.compare(train("transformer"), train("feedback", feedback_kv=kv), args.pairs)
         rows.append(row(f"Feedback, keys and values {kv}, against the Transformer", both, "0.6 (0.8)", "0.285"))
+    return rows
+
+
+def training_table(args) -> list[str]:
+    rows, train = feedback_rows(args), partial(Training, args)
     for block in (args.block, 2 * args.span):
         both = timing.compare(FairseqTraining(args, block), train("transformer"), args.pairs)
         label = f"the Transformer against fairseq's transformer_lm without memory, {block} tokens at a time"
@@ -195,6 +201,7 @@ def length_table(args) -> list[str]:
 
 TABLES = {
     "training": training_table,
+    "feedback": lambda args: [*feedback_rows(args), ""],  # the first two rows of training
     "memory": memory_table,
     "generation": generation_table,
     "length": length_table,

@@ -143,7 +143,7 @@ class Graphs(Correctness):
 
 @dataclass(frozen=True)
 class FailedCapture(Correctness):
-    """After a capture that fails, as one does that makes the host wait, dropout draws on, and the next capture works."""
+    """After a capture that fails, as one that makes the host wait does, dropout draws on and the next capture works."""
 
     def measure(self, setting: Setting) -> Row:
         if not setting.gpu:

@@ -26,7 +26,8 @@ def against(setting: Setting, baseline: tuple[str, Callable[[], timing.Job]], ot
 
     Returns:
         Of every job tokens a second, the ratio to the baseline's speed (median, smallest, largest), the MiB that its
-        first runs add, and how many CUDA graphs it had. One that needs more memory than there is says so, and the others go on.
+        first runs add, and how many CUDA graphs it had. One that needs more memory than there is says so, and the
+        others go on.
     """
     name, build = baseline
     first = build()

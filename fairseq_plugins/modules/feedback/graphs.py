@@ -227,7 +227,6 @@ class Graphs:
         logger.info("%s is a CUDA graph from now on (%d of at most %d)", what, len(self.kept), MOST_GRAPHS)
         return self.kept[key]
 
-
     def is_due(self, key: Hashable) -> bool:
         """Whether this key, which has no graph, has come often enough to get one."""
         missing, asked = self.seen.pop(key, (1, 1))

@@ -3,10 +3,10 @@
 Sizes are small, because the interpreter is slow, and odd.
 """
 
-import math
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -20,6 +20,7 @@ from fairseq_plugins.modules.feedback.stream import FeedbackStream
 from fairseq_plugins.modules.feedback.window import MemoryWindow
 
 pytest.importorskip("triton")
+ROOT = Path(__file__).resolve().parents[3]
 B, C, HEADS, HEAD_DIM, LAYERS = 2, 10, 2, 5, 2
 SPANS = {"fixed": {}, "adaptive": {"ramp": 3, "trim_step": 2}}
 
@@ -222,8 +223,17 @@ def test_gradients_under_autocast_are_those_of_bfloat16(kind, launched):
 
 
 def test_no_matrix_of_weights_is_kept():
-    use = fused.Use(torch.zeros(4, HEAD_DIM), 3, 1000, 1000, HEADS)
-    assert sum(math.prod(x.shape) for x in (use.queries, use.outputs, use.stats)) == 3 * 4 * (2 * HEAD_DIM + 4)
+    steps, rows, width = 3, 4, 1000
+    keys = values = torch.randn(rows, width + steps, HEAD_DIM)
+    use = fused.Use(keys[:, 0], steps, width, width, HEADS)
+    use.queries.normal_()
+    for step in range(steps):
+        use.forward(step, keys, values)
+    use.output_grads = torch.randn_like(use.queries)
+    for step in range(steps):
+        use.query_grad(step, keys, values)
+    largest = max(x.numel() for x in vars(use).values() if isinstance(x, torch.Tensor))
+    assert largest == steps * rows * HEAD_DIM < rows * width
 
 
 COMPILE = """
@@ -252,6 +262,7 @@ for name, flags, arch in itertools.product(["forward", "query_grad", "pull"], [(
 
 def test_the_kernels_compile_for_gpus():
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    done = subprocess.run([sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True)
+    command = [sys.executable, "-c", COMPILE]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 12

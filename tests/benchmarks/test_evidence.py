@@ -1,0 +1,85 @@
+"""benchmarks/evidence.sh: cells that have rows are skipped, one that fails ends no queue, and wrong input is named."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FEEDBACK, TRANSFORMER = "copy-feedback", "copy-transformer"
+
+
+@pytest.fixture
+def queue(tmp_path):
+    """A queue whose recipes write a row and say how they were called; queue(PATTERN..., **variables) runs it."""
+    shutil.copytree(ROOT / "benchmarks", tmp_path / "benchmarks", ignore=shutil.ignore_patterns("evidence", "gpu*"))
+    (tmp_path / "fairseq_plugins").symlink_to(ROOT / "fairseq_plugins")
+    recipe = tmp_path / "recipes/feedback/table1_toy_tasks.sh"
+    recipe.parent.mkdir(parents=True)
+    recipe.write_text(
+        "#!/bin/bash\n"
+        '[[ "$MODELS" != "$FAILS" ]] || exit 3\n'
+        'echo \'{"cell": "copy", "mean": 1.0, "command": "recipes --raw /home/me/ptb"}\' >"$4/results.jsonl"\n'
+    )
+    recipe.chmod(0o755)
+
+    def run(*patterns, **variables):
+        environment = {**os.environ, "VENV": os.environ.get("VENV", str(ROOT / ".venv")), "FAILS": "", **variables}
+        command = ["bash", tmp_path / "benchmarks/evidence.sh", *patterns]
+        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+
+    return run
+
+
+def rows(folder):
+    file = folder / "benchmarks/evidence/rows.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def test_a_cell_leaves_its_row_and_is_skipped_from_then_on(queue, tmp_path):
+    done = queue(FEEDBACK)
+    assert done.returncode == 0, done.stderr
+    assert rows(tmp_path) == [{"cell": "copy-feedback: copy", "mean": 1.0, "command": "recipes --raw DIR/ptb"}]
+    assert f"{FEEDBACK}: done" in queue("--list").stdout.splitlines()
+    shutil.rmtree(tmp_path / "runs")  # as on another machine
+    assert queue(FEEDBACK).stdout == ""
+
+
+def test_a_cell_that_fails_is_named_and_the_next_one_begins(queue, tmp_path):
+    done = queue(FEEDBACK, TRANSFORMER, FAILS="feedback")
+    assert done.returncode == 1 and "error: 1 failed: copy-feedback" in done.stderr
+    assert [row["cell"] for row in rows(tmp_path)] == ["copy-transformer: copy"]
+
+
+def test_two_queues_do_not_work_in_one_folder(queue, tmp_path):
+    (tmp_path / "runs/evidence").mkdir(parents=True)
+    lock = tmp_path / "runs/evidence/lock"
+    with subprocess.Popen(["flock", lock, "cat"], stdin=subprocess.PIPE) as other:
+        while subprocess.run(["flock", "-n", lock, "true"]).returncode == 0:
+            pass
+        done = queue(FEEDBACK)
+        other.communicate(b"")
+    assert done.returncode == 2 and "another queue is at work" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "patterns, variables, sentence",
+    [
+        (["nothing-*"], {}, "nothing-* is the name of no cell; --list shows them."),
+        ([FEEDBACK], {"MINUTES": "0"}, "MINUTES: 0 is not a whole number of minutes, such as 45."),
+        ([FEEDBACK], {"MINUTES": "2.5"}, "MINUTES: 2.5 is not a whole number"),
+        ([FEEDBACK], {"RAW": "nowhere"}, "RAW: there is no such folder; leave it out to download."),
+        ([FEEDBACK], {"OUT": "my runs"}, "OUT: the folder's name must have no spaces."),
+    ],
+)
+def test_wrong_input_is_named(queue, patterns, variables, sentence):
+    done = queue(*patterns, **variables)
+    assert done.returncode == 2 and sentence in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_help_says_what_can_be_set(queue):
+    told = queue("--help").stdout
+    assert all(name in told for name in ("--list", "RAW", "OUT", "MINUTES")) and "set -e" not in told
