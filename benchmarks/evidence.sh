@@ -18,12 +18,17 @@ stop() { echo "evidence.sh: error: $*" >&2 && exit 2; }
 if [[ ${1:-} == --help || ${1:-} == -h ]]; then sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" && exit; fi
 export OMP_NUM_THREADS=1
 MINUTES=${MINUTES:-45}
-[[ $MINUTES =~ ^[1-9][0-9]*$ ]] || stop "MINUTES: $MINUTES is not a whole number of minutes, such as 45."
-if [[ ${RAW:-} ]]; then RAW=$(realpath -e "$RAW" 2>/dev/null) || stop "RAW: there is no such folder; leave it out to download."; fi
+[[ $MINUTES =~ ^[1-9][0-9]{0,3}$ ]] || stop "MINUTES: $MINUTES is not a whole number of minutes, such as 45."
+if [[ ${RAW:-} ]]; then
+    [[ -d $RAW ]] || stop "RAW: there is no such folder; leave it out to download."
+    RAW=$(realpath "$RAW")
+fi
 if [[ ${OUT:-} ]]; then OUT=$(realpath -m "$OUT"); fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 OUT=${OUT:-runs/evidence}
-[[ $OUT != *[[:space:]]* ]] || stop "OUT: the folder's name must have no spaces."
+for folder in OUT RAW; do
+    [[ ${!folder:-} =~ ^[[:alnum:]._/+-]*$ ]] || stop "$folder: the folder's name must have letters, digits and ._/+- only."
+done
 export -n RAW OUT # recipes have options for them
 ROWS=benchmarks/evidence/rows.jsonl
 
@@ -168,15 +173,25 @@ done
 mkdir -p "$OUT"
 exec {lock}>"$OUT/lock"
 flock -n "$lock" || stop "OUT: another queue is at work in $OUT; wait for it, or name another folder."
-failed=()
+failed=() cell=''
+end() {
+    [[ ! $cell ]] || kill -- "-$cell" # timeout and what it runs are a group of their own
+    exit "$1"
+}
+trap 'end 130' INT
+trap 'end 143' TERM
 for name in "${chosen[@]}"; do
     if has_row "$name"; then continue; fi
     mkdir -p "$OUT/$name"
     echo "evidence.sh: $name, at most $MINUTES minutes"
     status=0
-    timeout "$((MINUTES * 60))" bash -c "${COMMANDS[$name]}" </dev/null {lock}>&- >>"$OUT/$name/output.log" 2>&1 || status=$?
+    timeout "$((MINUTES * 60))" bash -c "${COMMANDS[$name]}" </dev/null >>"$OUT/$name/output.log" 2>&1 &
+    cell=$!
+    wait "$cell" || status=$?
+    cell=''
+    if ((!status)); then "${VENV:-.venv}/bin/python" benchmarks/evidence_rows.py "$OUT/$name" || status=$?; fi
     case $status in
-        0) "${VENV:-.venv}/bin/python" benchmarks/evidence_rows.py "$OUT/$name" ;;
+        0) ;;
         124) echo "evidence.sh: $name needs longer than $MINUTES minutes; the next call goes on with it." ;;
         *) failed+=("$name") && echo "evidence.sh: $name failed; its output is in $OUT/$name/output.log." >&2 ;;
     esac

@@ -326,7 +326,8 @@ class Generation:
     """Steps of decoding with a full memory; a call returns the number of tokens."""
 
     def __init__(self, args, name: str, batch: int, steps: int, **options):
-        self.decoder = build(args, name, **options).eval().decoder
+        self.model = build(args, name, **options).eval()
+        self.decoder = self.model.decoder
         self.tokens = torch.randint(4, args.vocabulary, (batch, steps)).to(args.device)
         self.start(args)
 

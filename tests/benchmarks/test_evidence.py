@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,31 @@ def test_a_cell_that_fails_is_named_and_the_next_one_begins(queue, tmp_path):
     assert [row["cell"] for row in rows(tmp_path)] == ["copy-transformer: copy"]
 
 
+def test_a_cell_without_a_row_is_named(queue, tmp_path):
+    recipe = tmp_path / "recipes/feedback/table1_toy_tasks.sh"
+    recipe.write_text("#!/bin/bash\n")
+    done = queue(FEEDBACK, TRANSFORMER)
+    assert done.returncode == 1 and "error: 2 failed: copy-feedback copy-transformer" in done.stderr
+
+
+def test_a_queue_that_is_ended_ends_its_cell(queue, tmp_path):
+    recipe = tmp_path / "recipes/feedback/table1_toy_tasks.sh"
+    recipe.write_text(f"#!/bin/bash\necho $$ >{tmp_path}/part && mv {tmp_path}/part {tmp_path}/pid && sleep 600\n")
+    environment = {**os.environ, "VENV": str(ROOT / ".venv")}
+    with subprocess.Popen(["bash", tmp_path / "benchmarks/evidence.sh", FEEDBACK], env=environment) as process:
+        while not (tmp_path / "pid").exists():
+            time.sleep(0.05)
+        process.terminate()
+    assert process.returncode == 143
+    recipe_is_there = True
+    for _ in range(100):
+        recipe_is_there = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/cmdline").exists()
+        if not recipe_is_there:
+            break
+        time.sleep(0.05)
+    assert not recipe_is_there
+
+
 def test_two_queues_do_not_work_in_one_folder(queue, tmp_path):
     (tmp_path / "runs/evidence").mkdir(parents=True)
     lock = tmp_path / "runs/evidence/lock"
@@ -72,7 +98,7 @@ def test_two_queues_do_not_work_in_one_folder(queue, tmp_path):
         ([FEEDBACK], {"MINUTES": "0"}, "MINUTES: 0 is not a whole number of minutes, such as 45."),
         ([FEEDBACK], {"MINUTES": "2.5"}, "MINUTES: 2.5 is not a whole number"),
         ([FEEDBACK], {"RAW": "nowhere"}, "RAW: there is no such folder; leave it out to download."),
-        ([FEEDBACK], {"OUT": "my runs"}, "OUT: the folder's name must have no spaces."),
+        ([FEEDBACK], {"OUT": "my runs"}, "OUT: the folder's name must have letters, digits and ._/+- only."),
     ],
 )
 def test_wrong_input_is_named(queue, patterns, variables, sentence):

@@ -25,6 +25,7 @@ from fairseq_plugins.modules.feedback.manual_backward import Source, reorder_row
 logger = logging.getLogger(__name__)
 MOST_GRAPHS = 8  # of a stack; a graph keeps what a block keeps in memory
 MOST_KEYS = 4096  # that are remembered: how often they have to come before they get a graph
+MANY_USES = 16  # after which a graph has paid for its capture
 MOST_STEPS = 128  # of decoding without a window; later steps are launched one by one
 T = TypeVar("T")
 GraphT = TypeVar("GraphT")
@@ -53,21 +54,25 @@ class CudaCapture:
         graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize(self.stream.device)
         with torch.cuda.stream(self.stream), no_garbage_collection():
-            # "thread_local": threads of torch.distributed ask the GPU for their own events meanwhile
-            graph.capture_begin(self.pool, capture_error_mode="thread_local")
             try:
+                # "thread_local": threads of torch.distributed ask the GPU for their own events meanwhile
+                graph.capture_begin(self.pool, capture_error_mode="thread_local")
                 result = function()
                 graph.capture_end()
-            except Exception:
+            except BaseException:
                 self.abandon(graph)
                 raise
         return result, graph.replay
 
     def abandon(self, graph: torch.cuda.CUDAGraph) -> None:
-        """After a capture that has failed: torch's generator would believe that it goes on, and refuse to draw."""
+        """After a capture that has failed. Else torch would believe that it goes on: it would take memory from the pool
+        and draw no random numbers."""
+        device = self.stream.device.index
         with suppress(RuntimeError):  # it says again what has failed
             graph.capture_end()
-        generator = torch.cuda.default_generators[self.stream.device.index]
+        with suppress(RuntimeError):  # where the line before got so far, the pool is closed already
+            torch._C._cuda_endAllocateToPool(device, self.pool)
+        generator = torch.cuda.default_generators[device]
         generator.graphsafe_set_state(generator.clone_state())
 
 
@@ -130,11 +135,12 @@ def constants(state: FastRecurrence) -> Hashable:
 
 class Graphs:
     """The graphs of a stack, made when a key comes the second time. The least recently used is dropped. Its key then
-    has to come twice before it gets a graph again, the next time four times, and so on: where more shapes than graphs
-    take turns, captures get rare."""
+    has to come twice before it gets a graph again, the next time four times, and so on, unless the graph was used
+    often. So captures get rare where more shapes than graphs take turns."""
 
     def __init__(self) -> None:
         self.kept: OrderedDict[Hashable, Any] = OrderedDict()  # BlockGraph or StepGraphs
+        self.uses: dict[Hashable, int] = {}  # of those that are kept
         self.seen: OrderedDict[Hashable, tuple[int, int]] = OrderedDict()  # comings that are missing, those asked for
         self.said: set[str] = set()
         self.refusal = ""  # why there are none any more
@@ -213,25 +219,32 @@ class Graphs:
         again cost nothing, and all libraries are loaded."""
         if key in self.kept:
             self.kept.move_to_end(key)
+            self.uses[key] += 1
             return self.kept[key]
         if not self.is_due(key):
             return None
         if len(self.kept) == MOST_GRAPHS:
-            self.kept.popitem(last=False)
+            self.drop()
             self.say_once("More shapes take turns than graphs are kept: --num-batch-buckets makes fewer of them")
         try:
-            self.kept[key] = make()
+            self.kept[key], self.uses[key] = make(), 0
         except Exception as error:  # also: out of memory, and what a kernel's compiler raises
             self.refuse(what, error)
             return None
         logger.info("%s is a CUDA graph from now on (%d of at most %d)", what, len(self.kept), MOST_GRAPHS)
         return self.kept[key]
 
+    def drop(self) -> None:
+        """Drop the graph that has not been used for the longest time."""
+        key, _ = self.kept.popitem(last=False)
+        if self.uses.pop(key) >= MANY_USES:
+            self.seen[key] = (1, 1)
+
     def is_due(self, key: Hashable) -> bool:
         """Whether this key, which has no graph, has come often enough to get one."""
         missing, asked = self.seen.pop(key, (1, 1))
         self.seen[key] = (missing - 1, asked) if missing else (2 * asked, 2 * asked)
-        if len(self.seen) > MOST_KEYS:
+        while len(self.seen) > MOST_KEYS:
             self.seen.popitem(last=False)
         return not missing
 

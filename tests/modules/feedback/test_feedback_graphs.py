@@ -259,14 +259,34 @@ def test_few_graphs_are_kept(capture, monkeypatch):
     stack = FeedbackStack(config(), LAYERS).eval()
     blocks = [torch.randn(steps, B, C) for steps in (2, 3, 4)]
     with torch.no_grad():
+        captured = []
         for x in [*blocks, *blocks, blocks[1], *[blocks[0]] * 3]:
             y = stack(x)
+            captured.append(capture.captured)
             stack.engine = ENGINES["eager"]
             assert torch.equal(y, stack(x))
             stack.engine = ENGINES["fast"]
     assert len(stack.graphs.kept) == 2
     # 2, 3, 4, and 2 again, which had been dropped and has to come twice before; 3 was kept
-    assert capture.captured == 4
+    assert captured == [0, 0, 0, 1, 2, 3, 3, 3, 3, 4]
+
+
+def test_a_graph_that_was_used_often_is_soon_made_again(capture, monkeypatch):
+    monkeypatch.setattr(graphs, "MOST_GRAPHS", 1)
+    monkeypatch.setattr(graphs, "MANY_USES", 3)
+    monkeypatch.setattr(graphs, "MOST_KEYS", 2)
+    stack = FeedbackStack(config(), 1).eval()
+    often, now_and_then, once = (torch.randn(steps, B, C) for steps in (2, 3, 4))
+    with torch.no_grad():
+        for x in [*[often] * 5, now_and_then, now_and_then]:  # the second is a graph now, the first is dropped
+            stack(x)
+        before = capture.captured
+        for x in (often, often):
+            stack(x)
+        assert capture.captured == before + 1
+        for x in (once, now_and_then, often):
+            stack(x)
+    assert len(stack.graphs.seen) <= 2 and stack.graphs.uses.keys() == stack.graphs.kept.keys()
 
 
 def test_where_many_shapes_take_turns_captures_get_rare(capture, caplog):
