@@ -76,12 +76,9 @@ def measured(entry: dict) -> str:
     cells = [[row.get(column, "") for column in columns] for row in entry["rows"]]
     dates = ", ".join(dict.fromkeys(each["date"] for each in entry["commands"]))
     source = f"{entry['size']} ([{dates}](../benchmarks/{entry['page']}))."
-    notes = [f"*{title}*: {entry[key]}" for key, title in NOTES.items() if key in entry]
+    notes = [f"*{title}*: {entry[key]}" for key, title in evidence.NOTES.items() if key in entry]
     title = f"**{entry['item']}.** {source[0].upper()}{source[1:]}"
     return "\n\n".join([title, table(columns, cells).rstrip(), *notes])
-
-
-NOTES = {"tried": "What was tried", "checks": "What excludes a fault of ours"}
 
 
 def verdict(entry: dict) -> str:

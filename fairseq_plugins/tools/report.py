@@ -115,20 +115,18 @@ def paper(name: str, entry: dict) -> str:
 
 def statement(entry: dict, name: str) -> str:
     rows = [{column: text(value) for column, value in row.items()} for row in entry.get("rows", [])]
+    notes = {"size": "Size"} | evidence.NOTES
     return "\n".join(
         [
             f'<section id="{name}"><h3>{text(entry["item"])}</h3>',
             f"<p>The paper: {text(entry['says'])}<br>{badge(entry['verdict'])} {text(entry.get('why', ''))}</p>",
             table(rows, entry["item"]),
             *map(picture, entry.get("pictures", [])),
-            *(f'<p class="small">{title}: {text(entry[key])}</p>' for key, title in NOTES.items() if key in entry),
+            *(f'<p class="small">{title}: {text(entry[key])}</p>' for key, title in notes.items() if key in entry),
             source(entry) if "page" in entry else "",
             "</section>",
         ]
     )
-
-
-NOTES = {"size": "Size", "tried": "What was tried", "checks": "What excludes a fault of ours"}
 
 
 def picture(entry: dict) -> str:

@@ -211,6 +211,7 @@ class Graphs:
         """No more graphs, and say why."""
         self.captures = dict.fromkeys(self.captures)
         self.kept.clear()
+        self.uses.clear()
         self.refusal = f"{what} cannot be a CUDA graph, so steps are launched one by one: {error}"
         logger.warning(self.refusal)
 

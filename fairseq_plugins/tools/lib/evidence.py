@@ -36,6 +36,7 @@ VERDICTS = {
     "differ, or a size from which nothing follows.",
     "not tried": "There are no runs.",
 }
+NOTES = {"tried": "What was tried", "checks": "What excludes a fault of ours"}  # what a statement may say besides
 
 
 def statements() -> dict[str, dict]:
