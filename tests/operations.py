@@ -22,12 +22,16 @@ def boolean_index(name: str, args) -> bool:
 
 
 class Waits(TorchDispatchMode):
-    """Within `with Waits() as waits:`, `waits.seen` lists where the host would wait for a device."""
+    """Within `with Waits() as waits:`, `waits.seen` lists where the host would wait for a device.
+
+    A shape that fairseq makes a tensor of, and what is computed from shapes alone, is on the host in any case.
+    """
 
     def __init__(self):
         super().__init__()
         self.seen: list[str] = []
-        self.readings = Readings(self.seen)
+        self.on_host: dict[int, Tensor] = {}  # by identity; the tensors are kept, so that no other takes their place
+        self.readings = Readings(self)
 
     def __enter__(self):
         self.readings.__enter__()
@@ -39,22 +43,49 @@ class Waits(TorchDispatchMode):
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         name = operation._schema.name
-        if name in WAITING or boolean_index(name, args):
+        tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        host = bool(tensors) and all(id(x) in self.on_host for x in tensors)
+        if not host and (name in WAITING or boolean_index(name, args)):
             self.seen.append(name)
-        return operation(*args, **(kwargs or {}))
+        result = operation(*args, **(kwargs or {}))
+        if host and isinstance(result, Tensor):
+            self.on_host[id(result)] = result
+        return result
 
 
 class Readings(TorchFunctionMode):
     """The part of Waits that sees methods of tensors."""
 
-    def __init__(self, seen: list[str]):
+    def __init__(self, waits: Waits):
         super().__init__()
-        self.seen = seen
+        self.waits = waits
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         if function in READING:
-            self.seen.append(function.__name__)
-        return function(*args, **(kwargs or {}))
+            self.waits.seen.append(function.__name__)
+        result = function(*args, **(kwargs or {}))
+        if function is torch._shape_as_tensor:
+            self.waits.on_host[id(result)] = result
+        return result
+
+
+class Answers(TorchFunctionMode):
+    """What the host reads of tensors, so that a model which decides on it can run on meta tensors, which hold nothing.
+
+    Under `with answers:` a run on the CPU is written down; the next one, on meta tensors, is told the same.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.given: list = []
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is not Tensor.tolist:
+            return function(*args, **(kwargs or {}))
+        if args[0].is_meta:
+            return self.given.pop(0)
+        self.given.append(args[0].tolist())
+        return self.given[-1]
 
 
 class OneDevice(TorchDispatchMode):

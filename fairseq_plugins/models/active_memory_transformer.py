@@ -72,6 +72,8 @@ class ActiveMemoryDecoder(TransformerDecoderBase):
         except ValueError as error:
             raise UserError(f"{error}. See --kernel-size and --decoder-attention-heads.") from error
         mixers = build_mixers(str(cfg.mixer), config, len(self.layers))
+        # fairseq's decoder then hands on the mask of padding without asking a GPU first whether it is empty
+        self.cross_self_attention = True
         for number, mixer in enumerate(mixers):  # by number, since with LayerDrop iteration skips layers
             self.layers[number].self_attn = MixerAttention(mixer.apply(initialise_glorot))
 

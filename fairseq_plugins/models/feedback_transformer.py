@@ -7,12 +7,17 @@ say what the first step attends to.
 
 import torch
 from fairseq.models import register_model, register_model_architecture
-from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase, TransformerEncoderBase
+from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from torch import nn
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.feedback import FeedbackConfig
-from fairseq_plugins.models.common.translation import TranslationModel, encoder_and_decoder, set_defaults
+from fairseq_plugins.models.common.translation import (
+    TranslationEncoder,
+    TranslationModel,
+    encoder_and_decoder,
+    set_defaults,
+)
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.stack import FeedbackStack
 
@@ -40,7 +45,7 @@ UNSUPPORTED = {
 }
 
 
-class FeedbackTransformerEncoder(TransformerEncoderBase):
+class FeedbackTransformerEncoder(TranslationEncoder):
     """fairseq's encoder, without a copy of its output in every step of beam search.
 
     The decoder reads the encoder's output once and stores keys and values of its own. So ``reorder_encoder_out`` only
@@ -128,6 +133,8 @@ class FeedbackTransformerDecoder(TransformerDecoderBase):
             raise UserError(f"{error}. See --feedback-memory, --decoder-layers and --activation-fn.") from error
         self.layers = nn.ModuleList([stack])
         self.num_layers = 1
+        # fairseq's decoder then hands on the mask of padding without asking a GPU first whether it is empty
+        self.cross_self_attention = True
 
     def extract_features(self, prev_output_tokens, encoder_out, incremental_state=None, *args, **kwargs):
         if incremental_state is None or STATE not in incremental_state:
@@ -147,10 +154,7 @@ class FeedbackTransformerModel(TranslationModel):
 
     FLAGS = FeedbackConfig
     UNSUPPORTED = UNSUPPORTED
-
-    @classmethod
-    def build_encoder(cls, args, src_dict, embed_tokens):
-        return FeedbackTransformerEncoder(TransformerConfig.from_namespace(args), src_dict, embed_tokens)
+    ENCODER = FeedbackTransformerEncoder
 
     @classmethod
     def build_decoder(cls, args, tgt_dict, embed_tokens):

@@ -8,6 +8,7 @@ import torch
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.roberta import RobertaModel
 from fairseq.models.roberta.model import base_architecture, roberta_large_architecture
+from fairseq.models.transformer import TransformerEncoder
 from fairseq.modules import MultiheadAttention
 from fairseq.tasks.masked_lm import MaskedLMTask
 from fairseq.tasks.multilingual_masked_lm import MultiLingualMaskedLMTask
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.models.common.encoder import PaddingAskedOnce
 from fairseq_plugins.models.common.options import check_rates
 from fairseq_plugins.modules.common.cross_head import CrossHead
 
@@ -70,6 +72,10 @@ class CrossHeadAttention(MultiheadAttention):
         return projection.weight.index_select(0, rows), projection.bias.index_select(0, rows)
 
 
+class SentenceEncoder(PaddingAskedOnce, TransformerEncoder):
+    """RoBERTa's encoder, which asks once whether there is padding."""
+
+
 @register_model("roberta_cross_head")
 class RobertaCrossHeadModel(RobertaModel):
     """fairseq's RoBERTa with stochastic cross-head attention in training. It loads checkpoints of RoBERTa.
@@ -102,6 +108,7 @@ class RobertaCrossHeadModel(RobertaModel):
         if getattr(args, "mha_heads_to_keep", -1) != -1:
             raise UserError("--mha-heads-to-keep does not work with roberta_cross_head; leave it out.")
         model = super().build_model(args, task)
+        model.encoder.sentence_encoder.__class__ = SentenceEncoder  # its initial weights remain
         attentions = [module for module in model.modules() if isinstance(module, MultiheadAttention)]
         for attention in attentions:
             CrossHeadAttention.extend(attention, args.cross_head_p)

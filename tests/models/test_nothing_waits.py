@@ -8,18 +8,23 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from fairseq.data import Dictionary
-from language_models import MODELS, VOCABULARY, build
-from operations import OneDevice, Waits
-from test_feedback_transformer import build as build_translation
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from language_models import MODELS, VOCABULARY, Vocabulary, build
+from operations import Answers, OneDevice, Waits
+from test_active_memory_transformer import batch as translation_batch
+from test_active_memory_transformer import build as build_active_memory
+from test_feedback_transformer import build as build_feedback
+from test_roberta_cross_head import build as build_roberta
+from test_roberta_cross_head import train as train_roberta
 
 from fairseq_plugins.criterions.streaming_lm import StreamingLMCriterion
 from fairseq_plugins.models import active_memory_lm  # noqa: F401  (registered)
+from fairseq_plugins.modules.common.cross_head import CrossHead
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 
-ON_META = {name: model for name, model in MODELS.items() if not {"adaptive_span", "adaptive_input"} & model[1].keys()}
 every_model = pytest.mark.parametrize("arch, options", MODELS.values(), ids=MODELS)
-every_model_on_meta = pytest.mark.parametrize("arch, options", ON_META.values(), ids=ON_META)
+DICTIONARY = Vocabulary(VOCABULARY)
+every_translation = pytest.mark.parametrize("family", ["feedback", "active-memory"])
 
 
 def tokens(device=None):
@@ -82,63 +87,82 @@ def no_autocast(monkeypatch):
     monkeypatch.setattr(torch, "autocast", lambda *device, **options: nullcontext())
 
 
-@every_model_on_meta
+@every_model
 def test_a_block_and_a_step_make_no_tensors_on_the_host(arch, options, no_autocast):
     """Each such tensor would be copied to the GPU."""
-    with torch.device("meta"):
-        model = build(arch, {**options, "dropout": 0.1}).train()
-    memory, state, x = StreamMemory(), {}, tokens(device="meta")
-    update(model, x, memory)
-    model.eval().decoder(x[:, :2], incremental_state=state)
-    with OneDevice(), torch.no_grad():
-        model.decoder(x[:, :3], incremental_state=state)
-    with OneDevice():
-        update(model.train(), x, memory)
+    answers = Answers()
+    for device in ("cpu", "meta"):
+        with torch.device(device):
+            model = build(arch, {**options, "dropout": 0.1}).train()
+        memory, state, x = StreamMemory(), {}, tokens(device)
+        with answers:
+            update(model, x, memory)
+            model.eval().decoder(x[:, :2], incremental_state=state)
+            with OneDevice(), torch.no_grad():
+                model.decoder(x[:, :3], incremental_state=state)
+            with OneDevice():
+                update(model.train(), x, memory)
+    assert not answers.given
 
 
-@pytest.fixture(scope="module")
-def translation():
-    dictionary = Dictionary()
-    for i in range(20):
-        dictionary.add_symbol(f"w{i}")
-    return build_translation(dictionary, dropout=0.1, attention_dropout=0.1).float()
+def build_translation(family):
+    options = {"dropout": 0.1, "attention_dropout": 0.1, "encoder_layers": 3}
+    if family == "feedback":
+        return build_feedback(DICTIONARY, **options).float()
+    return build_active_memory(**options).float()
 
 
-def stack_and_inputs(translation):
-    """The layers of the decoder, a target [T, B, C] with padding [B, T], and the output of an encoder [S, B, C]."""
-    padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
-    return translation.decoder.layers[0], torch.randn(5, 2, 64, requires_grad=True), torch.randn(4, 2, 64), padding
+def translation_update(model):
+    """A batch of sentences of several lengths forward and backward, as in training."""
+    x = translation_batch([[5, 6, 7, 8], [9, 10], [11]])
+    sample = {"net_input": x, "target": x["prev_output_tokens"].roll(-1, 1), "ntokens": 9}
+    task = SimpleNamespace(target_dictionary=DICTIONARY)
+    loss, _, _ = LabelSmoothedCrossEntropyCriterion(task, sentence_avg=False, label_smoothing=0.1)(model, sample)
+    loss.backward()
 
 
-def test_translation_waits_for_nothing_but_a_look_at_the_padding(translation):
-    stack, x, context, padding = stack_and_inputs(translation.train())
+@every_translation
+def test_an_update_of_translation_waits_twice_at_most(family):
+    """For a look at the padding of the source, and for one at that of the target where padding might come first."""
+    model = build_translation(family).train()
+    translation_update(model)
     with Waits() as waits:
-        y, _, _ = stack(x, context, torch.zeros(2, 4, dtype=torch.bool), self_attn_padding_mask=padding)
-        assert len(waits.seen) == 1  # fairseq's own decoder has waited for another look just before
-        y.sum().backward()
-    assert len(waits.seen) == 1
+        translation_update(model)
+    assert len(waits.seen) == {"feedback": 2, "active-memory": 1}[family], waits.seen
 
 
+@every_translation
 @torch.no_grad()
-def test_a_step_of_translation_waits_for_nothing_and_a_new_order_once(translation):
-    stack, x, context, _ = stack_and_inputs(translation.eval())
-    state = {}
-    stack(x[:1], context, incremental_state=state)
+def test_a_step_of_translation_waits_for_nothing_and_a_new_order_once_at_most(family):
+    model, state = build_translation(family).eval(), {}
+    x = translation_batch([[5, 6, 7, 8], [9, 10], [11]])
+    source, target = model.encoder(x["src_tokens"], x["src_lengths"]), x["prev_output_tokens"]
+    model.decoder(target[:, :1], encoder_out=source, incremental_state=state)
     with Waits() as waits:
-        stack(x[1:2], context, incremental_state=state)
+        model.decoder(target[:, :2], encoder_out=source, incremental_state=state)
         assert not waits.seen
-        stack.reorder_incremental_state(state, torch.tensor([1, 0]))
-        assert len(waits.seen) == 1
-        stack(x[2:3], context, incremental_state=state)
-    assert len(waits.seen) == 1
+        order = torch.tensor([1, 0, 2])
+        model.decoder.reorder_incremental_state_scripting(state, order)
+        source = model.encoder.reorder_encoder_out(source, order)
+        assert len(waits.seen) <= 1
+        model.decoder(target[:, :3], encoder_out=source, incremental_state=state)
+    assert len(waits.seen) <= 1
 
 
-def test_the_layers_of_translation_make_no_tensors_on_the_host(translation, no_autocast):
-    inputs = [x.detach().to("meta") for x in stack_and_inputs(translation)[1:3]]
-    stack = translation.decoder.layers[0].to("meta").train()
+def test_an_update_of_roberta_waits_once(monkeypatch):
+    monkeypatch.setattr(CrossHead, "draw", lambda self: torch.tensor([2, 1, 3, 0]))  # it is on the host in any case
+    model = build_roberta("roberta_cross_head", cross_head_p=1.0)
+    with Waits() as waits:
+        train_roberta(model)
+    assert len(waits.seen) == 1, waits.seen
+
+
+def test_the_layers_of_translation_make_no_tensors_on_the_host(no_autocast):
+    stack = build_translation("feedback").decoder.layers[0].to("meta").train()
+    x, context = (torch.randn(length, 2, 64, device="meta") for length in (5, 4))
     with OneDevice():
-        stack(*inputs)[0].sum().backward()
+        stack(x, context)[0].sum().backward()
     state = {}
     with OneDevice(), torch.no_grad():
         for t in range(3):
-            stack(inputs[0][t : t + 1], inputs[1], incremental_state=state)
+            stack(x[t : t + 1], context, incremental_state=state)

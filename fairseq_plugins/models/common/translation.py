@@ -5,13 +5,18 @@ from dataclasses import fields
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
-from fairseq.models.transformer import TransformerModel
+from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase, TransformerModel
 from fairseq.models.transformer import base_architecture as transformer_base
 from omegaconf import DictConfig, OmegaConf
 
 from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.models.common.encoder import PaddingAskedOnce
 from fairseq_plugins.models.common.hub import FromFolder, TranslationHub
 from fairseq_plugins.models.common.options import check_heads, check_rates, check_sizes
+
+
+class TranslationEncoder(PaddingAskedOnce, TransformerEncoderBase):
+    """fairseq's encoder, which asks once whether there is padding."""
 
 
 class TranslationModel(FromFolder, TransformerModel):
@@ -20,6 +25,7 @@ class TranslationModel(FromFolder, TransformerModel):
     HUB = TranslationHub
     FLAGS: type[FairseqDataclass]  # the decoder's flags beside fairseq's
     UNSUPPORTED: dict[str, str]  # fairseq's options that the decoder does not support, and why
+    ENCODER: type[TransformerEncoderBase] = TranslationEncoder
 
     @classmethod
     def add_args(cls, parser):
@@ -39,6 +45,10 @@ class TranslationModel(FromFolder, TransformerModel):
         cls.complete(args)
         cls.check_options(args)
         return super().build_model(args, task)
+
+    @classmethod
+    def build_encoder(cls, args, src_dict, embed_tokens):
+        return cls.ENCODER(TransformerConfig.from_namespace(args), src_dict, embed_tokens)
 
     @classmethod
     def check_options(cls, args: Namespace) -> None:
