@@ -19,7 +19,7 @@ for what in "$@"; do
         corridor)
             WORLD='{"length": 20}' BPTT=64 UPDATES=1200 LEARNING_RATE=0.0005 SPANS="2 4 8 16 32" recipe fig3_corridor corridor ;;
         corridor_longer)
-            WORLD='{"length": 20}' BPTT=64 UPDATES=2400 LEARNING_RATE=0.0005 MODELS=feedback SPANS=4 \
+            WORLD='{"length": 20}' BPTT=64 UPDATES=2400 LEARNING_RATE=0.0005 SPANS="4 8" \
                 recipe fig3_corridor corridor_longer ;;
         maze_easy) WORLD=$maze BPTT=50 UPDATES=1000 LEARNING_RATE=0.001 recipe fig6_maze_easy maze_easy ;;
         maze) WORLD=$maze BPTT=50 UPDATES=1500 LEARNING_RATE=0.001 recipe fig4_maze maze ;;

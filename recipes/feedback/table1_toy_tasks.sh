@@ -55,10 +55,16 @@ train_toy() {
 
 # row_toy TASK MEASURE MODEL: a row with the mean and the best over all seeds
 row_toy() {
-    local files paper=("${1%-equal}, ${2/_/ }" "$3")
+    local files
     files=$(printf ":$OUT/$1/$3-seed%s/test.json" "${SEEDS[@]}")
     row "$1, ${2/_/ }, $3" mean="@mean_of:$2$files" best="@best_of:$2$files" seeds="${#SEEDS[@]}" \
-        paper="$(published "Table 1" "${paper[@]}" "$(published "section 4.1.2" "${paper[@]}" "not given")")"
+        paper="$(paper_toy "${1%-equal}, ${2/_/ }" "$3")"
+}
+
+# paper_toy TASK MODEL: the paper's number, unless FEW makes the task another one
+paper_toy() {
+    if ((${#FEW[@]})); then echo "another task" && return; fi
+    published "Table 1" "$@" "$(published "section 4.1.2" "$@" "not given")"
 }
 
 # measures TASK: print the measures that the paper reports for it
