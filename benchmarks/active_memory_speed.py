@@ -83,10 +83,14 @@ def training_table(args) -> list[str]:
         for length in tqdm(args.lengths, desc=mixer):
             measured = timing.compare(Training(args, ATTENTION, length), Training(args, mixer, length), args.pairs)
             attention[length].append(measured.baseline)
-            cells.append(f"{measured.ours:.0f} (**{measured.ratio:.2f}**)")
+            spread = f"{measured.low:.2f} to {measured.high:.2f}"
+            cells.append(f"{measured.ours:.0f} (**{measured.ratio:.2f}**, {spread})")
         rows.append(row(mixer, cells))
     rows.append(row(f"{ATTENTION}, beside them", [f"{median(found):.0f}" for found in attention.values() if found]))
-    said = f"Medians of {args.pairs} pairs of runs; in brackets the ratio to self-attention, above 1 is faster."
+    said = (
+        f"Medians of {args.pairs} pairs of runs; in brackets the ratio to self-attention, above 1 is faster, and the "
+    )
+    said += "ratios' smallest and largest."
     return [*rows, "", said, ""]
 
 

@@ -1,7 +1,9 @@
 """What a piece of a model asks of the device: how many operations, and where the host waits for it."""
 
 from collections import Counter
+from collections.abc import Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -9,10 +11,20 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 # Operations whose result the host must know before it can go on. On a GPU it waits until all work is done.
-WAITING = {f"aten::{name}" for name in ("_local_scalar_dense", "nonzero", "equal", "masked_select", "is_nonzero")}
-READING = {Tensor.tolist, Tensor.numpy, Tensor.cpu}  # these do not pass through the dispatcher on a CPU
+WAITING = {
+    f"aten::{name}"
+    for name in (
+        "_local_scalar_dense nonzero equal masked_select is_nonzero allclose repeat_interleave.Tensor bincount unique_dim"
+        " unique_consecutive _unique _unique2"
+    ).split()
+}
+READING = {Tensor.tolist, Tensor.numpy, Tensor.cpu, Tensor.__array__}  # these do not pass a CPU's dispatcher
+# They make a tensor of numbers of the host: a copy to the device, if the tensor is to be there.
+FROM_HOST = {torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy, Tensor.new_tensor}
+RANDOM = {torch.rand, torch.randn, torch.randint, torch.randperm}
 # What only makes a tensor that nothing is written to yet, or a tensor for memory that is there already.
 FREE = {f"aten::{name}" for name in ("empty", "new_empty", "empty_like", "empty_strided", "detach", "_unsafe_view")}
+LISTS = list | np.ndarray
 
 
 def boolean_index(name: str, args) -> bool:
@@ -21,52 +33,71 @@ def boolean_index(name: str, args) -> bool:
     return any(isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8) for index in args[1])
 
 
+def tensors_in(*values) -> list[Tensor]:
+    return [x for x in tree_leaves(values) if isinstance(x, Tensor)]
+
+
 class Waits(TorchDispatchMode):
     """Within `with Waits() as waits:`, `waits.seen` lists where the host would wait for a device.
 
-    A shape that fairseq makes a tensor of, and what is computed from shapes alone, is on the host in any case.
+    On a CPU all tensors are on the host. Those that are so in any case, a shape that fairseq makes a tensor of and a
+    random number for which no device is named, are known by their origin; so is what is computed from them alone.
     """
 
     def __init__(self):
         super().__init__()
         self.seen: list[str] = []
         self.on_host: dict[int, Tensor] = {}  # by identity; the tensors are kept, so that no other takes their place
-        self.readings = Readings(self)
+        self.functions = Functions(self)
 
     def __enter__(self):
-        self.readings.__enter__()
+        self.functions.__enter__()
         return super().__enter__()
 
     def __exit__(self, *error):
         super().__exit__(*error)
-        self.readings.__exit__(*error)
+        self.functions.__exit__(*error)
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         name = operation._schema.name
-        tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
-        host = bool(tensors) and all(id(x) in self.on_host for x in tensors)
-        if not host and (name in WAITING or boolean_index(name, args)):
+        inputs = tensors_in(args, kwargs)
+        host = bool(inputs) and all(id(x) in self.on_host for x in inputs)
+        waits = name in WAITING or f"{name}.{operation._schema.overload_name}" in WAITING or boolean_index(name, args)
+        if waits and not host:
             self.seen.append(name)
         result = operation(*args, **(kwargs or {}))
-        if host and isinstance(result, Tensor):
-            self.on_host[id(result)] = result
+        for x in tensors_in(result):
+            if host:
+                self.on_host[id(x)] = x
+            elif inputs:
+                self.on_host.pop(id(x), None)  # it was changed by what the device has
         return result
 
 
-class Readings(TorchFunctionMode):
-    """The part of Waits that sees methods of tensors."""
+class Functions(TorchFunctionMode):
+    """The part of Waits that sees functions and methods, of which the dispatcher of a CPU knows too little."""
 
     def __init__(self, waits: Waits):
         super().__init__()
         self.waits = waits
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        if function in READING:
+        kwargs = kwargs or {}
+        to_host = function is Tensor.to and any(each == "cpu" for each in (*args[1:], *kwargs.values()))
+        if function in READING or to_host:
             self.waits.seen.append(function.__name__)
-        result = function(*args, **(kwargs or {}))
-        if function is torch._shape_as_tensor:
+        result = function(*args, **kwargs)
+        if function is torch._shape_as_tensor or function in RANDOM and kwargs.get("device") is None:
             self.waits.on_host[id(result)] = result
+        elif function in (Tensor.to, Tensor.type_as) and tensors_in(args[1:], kwargs) + [*moves(args, kwargs)]:
+            result = result.view_as(result)  # a tensor of its own, which may be on the device
+            self.waits.on_host.pop(id(result), None)
         return result
+
+
+def moves(args, kwargs) -> Iterator:
+    """The devices that `to` is given."""
+    return (x for x in (*args[1:], *kwargs.values()) if isinstance(x, str | torch.device))
 
 
 class Answers(TorchFunctionMode):
@@ -89,15 +120,36 @@ class Answers(TorchFunctionMode):
 
 
 class OneDevice(TorchDispatchMode):
-    """Within it, an operation on tensors of two devices is an error. On meta tensors this finds tensors that are made
-    on the host."""
+    """Within it, an operation on tensors of two devices is an error, and so are tensors made of numbers of the host. On
+    meta tensors this finds what would be copied from the host."""
+
+    def __init__(self):
+        super().__init__()
+        self.functions = NothingFromHost()
+
+    def __enter__(self):
+        self.functions.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        self.functions.__exit__(*error)
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         result = operation(*args, **(kwargs or {}))
-        tensors = (x for x in tree_leaves((args, kwargs, result)) if isinstance(x, Tensor))
-        devices = {x.device.type for x in tensors}
+        devices = {x.device.type for x in tensors_in(args, kwargs, result)}
         assert len(devices) < 2, f"{operation._schema.name} copies a tensor from the host"
         return result
+
+
+class NothingFromHost(TorchFunctionMode):
+    """The part of OneDevice that sees functions, since the copies within them do not pass the dispatcher."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        indexed = function in (Tensor.__getitem__, Tensor.__setitem__) and isinstance(args[1], LISTS | tuple)
+        lists = indexed and any(isinstance(x, LISTS) for x in (args[1] if isinstance(args[1], tuple) else [args[1]]))
+        assert function not in FROM_HOST and not lists, f"{function.__name__} copies numbers from the host"
+        return function(*args, **(kwargs or {}))
 
 
 class Operations(TorchDispatchMode):

@@ -67,7 +67,7 @@ def noticed_by_the_gpu() -> Iterator[Places]:
 def told_by_operations() -> Iterator[Places]:
     """On a CPU, the operations that would wait for a GPU."""
     waits = Waits()
-    waits.seen = waits.readings.seen = Places()
+    waits.seen = Places()
     with waits:
         yield waits.seen
 

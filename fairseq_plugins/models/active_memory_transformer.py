@@ -72,6 +72,7 @@ class ActiveMemoryDecoder(TransformerDecoderBase):
         except ValueError as error:
             raise UserError(f"{error}. See --kernel-size and --decoder-attention-heads.") from error
         mixers = build_mixers(str(cfg.mixer), config, len(self.layers))
+        self.dropout_module.module_name = "TransformerDecoder"  # by which --retain-dropout-modules finds it
         # fairseq's decoder then hands on the mask of padding without asking a GPU first whether it is empty
         self.cross_self_attention = True
         for number, mixer in enumerate(mixers):  # by number, since with LayerDrop iteration skips layers

@@ -103,6 +103,13 @@ class FeedbackDecoderLayers(FeedbackStack):
         if STATE in incremental_state:
             incremental_state[STATE].reorder(new_order)
 
+    def make_generation_fast_(self, name="", retain_dropout=False, retain_dropout_modules=None, **kwargs) -> None:
+        if retain_dropout and retain_dropout_modules is None:
+            raise UserError(
+                "--retain-dropout does not reach the layers of a Feedback Transformer's decoder; name those of the"
+                " encoder with --retain-dropout-modules, such as '[\"TransformerEncoder\"]'."
+            )
+
 
 def left_padding(mask):
     """The mask [B, T] if a token comes after padding, else None: no token attends to padding at the end."""

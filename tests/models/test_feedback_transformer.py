@@ -262,6 +262,16 @@ def test_options_that_the_model_cannot_honour_are_refused(dictionary, options, m
         build(dictionary, **options)
 
 
+def test_dropout_is_retained_in_the_encoder_only(dictionary):
+    model = build(dictionary, dropout=0.1)
+    with pytest.raises(UserError, match="--retain-dropout-modules"):
+        model.make_generation_fast_(retain_dropout=True, retain_dropout_modules=None)
+    model = build(dictionary, dropout=0.1)
+    model.make_generation_fast_(retain_dropout=True, retain_dropout_modules=["TransformerEncoder"])
+    assert model.encoder.dropout_module.apply_during_inference
+    assert not model.decoder.dropout_module.apply_during_inference
+
+
 def test_export_is_refused(dictionary):
     model = build(dictionary)
     with pytest.raises(UserError, match="TorchScript"):

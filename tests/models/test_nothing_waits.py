@@ -14,12 +14,12 @@ from operations import Answers, OneDevice, Waits
 from test_active_memory_transformer import batch as translation_batch
 from test_active_memory_transformer import build as build_active_memory
 from test_feedback_transformer import build as build_feedback
+from test_roberta_cross_head import HEAD
 from test_roberta_cross_head import build as build_roberta
-from test_roberta_cross_head import train as train_roberta
+from test_roberta_cross_head import sentences as roberta_sentences
 
 from fairseq_plugins.criterions.streaming_lm import StreamingLMCriterion
 from fairseq_plugins.models import active_memory_lm  # noqa: F401  (registered)
-from fairseq_plugins.modules.common.cross_head import CrossHead
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 
 every_model = pytest.mark.parametrize("arch, options", MODELS.values(), ids=MODELS)
@@ -38,6 +38,18 @@ def update(model, x, memory):
     loss, _, _ = StreamingLMCriterion(padding)(model, {**sample, "ntokens": x.numel(), "nsentences": len(x)})
     loss.backward()
     model.after_update({})
+
+
+RANDOM = {"xl-cross-heads": {"cross_head_p": 1.0}, "xl-skips": {"skip_schedule": "linear", "seed": 1}}
+
+
+@pytest.mark.parametrize("options", RANDOM.values(), ids=RANDOM)
+def test_what_is_drawn_on_the_host_needs_no_wait(options):
+    model, x, memory = build("transformer_xl_lm_tiny", {"mem_len": 5, **options}).train(), tokens(), StreamMemory()
+    with Waits() as waits:
+        for _ in range(3):
+            update(model, x, memory)
+    assert not waits.seen
 
 
 @every_model
@@ -76,8 +88,9 @@ def test_active_memory_waits_for_nothing():
 def test_a_new_order_of_beams_waits_once(arch, options):
     model, x, state = build(arch, options).eval(), tokens(), {}
     model.decoder(x[:, :1], incremental_state=state)
+    order = torch.tensor([2, 0, 1])
     with Waits() as waits:
-        model.decoder.reorder_incremental_state(state, torch.tensor([2, 0, 1]))
+        model.decoder.reorder_incremental_state(state, order)
     assert len(waits.seen) <= 1
 
 
@@ -149,11 +162,11 @@ def test_a_step_of_translation_waits_for_nothing_and_a_new_order_once_at_most(fa
     assert len(waits.seen) <= 1
 
 
-def test_an_update_of_roberta_waits_once(monkeypatch):
-    monkeypatch.setattr(CrossHead, "draw", lambda self: torch.tensor([2, 1, 3, 0]))  # it is on the host in any case
-    model = build_roberta("roberta_cross_head", cross_head_p=1.0)
+def test_an_update_of_roberta_waits_once():
+    model, x = build_roberta("roberta_cross_head", cross_head_p=1.0).train(), roberta_sentences()
     with Waits() as waits:
-        train_roberta(model)
+        scores, _ = model(x, features_only=True, classification_head_name=HEAD)
+        scores.square().sum().backward()
     assert len(waits.seen) == 1, waits.seen
 
 

@@ -13,6 +13,10 @@ class PaddingAskedOnce:
     fairseq asks each time it comes to a layer whether a batch has padding, and the host waits for the GPU's answer.
     """
 
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.dropout_module.module_name = "TransformerEncoder"  # by which --retain-dropout-modules finds it
+
     def forward_scriptable(
         self,
         src_tokens: Tensor,
@@ -32,7 +36,8 @@ class PaddingAskedOnce:
         states = [x]
         for layer in self.layers:
             x = layer(x, encoder_padding_mask=padding if has_padding else None)
-            states.append(x)
+            if return_all_hiddens:  # else the output of a layer is freed once the next one has read it
+                states.append(x)
         return {
             "encoder_out": [x if self.layer_norm is None else self.layer_norm(x)],
             "encoder_padding_mask": [padding],

@@ -1,5 +1,7 @@
 """The encoder that asks once about padding equals fairseq's bit for bit."""
 
+import weakref
+
 import pytest
 import torch
 from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
@@ -32,7 +34,16 @@ def run(encoder, tokens):
     return results, [p.grad for p in encoder.parameters() if p.grad is not None]
 
 
-@pytest.mark.parametrize("tokens", [PADDED, WITHOUT_PADDING])
+def assert_same(expected, got):
+    for name in expected.keys() - {"fc_results"}:  # of which fairseq makes a None for each layer
+        assert len(expected[name]) == len(got[name])
+        assert all(a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(expected[name], got[name])), name
+
+
+every_batch = pytest.mark.parametrize("tokens", [PADDED, WITHOUT_PADDING])
+
+
+@every_batch
 @pytest.mark.parametrize(
     "options",
     [{}, {"pre_norm": True, "layernorm_embedding": True}, {"layerdrop": 0.5}, {"checkpoint_activations": True}],
@@ -42,8 +53,33 @@ def test_results_and_gradients_equal_those_of_fairseq(tokens, options):
     assert list(theirs.state_dict()) == list(ours.state_dict())
     (expected, gradients), (got, our_gradients) = (run(each.train(), torch.tensor(tokens)) for each in (theirs, ours))
     assert expected.keys() == got.keys()
-    for name in expected.keys() - {"fc_results"}:  # of which fairseq makes a None for each layer
-        assert len(expected[name]) == len(got[name])
-        assert all(a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(expected[name], got[name])), name
+    assert_same(expected, got)
     assert len(gradients) == len(our_gradients) > 0
     assert all(torch.equal(a, b) for a, b in zip(gradients, our_gradients))
+
+
+@every_batch
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@torch.no_grad()
+def test_evaluation_in_any_type_equals_that_of_fairseq(tokens, dtype):
+    theirs, ours = (build(kind).to(dtype).eval() for kind in (TransformerEncoderBase, TranslationEncoder))
+    assert_same(theirs(torch.tensor(tokens)), ours(torch.tensor(tokens)))
+
+
+@torch.no_grad()
+def test_the_output_of_a_layer_is_freed_once_the_next_has_read_it():
+    encoder, outputs, alive = build(TranslationEncoder).eval(), [], []
+
+    def count(module, inputs, output):
+        outputs.append(weakref.ref(output))
+        alive.append(sum(each() is not None for each in outputs))
+
+    for layer in encoder.layers:
+        layer.register_forward_hook(count)
+    encoder(torch.tensor(PADDED))
+    assert alive == [1, 2, 2]
+
+
+def test_retained_dropout_finds_the_encoder_by_the_name_that_fairseq_gives_it():
+    theirs, ours = (build(kind).dropout_module.module_name for kind in (TransformerEncoderBase, TranslationEncoder))
+    assert theirs == ours
