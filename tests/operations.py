@@ -14,8 +14,8 @@ from torch.utils._pytree import tree_leaves
 WAITING = {
     f"aten::{name}"
     for name in (
-        "_local_scalar_dense nonzero equal masked_select is_nonzero allclose repeat_interleave.Tensor bincount unique_dim"
-        " unique_consecutive _unique _unique2"
+        "_local_scalar_dense nonzero equal masked_select is_nonzero allclose repeat_interleave.Tensor bincount"
+        " unique_dim unique_consecutive _unique _unique2"
     ).split()
 }
 READING = {Tensor.tolist, Tensor.numpy, Tensor.cpu, Tensor.__array__}  # these do not pass a CPU's dispatcher
