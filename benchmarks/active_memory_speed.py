@@ -40,7 +40,7 @@ from fairseq_plugins.modules.active_memory.mixers import ATTENTION, MIXERS  # no
 STEPS = 16  # of decoding, in a measured run
 
 
-def main():
+def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sizes = dict(layers=4, width=256, ffn=1024, heads=8, head_dim=64, kernel=20, tokens=2048, batch=1, vocabulary=1000)
     for name, value in sizes.items():
@@ -55,7 +55,11 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the CPU (%(default)s)")
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES), help="(all)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the tables there too (Markdown)")
-    args = parser.parse_args()
+    return parser
+
+
+def main():
+    args = options().parse_args()
     torch.set_num_threads(args.threads)
     timing.report((part(args) for part in (header, *(TABLES[name] for name in args.tables))), args.output)
 

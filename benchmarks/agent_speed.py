@@ -38,7 +38,7 @@ ROWS = {  # architecture -> what we aim at, and the paper's (Table 5), of the Tr
 }
 
 
-def main():
+def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", default="water_maze", help="maze, water_maze or tiny (%(default)s)")
     for name, value in dict(environments=64, bptt=100).items():
@@ -48,7 +48,11 @@ def main():
     parser.add_argument("--pairs", type=int, default=9, help="measured pairs of runs (%(default)s)")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the CPU (%(default)s)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the table there too (Markdown)")
-    args = parser.parse_args()
+    return parser
+
+
+def main():
+    args = options().parse_args()
     torch.set_num_threads(args.threads)
     timing.report((part(args) for part in (header, table)), args.output)
 

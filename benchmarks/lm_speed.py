@@ -54,7 +54,7 @@ MODELS = {
 HEADER = ["job", "baseline, tokens/s", "ours, tokens/s", "ours / baseline", "aim", "the paper"]
 
 
-def main():
+def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sizes = dict(layers=6, width=384, heads=4, block=64, span=256, batch=64, vocabulary=50)
     for name, value in sizes.items():
@@ -69,7 +69,11 @@ def main():
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=every, help="(all)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the tables there too (Markdown)")
     parser.add_argument("--cost-of", help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    return parser
+
+
+def main():
+    args = options().parse_args()
     torch.set_num_threads(args.threads)
     if args.cost_of:
         print(json.dumps(cost(Training(args, **json.loads(args.cost_of)))))

@@ -45,7 +45,7 @@ CONFIGURATIONS = {  # name -> options, time of a batch beside the plain one's: w
 }
 
 
-def main():
+def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sizes = dict(layers=8, width=128, heads=4, block=64, batch=16, vocabulary=205)
     for name, value in sizes.items():
@@ -58,7 +58,11 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the CPU (%(default)s)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the table there too (Markdown)")
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    return parser
+
+
+def main():
+    args = options().parse_args()
     torch.set_num_threads(args.threads)
     if args.memory_of:
         print(json.dumps(timing.added_memory(Training(args, json.loads(args.memory_of)))))

@@ -4,6 +4,7 @@ A job is called without arguments, does its work and returns how many tokens tha
 """
 
 import ctypes
+import itertools
 import json
 import statistics
 import subprocess
@@ -81,10 +82,13 @@ def in_own_process(*arguments):
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
+BOUNDS = ["", "What the machine allows at most: [bounds](bounds.md)."]
+
+
 def report(parts: Iterable[list[str]], output: Path | None) -> None:
     """Print the lines of each part as soon as it is measured; write all of them to a file at the end."""
     lines = []
-    for part in parts:
+    for part in itertools.chain(parts, [BOUNDS]):
         print("\n".join(part), flush=True)
         lines += part
     if output:

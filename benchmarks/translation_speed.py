@@ -42,7 +42,7 @@ AIMS = {"train 2": 0.7, "generate 1": 0.95, "generate 2": 1.1, "generate 6": 1.2
 PAPER = {"train 2": 0.45, "generate 2": 1.7, "generate 1 against 6": 4.2}  # Table 5, Figure 4; one GPU, larger batches
 
 
-def main():
+def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--embed-dim", type=int, default=512)
     parser.add_argument("--ffn-dim", type=int, default=1024)
@@ -57,7 +57,11 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the CPU (%(default)s)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the tables there too (Markdown)")
     parser.add_argument("--memory-of", nargs=3, metavar=("MODEL", "DEPTH", "JOB"), help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    return parser
+
+
+def main():
+    args = options().parse_args()
     torch.set_num_threads(args.threads)
     if args.memory_of:
         model, depth, job = args.memory_of

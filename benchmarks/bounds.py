@@ -1,0 +1,201 @@
+"""What the speeds of the other pages could be at most on this machine, and how far from it they are.
+
+    python benchmarks/bounds.py
+    python benchmarks/bounds.py --output benchmarks/bounds.md
+    python benchmarks/bounds.py --pages agent_speed
+
+A run takes at least as long as its products of matrices by themselves, at the speed of torch.mm, and as reading once
+what each of its steps must read, at the speed of torch.sum. The multiplications are counted while the job runs; what a
+step of decoding must read are the weights and, in a stream, the keys and values. The jobs are those of the pages.
+"""
+
+import argparse
+import datetime
+import os
+import platform
+import statistics
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import active_memory_speed
+import agent_speed
+import lm_speed
+import skip_cross_head_speed
+import timing
+import torch
+import translation_speed
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
+from tqdm import tqdm
+
+RUNS = 3
+COLUMNS = ["page", "job", "tokens/s", "products, GFLOP", "reads, MiB", "at most, tokens/s", "reached"]
+
+
+class Bounded(NamedTuple):
+    """A job of a page. `reads`: MiB that a run must read at least; 0 where products take longer in any case."""
+
+    name: str
+    job: timing.Job
+    reads: float = 0.0
+
+
+def of_language_models(args: Namespace) -> Iterator[Bounded]:
+    seen = 2 * args.span * args.width * args.batch * 4 / 2**20  # MiB, keys and values of a layer
+    for name, kind, options, sources in (
+        ("Transformer", "transformer", {}, 0),
+        ("Feedback, keys and values shared", "feedback", {"feedback_kv": "shared"}, 1),
+        ("Feedback, keys and values per-layer", "feedback", {"feedback_kv": "per-layer"}, args.layers),
+        ("all-attention", "all-attention", {"persistent_vectors": 4 * args.width}, 0),
+    ):  # Feedback's steps read them forward and backward
+        yield Bounded(f"training, {name}", lm_speed.Training(args, kind, **options), args.block * 2 * sources * seen)
+    for batch, steps in ((1, 64), (args.batch, 16)):
+        for name, options in (("transformer", {}), lm_speed.SHARED):
+            job = lm_speed.Generation(args, name, batch, steps, **options)
+            reads = steps * (weights(job.model.decoder) + mebibytes(job.buffers()))
+            yield Bounded(f"decoding, batch {batch}, {name}", job, reads)
+
+
+def of_translation(args: Namespace) -> Iterator[Bounded]:
+    for depth in (1, 6):
+        for name in translation_speed.ARCHS:
+            yield Bounded(f"training, {name}, {depth} decoder layers", translation_speed.Training(args, name, depth))
+    for name in translation_speed.ARCHS:
+        job = translation_speed.Generation(args, name, 6, 1, 8)
+        reads = 8 * (weights(job.model.encoder) + translation_speed.SENTENCE * weights(job.model.decoder))
+        yield Bounded(f"beam search, batch 1, {name}, 6 decoder layers", job, reads)
+
+
+def of_active_memory(args: Namespace) -> Iterator[Bounded]:
+    for mixer in ("self-attention", "convolution", "highway-convolution", "cgru"):
+        for length in (64, 1024):
+            yield Bounded(f"training, {mixer}, length {length}", active_memory_speed.Training(args, mixer, length))
+    for mixer in ("self-attention", "convolution"):
+        job = active_memory_speed.Decoding(args, mixer, 64, calls=RUNS + 2)
+        yield Bounded(f"decoding, {mixer}, after 64", job, active_memory_speed.STEPS * weights(job.decoder))
+
+
+def of_transformer_xl(args: Namespace) -> Iterator[Bounded]:
+    yield Bounded("training, plain", skip_cross_head_speed.Training(args, {}))
+    yield Bounded("training, phase 1", skip_cross_head_speed.Training(args, skip_cross_head_speed.PHASE_1))
+
+
+def of_agents(args: Namespace) -> Iterator[Bounded]:
+    for name in ("span_transformer_agent", "feedback_agent"):  # an LSTM's products are within one operation
+        yield Bounded(f"acting and training, {name}", agent_speed.Training(args, name))
+
+
+PAGES: dict[str, tuple[Callable[[Namespace], Iterator[Bounded]], Callable[[], argparse.ArgumentParser]]] = {
+    "lm_speed": (of_language_models, lm_speed.options),
+    "translation_speed": (of_translation, translation_speed.options),
+    "active_memory_speed": (of_active_memory, active_memory_speed.options),
+    "skip_cross_head_speed": (of_transformer_xl, skip_cross_head_speed.options),
+    "agent_speed": (of_agents, agent_speed.options),
+}
+
+
+def weights(module: torch.nn.Module) -> float:
+    return mebibytes(module.parameters())
+
+
+def mebibytes(tensors) -> float:
+    return sum(x.numel() * x.element_size() for x in tensors) / 2**20
+
+
+def fastest(run: Callable[[], object], times: int = 20) -> float:
+    """Seconds."""
+    taken = []
+    for _ in range(times):
+        start = time.perf_counter()
+        run()
+        taken.append(time.perf_counter() - start)
+    return min(taken)
+
+
+def products_a_second() -> float:
+    """FLOP/s of torch.mm."""
+    a, b = torch.randn(2048, 1024), torch.randn(1024, 2048)
+    return 2 * 2048 * 1024 * 2048 / fastest(lambda: a @ b)
+
+
+def bytes_a_second() -> float:
+    """Of a sum over memory that no cache holds."""
+    x = torch.ones(2**27)
+    return 4 * len(x) / fastest(x.sum)
+
+
+def activated(bias, a, b, **rest) -> int:
+    return 2 * a[0] * a[1] * b[1]
+
+
+def attended(query, key, value, dropout=0.0, causal=False, **rest) -> float:
+    return sdpa_flop_count(query, key, value) * (0.5 if causal else 1)
+
+
+def attended_backward(grad, query, key, value, out, logsumexp, dropout=0.0, causal=False, **rest) -> float:
+    return sdpa_backward_flop_count(grad, query, key, value) * (0.5 if causal else 1)
+
+
+UNKNOWN_TO_TORCH = {  # to its counter
+    torch.ops.aten._addmm_activation: activated,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attended,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: attended_backward,
+}
+
+
+def products(job: timing.Job) -> float:
+    """FLOP of the products of a run."""
+    counter = FlopCounterMode(display=False, custom_mapping=UNKNOWN_TO_TORCH)
+    with counter:
+        job()
+    return counter.get_total_flops()
+
+
+def row(page: str, bounded: Bounded, flops: float, bandwidth: float) -> str:
+    needed = products(bounded.job)
+    speeds, tokens = [], bounded.job()
+    for _ in range(RUNS):
+        speeds.append(timing.tokens_per_second(bounded.job))
+    most = tokens / max(needed / flops, bounded.reads * 2**20 / bandwidth)
+    speed = statistics.median(speeds)
+    reads = f"{bounded.reads:.0f}" if bounded.reads else ""
+    cells = [page, bounded.name, f"{speed:.0f}", f"{needed / 1e9:.1f}", reads, f"{most:.0f}", f"{speed / most:.2f}"]
+    return f"| {' | '.join(cells)} |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", nargs="+", choices=PAGES, default=list(PAGES), help="(all)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="(%(default)s)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="a page with the table; the text below it remains")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    flops, bandwidth = products_a_second(), bytes_a_second()
+    rows = []
+    for page in args.pages:
+        jobs, options = PAGES[page]
+        for bounded in tqdm(jobs(options().parse_args([])), desc=page):
+            rows.append(row(page, bounded, flops, bandwidth))
+    machine = f"CPU ({platform.machine()}), {args.threads} threads, float32, torch {torch.__version__}"
+    lines = [
+        "# What bounds the speeds",
+        "",
+        f"{datetime.date.today()}, {machine}: {flops / 1e9:.0f} GFLOP/s in torch.mm, {bandwidth / 1e9:.1f} GB/s in "
+        f"torch.sum. Medians of {RUNS} runs.",
+        "",
+        "    python benchmarks/bounds.py --output benchmarks/bounds.md",
+        "",
+        f"| {' | '.join(COLUMNS)} |",
+        "| --- " * len(COLUMNS) + "|",
+        *rows,
+    ]
+    print("\n".join(lines))
+    if args.output:
+        below = args.output.read_text().partition("\n\n## ")[2] if args.output.exists() else ""
+        args.output.write_text("\n".join(lines) + "\n" + (f"\n## {below}" if below else ""))
+
+
+if __name__ == "__main__":
+    main()
