@@ -4,9 +4,10 @@
     python benchmarks/bounds.py --output benchmarks/bounds.md
     python benchmarks/bounds.py --pages agent_speed
 
-A run takes at least as long as its products of matrices by themselves, at the speed of torch.mm, and as reading once
-what each of its steps must read, at the speed of torch.sum. The multiplications are counted while the job runs; what a
-step of decoding must read are the weights and, in a stream, the keys and values. The jobs are those of the pages.
+The bound is what a run would take if the slower of two were all it did: its products of matrices, at the speed of
+torch.mm, or reading once what each of its steps must read, at the speed of torch.sum over memory that no cache holds.
+Products are counted while the job runs. What a step of decoding must read are the weights and, in a stream, the keys
+and values. The jobs are those of the pages.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import datetime
 import os
 import platform
 import statistics
+import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
@@ -54,7 +56,7 @@ def of_language_models(args: Namespace) -> Iterator[Bounded]:
     for batch, steps in ((1, 64), (args.batch, 16)):
         for name, options in (("transformer", {}), lm_speed.SHARED):
             job = lm_speed.Generation(args, name, batch, steps, **options)
-            reads = steps * (weights(job.model.decoder) + mebibytes(job.buffers()))
+            reads = steps * (weights_of_a_step(job.model.decoder) + mebibytes(job.buffers()))
             yield Bounded(f"decoding, batch {batch}, {name}", job, reads)
 
 
@@ -64,7 +66,7 @@ def of_translation(args: Namespace) -> Iterator[Bounded]:
             yield Bounded(f"training, {name}, {depth} decoder layers", translation_speed.Training(args, name, depth))
     for name in translation_speed.ARCHS:
         job = translation_speed.Generation(args, name, 6, 1, 8)
-        reads = 8 * (weights(job.model.encoder) + translation_speed.SENTENCE * weights(job.model.decoder))
+        reads = len(job.batches) * translation_speed.SENTENCE * weights_of_a_step(job.model.decoder)
         yield Bounded(f"beam search, batch 1, {name}, 6 decoder layers", job, reads)
 
 
@@ -74,7 +76,7 @@ def of_active_memory(args: Namespace) -> Iterator[Bounded]:
             yield Bounded(f"training, {mixer}, length {length}", active_memory_speed.Training(args, mixer, length))
     for mixer in ("self-attention", "convolution"):
         job = active_memory_speed.Decoding(args, mixer, 64, calls=RUNS + 2)
-        yield Bounded(f"decoding, {mixer}, after 64", job, active_memory_speed.STEPS * weights(job.decoder))
+        yield Bounded(f"decoding, {mixer}, after 64", job, active_memory_speed.STEPS * weights_of_a_step(job.decoder))
 
 
 def of_transformer_xl(args: Namespace) -> Iterator[Bounded]:
@@ -96,8 +98,14 @@ PAGES: dict[str, tuple[Callable[[Namespace], Iterator[Bounded]], Callable[[], ar
 }
 
 
-def weights(module: torch.nn.Module) -> float:
-    return mebibytes(module.parameters())
+def weights_of_a_step(decoder: torch.nn.Module) -> float:
+    """MiB of the weights that each step reads. It reads one row of a table of embeddings, unless the table is the
+    output's too. The keys and values of a source are made once a sentence."""
+    tables = {id(m.weight) for m in decoder.modules() if isinstance(m, torch.nn.Embedding)}
+    outputs = {id(m.weight) for m in decoder.modules() if isinstance(m, torch.nn.Linear)}
+    once = ("encoder_attn.k_proj", "encoder_attn.v_proj")
+    named = decoder.named_parameters()
+    return mebibytes(x for name, x in named if id(x) not in tables - outputs and not any(part in name for part in once))
 
 
 def mebibytes(tensors) -> float:
@@ -140,6 +148,8 @@ def attended_backward(grad, query, key, value, out, logsumexp, dropout=0.0, caus
 
 UNKNOWN_TO_TORCH = {  # to its counter
     torch.ops.aten._addmm_activation: activated,
+    torch.ops.aten.baddbmm_: lambda base, a, b, **rest: 2 * a[0] * a[1] * a[2] * b[2],
+    torch.ops.aten.mv: lambda a, b, **rest: 2 * a[0] * a[1],
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attended,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: attended_backward,
 }
@@ -176,7 +186,7 @@ def main():
     rows = []
     for page in args.pages:
         jobs, options = PAGES[page]
-        for bounded in tqdm(jobs(options().parse_args([])), desc=page):
+        for bounded in tqdm(jobs(options().parse_args(["--device", "cpu"])), desc=page):
             rows.append(row(page, bounded, flops, bandwidth))
     machine = f"CPU ({platform.machine()}), {args.threads} threads, float32, torch {torch.__version__}"
     lines = [
@@ -185,7 +195,7 @@ def main():
         f"{datetime.date.today()}, {machine}: {flops / 1e9:.0f} GFLOP/s in torch.mm, {bandwidth / 1e9:.1f} GB/s in "
         f"torch.sum. Medians of {RUNS} runs.",
         "",
-        "    python benchmarks/bounds.py --output benchmarks/bounds.md",
+        f"    {' '.join(['python', 'benchmarks/bounds.py', *sys.argv[1:]])}",
         "",
         f"| {' | '.join(COLUMNS)} |",
         "| --- " * len(COLUMNS) + "|",

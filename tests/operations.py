@@ -1,7 +1,6 @@
 """What a piece of a model asks of the device: how many operations, and where the host waits for it."""
 
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -83,21 +82,19 @@ class Functions(TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        # by its name only: torch.device("cpu") is where the models of these tests are
         to_host = function is Tensor.to and any(each == "cpu" for each in (*args[1:], *kwargs.values()))
         if function in READING or to_host:
             self.waits.seen.append(function.__name__)
         result = function(*args, **kwargs)
         if function is torch._shape_as_tensor or function in RANDOM and kwargs.get("device") is None:
             self.waits.on_host[id(result)] = result
-        elif function in (Tensor.to, Tensor.type_as) and tensors_in(args[1:], kwargs) + [*moves(args, kwargs)]:
+        elif function in (Tensor.to, Tensor.type_as) and any(
+            isinstance(x, Tensor | str | torch.device) for x in (*args[1:], *kwargs.values())
+        ):
             result = result.view_as(result)  # a tensor of its own, which may be on the device
             self.waits.on_host.pop(id(result), None)
         return result
-
-
-def moves(args, kwargs) -> Iterator:
-    """The devices that `to` is given."""
-    return (x for x in (*args[1:], *kwargs.values()) if isinstance(x, str | torch.device))
 
 
 class Answers(TorchFunctionMode):

@@ -140,6 +140,7 @@ class FeedbackTransformerDecoder(TransformerDecoderBase):
             raise UserError(f"{error}. See --feedback-memory, --decoder-layers and --activation-fn.") from error
         self.layers = nn.ModuleList([stack])
         self.num_layers = 1
+        self.dropout_module.module_name = "TransformerDecoder"  # by which --retain-dropout-modules finds it
         # fairseq's decoder then hands on the mask of padding without asking a GPU first whether it is empty
         self.cross_self_attention = True
 

@@ -15,6 +15,12 @@ def test_products_with_an_activation_are_counted():
     assert bounds.products(lambda: torch.ops.aten._addmm_activation(torch.zeros(4), a, b)) == 2 * (2 * 3 * 4)
 
 
+def test_products_that_are_added_in_place_are_counted():
+    a, b, base = torch.randn(5, 2, 3), torch.randn(5, 3, 4), torch.zeros(5, 2, 4)
+    assert bounds.products(lambda: base.baddbmm_(a, b)) == 5 * 2 * (2 * 3 * 4)
+    assert bounds.products(lambda: torch.mv(a[0], b[0, :, 0])) == 2 * (2 * 3)
+
+
 def test_causal_attention_has_half_the_products():
     query = torch.randn(1, 2, 16, 8)
     whole = 2 * (2 * 2 * 16 * 16 * 8)  # scores, and sums of values

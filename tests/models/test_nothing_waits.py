@@ -40,10 +40,10 @@ def update(model, x, memory):
     model.after_update({})
 
 
-RANDOM = {"xl-cross-heads": {"cross_head_p": 1.0}, "xl-skips": {"skip_schedule": "linear", "seed": 1}}
+DRAWN_ON_HOST = {"xl-cross-heads": {"cross_head_p": 1.0}, "xl-skips": {"skip_schedule": "linear", "seed": 1}}
 
 
-@pytest.mark.parametrize("options", RANDOM.values(), ids=RANDOM)
+@pytest.mark.parametrize("options", DRAWN_ON_HOST.values(), ids=DRAWN_ON_HOST)
 def test_what_is_drawn_on_the_host_needs_no_wait(options):
     model, x, memory = build("transformer_xl_lm_tiny", {"mem_len": 5, **options}).train(), tokens(), StreamMemory()
     with Waits() as waits:
@@ -128,7 +128,7 @@ def build_translation(family):
 def translation_update(model):
     """A batch of sentences of several lengths forward and backward, as in training."""
     x = translation_batch([[5, 6, 7, 8], [9, 10], [11]])
-    sample = {"net_input": x, "target": x["prev_output_tokens"].roll(-1, 1), "ntokens": 9}
+    sample = {"net_input": x, "target": x["prev_output_tokens"].roll(-1, 1), "ntokens": 10}
     task = SimpleNamespace(target_dictionary=DICTIONARY)
     loss, _, _ = LabelSmoothedCrossEntropyCriterion(task, sentence_avg=False, label_smoothing=0.1)(model, sample)
     loss.backward()

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class PaddingAskedOnce:
-    """A mixin before fairseq's encoder class: the same results, bit for bit.
+    """A mixin before fairseq's encoder class: the same results, bit for bit, but for `fc_results`, which stay empty.
 
     fairseq asks each time it comes to a layer whether a batch has padding, and the host waits for the GPU's answer.
     """
@@ -33,7 +33,7 @@ class PaddingAskedOnce:
         if has_padding:
             x = x * (1 - padding.unsqueeze(-1).type_as(x))
         x = x.transpose(0, 1)
-        states = [x]
+        states = [x] if return_all_hiddens else []
         for layer in self.layers:
             x = layer(x, encoder_padding_mask=padding if has_padding else None)
             if return_all_hiddens:  # else the output of a layer is freed once the next one has read it
@@ -42,7 +42,7 @@ class PaddingAskedOnce:
             "encoder_out": [x if self.layer_norm is None else self.layer_norm(x)],
             "encoder_padding_mask": [padding],
             "encoder_embedding": [embedding],
-            "encoder_states": states if return_all_hiddens else [],
+            "encoder_states": states,
             "fc_results": [],
             "src_tokens": [],
             "src_lengths": [(~padding).sum(1, keepdim=True, dtype=torch.int32)],
