@@ -48,6 +48,8 @@ CALLED = {
     "transformer-small": "with feed-forward layers",
     "attention-layers2": "attention alone, 2 layers",
     "attention-layers4": "attention alone, 4 layers",
+    "fifth-feedback": "feedback, 2 layers",
+    "fifth-transformer": "transformer, 2 layers",
 }
 OF_FILE = {"agents/corridor_longer.jsonl": "2,400 updates", "char_lm_enwik8.jsonl": "enwik8"}
 LEFT_OUT = words("programs accuracy random walk fifth programs-3 training inference speed-up test ppl bpc / 1.")
