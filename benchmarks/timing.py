@@ -4,7 +4,6 @@ A job is called without arguments, does its work and returns how many tokens tha
 """
 
 import ctypes
-import itertools
 import json
 import statistics
 import subprocess
@@ -82,14 +81,14 @@ def in_own_process(*arguments):
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
-BOUNDS = ["", "What the machine allows at most: [bounds](bounds.md)."]
+BOUNDS = "What the machine allows at most: [bounds](bounds.md)."
 
 
 def report(parts: Iterable[list[str]], output: Path | None) -> None:
     """Print the lines of each part as soon as it is measured; write all of them to a file at the end."""
     lines = []
-    for part in itertools.chain(parts, [BOUNDS]):
+    for part in parts:
         print("\n".join(part), flush=True)
         lines += part
     if output:
-        output.write_text("\n".join(lines) + "\n")
+        output.write_text("\n".join([*lines, *([""] if lines[-1] else []), BOUNDS]) + "\n")
