@@ -4,8 +4,8 @@ import weakref
 
 import pytest
 import torch
+from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
-from language_models import VOCABULARY, Vocabulary
 from torch import nn
 
 from fairseq_plugins.models.common.translation import TranslationEncoder
@@ -22,8 +22,10 @@ def build(kind, **options):
     cfg.encoder.layerdrop = options.pop("layerdrop", 0.0)
     for name, value in options.items():
         setattr(cfg, name, value)
-    words = Vocabulary(VOCABULARY)
-    return kind(cfg, words, nn.Embedding(VOCABULARY, 16, words.pad()))
+    words = Dictionary()
+    for number in range(20):
+        words.add_symbol(str(number))
+    return kind(cfg, words, nn.Embedding(len(words), 16, words.pad()))
 
 
 def run(encoder, tokens):
