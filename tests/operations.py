@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 WAITING = {
     f"aten::{name}"
     for name in (
-        "_local_scalar_dense nonzero equal masked_select is_nonzero allclose repeat_interleave.Tensor bincount"
+        "_local_scalar_dense nonzero equal masked_select is_nonzero allclose repeat_interleave bincount"
         " unique_dim unique_consecutive _unique _unique2"
     ).split()
 }
@@ -36,18 +36,12 @@ def tensors_in(*values) -> list[Tensor]:
     return [x for x in tree_leaves(values) if isinstance(x, Tensor)]
 
 
-class Waits(TorchDispatchMode):
-    """Within `with Waits() as waits:`, `waits.seen` lists where the host would wait for a device.
+class WithFunctions(TorchDispatchMode):
+    """A mode of the dispatcher together with one of functions, for what does not pass the dispatcher."""
 
-    On a CPU all tensors are on the host. Those that are so in any case, a shape that fairseq makes a tensor of and a
-    random number for which no device is named, are known by their origin; so is what is computed from them alone.
-    """
-
-    def __init__(self):
+    def __init__(self, functions: TorchFunctionMode):
         super().__init__()
-        self.seen: list[str] = []
-        self.on_host: dict[int, Tensor] = {}  # by identity; the tensors are kept, so that no other takes their place
-        self.functions = Functions(self)
+        self.functions = functions
 
     def __enter__(self):
         self.functions.__enter__()
@@ -57,12 +51,24 @@ class Waits(TorchDispatchMode):
         super().__exit__(*error)
         self.functions.__exit__(*error)
 
+
+class Waits(WithFunctions):
+    """Within `with Waits() as waits:`, `waits.seen` lists where the host would wait for a device.
+
+    On a CPU all tensors are on the host. Those that are so in any case, a shape that fairseq makes a tensor of and a
+    random number for which no device is named, are known by their origin; so is what is computed from them alone.
+    """
+
+    def __init__(self):
+        super().__init__(Functions(self))
+        self.seen: list[str] = []
+        self.on_host: dict[int, Tensor] = {}  # by identity; the tensors are kept, so that no other takes their place
+
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         name = operation._schema.name
         inputs = tensors_in(args, kwargs)
         host = bool(inputs) and all(id(x) in self.on_host for x in inputs)
-        waits = name in WAITING or f"{name}.{operation._schema.overload_name}" in WAITING or boolean_index(name, args)
-        if waits and not host:
+        if (name in WAITING or boolean_index(name, args)) and not host:
             self.seen.append(name)
         result = operation(*args, **(kwargs or {}))
         for x in tensors_in(result):
@@ -116,21 +122,12 @@ class Answers(TorchFunctionMode):
         return self.given[-1]
 
 
-class OneDevice(TorchDispatchMode):
+class OneDevice(WithFunctions):
     """Within it, an operation on tensors of two devices is an error, and so are tensors made of numbers of the host. On
     meta tensors this finds what would be copied from the host."""
 
     def __init__(self):
-        super().__init__()
-        self.functions = NothingFromHost()
-
-    def __enter__(self):
-        self.functions.__enter__()
-        return super().__enter__()
-
-    def __exit__(self, *error):
-        super().__exit__(*error)
-        self.functions.__exit__(*error)
+        super().__init__(NothingFromHost())
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         result = operation(*args, **(kwargs or {}))
@@ -143,8 +140,8 @@ class NothingFromHost(TorchFunctionMode):
     """The part of OneDevice that sees functions, since the copies within them do not pass the dispatcher."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        indexed = function in (Tensor.__getitem__, Tensor.__setitem__) and isinstance(args[1], LISTS | tuple)
-        lists = indexed and any(isinstance(x, LISTS) for x in (args[1] if isinstance(args[1], tuple) else [args[1]]))
+        index = args[1] if function in (Tensor.__getitem__, Tensor.__setitem__) else ()
+        lists = any(isinstance(x, LISTS) for x in (index if isinstance(index, tuple) else [index]))
         assert function not in FROM_HOST and not lists, f"{function.__name__} copies numbers from the host"
         return function(*args, **(kwargs or {}))
 
