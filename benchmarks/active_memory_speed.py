@@ -92,9 +92,9 @@ def training_table(args) -> list[str]:
         rows.append(row(mixer, cells))
     rows.append(row(f"{ATTENTION}, beside them", [f"{median(found):.0f}" for found in attention.values() if found]))
     said = (
-        f"Medians of {args.pairs} pairs of runs; in brackets the ratio to self-attention, above 1 is faster, and the "
+        f"Medians of {args.pairs} pairs of runs; in brackets the ratio to self-attention, above 1 is faster, and the"
+        " ratios' smallest and largest."
     )
-    said += "ratios' smallest and largest."
     return [*rows, "", said, ""]
 
 

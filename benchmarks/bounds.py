@@ -29,6 +29,7 @@ import skip_cross_head_speed
 import timing
 import torch
 import translation_speed
+from page import write_page
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 from tqdm import tqdm
 
@@ -203,8 +204,7 @@ def main():
     ]
     print("\n".join(lines))
     if args.output:
-        below = args.output.read_text().partition("\n\n## ")[2] if args.output.exists() else ""
-        args.output.write_text("\n".join(lines) + "\n" + (f"\n## {below}" if below else ""))
+        write_page(args.output, "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

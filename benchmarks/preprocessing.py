@@ -25,6 +25,8 @@ import threading
 import time
 from pathlib import Path
 
+from page import write_page
+
 ROOT = Path(__file__).resolve().parent.parent
 LANGUAGES = ("en", "de")
 WORDS, LENGTH, HELD_OUT = 300_000, 25, 2000
@@ -137,8 +139,7 @@ def main():
     page = told(rows)
     print(page)
     if args.output:
-        below = args.output.read_text().partition("\n\n## ")[2] if args.output.exists() else ""
-        args.output.write_text(page + (f"\n## {below}" if below else ""))
+        write_page(args.output, page)
 
 
 def row(folder: Path, pairs: int) -> dict:

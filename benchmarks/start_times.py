@@ -19,6 +19,7 @@ import tempfile
 from pathlib import Path
 
 import torch
+from page import write_page
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -95,8 +96,7 @@ def main():
     page = told(seconds, args.rounds)
     print(page)
     if args.output:
-        below = args.output.read_text().partition("\n\n## ")[2] if args.output.exists() else ""
-        args.output.write_text(page + (f"\n## {below}" if below else ""))
+        write_page(args.output, page)
 
 
 def told(seconds: dict, rounds: int) -> str:
