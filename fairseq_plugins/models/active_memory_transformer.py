@@ -6,12 +6,17 @@ added to the embeddings only, as in fairseq.
 
 from fairseq.incremental_decoding_utils import with_incremental_state
 from fairseq.models import register_model, register_model_architecture
-from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
+from fairseq.models.transformer import TransformerConfig
 from torch import nn
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.active_memory_lm import MixerFlags, initialise_glorot
-from fairseq_plugins.models.common.translation import TranslationModel, encoder_and_decoder, set_defaults
+from fairseq_plugins.models.common.translation import (
+    TranslationDecoder,
+    TranslationModel,
+    encoder_and_decoder,
+    set_defaults,
+)
 from fairseq_plugins.modules.active_memory.mixers import MixerConfig, build_mixers
 
 # fairseq's decoder options that a mixer does not support
@@ -55,7 +60,7 @@ class MixerAttention(nn.Module):
         return {}  # fairseq's decoder layer calls it for cross-self-attention
 
 
-class ActiveMemoryDecoder(TransformerDecoderBase):
+class ActiveMemoryDecoder(TranslationDecoder):
     """fairseq's decoder with a mixer in each layer. Mixers with persistent vectors share these."""
 
     def __init__(self, cfg, dictionary, embed_tokens, output_projection=None):
@@ -72,9 +77,6 @@ class ActiveMemoryDecoder(TransformerDecoderBase):
         except ValueError as error:
             raise UserError(f"{error}. See --kernel-size and --decoder-attention-heads.") from error
         mixers = build_mixers(str(cfg.mixer), config, len(self.layers))
-        self.dropout_module.module_name = "TransformerDecoder"  # by which --retain-dropout-modules finds it
-        # fairseq's decoder then hands on the mask of padding without asking a GPU first whether it is empty
-        self.cross_self_attention = True
         for number, mixer in enumerate(mixers):  # by number, since with LayerDrop iteration skips layers
             self.layers[number].self_attn = MixerAttention(mixer.apply(initialise_glorot))
 

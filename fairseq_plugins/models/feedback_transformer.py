@@ -7,12 +7,13 @@ say what the first step attends to.
 
 import torch
 from fairseq.models import register_model, register_model_architecture
-from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
+from fairseq.models.transformer import TransformerConfig
 from torch import nn
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.feedback import FeedbackConfig
 from fairseq_plugins.models.common.translation import (
+    TranslationDecoder,
     TranslationEncoder,
     TranslationModel,
     encoder_and_decoder,
@@ -116,7 +117,7 @@ def left_padding(mask):
     return mask if mask is not None and (mask[:, :-1] & ~mask[:, 1:]).any() else None
 
 
-class FeedbackTransformerDecoder(TransformerDecoderBase):
+class FeedbackTransformerDecoder(TranslationDecoder):
     """fairseq's decoder (embeddings, positions, output layer) with the feedback stack as its only layer."""
 
     def __init__(self, cfg, dictionary, embed_tokens, output_projection=None):
@@ -140,9 +141,6 @@ class FeedbackTransformerDecoder(TransformerDecoderBase):
             raise UserError(f"{error}. See --feedback-memory, --decoder-layers and --activation-fn.") from error
         self.layers = nn.ModuleList([stack])
         self.num_layers = 1
-        self.dropout_module.module_name = "TransformerDecoder"  # by which --retain-dropout-modules finds it
-        # fairseq's decoder then hands on the mask of padding without asking a GPU first whether it is empty
-        self.cross_self_attention = True
 
     def extract_features(self, prev_output_tokens, encoder_out, incremental_state=None, *args, **kwargs):
         if incremental_state is None or STATE not in incremental_state:

@@ -13,10 +13,6 @@ class PaddingAskedOnce:
     fairseq asks each time it comes to a layer whether a batch has padding, and the host waits for the GPU's answer.
     """
 
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.dropout_module.module_name = "TransformerEncoder"  # by which --retain-dropout-modules finds it
-
     def forward_scriptable(
         self,
         src_tokens: Tensor,

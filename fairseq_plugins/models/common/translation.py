@@ -5,7 +5,12 @@ from dataclasses import fields
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
-from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase, TransformerModel
+from fairseq.models.transformer import (
+    TransformerConfig,
+    TransformerDecoderBase,
+    TransformerEncoderBase,
+    TransformerModel,
+)
 from fairseq.models.transformer import base_architecture as transformer_base
 from omegaconf import DictConfig, OmegaConf
 
@@ -17,6 +22,19 @@ from fairseq_plugins.models.common.options import check_heads, check_rates, chec
 
 class TranslationEncoder(PaddingAskedOnce, TransformerEncoderBase):
     """fairseq's encoder, which asks once whether there is padding."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.dropout_module.module_name = "TransformerEncoder"  # by which --retain-dropout-modules finds it
+
+
+class TranslationDecoder(TransformerDecoderBase):
+    """fairseq's decoder, which hands the mask of padding to its layers without asking whether it is empty."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.dropout_module.module_name = "TransformerDecoder"
+        self.cross_self_attention = True  # fairseq's decoder does not ask a GPU then; it reads this nowhere else
 
 
 class TranslationModel(FromFolder, TransformerModel):
