@@ -36,7 +36,7 @@ begin() {
 begin_once() {
     local python=$VENV/bin/python code
     [[ -x $python ]] || python=${PYTHON:-python3}
-    code=$("$python" "$ROOT/recipes/lib/options.py" "$0" "$@") || exit
+    code=$("$python" -S "$ROOT/recipes/lib/options.py" "$0" "$@") || exit
     eval "$code"
     local read=("${!SETTINGS[@]}" "${!WORDS[@]}" "${!CHOICES[@]}" --later "${SOURCED_LATER[@]/#/$ROOT/}")
     RECIPE=$RECIPE "$python" -S "$ROOT/$LIB/variables.py" "${read[@]}" || exit
@@ -110,7 +110,7 @@ make_file() { call step "$@"; }
 capture() { call step "$1" --capture "${@:2}"; } # like make_file, but FILE gets what COMMAND prints
 
 # late FIGURE: a word for a command; the figure replaces it when earlier commands have run (recipes/lib/figures.py)
-late() { printf "\$(python %s/figures.py%s)" "$LIB" "$(printf ' %q' "$@")"; }
+late() { printf "\$(python -S %s/figures.py%s)" "$LIB" "$(printf ' %q' "$@")"; }
 
 # prepare CORPUS FLAGS...: run preprocess/CORPUS.py into DATA; a smoke run generates the raw text first
 prepare() {

@@ -117,7 +117,7 @@ def test_fine_tuning_goes_on_at_a_tenth_of_the_rate(recipe, tmp_path):
     assert "--lr 7e-05 " in second and f"--save-dir {out}/feedback-fine " in second
     restored = f"--restore-file {out}/feedback/checkpoint_last.pt --reset-lr-scheduler --reset-meters"
     assert restored in second and "--reset-dataloader" in second and "--reset-dataloader" not in first
-    more = f"$(python recipes/lib/figures.py updates:{out}/feedback/train.log --plus 10000 --else 210000)"
+    more = f"$(python -S recipes/lib/figures.py updates:{out}/feedback/train.log --plus 10000 --else 210000)"
     assert f"--max-update {more}" in second
 
 
