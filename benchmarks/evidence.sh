@@ -95,6 +95,10 @@ for mixer in self-attention convolution self-attention+convolution; do
         cell "table4-$task-$mixer" "MIXERS=$mixer TASKS=$task SEEDS=1 JOBS=1" active_memory/table4_algorithmic
     done
 done
+for task in reverse sort; do # the sum that is best there
+    mixer=self-attention+persistent-convolution
+    cell "table4-$task-$mixer" "MIXERS=$mixer TASKS=$task SEEDS=1 JOBS=1" active_memory/table4_algorithmic
+done
 
 # All-attention beside its feed-forward twin on char-PTB: depth and optimiser, two passes; then N and integrations (Figure 2)
 adagrad="--optimizer adagrad_clipped --clip-tensor-norm 0.03 --clip-norm 0"
@@ -106,16 +110,24 @@ for depth in 2 4 8; do
         cell "depth-$depth-$model-adagrad" "$same LEARNING_RATES=0.07" char_lm "$deep $adagrad"
     done
 done
+# all-attention with one and a half times the layers of the twin of 4 or 8, and as many parameters
+for depth in 6 12; do
+    same="PASS=4900 WIDTH=128 MODELS=all-attention SEEDS=1 SCORED_STREAMS=8"
+    deep="$(raw ptb) -- --decoder-layers $depth --persistent-vectors 256 --max-epoch 2"
+    cell "deeper-$depth-adam" "$same LEARNING_RATES=0.002" char_lm "$deep"
+    cell "deeper-$depth-adagrad" "$same LEARNING_RATES=0.07" char_lm "$deep $adagrad"
+done
 for seed in 1 2; do
     same="PASS=2450 WIDTH=128 MODELS=all-attention SEEDS=$seed LEARNING_RATES=0.002 SCORED_STREAMS=8"
-    for size in 0 128 512 1024; do
-        cell "vectors-$size-seed$seed" "$same" char_lm \
-            "$(raw ptb) -- --decoder-layers 4 --persistent-vectors $size"
+    narrow_heads="$(raw ptb) -- --decoder-head-dim 32" # together as wide as the model, as in the paper
+    six="$narrow_heads --decoder-layers 6"
+    for size in 0 128 512 1024; do cell "vectors-$size-seed$seed" "$same" char_lm "$six --persistent-vectors $size"; done
+    for way in attn-split head-split single-head; do # all-attn is vectors-512
+        cell "integration-$way-seed$seed" "$same" char_lm "$six --persistent-vectors 512 --persistent-integration $way"
     done
-    for way in attn-split head-split single-head ff-attn; do # all-attn is vectors-512
-        cell "integration-$way-seed$seed" "$same" char_lm \
-            "$(raw ptb) -- --decoder-layers 4 --persistent-vectors 512 --persistent-integration $way"
-    done
+    # two sub-layers a layer: two thirds of the layers, as in the paper, and as many parameters
+    cell "integration-ff-attn-seed$seed" "$same" char_lm \
+        "$narrow_heads --decoder-layers 4 --persistent-vectors 896 --persistent-integration ff-attn"
 done
 
 # Multi30k: Figure 7's statement, the gap by the decoder's depth. multi30k.md has one layer, and four with the first seed
@@ -147,11 +159,19 @@ for model in feedback transformer $variants; do
     cell "fifth-$model-seed2" "PASS=490 MODELS=$model SEEDS=2 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm "$(raw ptb)"
 done
 
-# Programs with 5 variables, at the rate that is best with 3
-programs="TASKS=programs-5 $few_programs LEARNING_RATE=0.001"
-toy programs-5-feedback "$programs MODELS=feedback" "--decoder-layers 2 $narrow"
-toy programs-5-transformer "$programs MODELS=transformer" "$narrow"
-toy programs-5-lstm "$programs MODELS=lstm" "--decoder-layers 2 --decoder-embed-dim 128"
+# Random walk with another seed, as toy_tasks.md has it
+walk="TASKS=random-walk SEEDS=2 UPDATES=5000"
+falling="--log-interval 50 --force-anneal 14 --lr-shrink 0.6"
+toy walk-feedback-seed2 "$walk LEARNING_RATE=0.004 MODELS=feedback" "--decoder-layers 2 $narrow $falling"
+toy walk-transformer-seed2 "$walk LEARNING_RATE=0.002 MODELS=transformer" "$narrow $falling"
+toy walk-transformer-8-seed2 "$walk LEARNING_RATE=0.002 MODELS=transformer-8" "$narrow $falling"
+toy walk-lstm-seed2 "$walk LEARNING_RATE=0.004 MODELS=lstm" "--decoder-layers 2 --decoder-embed-dim 128 $falling"
+
+# Programs with 5 variables, each model at the rate that is best with 3 so far
+programs="TASKS=programs-5 $few_programs"
+toy programs-5-feedback "$programs LEARNING_RATE=0.002 MODELS=feedback" "--decoder-layers 2 $narrow"
+toy programs-5-transformer "$programs LEARNING_RATE=0.001 MODELS=transformer" "$narrow"
+toy programs-5-lstm "$programs LEARNING_RATE=0.002 MODELS=lstm" "--decoder-layers 2 --decoder-embed-dim 128"
 
 # Whole passes of what came first
 for model in $variants; do

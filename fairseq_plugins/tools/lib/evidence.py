@@ -33,7 +33,7 @@ VERDICTS = {
     "does not hold": "The opposite came out by the same measure, at a size like the paper's, and a check that is "
     "named excludes a fault of ours.",
     "not decided": "We tried it, and it is neither of the two: too few runs, ranges that overlap, budgets that "
-    "differ, or a size from which nothing follows.",
+    "differ, or a result so far below the paper's size that it says nothing of it.",
     "not tried": "There are no runs.",
 }
 NOTES = {"tried": "What was tried", "checks": "What excludes a fault of ours"}  # what a statement may say besides
