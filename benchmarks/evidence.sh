@@ -53,69 +53,66 @@ cell fifth-spans "PASS=980 MODELS=transformer SEEDS=1 LEARNING_RATES=0.002 SCORE
 
 # Programs with 3 variables, of 10 statements: constant rates first
 few_programs="FEW='--train-episodes 100000 --train-length 10 --test-episodes 1000 --test-length 10'"
-narrow="--decoder-embed-dim 64 --decoder-ffn-embed-dim 256"
-# toy NAME VARIABLES FLAGS: a toy task, 18M tokens
+narrow="--decoder-embed-dim 64 --decoder-ffn-embed-dim 256" wide="--decoder-embed-dim 128 --decoder-ffn-embed-dim 512"
+declare -A SMALL=([feedback]="--decoder-layers 2 $narrow" [transformer]="$narrow" [transformer-8]="$narrow"
+    [lstm]="--decoder-layers 2 --decoder-embed-dim 128")
+declare -A LARGER=([feedback]="--decoder-layers 4 $wide" [transformer]="--decoder-layers 8 $wide"
+    [lstm]="--decoder-layers 2 --decoder-embed-dim 256")
+# toy NAME MODEL VARIABLES FLAGS: a toy task, 18M tokens
 toy() {
-    cell "$1" "STREAMS=64 VALID_STREAMS=200 WARM_UP=100 EVERY=500 UPDATES=4500 $2 FLAGS='--dropout 0 $3'" \
+    cell "$1" "STREAMS=64 VALID_STREAMS=200 WARM_UP=100 EVERY=500 UPDATES=4500 $3 MODELS=$2 FLAGS='--dropout 0 $4'" \
         feedback/table1_toy_tasks
 }
+programs="TASKS=programs-3 $few_programs"
 for rate in 0.0005 0.001 0.002; do
-    programs="TASKS=programs-3 $few_programs LEARNING_RATE=$rate"
-    toy "programs-feedback-$rate" "$programs MODELS=feedback" "--decoder-layers 2 $narrow"
-    toy "programs-transformer-$rate" "$programs MODELS=transformer" "$narrow"
-    toy "programs-lstm-$rate" "$programs MODELS=lstm" "--decoder-layers 2 --decoder-embed-dim 128"
+    for model in feedback transformer lstm; do
+        toy "programs-$model-$rate" "$model" "$programs LEARNING_RATE=$rate" "${SMALL[$model]}"
+    done
 done
-programs="TASKS=programs-3 $few_programs LEARNING_RATE=0.001"
-wide="--decoder-embed-dim 128 --decoder-ffn-embed-dim 512"
-toy programs-feedback-dropout "$programs MODELS=feedback" "--decoder-layers 2 $narrow --dropout 0.2"
-toy programs-transformer-dropout "$programs MODELS=transformer" "$narrow --dropout 0.2"
-toy programs-lstm-dropout "$programs MODELS=lstm" "--decoder-layers 2 --decoder-embed-dim 128 --dropout 0.2"
-toy programs-feedback-wide "$programs MODELS=feedback" "--decoder-layers 4 $wide"
-toy programs-transformer-wide "$programs MODELS=transformer" "--decoder-layers 8 $wide"
-toy programs-lstm-wide "$programs MODELS=lstm" "--decoder-layers 2 --decoder-embed-dim 256"
-# four times the labels an update, in a fourth of the updates
-labels="TASKS=programs-3 $few_programs LEARNING_RATE=0.002 STREAMS=256 UPDATES=1125 EVERY=125"
-toy programs-feedback-labels "$labels MODELS=feedback" "--decoder-layers 2 $narrow"
-toy programs-transformer-labels "$labels MODELS=transformer" "$narrow"
-toy programs-lstm-labels "$labels MODELS=lstm" "--decoder-layers 2 --decoder-embed-dim 128"
+for model in feedback transformer lstm; do
+    toy "programs-$model-dropout" "$model" "$programs LEARNING_RATE=0.001" "${SMALL[$model]} --dropout 0.2"
+done
+for model in feedback transformer lstm; do
+    toy "programs-$model-wide" "$model" "$programs LEARNING_RATE=0.001" "${LARGER[$model]}"
+done
+for model in feedback transformer lstm; do # four times the labels an update, in a fourth of the updates
+    toy "programs-$model-labels" "$model" "$programs LEARNING_RATE=0.002 STREAMS=256 UPDATES=1125 EVERY=125" "${SMALL[$model]}"
+done
 
 # Copy and reverse 20 digits, then 40 in the test; count to 50
 for task in copy reverse counting-50; do
     few="FEW='--test-episodes 1000 $([[ $task == counting-50 ]] || echo --train-length 20 --test-length 40)'"
     for model in feedback transformer; do
-        toy "$task-$model" "TASKS=$task $few LEARNING_RATE=0.001 MODELS=$model" \
-            "$narrow --attention-span 128 $([[ $model == transformer ]] || echo --decoder-layers 2)"
+        toy "$task-$model" "$model" "TASKS=$task $few LEARNING_RATE=0.001" "${SMALL[$model]} --attention-span 128"
     done
 done
 
-# Active memory's Table 4, with the scores and dropouts of the authors' code; active_memory_table4.md has attention on sort
-for mixer in self-attention convolution self-attention+convolution; do
-    for task in reverse sort addition remember; do
-        if [[ $task-$mixer == sort-self-attention ]]; then continue; fi
+# Active memory's Table 4, with the scores and dropouts of the authors' code; active_memory_table4.md has attention on sort.
+# The last sum is the one that is best on reverse and sort
+declare -A TRIED=([reverse]="self-attention convolution self-attention+convolution self-attention+persistent-convolution"
+    [sort]="convolution self-attention+convolution self-attention+persistent-convolution"
+    [addition]="self-attention convolution self-attention+convolution"
+    [remember]="self-attention convolution self-attention+convolution")
+for task in reverse sort addition remember; do
+    for mixer in ${TRIED[$task]}; do
         cell "table4-$task-$mixer" "MIXERS=$mixer TASKS=$task SEEDS=1 JOBS=1" active_memory/table4_algorithmic
     done
 done
-for task in reverse sort; do # the sum that is best there
-    mixer=self-attention+persistent-convolution
-    cell "table4-$task-$mixer" "MIXERS=$mixer TASKS=$task SEEDS=1 JOBS=1" active_memory/table4_algorithmic
-done
 
 # All-attention beside its feed-forward twin on char-PTB: depth and optimiser, two passes; then N and integrations (Figure 2)
-adagrad="--optimizer adagrad_clipped --clip-tensor-norm 0.03 --clip-norm 0"
+# two_passes NAME MODEL FLAGS: with Adam and with Adagrad
+two_passes() {
+    local same="PASS=4900 WIDTH=128 MODELS=$2 SEEDS=1 SCORED_STREAMS=8" flags
+    flags="$(raw ptb) -- $3 --max-epoch 2"
+    cell "$1-adam" "$same LEARNING_RATES=0.002" char_lm "$flags"
+    cell "$1-adagrad" "$same LEARNING_RATES=0.07" char_lm \
+        "$flags --optimizer adagrad_clipped --clip-tensor-norm 0.03 --clip-norm 0"
+}
 for depth in 2 4 8; do
-    for model in all-attention feed-forward; do
-        same="PASS=4900 WIDTH=128 MODELS=$model SEEDS=1 SCORED_STREAMS=8"
-        deep="$(raw ptb) -- --decoder-layers $depth --max-epoch 2"
-        cell "depth-$depth-$model-adam" "$same LEARNING_RATES=0.002" char_lm "$deep"
-        cell "depth-$depth-$model-adagrad" "$same LEARNING_RATES=0.07" char_lm "$deep $adagrad"
-    done
+    for model in all-attention feed-forward; do two_passes "depth-$depth-$model" "$model" "--decoder-layers $depth"; done
 done
-# all-attention with one and a half times the layers of the twin of 4 or 8, and as many parameters
-for depth in 6 12; do
-    same="PASS=4900 WIDTH=128 MODELS=all-attention SEEDS=1 SCORED_STREAMS=8"
-    deep="$(raw ptb) -- --decoder-layers $depth --persistent-vectors 256 --max-epoch 2"
-    cell "deeper-$depth-adam" "$same LEARNING_RATES=0.002" char_lm "$deep"
-    cell "deeper-$depth-adagrad" "$same LEARNING_RATES=0.07" char_lm "$deep $adagrad"
+for depth in 6 12; do # one and a half times the layers of the twin of 4 or 8, and as many parameters
+    two_passes "deeper-$depth" all-attention "--decoder-layers $depth --persistent-vectors 256"
 done
 for seed in 1 2; do
     same="PASS=2450 WIDTH=128 MODELS=all-attention SEEDS=$seed LEARNING_RATES=0.002 SCORED_STREAMS=8"
@@ -159,19 +156,16 @@ for model in feedback transformer $variants; do
     cell "fifth-$model-seed2" "PASS=490 MODELS=$model SEEDS=2 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm "$(raw ptb)"
 done
 
-# Random walk with another seed, as toy_tasks.md has it
-walk="TASKS=random-walk SEEDS=2 UPDATES=5000"
-falling="--log-interval 50 --force-anneal 14 --lr-shrink 0.6"
-toy walk-feedback-seed2 "$walk LEARNING_RATE=0.004 MODELS=feedback" "--decoder-layers 2 $narrow $falling"
-toy walk-transformer-seed2 "$walk LEARNING_RATE=0.002 MODELS=transformer" "$narrow $falling"
-toy walk-transformer-8-seed2 "$walk LEARNING_RATE=0.002 MODELS=transformer-8" "$narrow $falling"
-toy walk-lstm-seed2 "$walk LEARNING_RATE=0.004 MODELS=lstm" "--decoder-layers 2 --decoder-embed-dim 128 $falling"
-
-# Programs with 5 variables, each model at the rate that is best with 3 so far
-programs="TASKS=programs-5 $few_programs"
-toy programs-5-feedback "$programs LEARNING_RATE=0.002 MODELS=feedback" "--decoder-layers 2 $narrow"
-toy programs-5-transformer "$programs LEARNING_RATE=0.001 MODELS=transformer" "$narrow"
-toy programs-5-lstm "$programs LEARNING_RATE=0.002 MODELS=lstm" "--decoder-layers 2 --decoder-embed-dim 128"
+# Random walk with another seed, as toy_tasks.md has it; programs with 5 variables, at the rate that is best with 3 so far
+declare -A WALK_RATE=([feedback]=0.004 [transformer]=0.002 [transformer-8]=0.002 [lstm]=0.004)
+for model in feedback transformer transformer-8 lstm; do
+    toy "walk-$model-seed2" "$model" "TASKS=random-walk SEEDS=2 UPDATES=5000 LEARNING_RATE=${WALK_RATE[$model]}" \
+        "${SMALL[$model]} --log-interval 50 --force-anneal 14 --lr-shrink 0.6"
+done
+declare -A PROGRAMS_RATE=([feedback]=0.002 [transformer]=0.001 [lstm]=0.002)
+for model in feedback transformer lstm; do
+    toy "programs-5-$model" "$model" "TASKS=programs-5 $few_programs LEARNING_RATE=${PROGRAMS_RATE[$model]}" "${SMALL[$model]}"
+done
 
 # Whole passes of what came first
 for model in $variants; do
