@@ -79,8 +79,8 @@ for model in feedback transformer lstm; do # four times the labels an update, in
     toy "programs-$model-labels" "$model" "$programs LEARNING_RATE=0.002 STREAMS=256 UPDATES=1125 EVERY=125" "${SMALL[$model]}"
 done
 
-# Copy and reverse 20 digits, then 40 in the test; count to 50
-for task in copy reverse counting-50; do
+# Copy 20 digits, then 40 in the test; copy and reverse up to 20, then up to 40; count to 50
+for task in copy copy-varied reverse-varied counting-50; do
     few="FEW='--test-episodes 1000 $([[ $task == counting-50 ]] || echo --train-length 20 --test-length 40)'"
     for model in feedback transformer; do
         toy "$task-$model" "$model" "TASKS=$task $few LEARNING_RATE=0.001" "${SMALL[$model]} --attention-span 128"

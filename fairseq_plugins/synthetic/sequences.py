@@ -5,8 +5,9 @@
     counting  start A A A = B B B                                   B B B end
 
 The symbols of the answer are inputs, too, so all labels of an answer are right exactly if greedy decoding gives the
-answer. This form is our choice, as the paper does not give one; so are the lengths: the given length for digits, and a
-uniform one up to it for counting.
+answer. This form is our choice, as the paper does not give one. Of digits the paper says that models "train on sequences
+of length 40" and are tested with 400. That can mean each sequence or the longest one, so there are both: copy and reverse
+have one length, copy-varied and reverse-varied a uniform one up to it. Counting has a uniform one, which is our choice.
 """
 
 from collections.abc import Callable
@@ -22,23 +23,35 @@ def asked(question: list[str], answer: list[str]) -> Episode:
     return Episode(symbols, [None] * (len(symbols) - len(answer)) + answer)
 
 
-def digits(answer: Callable[[list[str]], list[str]]) -> Kind:
-    """Sequences of ``length`` digits."""
+def exactly(draw: Random, length: int) -> int:
+    return length
+
+
+def up_to(draw: Random, length: int) -> int:
+    return draw.randint(1, length)
+
+
+def digits(answer: Callable[[list[str]], list[str]], size: Callable[[Random, int], int]) -> Kind:
+    """Sequences of digits, as many as ``size`` draws for a given length."""
 
     def draw_digits(draw: Random, length: int) -> Episode:
-        question = draw.choices(DIGITS, k=length)
+        question = draw.choices(DIGITS, k=size(draw, length))
         return asked(question, answer(question))
 
     return Kind(draw_digits, (*DIGITS, "start", "="), 40, 400)
 
 
 def count(draw: Random, length: int) -> Episode:
-    number = draw.randint(1, length)
+    number = up_to(draw, length)
     return asked(["A"] * number, ["B"] * number + ["end"])
 
 
-COPY = digits(list)
-REVERSE = digits(lambda question: question[::-1])
+def backwards(question: list[str]) -> list[str]:
+    return question[::-1]
+
+
+COPY, COPY_VARIED = digits(list, exactly), digits(list, up_to)
+REVERSE, REVERSE_VARIED = digits(backwards, exactly), digits(backwards, up_to)
 
 
 def counting(length: int) -> Kind:

@@ -7,7 +7,7 @@ import numpy as np
 from fairseq_plugins.synthetic import programs
 from fairseq_plugins.synthetic.episodes import Kind
 from fairseq_plugins.synthetic.random_walk import RANDOM_WALK
-from fairseq_plugins.synthetic.sequences import COPY, REVERSE, counting
+from fairseq_plugins.synthetic.sequences import COPY, COPY_VARIED, REVERSE, REVERSE_VARIED, counting
 
 KINDS = {
     "random-walk": RANDOM_WALK,
@@ -16,7 +16,9 @@ KINDS = {
     "programs-3-equal": programs.kind("xyz", ("==",)),  # the comparison of the paper's text
     "programs-5-equal": programs.kind("xyzpr", ("==",)),
     "copy": COPY,
+    "copy-varied": COPY_VARIED,
     "reverse": REVERSE,
+    "reverse-varied": REVERSE_VARIED,
     "counting-50": counting(50),
     "counting-1000": counting(1000),
 }

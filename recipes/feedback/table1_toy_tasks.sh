@@ -14,7 +14,8 @@
 # Ours: the other tasks also have 50,000 updates and 1,000 test episodes. 1,000 validation episodes choose the checkpoint,
 # by their loss. The LSTM has 4 layers of 256 and is trained like the other models. A test stream begins with an episode.
 # fp16 on GPUs. For copy, reverse and counting the paper gives neither hyper-parameters nor the format. We use the same
-# hyper-parameters, with spans that hold question and answer. For counting, an answer is right only as a whole.
+# hyper-parameters, with spans that hold question and answer. For counting, an answer is right only as a whole. All digits
+# to copy or reverse have the paper's length, 40 and 400 in the test; TASKS="copy-varied reverse-varied" has lengths up to it.
 #
 #   recipes/feedback/table1_toy_tasks.sh            the paper's runs
 #   recipes/feedback/table1_toy_tasks.sh --smoke    the same code path with small numbers, CPU, a minute or two
@@ -24,9 +25,11 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
 ALL_TASKS=(copy reverse counting-50 counting-1000 random-walk programs-3 programs-5)
+OTHER_TASKS=(copy-varied reverse-varied programs-3-equal programs-5-equal) # other readings of the paper
 declare -A ARCH=([feedback]=feedback_lm_toy [transformer]=span_transformer_lm_twin_toy
     [transformer-8]=span_transformer_lm_twin_toy_8 [lstm]=lstm_stream_lm_toy)
-declare -A SPAN=([copy]=1024 [reverse]=1024 [counting-50]=128 [counting-1000]=2048)
+declare -A SPAN=([copy]=1024 [copy-varied]=1024 [reverse]=1024 [reverse-varied]=1024
+    [counting-50]=128 [counting-1000]=2048)
 SETTINGS+=([STREAMS]=512 [VALID_STREAMS]=32 [BLOCK]=64 [LEARNING_RATE]=0.0001 [WARM_UP]=1000 [UPDATES]=50000 [EVERY]=1000)
 WORDS+=([FEW]="" [SMALLER]="" [NARROWER]="" [FLAGS]="")
 CHOICES+=([TASKS]="${ALL_TASKS[*]}" [MODELS]="feedback transformer transformer-8 lstm" [SEEDS]=1)
@@ -36,7 +39,7 @@ SMOKE_SETTINGS+=([TASKS]="reverse random-walk" [MODELS]="feedback lstm" [STREAMS
     [SMALLER]="--decoder-layers 2 --decoder-embed-dim 32"
     [NARROWER]="--decoder-attention-heads 2 --decoder-ffn-embed-dim 64")
 begin "$@"
-for each in "${TASKS[@]}"; do one_of TASKS "$each" "${ALL_TASKS[@]}" programs-3-equal programs-5-equal; done
+for each in "${TASKS[@]}"; do one_of TASKS "$each" "${ALL_TASKS[@]}" "${OTHER_TASKS[@]}"; done
 for each in "${MODELS[@]}"; do one_of MODELS "$each" "${!ARCH[@]}"; done
 DATA='' # the task generates its data
 share_streams
@@ -55,10 +58,10 @@ train_toy() {
 
 # row_toy TASK MEASURE MODEL: a row with the mean and the best over all seeds
 row_toy() {
-    local files
+    local files in_paper=${1%-equal}
     files=$(printf ":$OUT/$1/$3-seed%s/test.json" "${SEEDS[@]}")
     row "$1, ${2/_/ }, $3" mean="@mean_of:$2$files" best="@best_of:$2$files" seeds="${#SEEDS[@]}" \
-        paper="$(paper_toy "${1%-equal}, ${2/_/ }" "$3")"
+        paper="$(paper_toy "${in_paper%-varied}, ${2/_/ }" "$3")"
 }
 
 # paper_toy TASK MODEL: the paper's number, unless FEW makes the task another one
@@ -70,7 +73,7 @@ paper_toy() {
 # measures TASK: print the measures that the paper reports for it
 measures() {
     case $1 in
-        copy | reverse) echo accuracy sequence_accuracy ;;
+        copy* | reverse*) echo accuracy sequence_accuracy ;;
         counting-*) echo sequence_accuracy ;;
         *) echo accuracy ;;
     esac

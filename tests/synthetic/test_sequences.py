@@ -25,6 +25,16 @@ def test_digits(name, order):
         assert answer == question[::order]
 
 
+@pytest.mark.parametrize("name, order", [("copy-varied", 1), ("reverse-varied", -1)])
+def test_digits_up_to_a_length(name, order):
+    random, lengths = Random(1), Counter()
+    for _ in range(600):
+        question, answer = question_and_answer(KINDS[name].draw(random, 5))
+        assert answer == question[::order]
+        lengths[len(question)] += 1
+    assert lengths.keys() == {1, 2, 3, 4, 5} and min(lengths.values()) > 80
+
+
 def test_counting_up_to_a_length():
     random, lengths = Random(1), Counter()
     for _ in range(600):
