@@ -60,7 +60,7 @@ declare -A LARGER=([feedback]="--decoder-layers 4 $wide" [transformer]="--decode
     [lstm]="--decoder-layers 2 --decoder-embed-dim 256")
 # toy NAME MODEL VARIABLES FLAGS: a toy task, 18M tokens
 toy() {
-    cell "$1" "STREAMS=64 VALID_STREAMS=200 WARM_UP=100 EVERY=500 UPDATES=4500 $3 MODELS=$2 FLAGS='--dropout 0 $4'" \
+    cell "$1" "STREAMS=64 WARM_UP=100 EVERY=500 UPDATES=4500 $3 MODELS=$2 FLAGS='--dropout 0 $4'" \
         feedback/table1_toy_tasks
 }
 programs="TASKS=programs-3 $few_programs"
@@ -84,6 +84,12 @@ for task in copy copy-varied reverse-varied counting-50; do
     few="FEW='--test-episodes 1000 $([[ $task == counting-50 ]] || echo --train-length 20 --test-length 40)'"
     for model in feedback transformer; do
         toy "$task-$model" "$model" "TASKS=$task $few LEARNING_RATE=0.001" "${SMALL[$model]} --attention-span 128"
+    done
+done
+for rate in 0.0005 0.002; do
+    for model in feedback transformer; do
+        toy "counting-50-$model-$rate" "$model" "TASKS=counting-50 FEW='--test-episodes 1000' LEARNING_RATE=$rate" \
+            "${SMALL[$model]} --attention-span 128"
     done
 done
 

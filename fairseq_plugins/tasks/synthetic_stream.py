@@ -118,6 +118,9 @@ class EpisodeDataset(StreamDataset):
     def read(self, positions):
         return self.tokens[positions], self.labels[positions]
 
+    def first_episode(self, stream: int, streams: int) -> int:
+        """The number of the episode that a stream begins with, of as many streams as there are episodes at most."""
+        return (len(self.starts) - 1) * stream // streams
+
     def _bounds(self, stream, streams):
-        episodes = len(self.starts) - 1
-        return tuple(int(self.starts[episodes * number // streams]) for number in (stream, stream + 1))
+        return tuple(int(self.starts[self.first_episode(number, streams)]) for number in (stream, stream + 1))

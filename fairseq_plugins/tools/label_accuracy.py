@@ -3,11 +3,13 @@ episode.
 
     python -m fairseq_plugins.tools.label_accuracy runs/walk/checkpoint_best.pt --json runs/walk/test.json
 
-Each stream starts at the beginning of an episode and from an empty memory. The file of --json holds:
+Each stream starts at the beginning of an episode and from an empty memory. In training the memory is hardly ever empty,
+so the first episodes of the streams are counted by themselves, too. The file of --json holds:
 
     accuracy              percent of labels that are right
     sequence_accuracy     percent of episodes in which all labels are right
     labels, episodes      their numbers
+    first_episodes        the same four of the first episode of every stream
     span                  number of tokens that one entry of the following lists stands for
     by_position           percent of labels that are right, by position in the episode; null where there is no label
     labels_by_position    number of labels, by position in the episode
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,8 +45,11 @@ def main():
         raise UserError(f"{args.checkpoint} is not a model of --task synthetic_stream; give one that is.")
     task.load_dataset(args.split)
     dataset = task.dataset(args.split)
-    right = labels_right(model, task, dataset, args.streams)
-    figures = summary(right, dataset.labels != dataset.pad, dataset.starts, args.bins)
+    streams = min(args.streams, len(dataset.starts) - 1)
+    right, labelled = labels_right(model, task, dataset, streams), dataset.labels != dataset.pad
+    figures = summary(right, labelled, dataset.starts, args.bins)
+    first = [dataset.first_episode(stream, streams) for stream in range(streams)]
+    figures["first_episodes"] = counted(right, labelled, dataset.starts, first)
     text = json.dumps({"split": args.split, **figures})
     if args.json:
         write_whole(args.json, lambda path: path.write_text(text + "\n"))
@@ -85,7 +91,6 @@ def labels_right(model, task: SyntheticStreamTask, dataset: EpisodeDataset, stre
 
     with torch.no_grad():
         right = np.zeros(len(dataset), dtype=bool)
-        streams = min(streams, len(dataset.starts) - 1)
         for (block,) in task.stream_iterator(dataset, streams).frozen_batches:
             sample = on_device(model, dataset[block])
             guesses = model(**task.with_memory(sample)["net_input"])[0].argmax(-1)
@@ -94,8 +99,21 @@ def labels_right(model, task: SyntheticStreamTask, dataset: EpisodeDataset, stre
         return right & (dataset.labels != dataset.pad)
 
 
+def counted(right: np.ndarray, labelled: np.ndarray, starts: np.ndarray, which: Sequence[int]) -> dict:
+    """What is right of these episodes; the other arguments are those of ``summary``."""
+    import numpy as np
+
+    labels, hits = (np.add.reduceat(array, starts[:-1], dtype=int)[which] for array in (labelled, right))
+    return {
+        "accuracy": 100 * float(hits.sum() / labels.sum()),
+        "sequence_accuracy": 100 * float((hits == labels).mean()),
+        "labels": int(labels.sum()),
+        "episodes": len(labels),
+    }
+
+
 def summary(right: np.ndarray, labelled: np.ndarray, starts: np.ndarray, bins: int) -> dict:
-    """The figures that --json writes.
+    """The figures that --json writes, but for the first episodes.
 
     Args:
         right, labelled: [N], booleans for every token
@@ -109,12 +127,8 @@ def summary(right: np.ndarray, labelled: np.ndarray, starts: np.ndarray, bins: i
     places = (np.arange(len(right)) - np.repeat(starts[:-1], lengths)) // span
     labels = np.bincount(places, weights=labelled)
     hits = np.bincount(places, weights=right)
-    episodes = np.logical_and.reduceat(right | ~labelled, starts[:-1])
     return {
-        "accuracy": 100 * float(right.sum() / labelled.sum()),
-        "sequence_accuracy": 100 * float(episodes.mean()),
-        "labels": int(labelled.sum()),
-        "episodes": len(episodes),
+        **counted(right, labelled, starts, range(len(lengths))),
         "span": span,
         "by_position": [100 * hit / number if number else None for hit, number in zip(hits, labels)],
         "labels_by_position": labels.astype(int).tolist(),

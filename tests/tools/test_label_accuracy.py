@@ -8,7 +8,7 @@ import pytest
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import label_accuracy, position_accuracy
-from fairseq_plugins.tools.label_accuracy import summary
+from fairseq_plugins.tools.label_accuracy import counted, summary
 
 STARTS = np.array([0, 4, 10])
 LABELLED = np.array([0, 1, 0, 1, 0, 1, 0, 0, 1, 0], dtype=bool)
@@ -21,6 +21,11 @@ def test_labels_and_whole_episodes():
     assert figures["sequence_accuracy"] == 50 and figures["episodes"] == 2
     assert figures["by_position"] == [None, 100, None, 100, 0, None]
     assert figures["labels_by_position"] == [0, 2, 0, 1, 1, 0] and figures["span"] == 1
+
+
+def test_some_episodes_by_themselves():
+    figures = counted(RIGHT, LABELLED, STARTS, [1])
+    assert figures == {"accuracy": 50, "sequence_accuracy": 0, "labels": 2, "episodes": 1}
 
 
 def test_positions_are_put_together_where_there_are_many():
