@@ -5,9 +5,9 @@
     counting  start A A A = B B B                                   B B B end
 
 The symbols of the answer are inputs, too, so all labels of an answer are right exactly if greedy decoding gives the
-answer. This form is our choice, as the paper does not give one. Of digits the paper says that models "train on sequences
-of length 40" and are tested with 400. That can mean each sequence or the longest one, so there are both: copy and reverse
-have one length, copy-varied and reverse-varied a uniform one up to it. Counting has a uniform one, which is our choice.
+answer. This form is our choice, as the paper does not give one. Of digits the paper says that models train on sequences
+of length 40 and are tested on length 400. That can mean each sequence or the longest one, so there are both: copy and
+reverse have one length, copy-varied and reverse-varied a uniform one up to it. So has counting, which is our choice.
 """
 
 from collections.abc import Callable
