@@ -67,18 +67,17 @@ def numbers(_: str) -> str:
     """The numbers behind the verdicts, a table for each statement."""
     parts = []
     for paper in evidence.statements().values():
-        parts += [f"### {paper['title']}", *(measured(entry) for entry in paper["statements"] if "rows" in entry)]
+        parts += [f"### {paper['title']}", *(measured(entry) for entry in paper["statements"] if "tables" in entry)]
     return "\n\n".join(parts)
 
 
 def measured(entry: dict) -> str:
-    columns = list(dict.fromkeys(column for row in entry["rows"] for column in row))
-    cells = [[row.get(column, "") for column in columns] for row in entry["rows"]]
     dates = ", ".join(dict.fromkeys(each["date"] for each in entry["commands"]))
     source = f"{entry['size']} ([{dates}](../benchmarks/{entry['page']}))."
     notes = [f"*{title}*: {entry[key]}" for key, title in evidence.NOTES.items() if key in entry]
     title = f"**{entry['item']}.** {source[0].upper()}{source[1:]}"
-    return "\n\n".join([title, table(columns, cells).rstrip(), *notes])
+    tables = (table([*rows[0]], [[*row.values()] for row in rows]).rstrip() for rows in entry["tables"])
+    return "\n\n".join([title, *tables, *notes])
 
 
 def verdict(entry: dict) -> str:

@@ -114,13 +114,13 @@ def paper(name: str, entry: dict) -> str:
 
 
 def statement(entry: dict, name: str) -> str:
-    rows = [{column: text(value) for column, value in row.items()} for row in entry.get("rows", [])]
+    escaped = [[{key: text(cell) for key, cell in row.items()} for row in rows] for rows in entry.get("tables", [])]
     notes = {"size": "Size"} | evidence.NOTES
     return "\n".join(
         [
             f'<section id="{name}"><h3>{text(entry["item"])}</h3>',
             f"<p>The paper: {text(entry['says'])}<br>{badge(entry['verdict'])} {text(entry.get('why', ''))}</p>",
-            table(rows, entry["item"]),
+            *(table(rows, entry["item"]) for rows in escaped),
             *map(picture, entry.get("pictures", [])),
             *(f'<p class="small">{title}: {text(entry[key])}</p>' for key, title in notes.items() if key in entry),
             source(entry) if "page" in entry else "",

@@ -14,8 +14,19 @@ from fairseq_plugins.tools.lib import evidence
 
 WRITTEN = json.loads((evidence.BENCHMARKS / "statements.json").read_text(encoding="utf-8"))
 PAPERS = evidence.statements()
-ENTRIES = {f"{name}: {entry['item']}": entry for name, paper in WRITTEN.items() for entry in paper["statements"]}
-RESOLVED = {f"{name}: {entry['item']}": entry for name, paper in PAPERS.items() for entry in paper["statements"]}
+
+
+def by_name(papers, rows_of):
+    """The statements by name, with the rows of all their tables as "rows"."""
+    entries = {f"{name}: {entry['item']}": entry for name, paper in papers.items() for entry in paper["statements"]}
+    for entry in entries.values():
+        if "tables" in entry:
+            entry["rows"] = [row for table in entry["tables"] for row in rows_of(table)]
+    return entries
+
+
+ENTRIES = by_name(WRITTEN, evidence.sources)
+RESOLVED = by_name(PAPERS, list)
 
 every = pytest.mark.parametrize("name", ENTRIES)
 measured = pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if "rows" in entry])
@@ -178,6 +189,22 @@ def test_a_source_that_is_not_there_is_named():
         evidence.number({"file": "char_lm.jsonl", "cell": "nobody", "column": "test bpc"}, "char_lm.md")
     with pytest.raises(UserError, match="which is not there; correct it"):
         evidence.number({"section": "Training", "row": "3", "column": "ratio"}, "translation_speed.md")
+
+
+def test_rows_fill_in_the_sources_of_their_columns():
+    bits = {"file": "char_lm.jsonl", "cell": ["{name}-seed1", "{name}-seed2"], "column": "{split} bpc"}
+    rows = {"feedback": {"split": "dev"}, "twin": {"name": "feed-forward", "split": "test", "the paper": "not given"}}
+    feedback, twin = evidence.sources({"columns": {"bits": bits, "the paper": "1.0"}, "rows": rows})
+    assert feedback["bits"] == bits | {"cell": ["feedback-seed1", "feedback-seed2"], "column": "dev bpc"}
+    assert twin["bits"] == bits | {"cell": ["feed-forward-seed1", "feed-forward-seed2"], "column": "test bpc"}
+    assert [feedback["the paper"], twin["the paper"]] == ["1.0", "not given"]
+    (twin,) = evidence.sources({"columns": {"bits": "{name}"}, "rows": {"twin": "feed-forward"}})
+    assert twin == {"": "twin", "bits": "feed-forward"}
+
+
+def test_a_row_that_lacks_a_word_is_named():
+    with pytest.raises(UserError, match="the row twin must say 'split'"):
+        evidence.sources({"columns": {"bits": {"column": "{split} bpc"}}, "rows": {"twin": {}}})
 
 
 def test_several_runs_are_shown_with_their_range():

@@ -1,9 +1,19 @@
 """What the papers say and what came of it here: benchmarks/statements.json, with every number that it names.
 
-No measured number is written down in it. A cell of a statement's table is words, or says where its number stands:
+No measured number is written down in it. A statement's table has columns that say where their numbers stand, and rows
+that fill in what is in braces; a row's name is its label, where it gives no other:
+
+    {"columns": {
+       "test bits": {"file": "char_lm.jsonl", "cell": ["{name}-seed1", "{name}-seed2"], "column": "test bpc"},
+       "the paper": {"paper": "all_attention", "table": "Table 2", "row": "{paper}", "column": "test bpc"}},
+     "rows": {
+       "all-attention": {"paper": "small"},
+       "with feed-forward layers": {"name": "feed-forward", "the paper": "not given"}}}
+
+A row with words or a source of its own for a column has these instead. A string in place of a row is its name. These
+are the sources:
 
     {"file": "char_lm.jsonl", "cell": "feedback-seed1", "column": "test bpc"}
-    {"file": "char_lm.jsonl", "cell": ["feedback-seed1", "feedback-seed2"], "column": "test bpc"}
     {"file": "agents/maze.jsonl", "cell": "lstm", "column": "reward", "range": "lowest to highest", "runs": "trials"}
     {"file": "toy_tasks/programs-3-lstm.json", "column": "by_position", "at": 1, "digits": 1}
     {"section": "Training", "row": "2", "column": "ratio"}
@@ -47,12 +57,42 @@ def statements() -> dict[str, dict]:
 
 
 def with_numbers(statement: dict) -> dict:
-    if "rows" not in statement:
+    if "tables" not in statement:
         return statement
-    return statement | {"rows": [_row(row, statement["page"]) for row in statement["rows"]]}
+    tables = [[_shown(row, statement["page"]) for row in sources(table)] for table in statement["tables"]]
+    return statement | {"tables": tables}
 
 
-def _row(row: dict, page: str) -> dict[str, str]:
+def sources(table: dict) -> list[dict]:
+    """The rows of a table, each with its label in the column "" and a source or words in the others.
+
+    Raises:
+        UserError: a row lacks a word that stands in braces
+    """
+    return [{"": label} | _row(table["columns"], label, given) for label, given in table["rows"].items()]
+
+
+def _row(columns: dict, label: str, given: str | dict) -> dict:
+    given = {"name": label} | ({"name": given} if isinstance(given, str) else given)
+    try:
+        return {column: _filled(given.get(column, source), given) for column, source in columns.items()}
+    except KeyError as missing:
+        raise UserError(f"benchmarks/statements.json: the row {label} must say {missing}, for its columns.") from None
+
+
+def _filled(source, names: dict):
+    """A source whose words in braces are replaced by those of a row."""
+    match source:
+        case str():
+            return source.format(**names)
+        case list():
+            return [_filled(each, names) for each in source]
+        case dict():
+            return {key: _filled(each, names) for key, each in source.items()}
+    return source
+
+
+def _shown(row: dict, page: str) -> dict[str, str]:
     return {column: cell if isinstance(cell, str) else number(cell, page) for column, cell in row.items()}
 
 
