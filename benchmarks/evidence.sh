@@ -56,7 +56,7 @@ few_programs="FEW='--train-episodes 100000 --train-length 10 --test-episodes 100
 narrow="--decoder-embed-dim 64 --decoder-ffn-embed-dim 256" wide="--decoder-embed-dim 128 --decoder-ffn-embed-dim 512"
 declare -A SMALL=([feedback]="--decoder-layers 2 $narrow" [transformer]="$narrow" [transformer-8]="$narrow"
     [lstm]="--decoder-layers 2 --decoder-embed-dim 128")
-declare -A LARGER=([feedback]="--decoder-layers 4 $wide" [transformer]="--decoder-layers 8 $wide"
+declare -A LARGER=([feedback]="--decoder-layers 4 $wide" [transformer]="$wide"
     [lstm]="--decoder-layers 2 --decoder-embed-dim 256")
 # toy NAME MODEL VARIABLES FLAGS: a toy task, 18M tokens
 toy() {
