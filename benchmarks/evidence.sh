@@ -162,12 +162,21 @@ for model in feedback transformer $variants; do
     cell "fifth-$model-seed2" "PASS=490 MODELS=$model SEEDS=2 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm "$(raw ptb)"
 done
 
-# Random walk with another seed, as toy_tasks.md has it; programs with 5 variables, at the rate that is best with 3 so far
+# Random walk with another seed, as toy_tasks.md has it, and with half as many tokens again
 declare -A WALK_RATE=([feedback]=0.004 [transformer]=0.002 [transformer-8]=0.002 [lstm]=0.004)
 for model in feedback transformer transformer-8 lstm; do
     toy "walk-$model-seed2" "$model" "TASKS=random-walk SEEDS=2 UPDATES=5000 LEARNING_RATE=${WALK_RATE[$model]}" \
         "${SMALL[$model]} --log-interval 50 --force-anneal 14 --lr-shrink 0.6"
 done
+for seed in 1 2; do
+    for model in feedback transformer lstm; do
+        toy "walk-longer-$model-seed$seed" "$model" \
+            "TASKS=random-walk SEEDS=$seed UPDATES=7500 LEARNING_RATE=${WALK_RATE[$model]}" \
+            "${SMALL[$model]} --log-interval 50 --force-anneal 21 --lr-shrink 0.6"
+    done
+done
+
+# Programs with 5 variables, at the rate that is best with 3 so far
 declare -A PROGRAMS_RATE=([feedback]=0.002 [transformer]=0.001 [lstm]=0.002)
 for model in feedback transformer lstm; do
     toy "programs-5-$model" "$model" "TASKS=programs-5 $few_programs LEARNING_RATE=${PROGRAMS_RATE[$model]}" "${SMALL[$model]}"
