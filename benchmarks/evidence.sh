@@ -50,6 +50,7 @@ for model in feedback transformer $variants; do
 done
 cell fifth-spans "PASS=980 MODELS=transformer SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm \
     "$(raw ptb) -- --attention-span 512 --adaptive-span --span-loss 2e-6 --log-learned"
+cell fifth-fixed-span "PASS=980 MODELS=transformer SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm "$(raw ptb)"
 
 # Programs with 3 variables, of 10 statements: constant rates first
 few_programs="FEW='--train-episodes 100000 --train-length 10 --test-episodes 1000 --test-length 10'"
