@@ -141,11 +141,13 @@ for run in 2-seed1 2-seed2 2-seed3 4-seed2 4-seed3; do
     done
 done
 
-# Skip-Retain and cross-head attention: ten passes over 250 KB of enwik8, so that a regulariser has something to do
+# Skip-Retain and cross-head attention: ten passes over 250 KB of enwik8, so that a regulariser has something to do. The
+# first 4 MB will do in place of all of enwik8
+excerpt=$([[ ! -f ${RAW:-}/enwik8/enwik8-first-4m.gz ]] || echo enwik8-first-4m.gz)
 for seed in 1 2 3; do
     for model in plain cross-head cross-head-0.3 phase-1 phases both; do
         cell "skip-$model-seed$seed" "SPLIT=250000,100000,100000 TOTAL=2440 MODELS=$model
-            SEEDS=$seed FILE=${RAW:+enwik8-first-4m.gz}" skip_cross_head/small "--data $OUT/data/enwik8_250k $(raw enwik8)"
+            SEEDS=$seed FILE=$excerpt" skip_cross_head/small "--data $OUT/data/enwik8_250k $(raw enwik8)"
     done
 done
 
@@ -206,12 +208,13 @@ for pattern in "$@"; do
 done
 mkdir -p "$OUT"
 exec {lock}>"$OUT/lock"
-flock -n "$lock" || stop "OUT: another queue is at work in $OUT; wait for it, or name another folder."
+flock -n "$lock" || stop "OUT: another queue is at work in $OUT, or a training that a killed queue left; wait for it."
 failed=() cell=''
 end() {
     [[ ! $cell ]] || kill -- "-$cell" # timeout and what it runs are a group of their own
     exit "$1"
 }
+trap 'end 129' HUP
 trap 'end 130' INT
 trap 'end 143' TERM
 for name in "${chosen[@]}"; do
@@ -219,7 +222,7 @@ for name in "${chosen[@]}"; do
     mkdir -p "$OUT/$name"
     echo "evidence.sh: $name, at most $MINUTES minutes"
     status=0
-    timeout "$((MINUTES * 60))" bash -c "${COMMANDS[$name]}" </dev/null >>"$OUT/$name/output.log" 2>&1 &
+    timeout --kill-after=30 "$((MINUTES * 60))" bash -c "${COMMANDS[$name]}" </dev/null >>"$OUT/$name/output.log" 2>&1 &
     cell=$!
     wait "$cell" || status=$?
     cell=''

@@ -2,7 +2,8 @@
 
     python benchmarks/evidence_rows.py runs/evidence/copy-feedback
 
-A cell's name is that of its folder. Rows of other cells remain. Folders of raw text are written as DIR.
+A cell's name is that of its folder. Rows of other cells remain. In commands DIR stands for folders of raw text, and for
+others that are no part of the repository.
 """
 
 import re
@@ -21,14 +22,26 @@ def main():
         sys.exit("evidence_rows.py: error: name the folders of cells, such as runs/evidence/copy-feedback.")
     rows = results_table.read_rows(TABLE)
     for folder in map(Path, sys.argv[1:]):
-        files = sorted(folder.rglob("results.jsonl"))
-        if not files:
-            sys.exit(f"evidence_rows.py: error: {folder} has no results.jsonl: run its cell with evidence.sh first.")
-        for file in files:
-            for name, row in results_table.read_rows(file).items():
-                row["command"] = re.sub(r"--raw \S+/", "--raw DIR/", row["command"])
-                rows[f"{folder.name}: {name}"] = row
+        try:
+            added = rows_of(folder)
+        except (ValueError, KeyError) as error:
+            sys.exit(f"evidence_rows.py: error: a results.jsonl in {folder} is damaged, {error}; run its cell again.")
+        if not added:
+            sys.exit(f"evidence_rows.py: error: {folder} has no rows: run its cell with evidence.sh first.")
+        rows |= added
     results_table.write_rows(TABLE, rows)
+
+
+def rows_of(cell: Path) -> dict[str, dict]:
+    rows = {}
+    for file in sorted(cell.rglob("results.jsonl")):
+        for name, row in results_table.read_rows(file).items():
+            rows[f"{cell.name}: {name}"] = row | {"command": without_folders(row["command"])}
+    return rows
+
+
+def without_folders(command: str) -> str:
+    return re.sub(r"--(raw|data|out) (?:(?<=raw )\S*|/\S*)/", r"--\1 DIR/", command)
 
 
 if __name__ == "__main__":

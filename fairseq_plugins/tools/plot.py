@@ -47,7 +47,7 @@ from pathlib import Path
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.ranges import whole
 from fairseq_plugins.tools.lib import reward_figures, skip_schedule, training_log
-from fairseq_plugins.tools.lib.figures import add_out, new_figure, save, shades
+from fairseq_plugins.tools.lib.figures import add_out, legend_name, new_figure, save, shades
 
 
 def main():
@@ -109,7 +109,7 @@ def draw_curves(args):
         log = training_log.read(Path(path))
         drawn = [axes.plot(*log.series("train", args.metric), color=f"C{number}", alpha=0.35, linewidth=0.8)]
         updates, values = log.series("valid", args.metric)
-        drawn.append(axes.plot(updates, values, color=f"C{number}", marker=".", markersize=4, label=name))
+        drawn.append(axes.plot(updates, values, color=f"C{number}", marker=".", markersize=4, label=legend_name(name)))
         if not any(len(line.get_xdata()) for lines in drawn for line in lines):
             raise UserError(f"the log of {path} has no {args.metric}; choose another --metric.")
     axes.set(xlabel="updates", ylabel=f"{args.metric}, validation (thin: training)")

@@ -11,7 +11,7 @@ import logging
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools.lib.figures import add_out, new_figure, save
+from fairseq_plugins.tools.lib.figures import add_out, legend_name, new_figure, save
 
 
 def main():
@@ -40,7 +40,7 @@ def draw(runs: dict[str, dict]):
     figure, ((axes,),) = new_figure()
     for name, figures in runs.items():
         points = [(place * figures["span"], value) for place, value in enumerate(figures["by_position"])]
-        axes.plot(*zip(*((place, value) for place, value in points if value is not None)), label=name)
+        axes.plot(*zip(*((place, value) for place, value in points if value is not None)), label=legend_name(name))
     axes.set(xlabel="position in the episode, tokens", ylabel="labels right, %")
     axes.set_ylim(0, 101)
     axes.grid(alpha=0.3)

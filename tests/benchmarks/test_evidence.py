@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal as signals
 import subprocess
 import time
 from pathlib import Path
@@ -62,15 +63,33 @@ def test_a_cell_without_a_row_is_named(queue, tmp_path):
     assert done.returncode == 1 and "error: 2 failed: copy-feedback copy-transformer" in done.stderr
 
 
-def test_a_queue_that_is_ended_ends_its_cell(queue, tmp_path):
+def test_folders_of_a_user_stay_out_of_the_table(queue, tmp_path):
+    recipe = tmp_path / "recipes/feedback/table1_toy_tasks.sh"
+    command = "recipes --raw /home/me/ptb --data /home/me/text --out /home/me/runs/copy"
+    recipe.write_text(f"#!/bin/bash\necho '{json.dumps({'cell': 'copy', 'command': command})}' >\"$4/results.jsonl\"\n")
+    assert queue(FEEDBACK).returncode == 0
+    assert [row["command"] for row in rows(tmp_path)] == ["recipes --raw DIR/ptb --data DIR/text --out DIR/copy"]
+
+
+@pytest.mark.parametrize("content, sentence", [("", "has no rows"), ("{", "is damaged"), ('{"cell": "a"}', "damaged")])
+def test_a_cell_without_sound_rows_fails(queue, tmp_path, content, sentence):
+    recipe = tmp_path / "recipes/feedback/table1_toy_tasks.sh"
+    recipe.write_text(f"#!/bin/bash\nprintf '%s' '{content}' >\"$4/results.jsonl\"\n")
+    done = queue(FEEDBACK)
+    assert done.returncode == 1 and sentence in done.stderr and "Traceback" not in done.stderr
+    assert rows(tmp_path) == []
+
+
+@pytest.mark.parametrize("signal, status", [("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_queue_that_is_ended_ends_its_cell(queue, tmp_path, signal, status):
     recipe = tmp_path / "recipes/feedback/table1_toy_tasks.sh"
     recipe.write_text(f"#!/bin/bash\necho $$ >{tmp_path}/part && mv {tmp_path}/part {tmp_path}/pid && sleep 600\n")
     environment = {**os.environ, "VENV": str(ROOT / ".venv")}
     with subprocess.Popen(["bash", tmp_path / "benchmarks/evidence.sh", FEEDBACK], env=environment) as process:
         while not (tmp_path / "pid").exists():
             time.sleep(0.05)
-        process.terminate()
-    assert process.returncode == 143
+        process.send_signal(getattr(signals, signal))
+    assert process.returncode == status
     recipe_is_there = True
     for _ in range(100):
         recipe_is_there = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/cmdline").exists()

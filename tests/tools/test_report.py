@@ -114,6 +114,17 @@ def test_a_training_without_a_recipe_has_curves(made, tmp_path, name):
     assert page.images[-2]["alt"].endswith(f"{name or 'mine'} from 3 to 1.")
 
 
+@pytest.mark.parametrize("name", [r"$\frac$", "_first", os.fsdecode(b"caf\xe9")])
+def test_names_of_any_kind_are_shown(made, tmp_path, name):
+    run = tmp_path / "runs" / name
+    run.mkdir(parents=True)
+    (run / "train.log").write_text(LOG)
+    (tmp_path / "runs/results.jsonl").write_text(json.dumps({"cell": name, "bpc": 1}) + "\n")
+    page = made(tmp_path / "runs")
+    assert len(page.images) == len(made().images) + 2
+    assert page.text.count(name.encode(errors="replace").decode()) >= 2
+
+
 def test_trainings_beside_a_recipe_are_shown_too(made, tmp_path):
     for folder in ("recipe", "alone"):
         (tmp_path / "runs" / folder).mkdir(parents=True)

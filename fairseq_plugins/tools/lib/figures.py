@@ -25,6 +25,12 @@ def save(figure, out: Path) -> None:
     write_whole(out, lambda path: figure.savefig(path, format=out.suffix[1:], dpi=150))
 
 
+def legend_name(name: str) -> str:
+    """A name for a legend. matplotlib would read a formula between two $, and leave out a name that begins with _."""
+    readable = name.encode(errors="replace").decode().replace("$", r"\$")
+    return f" {readable}" if readable.startswith("_") else readable
+
+
 def new_figure(rows=1, columns=1, width=8.0, height=4.5, **options):
     """A figure and its axes. It needs no screen."""
     try:

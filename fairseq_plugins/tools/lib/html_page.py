@@ -51,7 +51,8 @@ def page(title: str, parts: list[str]) -> str:
 
 
 def text(value) -> str:
-    return html.escape(str(value))
+    """A value as HTML; what UTF-8 cannot write, as in the name of some files, becomes a question mark."""
+    return html.escape(str(value).encode(errors="replace").decode())
 
 
 def image(data: bytes, description: str, caption: str) -> str:

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools.lib import training_log
-from fairseq_plugins.tools.lib.figures import new_figure
+from fairseq_plugins.tools.lib.figures import legend_name, new_figure
 
 Curve = list[tuple[float, float]]  # steps and reward, one after the other
 
@@ -37,7 +37,7 @@ def draw_curves(args):
     for number, (name, runs) in enumerate(grouped(args.runs).items()):
         steps, rewards = common_steps(name, [curve(Path(run)) for run in runs])
         millions = [step / 1e6 for step in steps]
-        label = name if len(runs) == 1 else f"{name}, {len(runs)} trials"
+        label = legend_name(name if len(runs) == 1 else f"{name}, {len(runs)} trials")
         means, lowest, highest = ([value(trials) for trials in rewards] for value in (fmean, min, max))
         axes.plot(millions, means, color=f"C{number}", label=label, marker="o" if len(steps) == 1 else None)
         axes.fill_between(millions, lowest, highest, color=f"C{number}", alpha=0.2, linewidth=0)
@@ -91,7 +91,16 @@ def draw_sizes(args):
         means = [fmean(trials[size]) for size in sizes]
         below = [mean - min(trials[size]) for mean, size in zip(means, sizes)]
         above = [max(trials[size]) - mean for mean, size in zip(means, sizes)]
-        axes.errorbar(sizes, means, [below, above], color=f"C{number}", marker="o", markersize=4, capsize=3, label=name)
+        axes.errorbar(
+            sizes,
+            means,
+            [below, above],
+            color=f"C{number}",
+            marker="o",
+            markersize=4,
+            capsize=3,
+            label=legend_name(name),
+        )
     draw_lines(axes, args.line)
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:g}")
@@ -125,7 +134,9 @@ def draw_lines(axes, lines: list[str]) -> None:
     for number, (name, files) in enumerate(grouped(lines).items()):
         if len(files) > 1:
             raise UserError(f"--line names {name} twice; give each line a name of its own.")
-        axes.axhline(mean_reward(Path(files[0])), color="black", linestyle=("--", ":", "-.")[number % 3], label=name)
+        axes.axhline(
+            mean_reward(Path(files[0])), color="black", linestyle=("--", ":", "-.")[number % 3], label=legend_name(name)
+        )
 
 
 def mean_reward(file: Path) -> float:
