@@ -50,16 +50,23 @@ def published(paper: str) -> str:
 
 
 def verdicts(_: str) -> str:
-    """The rule by which a statement gets its verdict."""
-    return "\n".join(f"- **{verdict}**: {rule}" for verdict, rule in evidence.VERDICTS.items())
+    """The rule by which a statement gets its verdict, and how many statements have which."""
+    given = [entry["verdict"] for paper in evidence.statements().values() for entry in paper["statements"]]
+    return "\n".join(
+        f"- **{verdict}** ({given.count(verdict)} of {len(given)}): {rule}"
+        for verdict, rule in evidence.VERDICTS.items()
+    )
 
 
 def statements(_: str) -> str:
     """What benchmarks/statements.json says of each statement of the papers, with a link to the page of the numbers."""
     parts = []
     for paper in evidence.statements().values():
-        rows = [[entry["item"], entry["says"], verdict(entry), entry.get("why", "")] for entry in paper["statements"]]
-        parts.append(f"**{paper['title']}**\n\n" + table(["", "the paper says", "here", ""], rows))
+        tried = [entry for entry in paper["statements"] if "page" in entry]
+        rows = [[entry["item"], entry["says"], verdict(entry), entry["why"]] for entry in tried]
+        others = [[entry["item"], entry["says"], entry["why"]] for entry in paper["statements"] if entry not in tried]
+        parts += [f"**{paper['title']}**", table(["", "the paper says", "here", "why"], rows).rstrip()]
+        parts += ["Not tried:", table(["", "the paper says", "why"], others).rstrip()]
     return "\n\n".join(parts)
 
 
@@ -81,5 +88,4 @@ def measured(entry: dict) -> str:
 
 
 def verdict(entry: dict) -> str:
-    page = entry.get("page")
-    return f"[{entry['verdict']}](../benchmarks/{page})" if page else entry["verdict"]
+    return f"[{entry['verdict']}](../benchmarks/{entry['page']})"
