@@ -64,7 +64,7 @@ def statements(_: str) -> str:
     for paper in evidence.statements().values():
         tried = [entry for entry in paper["statements"] if "page" in entry]
         rows = [[entry["item"], entry["says"], verdict(entry), entry["why"]] for entry in tried]
-        others = [[entry["item"], entry["says"], entry["why"]] for entry in paper["statements"] if entry not in tried]
+        others = [[each["item"], each["says"], each["why"]] for each in paper["statements"] if "page" not in each]
         parts += [f"**{paper['title']}**", table(["", "the paper says", "here", "why"], rows).rstrip()]
         parts += ["Not tried:", table(["", "the paper says", "why"], others).rstrip()]
     return "\n\n".join(parts)
