@@ -1,6 +1,6 @@
 """Episodes with labels, the parts of a stream."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
@@ -22,9 +22,11 @@ class Kind:
         vocabulary: all symbols and labels
         length: of training episodes, in units that depend on the kind
         test_length: of test episodes
+        groups: a function symbols of an episode -> the name of a group for each. Labels are counted by group, too
     """
 
     draw: Callable[[Random, int], Episode]
     vocabulary: tuple[str, ...]
     length: int
     test_length: int
+    groups: Callable[[Sequence[str]], list[str]] | None = None

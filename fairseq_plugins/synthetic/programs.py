@@ -8,6 +8,7 @@ use < and > only; a variable that is set under a condition that does not hold ha
 again.
 """
 
+from collections.abc import Sequence
 from random import Random
 
 from fairseq_plugins.synthetic.episodes import Episode, Kind
@@ -23,7 +24,18 @@ COMPARISONS = {"<": int.__lt__, ">": int.__gt__, "==": int.__eq__}
 def kind(variables: str, comparisons: tuple[str, ...] = ("<", ">")) -> Kind:
     """Programs whose variables are single letters. The length of a program is its number of statements."""
     vocabulary = (*variables, *VALUES, "=", *STEPS, "if", ":", *comparisons, "print", ";", "END")
-    return Kind(lambda draw, length: program(draw, variables, comparisons, length), vocabulary, 100, 100)
+    return Kind(lambda draw, length: program(draw, variables, comparisons, length), vocabulary, 100, 100, variables_set)
+
+
+def variables_set(symbols: Sequence[str]) -> list[str]:
+    """For every symbol of a program, how many variables are set before it, also under conditions that do not hold."""
+    names: set[str] = set()
+    counts = []
+    for place, symbol in enumerate(symbols):
+        counts.append(str(len(names)))
+        if symbol == "=":
+            names.add(symbols[place - 1])
+    return counts
 
 
 def program(draw: Random, variables: str, comparisons: tuple[str, ...], statements: int) -> Episode:

@@ -13,6 +13,8 @@ so the first episodes of the streams are counted by themselves, too. The file of
     span                  number of tokens that one entry of the following lists stands for
     by_position           percent of labels that are right, by position in the episode; null where there is no label
     labels_by_position    number of labels, by position in the episode
+    by_group              of programs: percent of labels that are right, by the number of variables that are set
+    labels_by_group       of programs: number of labels, by the number of variables that are set
 
 The first two are printed, too.
 """
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 
 def main():
     args = parse()
+    import numpy as np
+
+    from fairseq_plugins.synthetic.streams import KINDS
     from fairseq_plugins.tasks.synthetic_stream import SyntheticStreamTask
     from fairseq_plugins.tools.lib.load import load
 
@@ -50,6 +55,9 @@ def main():
     figures = summary(right, labelled, dataset.starts, args.bins)
     first = [dataset.first_episode(stream, streams) for stream in range(streams)]
     figures["first_episodes"] = counted(right, labelled, dataset.starts, first)
+    if groups := KINDS[str(task.args.kind)].groups:
+        episodes = np.split([task.dictionary[token] for token in dataset.tokens], dataset.starts[1:-1])
+        figures |= by_group(right, labelled, [group for symbols in episodes for group in groups(symbols)])
     text = json.dumps({"split": args.split, **figures})
     if args.json:
         write_whole(args.json, lambda path: path.write_text(text + "\n"))
@@ -132,6 +140,16 @@ def summary(right: np.ndarray, labelled: np.ndarray, starts: np.ndarray, bins: i
         "span": span,
         "by_position": [100 * hit / number if number else None for hit, number in zip(hits, labels)],
         "labels_by_position": labels.astype(int).tolist(),
+    }
+
+
+def by_group(right: np.ndarray, labelled: np.ndarray, groups: Sequence[str]) -> dict:
+    """The labels of each group. The arguments are [N]: a boolean, a boolean and a name for every token."""
+    names = sorted({name for name, has_label in zip(groups, labelled) if has_label})
+    places = {name: [has_label and name == group for group, has_label in zip(groups, labelled)] for name in names}
+    return {
+        "by_group": {name: 100 * float(right[chosen].mean()) for name, chosen in places.items()},
+        "labels_by_group": {name: sum(map(int, chosen)) for name, chosen in places.items()},
     }
 
 

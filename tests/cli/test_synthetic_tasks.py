@@ -107,3 +107,16 @@ def test_labelled_streams_resume_and_are_evaluated(run, train, user_dir, tmp_pat
     assert figures["labels"] == 7 * 30 and figures["episodes"] == 7
     assert figures["accuracy"] == pytest.approx(float(said[0]), abs=1e-3)
     assert round(figures["labels"] * (1 - figures["accuracy"] / 100)) == int(said[1])
+
+
+def test_labels_of_programs_are_counted_by_variables(run, train):
+    sizes = "--train-episodes 8 --test-episodes 9 --train-length 12 --test-length 12 --tokens-per-sample 32"
+    flags = "--task synthetic_stream --kind programs-3 --arch lstm_stream_lm_tiny --optimizer adam --batch-size 4"
+    folder, _ = train("programs", f"{flags} {sizes} --max-update 1")
+    tool = ["python", "-m", "fairseq_plugins.tools.label_accuracy", folder / "checkpoint_last.pt", "--cpu"]
+    run(*tool, "--json", folder / "test.json")
+    figures = json.loads((folder / "test.json").read_text())
+    labels, right = figures["labels_by_group"], figures["by_group"]
+    assert sum(labels.values()) == figures["labels"] and {"1", "2"} <= labels.keys() <= {"1", "2", "3"}
+    rights = sum(right[name] * number for name, number in labels.items()) / figures["labels"]
+    assert rights == pytest.approx(figures["accuracy"])

@@ -8,7 +8,7 @@ import pytest
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import label_accuracy, position_accuracy
-from fairseq_plugins.tools.label_accuracy import counted, summary
+from fairseq_plugins.tools.label_accuracy import by_group, counted, summary
 
 STARTS = np.array([0, 4, 10])
 LABELLED = np.array([0, 1, 0, 1, 0, 1, 0, 0, 1, 0], dtype=bool)
@@ -32,6 +32,12 @@ def test_positions_are_put_together_where_there_are_many():
     figures = summary(RIGHT, LABELLED, STARTS, bins=3)
     assert figures["span"] == 2
     assert figures["by_position"] == [100, 100, 0] and figures["labels_by_position"] == [2, 1, 1]
+
+
+def test_labels_of_each_group():
+    """A group without labels is not named."""
+    figures = by_group(RIGHT, LABELLED, ["0", "1", "1", "1", "1", "2", "2", "2", "2", "3"])
+    assert figures == {"by_group": {"1": 100, "2": 50}, "labels_by_group": {"1": 2, "2": 2}}
 
 
 def parse(monkeypatch, *options):
