@@ -144,11 +144,15 @@ done
 # Skip-Retain and cross-head attention: ten passes over 250 KB of enwik8, so that a regulariser has something to do. The
 # first 4 MB will do in place of all of enwik8
 excerpt=$([[ ! -f ${RAW:-}/enwik8/enwik8-first-4m.gz ]] || echo enwik8-first-4m.gz)
+# skip MODEL SEED [VARIABLE]
+skip() {
+    cell "skip-$1-seed$2" "SPLIT=250000,100000,100000 TOTAL=2440 MODELS=$1 SEEDS=$2 FILE=$excerpt ${3:-}" \
+        skip_cross_head/small "--data $OUT/data/enwik8_250k $(raw enwik8)"
+}
 for seed in 1 2 3; do
-    for model in plain cross-head cross-head-0.3 phase-1 phases both; do
-        cell "skip-$model-seed$seed" "SPLIT=250000,100000,100000 TOTAL=2440 MODELS=$model
-            SEEDS=$seed FILE=$excerpt" skip_cross_head/small "--data $OUT/data/enwik8_250k $(raw enwik8)"
-    done
+    skip plain "$seed" PRUNED=valid # for Table 3
+    skip cross-head "$seed" PRUNED=valid
+    for model in cross-head-0.3 phase-1 phases both; do skip "$model" "$seed"; done
 done
 
 # Active memory's Table 1 on the lines of WikiText-2
@@ -183,6 +187,14 @@ done
 declare -A PROGRAMS_RATE=([feedback]=0.002 [transformer]=0.0005 [lstm]=0.002)
 for model in feedback transformer lstm; do
     toy "programs-5-$model" "$model" "TASKS=programs-5 $few_programs LEARNING_RATE=${PROGRAMS_RATE[$model]}" "${SMALL[$model]}"
+done
+
+# Skip's ablations: the probability of cross-head attention, the schedules, the number of heads (Tables 6 to 10)
+for seed in 1 2; do
+    for model in cross-head-0.04 cross-head-0.2 cross-head-0.5 inner-0.1 uniform-0.1 uniform-0.3 not-first-0.1 not-last-0.1 \
+        phases-inner-0.1 heads-2 heads-2-cross-head heads-8 heads-8-cross-head; do
+        skip "$model" "$seed"
+    done
 done
 
 # Whole passes of what came first

@@ -224,11 +224,21 @@ def change_of_deviation(key: str, before: str, after: str) -> str:
 
 def grid(path: str, layer: str, column: str) -> str:
     """One cell of head_pruning's table: the row is a layer; the column is H1, H2 ... or stddev."""
+    try:
+        return rows_of_grid(path)[layer][column]
+    except KeyError:
+        raise NoFigure(f"{path} has no layer {layer}.") from None
+
+
+def mean_of_grid(path: str, column: str) -> str:
+    """The mean of a column over the layers."""
+    return f"{mean(float(row[column]) for layer, row in rows_of_grid(path).items() if layer != 'all'):.4f}"
+
+
+def rows_of_grid(path: str) -> dict[str, dict[str, str]]:
+    """By layer, and by column."""
     rows = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in read(path).splitlines() if "|" in line]
-    for row in rows:
-        if row[0] == layer:
-            return row[rows[0].index(column)]
-    raise NoFigure(f"{path} has no layer {layer}.")
+    return {row[0]: dict(zip(rows[0], row)) for row in rows[2:]}
 
 
 def ratio_in_grids(one: str, other: str, layer: str, column: str) -> str:
@@ -269,7 +279,7 @@ FIGURES = {
     "end": end, "updates_of_epochs": updates_of_epochs, "generation_speed": generation_speed, "ratio": ratio,
     "mean_of": mean_of, "best_of": best_of, "mean_reward": mean_reward, "reward_range": reward_range,
     "reached": reached, "spread": spread,
-    "change_of_deviation": change_of_deviation, "grid": grid, "ratio_in_grids": ratio_in_grids,
+    "change_of_deviation": change_of_deviation, "grid": grid, "mean_of_grid": mean_of_grid, "ratio_in_grids": ratio_in_grids,
     "skipped_layers": skipped_layers, "context_factor": context_factor, "drawn_head": drawn_head,
     "context_share": context_share, "flags": chosen_flags,
 }  # fmt: skip
