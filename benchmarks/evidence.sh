@@ -157,11 +157,17 @@ done
 
 # Active memory's Table 1 on the lines of WikiText-2
 lines="LINES_A_BATCH=16 WARM_UP=400 UPDATES=3000 LEARNING_RATE=0.002"
-for mixer in cgru convolution persistent-convolution highway-convolution self-attention self-attention+convolution \
-    self-attention+persistent-convolution self-attention+highway-convolution; do
-    cell "lines-$mixer" "$lines CORPUS='--any-size --bpe 4000' MIXERS=$mixer SMALLER='--decoder-layers 4
-        --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-head-dim 32 --kernel-size 10'" \
+wiki_lines() { # MIXER SEED
+    cell "lines-$1-seed$2" "$lines CORPUS='--any-size --bpe 4000' MIXERS=$1 SMALLER='--decoder-layers 4
+        --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-head-dim 32 --kernel-size 10 --seed $2'" \
         active_memory/table1_wikitext103 "--data $OUT/data/wikitext2_lines $(raw wikitext-2)"
+}
+compared="convolution self-attention self-attention+highway-convolution"
+for mixer in $compared; do
+    for seed in 1 2; do wiki_lines "$mixer" "$seed"; done
+done
+for mixer in cgru persistent-convolution highway-convolution self-attention+convolution self-attention+persistent-convolution; do
+    wiki_lines "$mixer" 1
 done
 
 # Second seeds of what a fifth of a pass has not decided
