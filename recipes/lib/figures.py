@@ -279,7 +279,8 @@ FIGURES = {
     "end": end, "updates_of_epochs": updates_of_epochs, "generation_speed": generation_speed, "ratio": ratio,
     "mean_of": mean_of, "best_of": best_of, "mean_reward": mean_reward, "reward_range": reward_range,
     "reached": reached, "spread": spread,
-    "change_of_deviation": change_of_deviation, "grid": grid, "mean_of_grid": mean_of_grid, "ratio_in_grids": ratio_in_grids,
+    "change_of_deviation": change_of_deviation,
+    "grid": grid, "mean_of_grid": mean_of_grid, "ratio_in_grids": ratio_in_grids,
     "skipped_layers": skipped_layers, "context_factor": context_factor, "drawn_head": drawn_head,
     "context_share": context_share, "flags": chosen_flags,
 }  # fmt: skip

@@ -405,7 +405,8 @@ TRAINED = (
     )
     + '| valid | {"valid_loss": "2.5", "valid_num_updates": "20"}\nx | valid | {"valid_loss": "2.25"}\n'
 )
-GRID = "| layer | H1 | H2 | stddev |\n| --- | --- | --- | --- |\n| 1 | 0.1 | 0.2 | 0.5 |\n| 2 | 0.3 | 0.4 | 2 |\n| all |  |  | 9 |\n"
+GRID = "| layer | H1 | H2 | stddev |\n| --- | --- | --- | --- |\n"
+GRID += "| 1 | 0.1 | 0.2 | 0.5 |\n| 2 | 0.3 | 0.4 | 2 |\n| all |  |  | 9 |\n"
 
 
 @pytest.fixture
@@ -436,7 +437,8 @@ def results(tmp_path):
     ("reached:mean:not/cgru-seed*", "15.2"), ("reached:best:not/cgru-seed*", "20.5"),
     ("reached:runs:not/cgru-seed*", "2"), ("spread:a.json:accuracy", "80.00 ± 2.00"),
     ("change_of_deviation:accuracy:a.json:b.json", "-50 %"), ("grid:grid.txt:2:H2", "0.4"),
-    ("mean_of_grid:grid.txt:stddev", "1.2500"), ("ratio_in_grids:grid.txt:grid.txt:2:stddev", "1.00"), ("drawn_head:maps.txt:2", "layer 2, head 1"),
+    ("mean_of_grid:grid.txt:stddev", "1.2500"),
+    ("ratio_in_grids:grid.txt:grid.txt:2:stddev", "1.00"), ("drawn_head:maps.txt:2", "layer 2, head 1"),
     ("context_share:maps.txt:1", "0.125"), ("updates_of_epochs:labels:3:32", "10"),
     ("updates_of_epochs:labels:3:32:10", "1"),
 ])  # fmt: skip
