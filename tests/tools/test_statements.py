@@ -215,3 +215,15 @@ def test_several_runs_are_shown_with_their_range():
 def test_the_paper_s_numbers_have_a_last_zero(tmp_path):
     of_paper = {"paper": "skip_cross_head", "table": "Table 1", "row": "skip-cross-head-1600", "column": "dev bpc"}
     assert evidence.number(of_paper, "") == "1.060"
+
+
+def test_what_all_rows_say_alike_of_the_paper_is_said_once():
+    rows = [
+        {"": "feedback", "reward": "1.0", "at random": "0.3", "the paper": "figure only"},
+        {"": "lstm", "reward": "1.0", "at random": "0.3", "the paper": "figure only"},
+    ]
+    narrow, words = evidence.without_shared(rows)
+    assert narrow == [{"": "feedback", "reward": "1.0"}, {"": "lstm", "reward": "1.0"}]
+    assert words == "In all rows: at random 0.3. The paper has a figure without numbers."
+    rows[1] |= {"at random": "0.4", "the paper": "99.1"}
+    assert evidence.without_shared(rows) == (rows, "")

@@ -72,6 +72,22 @@ def sources(table: dict) -> list[dict]:
     return [{"": label} | _row(table["columns"], label, given) for label, given in table["rows"].items()]
 
 
+SHARED = ("the paper", "at random", "best possible")  # columns that may say the same in every row begin with these words
+
+
+def without_shared(rows: list[dict[str, str]]) -> tuple[list[dict[str, str]], str]:
+    """A table with numbers, and in words what every row says alike of the paper or of the bounds of a task."""
+    columns = [name for name in rows[0] if name.startswith(SHARED)]
+    same = {name: rows[0][name] for name in columns if len({row.get(name) for row in rows}) == 1 and rows[0][name]}
+    if len(rows) == 1:
+        same = {name: words for name, words in same.items() if words == "figure only"}
+    words = ", ".join(f"{name} {value}" for name, value in same.items() if value != "figure only")
+    sentences = [f"In all rows: {words}."] if words else []
+    if "figure only" in same.values():
+        sentences.append("The paper has a figure without numbers.")
+    return [{name: cell for name, cell in row.items() if name not in same} for row in rows], " ".join(sentences)
+
+
 def _row(columns: dict, label: str, given: str | dict) -> dict:
     given = {"name": label} | ({"name": given} if isinstance(given, str) else given)
     try:
