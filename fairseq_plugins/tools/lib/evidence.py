@@ -72,7 +72,8 @@ def sources(table: dict) -> list[dict]:
     return [{"": label} | _row(table["columns"], label, given) for label, given in table["rows"].items()]
 
 
-SHARED = ("the paper", "at random", "best possible")  # columns that may say the same in every row begin with these words
+# how the columns begin that may say the same in every row
+SHARED = ("the paper", "at random", "best possible")
 
 
 def without_shared(rows: list[dict[str, str]]) -> tuple[list[dict[str, str]], str]:
