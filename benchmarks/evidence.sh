@@ -100,10 +100,20 @@ declare -A TRIED=([reverse]="self-attention convolution self-attention+convoluti
     [sort]="convolution self-attention+convolution self-attention+persistent-convolution"
     [addition]="self-attention convolution self-attention+convolution"
     [remember]="self-attention convolution self-attention+convolution")
+# table4 TASK MIXER SEED
+table4() {
+    local name=table4-$1-$2
+    if (($3 > 1)); then name+=-seed$3; fi
+    cell "$name" "MIXERS=$2 TASKS=$1 SEEDS=$3 JOBS=1" active_memory/table4_algorithmic
+}
 for task in reverse sort addition remember; do
-    for mixer in ${TRIED[$task]}; do
-        cell "table4-$task-$mixer" "MIXERS=$mixer TASKS=$task SEEDS=1 JOBS=1" active_memory/table4_algorithmic
-    done
+    for mixer in ${TRIED[$task]}; do table4 "$task" "$mixer" 1; done
+done
+for mixer in ${TRIED[addition]}; do # convolution and the sum are within a fifth of one another
+    for seed in 2 3; do table4 addition "$mixer" "$seed"; done
+done
+for seed in 2 3; do
+    for mixer in self-attention convolution; do table4 sort "$mixer" "$seed"; done
 done
 
 # All-attention beside its feed-forward twin on char-PTB: depth and optimiser, two passes; then N and integrations (Figure 2)
