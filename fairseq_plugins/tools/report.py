@@ -64,7 +64,7 @@ def new_file(name: str) -> Path:
 
 
 def parts(papers: dict[str, dict], own: list[own_results.Results]) -> list[str]:
-    made = [contents(papers, own)]
+    made = [contents(own)]
     if papers:
         made += [summary(papers), *(paper(name, entry) for name, entry in papers.items())]
     if own:
@@ -73,35 +73,33 @@ def parts(papers: dict[str, dict], own: list[own_results.Results]) -> list[str]:
     return [*made, '<h2 id="words">Words</h2>', definitions(GLOSSARY)]
 
 
-def contents(papers: dict[str, dict], own: list[own_results.Results]) -> str:
-    """Links to every part; one's own results come first."""
+def contents(own: list[own_results.Results]) -> str:
+    """Links to one's own results, and to the glossary."""
     links = [f'<li><a href="#own-{number}">{text(results.name)}</a></li>' for number, results in enumerate(own, 1)]
-    parts = [f"<p>Your own results:</p><ul>{''.join(links)}</ul>"] if own else []
-    for name, entry in papers.items():
-        links = [
-            f'<li><a href="#{name}-{number}">{text(each["item"])}</a>: {each["verdict"]}</li>'
-            for number, each in enumerate(entry["statements"], 1)
-        ]
-        parts.append(f"<details><summary>{text(entry['title'])}</summary><ul>{''.join(links)}</ul></details>")
-    return f'<nav aria-label="contents">{"".join(parts)}<p><a href="#words">What the words mean</a></p></nav>'
+    parts = f"<p>Your own results:</p><ul>{''.join(links)}</ul>" if own else ""
+    return f'<nav aria-label="contents">{parts}<p><a href="#words">What the words mean</a></p></nav>'
 
 
 # The papers
 
 
 def summary(papers: dict[str, dict]) -> str:
-    """What the verdicts mean, and how many statements of each paper have which."""
-    rows = []
-    for name, entry in papers.items():
-        verdicts = [statement["verdict"] for statement in entry["statements"]]
-        counts = {verdict: str(verdicts.count(verdict)) for verdict in evidence.VERDICTS}
-        rows.append({"paper": f'<a href="#{name}">{text(entry["title"])}</a>', **counts})
+    """What the verdicts mean, and which statements of each paper have which."""
     words = (
         "The tables and figures of four papers: what each says, and what came of it in this repository. All of it ran "
         "on CPUs, most of it far below the papers' sizes. This is the rule:"
     )
     terms = {badge(verdict): rule for verdict, rule in evidence.VERDICTS.items()}
-    return f"<p>{words}</p>{definitions(terms, 'wide')}{table(rows, 'verdicts by paper')}"
+    return f"<p>{words}</p>{definitions(terms, 'wide')}" + "\n".join(map(by_verdict, papers, papers.values()))
+
+
+def by_verdict(name: str, entry: dict) -> str:
+    """Links to the statements of a paper, those of each verdict together."""
+    links = {verdict: [] for verdict in evidence.VERDICTS}
+    for number, each in enumerate(entry["statements"], 1):
+        links[each["verdict"]].append(f'<a href="#{name}-{number}">{text(each["item"])}</a>')
+    rows = [f"<p>{badge(verdict)} {len(each)}: {' · '.join(each)}</p>" for verdict, each in links.items() if each]
+    return f'<p><a href="#{name}"><b>{text(entry["title"])}</b></a></p><div class="list">{"".join(rows)}</div>'
 
 
 def badge(verdict: str) -> str:

@@ -76,6 +76,13 @@ def test_the_page_says_of_every_statement_whether_it_holds(made):
     assert page.links <= page.ids and len(page.links) > len(STATEMENTS)
 
 
+def test_the_beginning_lists_statements_by_verdict():
+    statements = [{"item": "Table 1", "verdict": "not tried"}, {"item": "Table 2", "verdict": "holds"}]
+    listed = Page(report.by_verdict("paper", {"title": "A paper", "statements": statements}))
+    assert listed.text == "A paperholds 1: Table 2not tried 1: Table 1"
+    assert listed.links == {"paper", "paper-1", "paper-2"}
+
+
 def test_results_of_ones_own_have_a_table_the_command_and_curves(made, tmp_path):
     run = tmp_path / "runs/fig5"
     (run / "weighted").mkdir(parents=True)

@@ -23,6 +23,7 @@ dd { margin: 0 0 .4rem; break-inside: avoid }
 .verdict { display: inline-block; padding: 0 .5rem; border-radius: .3rem; color: white }
 .holds { background: #15703a } .does-not-hold { background: #b3261e }
 .not-decided { background: #7a5900 } .not-tried { background: #5f6368 }
+.list { margin-left: 1rem } .list p { margin: .3rem 0 }
 .small { font-size: .9rem; margin: .4rem 0 }
 pre { font-size: .85rem; margin: .3rem 0 }
 pre, code { overflow-wrap: anywhere; white-space: pre-wrap }
