@@ -24,9 +24,9 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/language_models.sh"
 SETTINGS+=([STREAMS]=16 [VALID_STREAMS]=16 [BLOCK]=64 [LEARNING_RATE]=0.001 [WARM_UP]=100 [TOTAL]=2000 [PHASE_1]=""
-    [INTERVAL]=400 [SPLIT]="3600000,200000,200000" [FILE]="" [PRUNED]="")
+    [INTERVAL]=400 [SPLIT]="3600000,200000,200000" [FILE]="")
 WORDS+=([SIZES]="--decoder-layers 8 --decoder-embed-dim 128 --decoder-attention-heads 4 --decoder-ffn-embed-dim 512")
-CHOICES+=([MODELS]="plain cross-head phase-1 phases both" [SEEDS]="1 2 3")
+CHOICES+=([MODELS]="plain cross-head phase-1 phases both" [SEEDS]="1 2 3" [PRUNED]="")
 SMOKE_SETTINGS+=([MODELS]="plain phase-1 both" [SEEDS]=1 [PRUNED]=valid [WARM_UP]=5 [TOTAL]=40 [PHASE_1]=30 [SPLIT]="60000,2000,2000"
     [SIZES]="--decoder-layers 3 --decoder-embed-dim 32 --decoder-attention-heads 2 --decoder-ffn-embed-dim 64")
 begin "$@"
