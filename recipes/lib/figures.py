@@ -224,21 +224,23 @@ def change_of_deviation(key: str, before: str, after: str) -> str:
 
 def grid(path: str, layer: str, column: str) -> str:
     """One cell of head_pruning's table: the row is a layer; the column is H1, H2 ... or stddev."""
-    try:
-        return rows_of_grid(path)[layer][column]
-    except KeyError:
-        raise NoFigure(f"{path} has no layer {layer}.") from None
+    column_of = grid_column(path, column)
+    if layer not in column_of:
+        raise NoFigure(f"{path} has no layer {layer}.")
+    return column_of[layer]
 
 
 def mean_of_grid(path: str, column: str) -> str:
     """The mean of a column over the layers."""
-    return f"{mean(float(row[column]) for layer, row in rows_of_grid(path).items() if layer != 'all'):.4f}"
+    return f"{mean(float(value) for layer, value in grid_column(path, column).items() if layer != 'all'):.4f}"
 
 
-def rows_of_grid(path: str) -> dict[str, dict[str, str]]:
-    """By layer, and by column."""
+def grid_column(path: str, column: str) -> dict[str, str]:
+    """A column by layer."""
     rows = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in read(path).splitlines() if "|" in line]
-    return {row[0]: dict(zip(rows[0], row)) for row in rows[2:]}
+    if len(rows) < 3 or column not in rows[0]:
+        raise NoFigure(f"{path} has no {column}.")
+    return {row[0]: row[rows[0].index(column)] for row in rows[2:]}
 
 
 def ratio_in_grids(one: str, other: str, layer: str, column: str) -> str:

@@ -2,13 +2,14 @@
 # The paper's two methods on a CPU: Transformer-XL of 8 layers of width 128 (1.7M parameters), bits per character on an
 # enwik8 excerpt after equally many updates, about ten minutes of one CPU thread a training.
 #
-#   plain         neither method
-#   cross-head    p = 0.1; cross-head-0.3: p = 0.3, or any other
-#   phase-1       Skip-Retain (equation 1, linear) in all updates
-#   inner-0.1     the same with another schedule: inner, uniform, not-first or not-last, and its probability (Tables 7, 8)
-#   phases        phase-1 for four fifths of the updates, then without; phases-inner-0.1: inner in place of linear (Table 9)
-#   both          cross-head and phases
-#   heads-8       plain with eight heads in place of four; heads-8-cross-head: cross-head with them (Table 10)
+#   plain               neither method
+#   cross-head          p = 0.1; cross-head-0.3: p = 0.3, or any other
+#   phase-1             Skip-Retain (equation 1, linear) in all updates
+#   inner-0.1           the same with another schedule and its probability (Tables 7 and 8): inner, uniform, not-first, not-last
+#   phases              phase-1 for four fifths of the updates, then without
+#   phases-inner-0.1    the same with inner in place of linear (Table 9)
+#   both                cross-head and phases
+#   heads-8             plain with another number of heads, which divides 128; heads-8-cross-head: cross-head (Table 10)
 #
 # All other flags are the same. The learning rate falls to 0 as half a cosine over all updates. The times in the paper's
 # Table 5 suggest that its phase 2 also took a fifth of the updates. Dev and test figures are exact: there is one stream,
@@ -18,19 +19,28 @@
 #   recipes/skip_cross_head/small.sh              the same from all of enwik8, downloads 35 MB
 #   MODELS="plain both" SEEDS=1 recipes/skip_cross_head/small.sh --raw DIR
 #   MODELS="plain cross-head" PRUNED=valid recipes/skip_cross_head/small.sh --raw DIR
-#                                                 then leaves out one head at a time (Table 3): how unequal a layer's heads are
+#                               then scores the dev set without each head in turn, as 8 streams, which takes some minutes more:
+#                               the standard deviation over a layer's heads says how unequal they are (Table 3)
 #   recipes/skip_cross_head/small.sh --smoke      the same code path on generated text, a minute or two
 #   recipes/skip_cross_head/small.sh --dry-run    every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/language_models.sh"
 SETTINGS+=([STREAMS]=16 [VALID_STREAMS]=16 [BLOCK]=64 [LEARNING_RATE]=0.001 [WARM_UP]=100 [TOTAL]=2000 [PHASE_1]=""
-    [INTERVAL]=400 [SPLIT]="3600000,200000,200000" [FILE]="")
-WORDS+=([SIZES]="--decoder-layers 8 --decoder-embed-dim 128 --decoder-attention-heads 4 --decoder-ffn-embed-dim 512")
+    [INTERVAL]=400 [SPLIT]="3600000,200000,200000" [FILE]="" [HEADS]=4)
+WORDS+=([SIZES]="--decoder-layers 8 --decoder-embed-dim 128 --decoder-ffn-embed-dim 512")
 CHOICES+=([MODELS]="plain cross-head phase-1 phases both" [SEEDS]="1 2 3" [PRUNED]="")
-SMOKE_SETTINGS+=([MODELS]="plain phase-1 both" [SEEDS]=1 [PRUNED]=valid [WARM_UP]=5 [TOTAL]=40 [PHASE_1]=30 [SPLIT]="60000,2000,2000"
-    [SIZES]="--decoder-layers 3 --decoder-embed-dim 32 --decoder-attention-heads 2 --decoder-ffn-embed-dim 64")
+SMOKE_SETTINGS+=([MODELS]="plain phase-1 both" [SEEDS]=1 [PRUNED]=valid [WARM_UP]=5 [TOTAL]=40 [PHASE_1]=30
+    [SPLIT]="60000,2000,2000" [HEADS]=2 [SIZES]="--decoder-layers 3 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64")
 begin "$@"
 one_machine_only
+P='0\.[0-9]*[1-9]' # a probability
+for model in "${MODELS[@]}"; do
+    [[ $model =~ ^(plain|phase-1|phases|both|cross-head(-$P)?)$ || $model =~ ^(inner|uniform|not-first|not-last)-$P$ ||
+        $model =~ ^phases-inner-$P$ || $model =~ ^heads-[1-9][0-9]*(-cross-head)?$ ]] ||
+        stop "MODELS: $model is none of plain, phase-1, phases, both, cross-head, and with a number, as 0.1, cross-head-0.1," \
+            "inner-0.1, uniform-0.1, not-first-0.1, not-last-0.1, phases-inner-0.1, heads-8, heads-8-cross-head."
+done
+for split in "${PRUNED[@]}"; do one_of PRUNED "$split" valid test; done
 DATA=${DATA:-runs/data/enwik8_excerpt} # the other recipes use runs/data/enwik8, all of enwik8
 PHASE_1=${PHASE_1:-$((TOTAL * 4 / 5))} UPDATES=$TOTAL
 prepare enwik8 --split "$SPLIT" ${FILE:+--file "$FILE"}
@@ -40,50 +50,45 @@ TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-p
     --share-decoder-input-output-embed --optimizer adam --clip-norm 0.25 --lr "$LEARNING_RATE" --lr-scheduler cosine
     --warmup-updates "$WARM_UP" --warmup-init-lr 0 --lr-period-updates $((TOTAL - WARM_UP))
     --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --no-epoch-checkpoints)
-EVALUATION=(--batch-size 1 --tokens-per-sample $((4 * BLOCK))
-    --model-overrides "{'mem_len': $((2 * BLOCK)), 'same_length': True}")
-[[ ${PRUNED:-valid} =~ ^(valid|test)$ ]] || stop "PRUNED: $PRUNED is neither valid nor test."
+SCORED=(--tokens-per-sample $((4 * BLOCK)) --model-overrides "{'mem_len': $((2 * BLOCK)), 'same_length': True}")
 
 # train_model MODEL NAME FLAGS...: into OUT/NAME
 train_model() {
-    local heads whole=("$2" "${TRAINING[@]}" --max-update "$TOTAL" "${@:3}")
-    PHASE_1_FLAGS=(--skip-schedule linear)
+    local heads=$HEADS PHASE_1_FLAGS=(--skip-schedule linear)
+    if [[ $1 =~ ^heads-([0-9]+) ]]; then heads=${BASH_REMATCH[1]}; fi
+    local phases=("${@:2}" --decoder-attention-heads "$heads")
+    local whole=("$2" "${TRAINING[@]}" --max-update "$TOTAL" "${phases[@]:1}")
     case $1 in
         plain) train "${whole[@]}" ;;
         cross-head) train "${whole[@]}" --cross-head-p 0.1 ;;
-        cross-head-0.*) train "${whole[@]}" --cross-head-p "${1#cross-head-}" ;;
+        cross-head-*) train "${whole[@]}" --cross-head-p "${1##*-}" ;;
         phase-1) train "${whole[@]}" --skip-schedule linear ;;
-        inner-0.* | uniform-0.* | not-first-0.* | not-last-0.*)
-            train "${whole[@]}" --skip-schedule "${1%-0.*}" --skip-p "0.${1##*-0.}" ;;
-        phases) train_phases "${@:2}" ;;
-        phases-inner-0.*)
+        phases) train_phases "${phases[@]}" ;;
+        phases-inner-*)
             PHASE_1_FLAGS=(--skip-schedule inner)
-            train_phases "${@:2}" --skip-p "${1#phases-inner-}"
+            train_phases "${phases[@]}" --skip-p "${1##*-}"
             ;;
-        both) train_phases "${@:2}" --cross-head-p 0.1 ;;
-        heads-*-cross-head)
-            heads=${1#heads-}
-            train "${whole[@]}" --decoder-attention-heads "${heads%-cross-head}" --cross-head-p 0.1
-            ;;
-        heads-*) train "${whole[@]}" --decoder-attention-heads "${1#heads-}" ;;
-        *) stop "MODELS: $1 is none of plain, cross-head, phase-1, phases, both and those that --help names." ;;
+        both) train_phases "${phases[@]}" --cross-head-p 0.1 ;;
+        heads-*-cross-head) train "${whole[@]}" --cross-head-p 0.1 ;;
+        heads-*) train "${whole[@]}" ;;
+        *) train "${whole[@]}" --skip-schedule "${1%-*}" --skip-p "${1##*-}" ;;
     esac
 }
 
 for seed in "${SEEDS[@]}"; do
     for model in "${MODELS[@]}"; do
-        name=$model-seed$seed deviation=()
+        name=$model-seed$seed deviations=()
         train_model "$model" "$name" --seed "$seed"
         for split in valid test; do
-            evaluate "$name" "$split" --task streaming_language_modeling "${EVALUATION[@]}"
+            evaluate "$name" "$split" --task streaming_language_modeling --batch-size 1 "${SCORED[@]}"
         done
-        if [[ $PRUNED ]]; then
-            grid=$OUT/$name/pruned-$PRUNED.txt checkpoint=$OUT/$name/checkpoint_best.pt
+        for split in "${PRUNED[@]}"; do
+            grid=$OUT/$name/pruned-$split.txt checkpoint=$OUT/$name/checkpoint_best.pt
             capture "$grid" --after "$checkpoint" -- python -m fairseq_plugins.tools.head_pruning "$checkpoint" \
-                --data "$DATA/bin" --split "$PRUNED" --metric bpc "${EVALUATION[@]}" "${DEVICE[@]}"
-            deviation=("deviation of a layer's heads, $PRUNED=@mean_of_grid:$grid:stddev")
-        fi
-        row "$name" "dev bpc=@bpc:$OUT/$name/valid.log" "test bpc=@bpc:$OUT/$name/test.log" "${deviation[@]}" \
+                --data "$DATA/bin" --split "$split" --metric bpc --batch-size 8 "${SCORED[@]}" "${DEVICE[@]}"
+            deviations+=("deviation of a layer's heads, $split=@mean_of_grid:$grid:stddev")
+        done
+        row "$name" "dev bpc=@bpc:$OUT/$name/valid.log" "test bpc=@bpc:$OUT/$name/test.log" "${deviations[@]}" \
             updates="@updates:$OUT/$name/train.log" parameters="@parameters:$OUT/$name/test.log"
     done
 done
