@@ -83,13 +83,9 @@ def measured(entry: dict) -> str:
     source = f"{entry['size']} ([{dates}](../benchmarks/{entry['page']}))."
     notes = [f"*{title}*: {entry[key]}" for key, title in evidence.NOTES.items() if key in entry]
     title = f"**{entry['item']}.** {source[0].upper()}{source[1:]}"
-    return "\n\n".join([title, *(part for rows in entry["tables"] for part in with_words(rows)), *notes])
-
-
-def with_words(rows: list[dict[str, str]]) -> list[str]:
-    """A table, and below it what all its rows say alike."""
-    rows, words = evidence.without_shared(rows)
-    return [table([*rows[0]], [[*row.values()] for row in rows]).rstrip(), *filter(None, [words])]
+    tables, words = evidence.without_shared(entry["tables"])
+    shown = [table([*rows[0]], [[*row.values()] for row in rows]).rstrip() for rows in tables]
+    return "\n\n".join([title, *shown, *filter(None, [words]), *notes])
 
 
 def verdict(entry: dict) -> str:

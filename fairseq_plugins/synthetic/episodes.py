@@ -22,7 +22,7 @@ class Kind:
         vocabulary: all symbols and labels
         length: of training episodes, in units that depend on the kind
         test_length: of test episodes
-        groups: a function symbols of an episode -> the name of a group for each. Labels are counted by group, too
+        groups: a function symbols of an episode -> for each the group whose labels are counted together
     """
 
     draw: Callable[[Random, int], Episode]

@@ -24,11 +24,13 @@ COMPARISONS = {"<": int.__lt__, ">": int.__gt__, "==": int.__eq__}
 def kind(variables: str, comparisons: tuple[str, ...] = ("<", ">")) -> Kind:
     """Programs whose variables are single letters. The length of a program is its number of statements."""
     vocabulary = (*variables, *VALUES, "=", *STEPS, "if", ":", *comparisons, "print", ";", "END")
-    return Kind(lambda draw, length: program(draw, variables, comparisons, length), vocabulary, 100, 100, variables_set)
+    return Kind(
+        lambda draw, length: program(draw, variables, comparisons, length), vocabulary, 100, 100, variables_assigned
+    )
 
 
-def variables_set(symbols: Sequence[str]) -> list[str]:
-    """For every symbol of a program, how many variables are set before it, also under conditions that do not hold."""
+def variables_assigned(symbols: Sequence[str]) -> list[str]:
+    """For every symbol, how many variables are assigned before it, also under conditions that do not hold."""
     names: set[str] = set()
     counts = []
     for place, symbol in enumerate(symbols):

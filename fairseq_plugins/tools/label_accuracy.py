@@ -13,8 +13,9 @@ so the first episodes of the streams are counted by themselves, too. The file of
     span                  number of tokens that one entry of the following lists stands for
     by_position           percent of labels that are right, by position in the episode; null where there is no label
     labels_by_position    number of labels, by position in the episode
-    by_group              of programs: percent of labels that are right, by the number of variables that are set
-    labels_by_group       of programs: number of labels, by the number of variables that are set
+    by_group              of programs: percent of labels that are right, by the number of variables assigned so far,
+                          also under conditions that do not hold
+    labels_by_group       of programs: number of labels, in the same way
 
 The first two are printed, too.
 """
@@ -24,6 +25,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,13 +36,12 @@ from fairseq_plugins.ranges import whole
 if TYPE_CHECKING:
     import numpy as np
 
+    from fairseq_plugins.synthetic.episodes import Kind
     from fairseq_plugins.tasks.synthetic_stream import EpisodeDataset, SyntheticStreamTask
 
 
 def main():
     args = parse()
-    import numpy as np
-
     from fairseq_plugins.synthetic.streams import KINDS
     from fairseq_plugins.tasks.synthetic_stream import SyntheticStreamTask
     from fairseq_plugins.tools.lib.load import load
@@ -55,9 +56,9 @@ def main():
     figures = summary(right, labelled, dataset.starts, args.bins)
     first = [dataset.first_episode(stream, streams) for stream in range(streams)]
     figures["first_episodes"] = counted(right, labelled, dataset.starts, first)
-    if groups := KINDS[str(task.args.kind)].groups:
-        episodes = np.split([task.dictionary[token] for token in dataset.tokens], dataset.starts[1:-1])
-        figures |= by_group(right, labelled, [group for symbols in episodes for group in groups(symbols)])
+    kind = KINDS[str(task.args.kind)]
+    if kind.groups:
+        figures |= by_group(right, labelled, groups_of(dataset, task, kind))
     text = json.dumps({"split": args.split, **figures})
     if args.json:
         write_whole(args.json, lambda path: path.write_text(text + "\n"))
@@ -145,12 +146,20 @@ def summary(right: np.ndarray, labelled: np.ndarray, starts: np.ndarray, bins: i
 
 def by_group(right: np.ndarray, labelled: np.ndarray, groups: Sequence[str]) -> dict:
     """The labels of each group. The arguments are [N]: a boolean, a boolean and a name for every token."""
-    names = sorted({name for name, has_label in zip(groups, labelled) if has_label})
-    places = {name: [has_label and name == group for group, has_label in zip(groups, labelled)] for name in names}
+    import numpy as np
+
+    names, which = np.unique(np.array(groups)[labelled], return_inverse=True)
+    labels, hits = np.bincount(which), np.bincount(which, weights=right[labelled])
     return {
-        "by_group": {name: 100 * float(right[chosen].mean()) for name, chosen in places.items()},
-        "labels_by_group": {name: sum(map(int, chosen)) for name, chosen in places.items()},
+        "by_group": dict(zip(names.tolist(), (100 * hits / labels).tolist())),
+        "labels_by_group": dict(zip(names.tolist(), labels.tolist())),
     }
+
+
+def groups_of(dataset: EpisodeDataset, task: SyntheticStreamTask, kind: Kind) -> list[str]:
+    """[N]: the group of every token of a split."""
+    symbols = [task.dictionary[token] for token in dataset.tokens]
+    return [group for begin, end in pairwise(dataset.starts) for group in kind.groups(symbols[begin:end])]
 
 
 if __name__ == "__main__":

@@ -113,23 +113,20 @@ def paper(name: str, entry: dict) -> str:
 
 def statement(entry: dict, name: str) -> str:
     notes = {"size": "Size"} | evidence.NOTES
+    tables, words = evidence.without_shared(entry.get("tables", []))
+    escaped = [[{column: text(cell) for column, cell in row.items()} for row in rows] for rows in tables]
     return "\n".join(
         [
             f'<section id="{name}"><h3>{text(entry["item"])}</h3>',
             f"<p>The paper: {text(entry['says'])}<br>{badge(entry['verdict'])} {text(entry.get('why', ''))}</p>",
-            *(numbers(rows, entry["item"]) for rows in entry.get("tables", [])),
+            *(table(rows, entry["item"]) for rows in escaped),
+            f'<p class="small">{text(words)}</p>' if words else "",
             *map(picture, entry.get("pictures", [])),
             *(f'<p class="small">{title}: {text(entry[key])}</p>' for key, title in notes.items() if key in entry),
             source(entry) if "page" in entry else "",
             "</section>",
         ]
     )
-
-
-def numbers(rows: list[dict[str, str]], name: str) -> str:
-    rows, words = evidence.without_shared(rows)
-    below = f'<p class="small">{text(words)}</p>' if words else ""
-    return table([{column: text(cell) for column, cell in row.items()} for row in rows], name) + below
 
 
 def picture(entry: dict) -> str:

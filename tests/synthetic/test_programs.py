@@ -102,7 +102,7 @@ def mean(values):
     return sum(values) / len(values)
 
 
-def test_variables_are_counted_where_they_are_set():
-    symbols = "x = 5 ; if x > 3 : y = 2 ; print x ; END".split()
+def test_variables_are_counted_where_they_are_assigned():
+    symbols = "x = 5 ; if x < 3 : y = 2 ; print x ; END".split()
     counts = dict(zip(enumerate(symbols), KINDS["programs-3"].groups(symbols)))
     assert [counts[place, "x"] for place in (0, 5, 14)] == ["0", "1", "2"] and counts[10, "="] == "1"

@@ -222,8 +222,14 @@ def test_what_all_rows_say_alike_of_the_paper_is_said_once():
         {"": "feedback", "reward": "1.0", "at random": "0.3", "the paper": "figure only"},
         {"": "lstm", "reward": "1.0", "at random": "0.3", "the paper": "figure only"},
     ]
-    narrow, words = evidence.without_shared(rows)
-    assert narrow == [{"": "feedback", "reward": "1.0"}, {"": "lstm", "reward": "1.0"}]
-    assert words == "In all rows: at random 0.3. The paper has a figure without numbers."
+    narrow, words = evidence.without_shared([rows, rows])
+    assert narrow == [[{"": "feedback", "reward": "1.0"}, {"": "lstm", "reward": "1.0"}]] * 2
+    assert words == "In all rows: at random: 0.3. The paper has a figure without numbers."
     rows[1] |= {"at random": "0.4", "the paper": "99.1"}
-    assert evidence.without_shared(rows) == (rows, "")
+    assert evidence.without_shared([rows]) == ([rows], "")
+
+
+def test_a_single_row_keeps_the_paper_s_number():
+    row = {"": "feedback", "the paper": "99.1", "the paper, 8 layers": "not given"}
+    narrow, words = evidence.without_shared([[row]])
+    assert narrow == [[{"": "feedback", "the paper": "99.1"}]] and words == "The paper gives no number."

@@ -74,19 +74,26 @@ def sources(table: dict) -> list[dict]:
 
 # how the columns begin that may say the same in every row
 SHARED = ("the paper", "at random", "best possible")
+NO_NUMBERS = {"figure only": "The paper has a figure without numbers.", "not given": "The paper gives no number."}
 
 
-def without_shared(rows: list[dict[str, str]]) -> tuple[list[dict[str, str]], str]:
-    """A table with numbers, and in words what every row says alike of the paper or of the bounds of a task."""
-    columns = [name for name in rows[0] if name.startswith(SHARED)]
-    same = {name: rows[0][name] for name in columns if len({row.get(name) for row in rows}) == 1 and rows[0][name]}
-    if len(rows) == 1:
-        same = {name: words for name, words in same.items() if words == "figure only"}
-    words = ", ".join(f"{name} {value}" for name, value in same.items() if value != "figure only")
-    sentences = [f"In all rows: {words}."] if words else []
-    if "figure only" in same.values():
-        sentences.append("The paper has a figure without numbers.")
-    return [{name: cell for name, cell in row.items() if name not in same} for row in rows], " ".join(sentences)
+def without_shared(tables: list[list[dict[str, str]]]) -> tuple[list[list[dict[str, str]]], str]:
+    """The tables of a statement, and in words what all rows of one say alike of the paper or of a task's bounds."""
+    narrow, sentences = [], []
+    for rows in tables:
+        same = _shared(rows)
+        words = ", ".join(f"{name}: {value}" for name, value in same.items() if value not in NO_NUMBERS)
+        sentences += [f"In all rows: {words}."] if words else []
+        sentences += [NO_NUMBERS[value] for value in same.values() if value in NO_NUMBERS]
+        narrow.append([{name: cell for name, cell in row.items() if name not in same} for row in rows])
+    return narrow, " ".join(dict.fromkeys(sentences))
+
+
+def _shared(rows: list[dict[str, str]]) -> dict[str, str]:
+    """The columns that say the same in every row; of a single row only those that have no number."""
+    columns = {name: {row.get(name, "") for row in rows} for name in rows[0] if name.startswith(SHARED)}
+    same = {name: cells.pop() for name, cells in columns.items() if len(cells) == 1}
+    return {name: cell for name, cell in same.items() if cell and (len(rows) > 1 or cell in NO_NUMBERS)}
 
 
 def _row(columns: dict, label: str, given: str | dict) -> dict:
