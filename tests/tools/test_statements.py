@@ -184,6 +184,13 @@ def test_numbers_in_words_stand_on_the_page_or_in_the_table(name):
         assert not set(said) - known, key
 
 
+def test_every_row_of_the_queue_is_in_a_statement():
+    sources = [cell for entry in ENTRIES.values() if "rows" in entry for _, _, _, cell in cells(entry)]
+    named = [cell["cell"] for cell in sources if isinstance(cell, dict) and cell.get("file") == "evidence/rows.jsonl"]
+    shown = {name for names in named for name in ([names] if isinstance(names, str) else names)}
+    assert results_table.read_rows(evidence.BENCHMARKS / "evidence/rows.jsonl").keys() == shown
+
+
 def test_a_source_that_is_not_there_is_named():
     with pytest.raises(UserError, match="which is not there; correct it"):
         evidence.number({"file": "char_lm.jsonl", "cell": "nobody", "column": "test bpc"}, "char_lm.md")
