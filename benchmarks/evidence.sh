@@ -199,6 +199,15 @@ for seed in 1 2; do
     done
 done
 
+# Random walk at other rates, for all models the same three in the end
+declare -A OTHER_RATES=([feedback]="0.001 0.002" [transformer]="0.001 0.004" [lstm]="0.001 0.002")
+for model in feedback transformer lstm; do
+    for rate in ${OTHER_RATES[$model]}; do
+        toy "walk-$model-$rate" "$model" "TASKS=random-walk UPDATES=5000 LEARNING_RATE=$rate" \
+            "${SMALL[$model]} --log-interval 50 --force-anneal 14 --lr-shrink 0.6"
+    done
+done
+
 # Programs with 5 variables, at the rate that is best with 3 so far
 declare -A PROGRAMS_RATE=([feedback]=0.002 [transformer]=0.0005 [lstm]=0.002)
 for model in feedback transformer lstm; do
