@@ -14,6 +14,7 @@ The page is one file without links to other files or hosts. It is readable on a 
 """
 
 import argparse
+import re
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
@@ -118,15 +119,20 @@ def statement(entry: dict, name: str) -> str:
     return "\n".join(
         [
             f'<section id="{name}"><h3>{text(entry["item"])}</h3>',
-            f"<p>The paper: {text(entry['says'])}<br>{badge(entry['verdict'])} {text(entry.get('why', ''))}</p>",
+            f"<p>The paper: {text(entry['says'])}<br>{badge(entry['verdict'])} {with_code(entry.get('why', ''))}</p>",
             *(table(rows, entry["item"]) for rows in escaped),
             f'<p class="small">{text(words)}</p>' if words else "",
             *map(picture, entry.get("pictures", [])),
-            *(f'<p class="small">{title}: {text(entry[key])}</p>' for key, title in notes.items() if key in entry),
+            *(f'<p class="small">{title}: {with_code(entry[key])}</p>' for key, title in notes.items() if key in entry),
             source(entry) if "page" in entry else "",
             "</section>",
         ]
     )
+
+
+def with_code(words: str) -> str:
+    """Words as HTML; what stands between backticks is code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", text(words))
 
 
 def picture(entry: dict) -> str:

@@ -83,6 +83,10 @@ def test_the_beginning_lists_statements_by_verdict():
     assert listed.links == {"paper", "paper-1", "paper-2"}
 
 
+def test_words_between_backticks_are_code():
+    assert report.with_code("`a<b` and c") == "<code>a&lt;b</code> and c"
+
+
 def test_results_of_ones_own_have_a_table_the_command_and_curves(made, tmp_path):
     run = tmp_path / "runs/fig5"
     (run / "weighted").mkdir(parents=True)
