@@ -185,27 +185,24 @@ for model in feedback transformer $variants; do
     cell "fifth-$model-seed2" "PASS=490 MODELS=$model SEEDS=2 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm "$(raw ptb)"
 done
 
-# Random walk with another seed, as toy_tasks.md has it, and with half as many tokens again
+# Random walk with another seed, as toy_tasks.md has it; with half as many tokens again; and at the rates that a model has
+# not had, so that all have had the same three
 declare -A WALK_RATE=([feedback]=0.004 [transformer]=0.002 [transformer-8]=0.002 [lstm]=0.004)
+declare -A OTHER_RATES=([feedback]="0.001 0.002" [transformer]="0.001 0.004" [lstm]="0.001 0.002")
+# walk NAME MODEL VARIABLES EPOCH: the rate falls from this epoch on
+walk() {
+    toy "walk-$1" "$2" "TASKS=random-walk $3" "${SMALL[$2]} --log-interval 50 --force-anneal $4 --lr-shrink 0.6"
+}
 for model in feedback transformer transformer-8 lstm; do
-    toy "walk-$model-seed2" "$model" "TASKS=random-walk SEEDS=2 UPDATES=5000 LEARNING_RATE=${WALK_RATE[$model]}" \
-        "${SMALL[$model]} --log-interval 50 --force-anneal 14 --lr-shrink 0.6"
+    walk "$model-seed2" "$model" "SEEDS=2 UPDATES=5000 LEARNING_RATE=${WALK_RATE[$model]}" 14
 done
 for seed in 1 2; do
     for model in feedback transformer lstm; do
-        toy "walk-longer-$model-seed$seed" "$model" \
-            "TASKS=random-walk SEEDS=$seed UPDATES=7500 LEARNING_RATE=${WALK_RATE[$model]}" \
-            "${SMALL[$model]} --log-interval 50 --force-anneal 21 --lr-shrink 0.6"
+        walk "longer-$model-seed$seed" "$model" "SEEDS=$seed UPDATES=7500 LEARNING_RATE=${WALK_RATE[$model]}" 21
     done
 done
-
-# Random walk at other rates, for all models the same three in the end
-declare -A OTHER_RATES=([feedback]="0.001 0.002" [transformer]="0.001 0.004" [lstm]="0.001 0.002")
 for model in feedback transformer lstm; do
-    for rate in ${OTHER_RATES[$model]}; do
-        toy "walk-$model-$rate" "$model" "TASKS=random-walk UPDATES=5000 LEARNING_RATE=$rate" \
-            "${SMALL[$model]} --log-interval 50 --force-anneal 14 --lr-shrink 0.6"
-    done
+    for rate in ${OTHER_RATES[$model]}; do walk "$model-$rate" "$model" "UPDATES=5000 LEARNING_RATE=$rate" 14; done
 done
 
 # Programs with 5 variables, at the rate that is best with 3 so far
