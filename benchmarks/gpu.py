@@ -23,7 +23,7 @@ os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = (
 )
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from gpu_cells import CELLS  # noqa: E402
+from gpu_cells import CELLS, engines  # noqa: E402
 from gpu_cells.cell import Cell, Setting  # noqa: E402
 from gpu_cells.machine import Machine  # noqa: E402
 from gpu_cells.runner import apart, run_cells, show  # noqa: E402
@@ -41,6 +41,9 @@ def main():
     parser.add_argument("--cells", nargs="+", default=["*"], metavar="NAME", help="with * for any part (all)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no cell whose limit ends later")
     parser.add_argument(
+        "--engines", nargs="+", default=engines.FAST, choices=engines.FAST, help="whose speed is measured (all)"
+    )
+    parser.add_argument(
         "--start", default="fork", choices=["fork", "spawn"], help="of processes: spawn is slower by all imports, for a"
         " GPU that cannot be used in a fork (%(default)s)",
     )  # fmt: skip
@@ -48,7 +51,8 @@ def main():
     parser.add_argument("--list", action="store_true", help="the cells, their limits, and which of them are done")
     args = parser.parse_args()
     folder = args.out or RUNS / (args.device + "-smoke" * args.smoke)
-    setting, rows, cells = Setting(args.device, args.smoke, folder), folder / "rows.jsonl", chosen(args.cells)
+    setting = Setting(args.device, args.smoke, folder, tuple(args.engines))
+    rows, cells = folder / "rows.jsonl", chosen(args.cells)
     if args.list:
         print(*show(cells, rows), sep="\n")
         return

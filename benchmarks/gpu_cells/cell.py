@@ -17,11 +17,13 @@ class Setting:
         device: cpu or cuda
         smoke: the smallest sizes, which show that everything runs and measure nothing
         folder: for files that cells leave, for a reader or for other cells
+        engines: whose speed is measured
     """
 
     device: str
     smoke: bool
     folder: Path
+    engines: tuple[str, ...] = ()
 
     @property
     def gpu(self) -> bool:

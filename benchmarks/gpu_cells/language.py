@@ -6,6 +6,7 @@ from functools import partial
 
 import lm_speed
 
+from fairseq_plugins.modules.feedback.fast import STREAM_CAPACITY
 from gpu_cells import engines, speed
 from gpu_cells.cell import MINUTE, Cell, Row, Setting
 
@@ -53,6 +54,7 @@ class Models:
             device=setting.device,
             dtype=speed.DTYPE,
         )
+        self.steps = 2 if setting.smoke else STREAM_CAPACITY  # of decoding: all that have a graph in the third call
 
     def options(self, name: str) -> dict:
         """Of the Transformer, or of Feedback with one of its engines."""
@@ -68,8 +70,8 @@ class Models:
     def fairseqs(self):
         return lm_speed.FairseqTraining(self.args, self.sizes.block, self.sizes.ffn)
 
-    def decoding(self, name: str, steps: int, kind=lm_speed.Generation):
-        return kind(self.args, self.model(name), self.batch, steps, **self.options(name))
+    def decoding(self, name: str, kind=lm_speed.Generation):
+        return kind(self.args, self.model(name), self.batch, self.steps, **self.options(name))
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Training(Cell):
 
     def measure(self, setting: Setting) -> Row:
         models = Models(self.sizes, self.batch, setting)
-        others = {name: partial(models.training, name) for name in engines.FAST}
+        others = {name: partial(models.training, name) for name in setting.engines}
         others["fairseq's"] = models.fairseqs
         row = speed.against(setting, ("transformer", partial(models.training, "transformer")), others)
         return row | {"aim": 0.30, "the paper": 0.285}
@@ -98,12 +100,12 @@ class Decoding(Cell):
     limit = 4 * MINUTE
 
     def measure(self, setting: Setting) -> Row:
-        models, steps = Models(self.sizes, self.batch, setting), 2 if setting.smoke else 64
-        others = {name: partial(models.decoding, name, steps) for name in engines.FAST}
+        models = Models(self.sizes, self.batch, setting)
+        others = {name: partial(models.decoding, name) for name in setting.engines if name in engines.DECODING}
         baselines = {"keys and values": lm_speed.Generation, "hidden states": lm_speed.HiddenStates}
         row: Row = {}
         for name, kind in baselines.items():
-            row |= speed.against(setting, (name, partial(models.decoding, "transformer", steps, kind)), others)
+            row |= speed.against(setting, (name, partial(models.decoding, "transformer", kind)), others)
         return row | {"aim beside hidden states": 3.7, "the paper": 3.7}
 
 

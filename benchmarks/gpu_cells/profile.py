@@ -22,7 +22,7 @@ def of_language(setting: Setting, name: str):
 
 
 def of_decoding(setting: Setting, name: str):
-    return language.Models(SHORT, 32, setting).decoding(name, 16)
+    return language.Models(SHORT, 32, setting).decoding(name)
 
 
 def of_translation(setting: Setting, name: str):
@@ -39,7 +39,7 @@ class Profile(Cell):
 
     def measure(self, setting: Setting) -> Row:
         row: Row = {}
-        for name in ("transformer", *engines.FAST):
+        for name in ("transformer", *setting.engines):
             found = self.profile(self.job(setting, name), setting, setting.folder / f"{self.job.__name__}-{name}.txt")
             row |= {f"{name}, {column}": value for column, value in found.items()}
         return row
@@ -56,8 +56,8 @@ class Profile(Cell):
         table.write_text(averages.table(sort_by=order, row_limit=40, max_name_column_width=100))
         if not setting.gpu:
             return {"ms": wall, "operations": sum(event.count for event in averages if event.key.startswith("aten::"))}
-        kernels = [event for event in profiler.events() if event.device_type is DeviceType.CUDA]
-        of_gpu = [event for event in averages if event.device_type is DeviceType.CUDA]
+        kernels = [event for event in profiler.events() if event.device_type == DeviceType.CUDA]
+        of_gpu = [event for event in averages if event.device_type == DeviceType.CUDA]
         longest = sorted(of_gpu, key=lambda event: event.self_device_time_total, reverse=True)[:5]
         return {
             "ms": wall,

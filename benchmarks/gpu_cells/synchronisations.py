@@ -88,7 +88,7 @@ class Update:
 
 def of_language(setting: Setting, engine: str) -> dict[str, Callable]:
     models = language.Models(language.WIKITEXT, 4, setting)
-    return {"an update": Update(models.training(engine)), "decoding": models.decoding(engine, 4)}
+    return {"an update": Update(models.training(engine)), "decoding": models.decoding(engine)}
 
 
 def of_translation(setting: Setting, engine: str) -> dict[str, Callable]:
@@ -106,7 +106,7 @@ class Synchronisations(Cell):
 
     def measure(self, setting: Setting) -> Row:
         row: Row = {"noticed by": "the GPU" if setting.gpu else "the names of operations"}
-        for engine in ("transformer", *engines.FAST):
+        for engine in ("transformer", *setting.engines):
             for what, job in self.jobs(setting, engine).items():
                 row[f"{engine}, {what}"] = told(self.places(job, setting))
         return row

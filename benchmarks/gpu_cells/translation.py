@@ -38,7 +38,7 @@ class Training(Cell):
 
     def measure(self, setting: Setting) -> Row:
         build = partial(Models(self.depth, setting).build, translation_speed.Training)
-        others = {name: partial(build, name) for name in engines.FAST}
+        others = {name: partial(build, name) for name in setting.engines}
         return speed.against(setting, ("fairseq's", partial(build, "transformer")), others) | AIMS.get(self.depth, {})
 
 
@@ -56,7 +56,7 @@ class Decoding(Cell):
         def build(name):
             return models.build(translation_speed.Generation, name, batch, 1)
 
-        others = {name: partial(build, name) for name in engines.FAST}
+        others = {name: partial(build, name) for name in setting.engines if name in engines.DECODING}
         row = speed.against(setting, ("fairseq's", partial(build, "transformer")), others)
         return row | DECODING_AIMS.get(self.depth, {})
 

@@ -47,6 +47,7 @@ class CudaCapture:
 
     def __init__(self, device: torch.device):
         self.pool, self.stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream(device)
+        self.abandoned: list[torch.cuda.CUDAGraph] = []
         with torch.cuda.stream(self.stream):  # libraries make their workspaces of a stream at its first product
             torch.ones(1, 1, device=device).mm(torch.ones(1, 1, device=device))
 
@@ -66,7 +67,11 @@ class CudaCapture:
 
     def abandon(self, graph: torch.cuda.CUDAGraph) -> None:
         """After a capture that has failed. Else torch would believe that it goes on: it would take memory from the pool
-        and draw no random numbers."""
+        and draw no random numbers.
+
+        What gives out pinned memory of the host believes so in any case, and would refuse the pool to the next capture
+        and ask the graph for its number. So later captures have a pool of their own, and the graph is kept.
+        """
         device = self.stream.device.index
         with suppress(RuntimeError):  # it says again what has failed
             graph.capture_end()
@@ -74,6 +79,8 @@ class CudaCapture:
             torch._C._cuda_endAllocateToPool(device, self.pool)
         generator = torch.cuda.default_generators[device]
         generator.graphsafe_set_state(generator.clone_state())
+        self.abandoned.append(graph)
+        self.pool = torch.cuda.graph_pool_handle()
 
 
 @contextmanager
