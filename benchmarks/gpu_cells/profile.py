@@ -11,7 +11,7 @@ import translation_speed
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from gpu_cells import engines, language, translation
+from gpu_cells import language, translation
 from gpu_cells.cell import MINUTE, Cell, Row, Setting
 
 SHORT = dataclasses.replace(language.WIKITEXT, block=32)  # a whole block is 90 thousand kernels

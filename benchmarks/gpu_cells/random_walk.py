@@ -59,7 +59,8 @@ class Part(Cell):
 
     def train(self, setting: Setting, log: Path, updates: int) -> None:
         fairseq_train(
-            *PAPER, "--arch", MODELS[self.model], "--save-dir", log.parent, "--log-file", log, "--log-format", "json", "--log-interval", 100,
+            *PAPER, "--arch", MODELS[self.model], "--save-dir", log.parent, "--log-file", log,
+            "--log-format", "json", "--log-interval", 100,
             "--stop-time-hours", self.number * PART / (60 * MINUTE), "--fp16" if setting.gpu else "--cpu",
             *SMALLEST * setting.smoke, "--max-update", updates,
         )  # fmt: skip

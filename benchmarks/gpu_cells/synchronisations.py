@@ -16,7 +16,7 @@ import translation_speed
 
 from fairseq_plugins.criterions.streaming_lm import StreamingLMCriterion
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
-from gpu_cells import engines, language, translation
+from gpu_cells import language, translation
 from gpu_cells.cell import MINUTE, Cell, Row, Setting
 
 ROOT = Path(__file__).resolve().parents[2]
