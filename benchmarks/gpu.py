@@ -41,7 +41,7 @@ def main():
     parser.add_argument("--cells", nargs="+", default=["*"], metavar="NAME", help="with * for any part (all)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no cell whose limit ends later")
     parser.add_argument(
-        "--engines", nargs="+", default=engines.FAST, choices=engines.FAST, help="whose speed is measured (all)"
+        "--engines", nargs="+", default=engines.FAST, choices=engines.FAST, help="that are timed and profiled (all)"
     )
     parser.add_argument(
         "--start", default="fork", choices=["fork", "spawn"], help="of processes: spawn is slower by all imports, for a"

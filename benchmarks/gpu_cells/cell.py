@@ -17,7 +17,7 @@ class Setting:
         device: cpu or cuda
         smoke: the smallest sizes, which show that everything runs and measure nothing
         folder: for files that cells leave, for a reader or for other cells
-        engines: whose speed is measured
+        engines: that are timed and profiled
     """
 
     device: str

@@ -145,21 +145,21 @@ class Graphs(Correctness):
 @dataclass(frozen=True)
 class FailedCapture(Correctness):
     """After a capture that fails, as one that makes the host wait does, dropout draws on, pinned memory is given out
-    and the next capture works."""
+    and another model's capture works."""
 
     def measure(self, setting: Setting) -> Row:
         if not setting.gpu:
             return ONLY_A_GPU
-        capture = graphs.CudaCapture(torch.zeros(1, device="cuda").device)
+        device = torch.zeros(1, device="cuda").device
         try:
-            capture(lambda: torch.ones(1, device="cuda").item())
+            graphs.CudaCapture(device)(lambda: torch.ones(1, device="cuda").item())
         except RuntimeError as error:
             row: Row = {"refused": str(error).splitlines()[0]}
         else:
             raise ValueError("a capture that makes the host wait did not fail")
         pinned = torch.arange(10000).pin_memory().cuda(non_blocking=True)
         drawn = torch.nn.functional.dropout(torch.ones(10000, device="cuda"), 0.5).mean().item()
-        uniform, replay = capture(lambda: torch.rand(10000, device="cuda"))
+        uniform, replay = graphs.CudaCapture(device)(lambda: torch.rand(10000, device="cuda"))
         replay()
         mean = uniform.mean().item()
         if not (0.9 < drawn < 1.1 and 0.45 < mean < 0.55 and pinned.sum().item() == 49995000):

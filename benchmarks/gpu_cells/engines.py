@@ -6,7 +6,6 @@ from fairseq_plugins.modules.feedback.stack import ENGINES, FeedbackStack
 
 PLAIN = "reference"  # the plain loop, which the others are held against; too slow to be timed
 FAST = [name for name in ENGINES if name != PLAIN]
-DECODING = [name for name in FAST if name != "fused"]  # which decodes as fast does
 
 
 def graphs(model: nn.Module) -> str | int:

@@ -7,7 +7,7 @@ from functools import partial
 import lm_speed
 
 from fairseq_plugins.modules.feedback.fast import STREAM_CAPACITY
-from gpu_cells import engines, speed
+from gpu_cells import speed
 from gpu_cells.cell import MINUTE, Cell, Row, Setting
 
 FEED_FORWARD, HEAD, KEYS = "decoder_ffn_embed_dim", "decoder_head_dim", "feedback_kv"
@@ -101,7 +101,7 @@ class Decoding(Cell):
 
     def measure(self, setting: Setting) -> Row:
         models = Models(self.sizes, self.batch, setting)
-        others = {name: partial(models.decoding, name) for name in setting.engines if name in engines.DECODING}
+        others = {name: partial(models.decoding, name) for name in setting.engines}
         baselines = {"keys and values": lm_speed.Generation, "hidden states": lm_speed.HiddenStates}
         row: Row = {}
         for name, kind in baselines.items():

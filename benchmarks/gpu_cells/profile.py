@@ -56,15 +56,19 @@ class Profile(Cell):
         table.write_text(averages.table(sort_by=order, row_limit=40, max_name_column_width=100))
         if not setting.gpu:
             return {"ms": wall, "operations": sum(event.count for event in averages if event.key.startswith("aten::"))}
-        kernels = [event for event in profiler.events() if event.device_type == DeviceType.CUDA]
-        of_gpu = [event for event in averages if event.device_type == DeviceType.CUDA]
-        longest = sorted(of_gpu, key=lambda event: event.self_device_time_total, reverse=True)[:5]
+        kernels = [*filter(of_gpu, profiler.events())]
+        longest = sorted(filter(of_gpu, averages), key=lambda event: event.self_device_time_total, reverse=True)[:5]
         return {
             "ms": wall,
             "kernels": len(kernels),
             "ms in kernels": round(sum(kernel.time_range.elapsed_us() for kernel in kernels) / 1000, 2),
             "longest": "; ".join(f"{event.key[:60]} {event.self_device_time_total / 1000:.2f} ms" for event in longest),
         }
+
+
+def of_gpu(event) -> bool:
+    """Is it a kernel or a copy? Names that a program gives to a stretch of time have the GPU's type, too."""
+    return event.device_type == DeviceType.CUDA and not event.is_user_annotation
 
 
 def milliseconds(job: timing.Job) -> float:

@@ -6,7 +6,7 @@ from functools import partial
 
 import translation_speed
 
-from gpu_cells import engines, speed
+from gpu_cells import speed
 from gpu_cells.cell import MINUTE, Cell, Row, Setting
 
 AIMS = {2: {"aim": 0.75, "the paper": 0.45}}  # by decoder layers
@@ -56,7 +56,7 @@ class Decoding(Cell):
         def build(name):
             return models.build(translation_speed.Generation, name, batch, 1)
 
-        others = {name: partial(build, name) for name in setting.engines if name in engines.DECODING}
+        others = {name: partial(build, name) for name in setting.engines}
         row = speed.against(setting, ("fairseq's", partial(build, "transformer")), others)
         return row | DECODING_AIMS.get(self.depth, {})
 

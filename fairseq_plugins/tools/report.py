@@ -87,8 +87,8 @@ def contents(own: list[own_results.Results]) -> str:
 def summary(papers: dict[str, dict]) -> str:
     """What the verdicts mean, and which statements of each paper have which."""
     words = (
-        "The tables and figures of four papers: what each says, and what came of it in this repository. All of it ran "
-        "on CPUs, most of it far below the papers' sizes. This is the rule:"
+        "The tables and figures of four papers: what each says, and what came of it in this repository. It ran on "
+        "CPUs, most of it far below the papers' sizes, where no GPU is named. This is the rule:"
     )
     terms = {badge(verdict): rule for verdict, rule in evidence.VERDICTS.items()}
     return f"<p>{words}</p>{definitions(terms, 'wide')}" + "\n".join(map(by_verdict, papers, papers.values()))

@@ -174,14 +174,16 @@ def test_operations_tell_where_a_gpu_would_wait():
 
 
 @pytest.mark.slow
-def test_random_walk_is_trained_as_by_the_recipe(recipe):
-    done = recipe("table1_toy_tasks.sh", "--dry-run", "--gpus", "1", env={"TASKS": "random-walk", "MODELS": "feedback"})
+@pytest.mark.parametrize("model", random_walk.MODELS)
+def test_random_walk_is_trained_as_by_the_recipe(recipe, model):
+    done = recipe("table1_toy_tasks.sh", "--dry-run", "--gpus", "1", env={"TASKS": "random-walk", "MODELS": model})
     (command,) = (line for line in done.stdout.splitlines() if line.startswith("fairseq-train"))
 
     def options(words):
         return {f"{word} {after}" if not after.startswith("--") else word for word, after in zip(words, words[1:])}
 
-    assert options([*random_walk.PAPER, "--fp16", "--"]) <= options(shlex.split(command))
+    ours = [*random_walk.PAPER, "--arch", random_walk.MODELS[model], "--fp16", "--"]
+    assert options(ours) <= options(shlex.split(command))
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ MOST_GRAPHS = 8  # of a stack; a graph keeps what a block keeps in memory
 MOST_KEYS = 4096  # that are remembered: how often they have to come before they get a graph
 MANY_USES = 16  # after which a graph has paid for its capture
 MOST_STEPS = 128  # of decoding without a window; later steps are launched one by one
+ABANDONED: list[torch.cuda.CUDAGraph] = []  # whose captures have failed; torch still asks for them
 T = TypeVar("T")
 GraphT = TypeVar("GraphT")
 
@@ -47,7 +48,6 @@ class CudaCapture:
 
     def __init__(self, device: torch.device):
         self.pool, self.stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream(device)
-        self.abandoned: list[torch.cuda.CUDAGraph] = []
         with torch.cuda.stream(self.stream):  # libraries make their workspaces of a stream at its first product
             torch.ones(1, 1, device=device).mm(torch.ones(1, 1, device=device))
 
@@ -69,8 +69,8 @@ class CudaCapture:
         """After a capture that has failed. Else torch would believe that it goes on: it would take memory from the pool
         and draw no random numbers.
 
-        What gives out pinned memory of the host believes so in any case, and would refuse the pool to the next capture
-        and ask the graph for its number. So later captures have a pool of their own, and the graph is kept.
+        What gives out pinned memory of the host believes so in any case: it refuses the pool to another capture, and
+        may ask the graph for its number as long as there is a capture anywhere.
         """
         device = self.stream.device.index
         with suppress(RuntimeError):  # it says again what has failed
@@ -79,8 +79,7 @@ class CudaCapture:
             torch._C._cuda_endAllocateToPool(device, self.pool)
         generator = torch.cuda.default_generators[device]
         generator.graphsafe_set_state(generator.clone_state())
-        self.abandoned.append(graph)
-        self.pool = torch.cuda.graph_pool_handle()
+        ABANDONED.append(graph)
 
 
 @contextmanager
