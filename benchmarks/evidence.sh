@@ -205,6 +205,11 @@ for model in feedback transformer lstm; do
     for rate in ${OTHER_RATES[$model]}; do walk "$model-$rate" "$model" "UPDATES=5000 LEARNING_RATE=$rate" 14; done
 done
 
+# Programs with 3 variables at the best setting so far, for four times as many tokens: together as long as eight cells
+for model in feedback transformer lstm; do
+    toy "programs-longer-$model" "$model" "$programs LEARNING_RATE=0.001 UPDATES=18000 EVERY=2000" "${LARGER[$model]}"
+done
+
 # Programs with 5 variables, at the rate that is best with 3 so far
 declare -A PROGRAMS_RATE=([feedback]=0.002 [transformer]=0.0005 [lstm]=0.002)
 for model in feedback transformer lstm; do
