@@ -166,18 +166,20 @@ for seed in 1 2 3; do
 done
 
 # Active memory's Table 1 on the lines of WikiText-2
-lines="LINES_A_BATCH=16 WARM_UP=400 UPDATES=3000 LEARNING_RATE=0.002"
-wiki_lines() { # MIXER SEED
-    cell "lines-$1-seed$2" "$lines CORPUS='--any-size --bpe 4000' MIXERS=$1 SMALLER='--decoder-layers 4
-        --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-head-dim 32 --kernel-size 10 --seed $2'" \
+lines="LINES_A_BATCH=16 WARM_UP=400 UPDATES=3000"
+wiki_lines() { # NAME MIXER SEED RATE [VARIABLE]
+    cell "lines-$1" "$lines LEARNING_RATE=$4 ${5:-} CORPUS='--any-size --bpe 4000' MIXERS=$2 SMALLER='--decoder-layers 4
+        --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-head-dim 32 --kernel-size 10 --seed $3'" \
         active_memory/table1_wikitext103 "--data $OUT/data/wikitext2_lines $(raw wikitext-2)"
 }
 compared="convolution self-attention self-attention+highway-convolution"
 for mixer in $compared; do
-    for seed in 1 2; do wiki_lines "$mixer" "$seed"; done
+    for seed in 1 2; do wiki_lines "$mixer-seed$seed" "$mixer" "$seed" 0.002; done
+    for rate in 0.001 0.004; do wiki_lines "$mixer-$rate" "$mixer" 1 "$rate"; done
 done
+wiki_lines self-attention-twice self-attention 1 0.002 FLAGS="'--attention-scaling sqrt-times-width'" # as the code divides
 for mixer in cgru persistent-convolution highway-convolution self-attention+convolution self-attention+persistent-convolution; do
-    wiki_lines "$mixer" 1
+    wiki_lines "$mixer-seed1" "$mixer" 1 0.002
 done
 
 # Second seeds of what a fifth of a pass has not decided
