@@ -76,7 +76,7 @@ def named(cell):
     else:
         names = [re.sub(r"^toy_tasks/(programs-3|random-walk)-|\.json$", "", cell["file"])]
     if "cell" in cell:  # fifth-feedback-top: feedback-top-seed1
-        names = [re.sub(r"^skip-|-seed\d", "", name.partition(": ")[0]) for name in names]
+        names = [re.sub(r"^(skip|lines)-|-seed\d", "", name.partition(": ")[0]) for name in names]
     names = [re.sub(r"-layers(\d)$", r" \1 layers", CALLED.get(name, name)) for name in names]
     return set().union(*map(words, [*names, OF_FILE.get(cell.get("file"), "")])) - LEFT_OUT
 
