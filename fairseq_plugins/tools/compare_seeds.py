@@ -1,4 +1,4 @@
-"""Is the difference between two systems larger than the differences between seeds?
+r"""Is the difference between two systems larger than the differences between seeds?
 
     python -m fairseq_plugins.tools.compare_seeds --references data/multi30k/test.de-en.ref --lang en --lowercase \
         --system feedback-seed{1,2,3}/test.txt --baseline transformer-seed{1,2,3}/test.txt

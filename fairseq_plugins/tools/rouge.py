@@ -1,4 +1,4 @@
-"""ROUGE-1, -2 and -L (F1, stemmed) of fairseq-generate's summaries.
+r"""ROUGE-1, -2 and -L (F1, stemmed) of fairseq-generate's summaries.
 
     python -m fairseq_plugins.tools.rouge generated.txt \
         --references data/cnndm/test.article-highlights.ref --json rouge.json

@@ -1,4 +1,4 @@
-"""Accuracy, F1 and Matthews correlation of sentence classifiers: their mean and standard deviation over seeds.
+r"""Accuracy, F1 and Matthews correlation of sentence classifiers: their mean and standard deviation over seeds.
 
     python -m fairseq_plugins.tools.score_sentences data/glue/MRPC/bin \
         --path runs/mrpc-seed1/checkpoint_last.pt runs/mrpc-seed2/checkpoint_last.pt --json scores.json

@@ -1,4 +1,4 @@
-"""Tokenised BLEU, sacreBLEU and chrF of fairseq-generate's output; with --baseline, a significance test.
+r"""Tokenised BLEU, sacreBLEU and chrF of fairseq-generate's output; with --baseline, a significance test.
 
     python -m fairseq_plugins.tools.score_translations generated.txt --lang en --lowercase \
         --references data/multi30k/test.de-en.ref --json score.json

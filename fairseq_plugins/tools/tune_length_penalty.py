@@ -1,4 +1,4 @@
-"""Choose the length penalty, and for summaries the minimum and maximum length, on the validation set.
+r"""Choose the length penalty, and for summaries the minimum and maximum length, on the validation set.
 
     python -m fairseq_plugins.tools.tune_length_penalty DATA --path average.pt --out tuning --lenpen 0.2 0.6 1.0 \
         --metric compound-bleu -- --beam 5 --remove-bpe
