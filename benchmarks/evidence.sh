@@ -175,7 +175,7 @@ wiki_lines() { # NAME MIXER SEED RATE [VARIABLE]
 compared="convolution self-attention self-attention+highway-convolution"
 for mixer in $compared; do
     for seed in 1 2; do wiki_lines "$mixer-seed$seed" "$mixer" "$seed" 0.002; done
-    for rate in 0.001 0.004 0.008; do wiki_lines "$mixer-$rate" "$mixer" 1 "$rate"; done
+    for rate in 0.001 0.004 0.008 0.016; do wiki_lines "$mixer-$rate" "$mixer" 1 "$rate"; done
 done
 wiki_lines self-attention-twice self-attention 1 0.002 FLAGS="'--attention-scaling sqrt-times-width'" # as the code divides
 for mixer in cgru persistent-convolution highway-convolution self-attention+convolution self-attention+persistent-convolution; do
