@@ -185,6 +185,7 @@ wiki_lines self-attention+highway-convolution-0.008-seed2 self-attention+highway
 twice="FLAGS='--attention-scaling sqrt-times-width'"
 wiki_lines self-attention-twice self-attention 1 0.002 "$twice"
 wiki_lines self-attention-twice-0.008 self-attention 1 0.008 "$twice"
+wiki_lines self-attention+highway-convolution-twice-0.008 self-attention+highway-convolution 1 0.008 "$twice"
 for mixer in cgru persistent-convolution highway-convolution self-attention+convolution self-attention+persistent-convolution; do
     wiki_lines "$mixer-seed1" "$mixer" 1 0.002
 done
