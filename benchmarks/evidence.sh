@@ -3,16 +3,18 @@
 # show, and what came of it.
 #
 #   benchmarks/evidence.sh                      the next cells, one after the other, until all are done
-#   benchmarks/evidence.sh --list               the cells, and which are done
 #   benchmarks/evidence.sh 'ptb-*' 'copy-*'     some of them, by pattern
+#   benchmarks/evidence.sh --list ['ptb-*']     the cells, or some of them, and which are done
 #
+#   ROWS      where the numbers go (default: benchmarks/evidence/rows.jsonl, which has those of this repository; to train a
+#             cell again that has rows there, name a new file, such as mine.jsonl)
 #   RAW       folder of the data: ptb/, multi30k/, enwik8/ and wikitext-2/ as preprocess/ takes them with --raw (default: download)
 #   OUT       where runs go, each cell in a folder of its own (default: runs/evidence)
 #   MINUTES   of a cell at most (default: 45); one that takes longer is stopped, and goes on in the next call
 #   VENV      the environment (default: .venv)
 #
-# A cell is one training of one thread. When it is done, its rows go into evidence/rows.jsonl, and a cell that has rows
-# there is skipped. One that fails is named, and the next one begins.
+# A cell is one training of one thread. When it is done, its rows go into ROWS, and a cell that has rows there is skipped. One
+# that fails is named, and the next one begins. `python -m fairseq_plugins.tools.results_table show mine.jsonl` shows the rows.
 set -euo pipefail
 stop() { echo "evidence.sh: error: $*" >&2 && exit 2; }
 if [[ ${1:-} == --help || ${1:-} == -h ]]; then sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" && exit; fi
@@ -24,13 +26,17 @@ if [[ ${RAW:-} ]]; then
     RAW=$(realpath "$RAW")
 fi
 if [[ ${OUT:-} ]]; then OUT=$(realpath -m "$OUT"); fi
+if [[ ${ROWS:-} ]]; then
+    [[ $ROWS == *.jsonl ]] || stop "ROWS: $ROWS does not end in .jsonl; name a file that does, such as mine.jsonl."
+    ROWS=$(realpath -m "$ROWS")
+fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 OUT=${OUT:-runs/evidence}
 for folder in OUT RAW; do
     [[ ${!folder:-} =~ ^[[:alnum:]._/+-]*$ ]] || stop "$folder: the folder's name must have letters, digits and ._/+- only."
 done
-export -n RAW OUT # recipes have options for them
-ROWS=benchmarks/evidence/rows.jsonl
+export -n RAW OUT ROWS # recipes have options for them
+ROWS=${ROWS:-benchmarks/evidence/rows.jsonl}
 
 NAMES=()
 declare -A COMMANDS=()
@@ -240,21 +246,26 @@ for model in $variants; do
 done
 
 has_row() { [[ -f $ROWS ]] && grep -qF "{\"cell\": \"$1: " "$ROWS"; }
-if [[ ${1:-} == --list ]]; then
-    for name in "${NAMES[@]}"; do
-        if has_row "$name"; then echo "$name: done"; else echo "$name"; fi
-    done
-    exit
-fi
+listing=''
+if [[ ${1:-} == --list ]]; then listing=1 && shift; fi
 [[ $# -gt 0 ]] || set -- '*'
 chosen=()
 for pattern in "$@"; do
+    [[ $pattern != -* ]] || stop "there is no option $pattern here; --list comes first, and --help tells of it."
     matches=()
     # shellcheck disable=SC2053 # it is a pattern
     for name in "${NAMES[@]}"; do if [[ $name == $pattern ]]; then matches+=("$name"); fi; done
     ((${#matches[@]})) || stop "$pattern is the name of no cell; --list shows them."
     chosen+=("${matches[@]}")
 done
+if [[ $listing ]]; then
+    finished=0
+    for name in "${chosen[@]}"; do
+        if has_row "$name"; then echo "$name: done" && finished=$((finished + 1)); else echo "$name"; fi
+    done
+    echo "$finished of ${#chosen[@]} done"
+    exit
+fi
 mkdir -p "$OUT"
 exec {lock}>"$OUT/lock"
 flock -n "$lock" || stop "OUT: another queue is at work in $OUT, or a training that a killed queue left; wait for it."
@@ -267,7 +278,10 @@ trap 'end 129' HUP
 trap 'end 130' INT
 trap 'end 143' TERM
 for name in "${chosen[@]}"; do
-    if has_row "$name"; then continue; fi
+    if has_row "$name"; then
+        echo "evidence.sh: $name has its rows in $ROWS; to train it again, name a new file with ROWS."
+        continue
+    fi
     mkdir -p "$OUT/$name"
     echo "evidence.sh: $name, at most $MINUTES minutes"
     status=0
@@ -275,7 +289,7 @@ for name in "${chosen[@]}"; do
     cell=$!
     wait "$cell" || status=$?
     cell=''
-    if ((!status)); then "${VENV:-.venv}/bin/python" benchmarks/evidence_rows.py "$OUT/$name" || status=$?; fi
+    if ((!status)); then "${VENV:-.venv}/bin/python" benchmarks/evidence_rows.py "$OUT/$name" --rows "$ROWS" || status=$?; fi
     case $status in
         0) ;;
         124) echo "evidence.sh: $name needs longer than $MINUTES minutes; the next call goes on with it." ;;

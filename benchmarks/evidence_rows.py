@@ -1,11 +1,12 @@
-"""Add the rows of cells of evidence.sh to its table, benchmarks/evidence/rows.jsonl.
+"""Add the rows of cells of evidence.sh to a table.
 
-    python benchmarks/evidence_rows.py runs/evidence/copy-feedback
+    python benchmarks/evidence_rows.py runs/evidence/copy-feedback --rows benchmarks/evidence/rows.jsonl
 
 A cell's name is that of its folder. Rows of other cells remain. In commands DIR stands for folders of raw text, and for
 others that are no part of the repository.
 """
 
+import argparse
 import re
 import sys
 from pathlib import Path
@@ -14,29 +15,37 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from fairseq_plugins.tools import results_table  # noqa: E402
 
-TABLE = Path(__file__).resolve().parent / "evidence" / "rows.jsonl"
-
 
 def main():
-    if not sys.argv[1:]:
-        sys.exit("evidence_rows.py: error: name the folders of cells, such as runs/evidence/copy-feedback.")
-    rows = results_table.read_rows(TABLE)
-    for folder in map(Path, sys.argv[1:]):
-        try:
-            added = rows_of(folder)
-        except (ValueError, KeyError) as error:
-            sys.exit(f"evidence_rows.py: error: a results.jsonl in {folder} is damaged, {error}; run its cell again.")
-        if not added:
-            sys.exit(f"evidence_rows.py: error: {folder} has no rows: run its cell with evidence.sh first.")
-        rows |= added
-    results_table.write_rows(TABLE, rows)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "cells", nargs="+", type=Path, metavar="CELL", help="folder, such as runs/evidence/copy-feedback"
+    )
+    parser.add_argument("--rows", type=Path, required=True, metavar="FILE", help="the table, a new one or an old one")
+    args = parser.parse_args()
+    try:
+        rows = results_table.read_rows(args.rows)
+        for folder in args.cells:
+            rows |= rows_of(folder)
+    except ValueError as error:
+        sys.exit(f"evidence_rows.py: error: {error}")
+    results_table.write_rows(args.rows, rows)
 
 
 def rows_of(cell: Path) -> dict[str, dict]:
+    """The rows of a cell's recipe.
+
+    Raises:
+        ValueError: there are none, or one is damaged
+    """
     rows = {}
     for file in sorted(cell.rglob("results.jsonl")):
         for name, row in results_table.read_rows(file).items():
+            if "command" not in row:
+                raise ValueError(f"{file} has no command in its row {name}; delete the file and run the cell again.")
             rows[f"{cell.name}: {name}"] = row | {"command": without_folders(row["command"])}
+    if not rows:
+        raise ValueError(f"{cell} has no rows: run its cell with evidence.sh first.")
     return rows
 
 

@@ -32,6 +32,8 @@ def main():
     from fairseq_plugins.files import sealed
 
     paths = last_checkpoints(args.inputs[0], args.last, args.by) if args.last else args.inputs
+    if args.output.resolve() in {path.resolve() for path in paths}:
+        raise UserError(f"--output: {args.output} is one of the checkpoints that are averaged; name another file.")
     print(f"averaging {len(paths)} checkpoints: {' '.join(path.name for path in paths)}", flush=True)
     state = average(paths)
     sealed.save(state, args.output)

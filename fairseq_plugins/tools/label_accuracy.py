@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.ranges import whole
+from fairseq_plugins.tools.lib.out_file import JSON
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,7 +76,7 @@ def parse():
     parser.add_argument("--episodes", type=whole(1), metavar="N", help="number of episodes (default: as in training)")
     parser.add_argument("--length", type=whole(1), metavar="N", help="length of an episode (default: as in training)")
     parser.add_argument("--bins", type=whole(1), default=50, help="maximum number of entries by position (%(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the figures there")
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
     if args.split not in ("train", "valid") and not args.split.startswith("test"):

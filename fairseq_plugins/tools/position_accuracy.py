@@ -2,7 +2,8 @@
 
     python -m fairseq_plugins.tools.position_accuracy feedback=a/test.json lstm=b/test.json --out positions.png
 
-Each NAME=FILE becomes a line with this name.
+Each NAME=FILE becomes a line with this name. Where episodes differ in length, few are very long: positions that have
+less than a twentieth of the labels of the fullest one are left out.
 """
 
 import argparse
@@ -30,7 +31,7 @@ def read(run: str) -> tuple[str, dict]:
         raise UserError(f"{run} does not have the form NAME=FILE; write it as feedback=runs/walk/test.json.")
     try:
         figures = json.loads(Path(path).read_text())
-        return name, {key: figures[key] for key in ("span", "by_position")}
+        return name, {key: figures[key] for key in ("span", "by_position", "labels_by_position")}
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is not a file of tools/label_accuracy --json; write it again.") from error
 
@@ -39,13 +40,23 @@ def draw(runs: dict[str, dict]):
     """A figure with a line for each run."""
     figure, ((axes,),) = new_figure()
     for name, figures in runs.items():
-        points = [(place * figures["span"], value) for place, value in enumerate(figures["by_position"])]
-        axes.plot(*zip(*((place, value) for place, value in points if value is not None)), label=legend_name(name))
+        axes.plot(*zip(*points(figures)), label=legend_name(name))
     axes.set(xlabel="position in the episode, tokens", ylabel="labels right, %")
     axes.set_ylim(0, 101)
     axes.grid(alpha=0.3)
     axes.legend()
     return figure
+
+
+def points(figures: dict) -> list[tuple[int, float]]:
+    """Each position that has labels enough, in tokens, and the accuracy there."""
+    labels = figures["labels_by_position"]
+    enough = max(1, max(labels) / 20)
+    return [
+        (place * figures["span"], value)
+        for place, value in enumerate(figures["by_position"])
+        if labels[place] >= enough
+    ]
 
 
 if __name__ == "__main__":

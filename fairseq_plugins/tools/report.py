@@ -21,21 +21,35 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import NotWritten, write_whole
 from fairseq_plugins.tools.lib import evidence, own_results
 from fairseq_plugins.tools.lib.html_page import definitions, image, page, table, text
+from fairseq_plugins.tools.lib.out_file import HTML
 
 TITLE = "What of the papers holds"
+HOW_TO_RUN = (
+    "Every number has its command below. Commands run in the root of the repository, in the environment that its "
+    "README makes. DIR is a folder of raw text; without `RAW=DIR` or `--raw DIR` the text is downloaded. "
+    "`benchmarks/evidence.sh` passes over what has its numbers here; with `ROWS=mine.jsonl` before it, it runs again."
+)
 GLOSSARY = {
     "bits": "Bits per character, of a language model: how badly it predicts. Lower is better.",
-    "loss": "The same in bits for each token. Lower is better.",
+    "loss": "How badly a model predicts a token, in bits or in nats; 1 nat is 1.44 bits. Lower is better.",
+    "dev, validation": "The text on which settings are chosen; the test is other text.",
     "labels right": "Share of the places with a known answer at which the model gives it, in per cent.",
     "BLEU": "How much of a translation agrees with a reference. Higher is better.",
     "span": "How many tokens back a head of attention may look.",
     "seed": "The number that a training's chance begins with: another seed is another run of the same.",
+    "pair of runs": "One run of each of two models, one right after the other, for the ratio of their speeds.",
+    "rate": "The learning rate: how far a step of training goes.",
     "n": "Number of runs. Brackets hold the lowest and the highest of them.",
     "update": "One step of training.",
     "pass": "Every text of the training data seen once; also called an epoch.",
     "all-attention": "A Transformer without feed-forward layers; persistent vectors stand for them.",
     "persistent vectors": "Learned keys and values beside those of the context.",
     "feedback memory": "What a Feedback Transformer attends to: for each earlier token one vector, a sum over layers.",
+    "stream": "A text that a model reads from beginning to end, block by block, keeping its memory.",
+    "fast, fused, eager": "Ways to compute the feedback memory: with CUDA graphs, with fused kernels, step by step.",
+    "scores": "What attention weighs tokens by. Active memory's paper divides them once, its code twice.",
+    "phase 1, phase 2": "Of Skip-Retain: first layers are skipped at random, then none is.",
+    "reward": "What an agent collects in an episode, on average. Higher is better.",
     "beam search, batch": "How translations are sought, and how many sentences at a time.",
 }
 
@@ -45,7 +59,9 @@ def main():
     parser.add_argument(
         "results", nargs="*", type=Path, metavar="RESULTS", help="folders of recipes or trainings, results.jsonl, logs"
     )
-    parser.add_argument("--out", type=new_file, required=True, metavar="FILE", help="such as report.html")
+    parser.add_argument(
+        "--out", type=HTML, required=True, metavar="FILE", help="such as report.html; an earlier one is replaced"
+    )
     args = parser.parse_args()
     papers = evidence.statements()
     if not papers and not args.results:
@@ -56,12 +72,6 @@ def main():
     except NotWritten as error:
         raise UserError(f"--out: {str(error).rstrip('.')}; name a file in a folder where you may write.") from error
     print(f"wrote {args.out}")
-
-
-def new_file(name: str) -> Path:
-    if not name or Path(name).is_dir():
-        raise argparse.ArgumentTypeError(f"'{name}' is no file; name one, such as {Path(name, 'report.html')}")
-    return Path(name)
 
 
 def parts(papers: dict[str, dict], own: list[own_results.Results]) -> list[str]:
@@ -88,10 +98,12 @@ def summary(papers: dict[str, dict]) -> str:
     """What the verdicts mean, and which statements of each paper have which."""
     words = (
         "The tables and figures of four papers: what each says, and what came of it in this repository. It ran on "
-        "CPUs, most of it far below the papers' sizes, where no GPU is named. This is the rule:"
+        "CPUs, most of it far below the papers' sizes, where no GPU is named. A statement that was tried in two ways, "
+        "such as on a CPU and on a GPU, has two entries. This is the rule:"
     )
     terms = {badge(verdict): rule for verdict, rule in evidence.VERDICTS.items()}
-    return f"<p>{words}</p>{definitions(terms, 'wide')}" + "\n".join(map(by_verdict, papers, papers.values()))
+    lists = "\n".join(map(by_verdict, papers, papers.values()))
+    return f"<p>{words}</p>{definitions(terms, 'wide')}{lists}<p>{with_code(HOW_TO_RUN)}</p>"
 
 
 def by_verdict(name: str, entry: dict) -> str:

@@ -59,7 +59,10 @@ def read_rows(path: Path) -> dict[str, dict]:
             row = json.loads(line)
             rows[row.pop("cell")] = row
         except (ValueError, KeyError, AttributeError, TypeError):
-            raise ValueError(f"{path} is damaged in line {number}: remove that line to run its cell again.") from None
+            raise ValueError(
+                f"{path} has no whole row in line {number}; delete that line, and the next call of its recipe makes "
+                "the row again."
+            ) from None
     return rows
 
 

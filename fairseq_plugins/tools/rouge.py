@@ -14,6 +14,7 @@ from pathlib import Path
 
 from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
+from fairseq_plugins.tools.lib.out_file import JSON
 from fairseq_plugins.tools.lib.rouge import NAMES, rouge
 
 
@@ -24,7 +25,7 @@ def main():
         "--references", type=Path, required=True, help="raw summaries, one per line, with <q> between sentences"
     )
     parser.add_argument("--lang", default="en", help="language, for the detokeniser (%(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores there, too")
+    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the scores there, too")
     args = parser.parse_args()
     examples = read_generation(args.generated)
     references = read_references(args.references, len(examples))

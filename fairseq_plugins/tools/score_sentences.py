@@ -17,6 +17,7 @@ from pathlib import Path
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.ranges import whole
+from fairseq_plugins.tools.lib.out_file import JSON
 
 BINARY = {"0", "1"}
 
@@ -30,7 +31,7 @@ def main():
         "--batch-size", type=whole(1), default=32, metavar="N", help="sentences in a step (%(default)s)"
     )
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
+    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the figures there, too")
     args = parser.parse_args()
     import torch
 

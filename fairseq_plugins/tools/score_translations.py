@@ -32,6 +32,7 @@ from fairseq_plugins.ranges import whole
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.tools.lib.bleu import compare, raw_score, sacrebleu_scores, tokenised_scores
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
+from fairseq_plugins.tools.lib.out_file import JSON
 
 # sacreBLEU's own names
 TOKENISERS = ("13a", "zh", "ja-mecab", "ko-mecab", "char", "intl", "flores101", "flores200", "none")
@@ -58,7 +59,7 @@ def main():
     )
     parser.add_argument("--baseline", type=Path, help="output of fairseq-generate for the system to compare with")
     parser.add_argument("--samples", type=whole(1), default=1000, help="number of bootstrap samples (%(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores there, too")
+    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the scores there, too")
     args = parser.parse_args()
 
     if args.references and not args.lang:

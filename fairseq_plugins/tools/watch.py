@@ -22,6 +22,7 @@ from tempfile import TemporaryFile
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.ranges import SEED, whole
+from fairseq_plugins.tools.lib.out_file import ANIMATION, JSON
 
 AGENTS = ("best", "random")
 COPIES = 64  # environments at a time
@@ -36,9 +37,9 @@ def main():
     parser.add_argument("--environment", metavar="ID", help="environment (default: as in training)")
     parser.add_argument("--environment-settings", metavar="JSON", help="its arguments (default: as in training)")
     parser.add_argument("--episodes", type=whole(1), default=1, metavar="N", help="number of episodes (%(default)s)")
-    parser.add_argument("--out", type=animation, metavar="FILE", help="animated picture of the first episode (.gif)")
+    parser.add_argument("--out", type=ANIMATION, metavar="FILE", help="animated picture of the first episode (.gif)")
     parser.add_argument("--text", action="store_true", help="print the first episode")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the mean reward, for tools.plot rewards")
+    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the mean reward, for tools.plot rewards")
     parser.add_argument("--seed", type=SEED, default=1, help="(%(default)s)")
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
@@ -64,20 +65,12 @@ def main():
         write_whole(args.json, lambda path: path.write_text(json.dumps(found) + "\n", encoding="utf-8"))
 
 
-def animation(name: str) -> Path:
-    if Path(name).suffix.lower() != ".gif":
-        raise argparse.ArgumentTypeError(f"{name} is not an animated picture; give a name that ends in .gif")
-    return Path(name)
-
-
 def check_writable(path: Path) -> None:
     """Before episodes are played whose results would be lost.
 
     Raises:
         UserError: there can be no such file
     """
-    if path.is_dir():
-        raise UserError(f"{path} is a folder; give the name of a file.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=path.parent):

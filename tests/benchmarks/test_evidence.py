@@ -47,7 +47,29 @@ def test_a_cell_leaves_its_row_and_is_skipped_from_then_on(queue, tmp_path):
     assert rows(tmp_path) == [{"cell": "copy-feedback: copy", "mean": 1.0, "command": "recipes --raw DIR/ptb"}]
     assert f"{FEEDBACK}: done" in queue("--list").stdout.splitlines()
     shutil.rmtree(tmp_path / "runs")  # as on another machine
-    assert queue(FEEDBACK).stdout == ""
+    again = queue(FEEDBACK)
+    assert again.returncode == 0 and f"{FEEDBACK} has its rows in benchmarks/evidence/rows.jsonl" in again.stdout
+    assert not (tmp_path / "runs/evidence/copy-feedback").exists()
+
+
+def test_a_cell_with_rows_runs_again_with_a_table_of_its_own(queue, tmp_path):
+    queue(FEEDBACK)
+    before = (tmp_path / "benchmarks/evidence/rows.jsonl").read_bytes()
+    done = queue(FEEDBACK, ROWS="mine.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert (
+        (tmp_path / "mine.jsonl").read_bytes() == before == (tmp_path / "benchmarks/evidence/rows.jsonl").read_bytes()
+    )
+
+
+def test_the_list_takes_patterns_and_counts(queue):
+    queue(FEEDBACK)
+    assert queue("--list", "copy-*r").stdout.splitlines() == [
+        "copy-transformer",
+        "copy-varied-transformer",
+        "0 of 2 done",
+    ]
+    assert queue("--list", FEEDBACK).stdout.splitlines() == ["copy-feedback: done", "1 of 1 done"]
 
 
 def test_a_cell_that_fails_is_named_and_the_next_one_begins(queue, tmp_path):
@@ -71,7 +93,10 @@ def test_folders_of_a_user_stay_out_of_the_table(queue, tmp_path):
     assert [row["command"] for row in rows(tmp_path)] == ["recipes --raw DIR/ptb --data DIR/text --out DIR/copy"]
 
 
-@pytest.mark.parametrize("content, sentence", [("", "has no rows"), ("{", "is damaged"), ('{"cell": "a"}', "damaged")])
+@pytest.mark.parametrize(
+    "content, sentence",
+    [("", "has no rows"), ("{", "has no whole row in line 1"), ('{"cell": "a"}', "has no command in its row a")],
+)
 def test_a_cell_without_sound_rows_fails(queue, tmp_path, content, sentence):
     recipe = tmp_path / "recipes/feedback/table1_toy_tasks.sh"
     recipe.write_text(f"#!/bin/bash\nprintf '%s' '{content}' >\"$4/results.jsonl\"\n")
@@ -119,6 +144,9 @@ def test_two_queues_do_not_work_in_one_folder(queue, tmp_path):
         ([FEEDBACK], {"MINUTES": "0"}, "MINUTES: 0 is not a whole number of minutes, such as 45."),
         ([FEEDBACK], {"MINUTES": "2.5"}, "MINUTES: 2.5 is not a whole number"),
         ([FEEDBACK], {"RAW": "nowhere"}, "RAW: there is no such folder; leave it out to download."),
+        (["--frobnicate"], {}, "there is no option --frobnicate here; --list comes first"),
+        ([FEEDBACK, "--list"], {}, "there is no option --list here; --list comes first"),
+        ([FEEDBACK], {"ROWS": "rows.txt"}, "ROWS: rows.txt does not end in .jsonl; name a file that does"),
         ([FEEDBACK], {"OUT": "my runs"}, "OUT: the folder's name must have letters, digits and ._/+- only."),
     ],
 )
@@ -129,4 +157,4 @@ def test_wrong_input_is_named(queue, patterns, variables, sentence):
 
 def test_help_says_what_can_be_set(queue):
     told = queue("--help").stdout
-    assert all(name in told for name in ("--list", "RAW", "OUT", "MINUTES")) and "set -e" not in told
+    assert all(name in told for name in ("--list", "RAW", "OUT", "ROWS", "MINUTES")) and "set -e" not in told

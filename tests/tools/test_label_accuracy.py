@@ -77,6 +77,11 @@ def test_the_picture(tmp_path, monkeypatch):
     assert (tmp_path / "a.png").stat().st_size > 5000
 
 
+def test_positions_with_few_labels_are_left_out():
+    figures = {"span": 10, "by_position": [90.0, None, 80.0, 0.0], "labels_by_position": [100, 0, 5, 4]}
+    assert position_accuracy.points(figures) == [(0, 90.0), (20, 80.0)]
+
+
 @pytest.mark.parametrize("content", ["{}", "[1]", "half a"])
 def test_what_is_no_such_file_is_named(content, tmp_path):
     (tmp_path / "a.json").write_text(content)

@@ -2,13 +2,13 @@
 
 import json
 import re
-from argparse import ArgumentTypeError, Namespace
+from argparse import Namespace
 
 import pytest
 import torch
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools.lib import attention_maps, figures, training_log
+from fairseq_plugins.tools.lib import attention_maps, training_log
 
 
 def entry(kind, **values):
@@ -87,15 +87,6 @@ def plot():
     from fairseq_plugins.tools import plot
 
     return plot
-
-
-def test_a_picture_has_one_of_three_formats():
-    assert figures.picture("a.b/maps.svg").name == "maps.svg"
-    for name in ("maps.xyz", "maps", "a.png/maps"):
-        with pytest.raises(
-            ArgumentTypeError, match=f"{name} is not a picture file; give a name that ends in .png or .pdf or .svg"
-        ):
-            figures.picture(name)
 
 
 def lines_of(axes):

@@ -161,13 +161,13 @@ def test_a_damaged_picture_is_left_out_and_said(made, tmp_path):
 
 
 DAMAGED = {
-    b"{": "damaged in line 1",
+    b"{": "no whole row in line 1",
     b"": "has no rows yet",
     b"\xff\xfe": "no text in UTF-8",
     b'{"cell": "a", "bpc": [1]}': "neither a text nor a number",
     b'{"cell": "a", "bpc": 1%s}' % (b"0" * 400): "neither a text nor a number",
     b'{"cell": 3, "bpc": 1}': "neither a text nor a number",
-    b'{"cell": [3], "bpc": 1}': "damaged in line 1",
+    b'{"cell": [3], "bpc": 1}': "no whole row in line 1",
 }
 
 
@@ -187,17 +187,18 @@ def test_a_folder_without_results_is_said(made, tmp_path):
     with pytest.raises(UserError, match="does not exist; name"):
         made(tmp_path / "nowhere")
     (tmp_path / "notes.txt").write_text("nothing")
-    with pytest.raises(UserError, match="holds no figures of a training"):
+    with pytest.raises(UserError, match="neither a results.jsonl nor a log"):
         made(tmp_path / "notes.txt")
 
 
-@pytest.mark.parametrize("out", ["", "."])
-def test_out_is_a_file(monkeypatch, capsys, tmp_path, out):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["report", "--out", out])
+def test_a_table_that_is_named_as_the_page_stays(monkeypatch, capsys, tmp_path):
+    table = tmp_path / "results.jsonl"
+    table.write_text('{"cell": "a", "bpc": 1}\n')
+    monkeypatch.setattr("sys.argv", ["report", str(table), "--out", str(table)])
     with pytest.raises(SystemExit):
         report.main()
-    assert "is no file; name one, such as report.html" in capsys.readouterr().err
+    assert "is no name of a file that ends in .html; give one" in capsys.readouterr().err
+    assert table.read_text() == '{"cell": "a", "bpc": 1}\n'
 
 
 def test_a_place_that_takes_no_file_is_said(monkeypatch, tmp_path):

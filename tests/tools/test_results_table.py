@@ -45,4 +45,4 @@ def test_what_is_wrong_is_said(tmp_path):
     assert "'ours' is not COLUMN=VALUE" in table("add", rows, "depth-1", "ours").stderr
     rows.write_text('{"cell": "depth-1"}\n{"cell": "dep')
     broken = table("add", rows, "depth-1")
-    assert broken.returncode == 2 and "table.jsonl is damaged in line 2" in broken.stderr
+    assert broken.returncode == 2 and "table.jsonl has no whole row in line 2" in broken.stderr

@@ -113,9 +113,9 @@ def test_the_best_and_the_random_agent(run, tmp_path):
         ((*RANDOM, "Blackjack-v1"), "Blackjack-v1 has no limit of steps"),
         (
             (*RANDOM, "FrozenLake-v1", "--out", "a.png"),
-            "a.png is not an animated picture; give",
+            "'a.png' is no name of a file that ends in .gif; give one",
         ),
-        ((*RANDOM, "FrozenLake-v1", "--json", "/"), "/ is a folder"),
+        ((*RANDOM, "FrozenLake-v1", "--json", "/"), "'/' is no name of a file that ends in .json"),
         ((*RANDOM, "FrozenLake-v1", "--out", "/proc/none/a.gif"), "/proc/none/a.gif could not be written"),
     ],
 )

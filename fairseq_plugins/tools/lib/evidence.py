@@ -43,7 +43,7 @@ VERDICTS = {
     "does not hold": "The opposite came out in every run that we tried, as for holds, and a check that is named "
     "excludes a fault of ours. It does not hold at the size that is named.",
     "not decided": "We tried it, and it is neither of the two: too few runs, ranges that overlap, budgets that "
-    "differ, or a result so far below the paper's size that it says nothing of it.",
+    "differ, a comparison that is not the paper's, or models that had hardly begun to learn the task.",
     "not tried": "There are no runs.",
 }
 NOTES = {"tried": "What was tried", "checks": "What excludes a fault of ours"}  # what a statement may say besides

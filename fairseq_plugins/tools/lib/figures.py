@@ -1,24 +1,14 @@
 """Figures of matplotlib: shared by the tools that draw."""
 
-import argparse
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
-
-FORMATS = (".png", ".pdf", ".svg")
+from fairseq_plugins.tools.lib.out_file import PICTURE
 
 
 def add_out(parser) -> None:
-    parser.add_argument("--out", type=picture, required=True, metavar="FILE", help=".png, .pdf or .svg")
-
-
-def picture(name: str) -> Path:
-    if Path(name).suffix not in FORMATS:
-        raise argparse.ArgumentTypeError(
-            f"{name} is not a picture file; give a name that ends in {' or '.join(FORMATS)}"
-        )
-    return Path(name)
+    parser.add_argument("--out", type=PICTURE, required=True, metavar="FILE", help=".png, .pdf or .svg")
 
 
 def save(figure, out: Path) -> None:

@@ -15,6 +15,8 @@ table { border-collapse: collapse }
 th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid #8884; vertical-align: top }
 th[scope=row] { font-weight: normal; min-width: 6rem }
 td.short { white-space: nowrap }
+.table.wide td.short { white-space: normal }
+.table.wide :is(td, th) { padding-right: .5rem }
 section { border-top: 1px solid #8888; margin-top: 1.5rem }
 nav ul, dl { columns: 18rem; margin-top: .3rem }
 dl.wide { columns: auto }
@@ -29,15 +31,16 @@ pre { font-size: .85rem; margin: .3rem 0 }
 pre, code { overflow-wrap: anywhere; white-space: pre-wrap }
 @media screen and (max-width: 40rem) {
   img { min-width: 34rem }
-  .table::before, figure::before { content: "wider than the page: move it sideways"; font-size: .8rem; opacity: .8 }
+  .table::before, figure::before { content: "if it is cut off, move it sideways"; font-size: .8rem; opacity: .8 }
   .table.narrow::before { content: none }
 }
 @media print {
-  body { max-width: none; font-size: 10pt }
+  body { max-width: none; font-size: 10pt; padding: 0 }
   .verdict { color: #000; background: none; border: 1px solid }
   nav { display: none }
   h2, h3 { break-after: avoid }
   figure, tr { break-inside: avoid }
+  .table.wide { font-size: 7.5pt }
   img { max-height: 9cm; width: auto }
 }
 """
@@ -71,7 +74,8 @@ def definitions(terms: dict[str, str], style: str = "") -> str:
     return f'<dl class="{style}">{pairs}</dl>'
 
 
-NARROW = 41  # letters side by side that a phone shows in a table
+NARROW = 33  # letters side by side that a phone shows in a table
+WIDE = 100  # as many do not fit a sheet of paper, if every short cell stays on one line
 SHORT = 32  # letters of a cell that stays on one line
 
 
@@ -83,9 +87,10 @@ def table(rows: list[dict[str, str]], name: str) -> str:
     columns = list(dict.fromkeys(column for row in rows for column in row))
     head = "".join(f'<th scope="col">{text(column)}</th>' for column in columns)
     body = "".join(f"<tr>{_cells(row, columns)}</tr>" for row in rows)
-    style = "table narrow" if _letters(rows, columns) <= NARROW else "table"
+    letters = _letters(rows, columns)
+    style = " narrow" if letters <= NARROW else " wide" if letters > WIDE else ""
     return (
-        f'<div class="{style}" tabindex="0" role="region" aria-label="{text(name)}">'
+        f'<div class="table{style}" tabindex="0" role="region" aria-label="{text(name)}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 

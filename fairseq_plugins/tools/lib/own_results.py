@@ -46,7 +46,13 @@ def find(path: Path) -> list[Results]:
     if not path.exists():
         raise UserError(f"{path} does not exist; name a folder of runs, a results.jsonl or a train.log.")
     if path.is_file() and path.suffix != ".jsonl":
-        return [Results(path.name, path, logs={path: training_log.read(path)})]
+        try:
+            return [Results(path.name, path, logs={path: training_log.read(path)})]
+        except UserError:
+            raise UserError(
+                f"{path} is neither a results.jsonl nor a log of fairseq-train with figures of a training; name one of "
+                "these, or the --out of a recipe."
+            ) from None
     files = sorted(path.rglob("results.jsonl")) if path.is_dir() else [path]
     found = [of_recipe(file, path) for file in files]
     logs = logs_in(path) if path.is_dir() else {}

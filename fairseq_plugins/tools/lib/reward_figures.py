@@ -152,5 +152,5 @@ def mean_reward(file: Path) -> float:
 def finished(figure, axes):
     axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
     axes.grid(alpha=0.3)
-    axes.legend()
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))  # beside the axes, where it covers no line
     return figure
