@@ -7,9 +7,9 @@
 #   benchmarks/evidence.sh --list ['ptb-*']     the cells, or some of them, and which are done
 #
 #   ROWS      where the numbers go (default: benchmarks/evidence/rows.jsonl, which has those of this repository; to train a
-#             cell again that has rows there, name a new file, such as mine.jsonl)
+#             cell again that has numbers there, name a new file, such as mine.jsonl)
 #   RAW       folder of the data: ptb/, multi30k/, enwik8/ and wikitext-2/ as preprocess/ takes them with --raw (default: download)
-#   OUT       where runs go, each cell in a folder of its own (default: runs/evidence)
+#   OUT       where runs go, each cell in a folder of its own (default: runs/evidence; with ROWS=mine.jsonl the folder mine)
 #   MINUTES   of a cell at most (default: 45); one that takes longer is stopped, and goes on in the next call
 #   VENV      the environment (default: .venv)
 #
@@ -25,11 +25,14 @@ if [[ ${RAW:-} ]]; then
     [[ -d $RAW ]] || stop "RAW: there is no such folder; leave it out to download."
     RAW=$(realpath "$RAW")
 fi
-if [[ ${OUT:-} ]]; then OUT=$(realpath -m "$OUT"); fi
 if [[ ${ROWS:-} ]]; then
-    [[ $ROWS == *.jsonl ]] || stop "ROWS: $ROWS does not end in .jsonl; name a file that does, such as mine.jsonl."
-    ROWS=$(realpath -m "$ROWS")
+    [[ $ROWS == *.jsonl && ! -d $ROWS ]] ||
+        stop "ROWS: $ROWS is no name of a file that ends in .jsonl; give one, such as mine.jsonl."
+    ROWS=$(realpath -m -- "$ROWS")
+    [[ -w $(dirname "$ROWS") ]] || stop "ROWS: there is no folder $(dirname "$ROWS") where you may write; name another."
+    OUT=${OUT:-${ROWS%.jsonl}}
 fi
+if [[ ${OUT:-} ]]; then OUT=$(realpath -m -- "$OUT"); fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 OUT=${OUT:-runs/evidence}
 for folder in OUT RAW; do
@@ -256,7 +259,7 @@ for pattern in "$@"; do
     # shellcheck disable=SC2053 # it is a pattern
     for name in "${NAMES[@]}"; do if [[ $name == $pattern ]]; then matches+=("$name"); fi; done
     ((${#matches[@]})) || stop "$pattern is the name of no cell; --list shows them."
-    chosen+=("${matches[@]}")
+    for name in "${matches[@]}"; do [[ " ${chosen[*]} " == *" $name "* ]] || chosen+=("$name"); done
 done
 if [[ $listing ]]; then
     finished=0
@@ -277,11 +280,12 @@ end() {
 trap 'end 129' HUP
 trap 'end 130' INT
 trap 'end 143' TERM
-for name in "${chosen[@]}"; do
-    if has_row "$name"; then
-        echo "evidence.sh: $name has its rows in $ROWS; to train it again, name a new file with ROWS."
-        continue
-    fi
+open=()
+for name in "${chosen[@]}"; do has_row "$name" || open+=("$name"); done
+passed=$((${#chosen[@]} - ${#open[@]}))
+((!passed)) ||
+    echo "evidence.sh: $passed of ${#chosen[@]} have their numbers in $ROWS; to train them again, name a new file with ROWS."
+for name in "${open[@]}"; do
     mkdir -p "$OUT/$name"
     echo "evidence.sh: $name, at most $MINUTES minutes"
     status=0

@@ -9,11 +9,13 @@ state.
 """
 
 import argparse
+import re
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.ranges import whole
 
+OF_TRAINING = r"checkpoint(\d|_\d|_best|_last)"  # how the names begin that fairseq-train gives
 PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
 
@@ -32,8 +34,9 @@ def main():
     from fairseq_plugins.files import sealed
 
     paths = last_checkpoints(args.inputs[0], args.last, args.by) if args.last else args.inputs
-    if args.output.resolve() in {path.resolve() for path in paths}:
-        raise UserError(f"--output: {args.output} is one of the checkpoints that are averaged; name another file.")
+    averaged = args.output.resolve() in {path.resolve() for path in paths}
+    if averaged or args.output.exists() and re.match(OF_TRAINING, args.output.name):
+        raise UserError(f"--output: {args.output} is a checkpoint already; name another file, such as average.pt.")
     print(f"averaging {len(paths)} checkpoints: {' '.join(path.name for path in paths)}", flush=True)
     state = average(paths)
     sealed.save(state, args.output)

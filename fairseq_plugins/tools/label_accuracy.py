@@ -76,7 +76,7 @@ def parse():
     parser.add_argument("--episodes", type=whole(1), metavar="N", help="number of episodes (default: as in training)")
     parser.add_argument("--length", type=whole(1), metavar="N", help="length of an episode (default: as in training)")
     parser.add_argument("--bins", type=whole(1), default=50, help="maximum number of entries by position (%(default)s)")
-    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the figures there")
+    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the figures there (.json)")
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
     if args.split not in ("train", "valid") and not args.split.startswith("test"):

@@ -27,7 +27,7 @@ TITLE = "What of the papers holds"
 HOW_TO_RUN = (
     "Every number has its command below. Commands run in the root of the repository, in the environment that its "
     "README makes. DIR is a folder of raw text; without `RAW=DIR` or `--raw DIR` the text is downloaded. "
-    "`benchmarks/evidence.sh` passes over what has its numbers here; with `ROWS=mine.jsonl` before it, it runs again."
+    "`benchmarks/evidence.sh` passes over what has its numbers here; `ROWS=mine.jsonl` before it trains it again."
 )
 GLOSSARY = {
     "bits": "Bits per character, of a language model: how badly it predicts. Lower is better.",
@@ -37,7 +37,7 @@ GLOSSARY = {
     "BLEU": "How much of a translation agrees with a reference. Higher is better.",
     "span": "How many tokens back a head of attention may look.",
     "seed": "The number that a training's chance begins with: another seed is another run of the same.",
-    "pair of runs": "One run of each of two models, one right after the other, for the ratio of their speeds.",
+    "pair of runs": "One run of each of two models; where speeds are compared, one right after the other.",
     "rate": "The learning rate: how far a step of training goes.",
     "n": "Number of runs. Brackets hold the lowest and the highest of them.",
     "update": "One step of training.",

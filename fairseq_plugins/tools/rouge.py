@@ -25,7 +25,7 @@ def main():
         "--references", type=Path, required=True, help="raw summaries, one per line, with <q> between sentences"
     )
     parser.add_argument("--lang", default="en", help="language, for the detokeniser (%(default)s)")
-    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the scores there, too")
+    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the scores there, too (.json)")
     args = parser.parse_args()
     examples = read_generation(args.generated)
     references = read_references(args.references, len(examples))

@@ -54,7 +54,7 @@ def main():
     )
     parser.add_argument("--seed", type=SEED, default=1, help="seed of the padded batches (%(default)s)")
     parser.add_argument("--max-tokens", type=whole(1), default=4000, help="tokens in a step (%(default)s)")
-    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the figures there, too")
+    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the figures there, too (.json)")
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
     logging.basicConfig()

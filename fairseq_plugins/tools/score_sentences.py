@@ -31,7 +31,7 @@ def main():
         "--batch-size", type=whole(1), default=32, metavar="N", help="sentences in a step (%(default)s)"
     )
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
-    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the figures there, too")
+    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the figures there, too (.json)")
     args = parser.parse_args()
     import torch
 

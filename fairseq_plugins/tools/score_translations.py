@@ -59,7 +59,7 @@ def main():
     )
     parser.add_argument("--baseline", type=Path, help="output of fairseq-generate for the system to compare with")
     parser.add_argument("--samples", type=whole(1), default=1000, help="number of bootstrap samples (%(default)s)")
-    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the scores there, too")
+    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the scores there, too (.json)")
     args = parser.parse_args()
 
     if args.references and not args.lang:

@@ -39,7 +39,9 @@ def main():
     parser.add_argument("--episodes", type=whole(1), default=1, metavar="N", help="number of episodes (%(default)s)")
     parser.add_argument("--out", type=ANIMATION, metavar="FILE", help="animated picture of the first episode (.gif)")
     parser.add_argument("--text", action="store_true", help="print the first episode")
-    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the mean reward, for tools.plot rewards")
+    parser.add_argument(
+        "--json", type=JSON, metavar="FILE", help="write the mean reward, for tools.plot rewards (.json)"
+    )
     parser.add_argument("--seed", type=SEED, default=1, help="(%(default)s)")
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()

@@ -24,14 +24,16 @@ def queue(tmp_path):
     recipe.write_text(
         "#!/bin/bash\n"
         '[[ "$MODELS" != "$FAILS" ]] || exit 3\n'
+        '[[ ! -f "$4/trained" ]] || exit 0\n'  # as recipes do
+        'touch "$4/trained"; echo "$4" >>trained.log\n'
         'echo \'{"cell": "copy", "mean": 1.0, "command": "recipes --raw /home/me/ptb"}\' >"$4/results.jsonl"\n'
     )
     recipe.chmod(0o755)
 
-    def run(*patterns, **variables):
+    def run(*patterns, folder=tmp_path, **variables):
         environment = {**os.environ, "VENV": os.environ.get("VENV", str(ROOT / ".venv")), "FAILS": "", **variables}
         command = ["bash", tmp_path / "benchmarks/evidence.sh", *patterns]
-        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+        return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
 
     return run
 
@@ -48,18 +50,20 @@ def test_a_cell_leaves_its_row_and_is_skipped_from_then_on(queue, tmp_path):
     assert f"{FEEDBACK}: done" in queue("--list").stdout.splitlines()
     shutil.rmtree(tmp_path / "runs")  # as on another machine
     again = queue(FEEDBACK)
-    assert again.returncode == 0 and f"{FEEDBACK} has its rows in benchmarks/evidence/rows.jsonl" in again.stdout
+    assert again.returncode == 0 and "1 of 1 have their numbers in benchmarks/evidence/rows.jsonl" in again.stdout
     assert not (tmp_path / "runs/evidence/copy-feedback").exists()
 
 
-def test_a_cell_with_rows_runs_again_with_a_table_of_its_own(queue, tmp_path):
+def test_a_cell_with_rows_is_trained_again_for_a_table_of_its_own(queue, tmp_path):
     queue(FEEDBACK)
     before = (tmp_path / "benchmarks/evidence/rows.jsonl").read_bytes()
-    done = queue(FEEDBACK, ROWS="mine.jsonl")
+    (tmp_path / "mine").mkdir()
+    done = queue(FEEDBACK, folder=tmp_path / "mine", ROWS="again.jsonl")
     assert done.returncode == 0, done.stderr
-    assert (
-        (tmp_path / "mine.jsonl").read_bytes() == before == (tmp_path / "benchmarks/evidence/rows.jsonl").read_bytes()
-    )
+    assert (tmp_path / "mine/again.jsonl").read_bytes() == before
+    assert (tmp_path / "benchmarks/evidence/rows.jsonl").read_bytes() == before
+    trained = (tmp_path / "trained.log").read_text().splitlines()
+    assert trained == [f"runs/evidence/{FEEDBACK}", f"{tmp_path}/mine/again/{FEEDBACK}"]
 
 
 def test_the_list_takes_patterns_and_counts(queue):
@@ -69,7 +73,7 @@ def test_the_list_takes_patterns_and_counts(queue):
         "copy-varied-transformer",
         "0 of 2 done",
     ]
-    assert queue("--list", FEEDBACK).stdout.splitlines() == ["copy-feedback: done", "1 of 1 done"]
+    assert queue("--list", FEEDBACK, "copy-fe*").stdout.splitlines() == ["copy-feedback: done", "1 of 1 done"]
 
 
 def test_a_cell_that_fails_is_named_and_the_next_one_begins(queue, tmp_path):
@@ -146,7 +150,12 @@ def test_two_queues_do_not_work_in_one_folder(queue, tmp_path):
         ([FEEDBACK], {"RAW": "nowhere"}, "RAW: there is no such folder; leave it out to download."),
         (["--frobnicate"], {}, "there is no option --frobnicate here; --list comes first"),
         ([FEEDBACK, "--list"], {}, "there is no option --list here; --list comes first"),
-        ([FEEDBACK], {"ROWS": "rows.txt"}, "ROWS: rows.txt does not end in .jsonl; name a file that does"),
+        ([FEEDBACK], {"ROWS": "rows.txt"}, "ROWS: rows.txt is no name of a file that ends in .jsonl; give one"),
+        (
+            [FEEDBACK],
+            {"ROWS": "/proc/none/a.jsonl"},
+            "ROWS: there is no folder /proc/none where you may write; name another.",
+        ),
         ([FEEDBACK], {"OUT": "my runs"}, "OUT: the folder's name must have letters, digits and ._/+- only."),
     ],
 )

@@ -162,11 +162,14 @@ def test_checkpoints_are_taken_by_update_or_epoch(training):
 
 
 def test_no_average_takes_the_place_of_a_checkpoint(training):
-    last = training / "save/checkpoint3.pt"
-    before = last.read_bytes()
-    done = python("fairseq_plugins.tools.average_checkpoints", training / "save", "--last", 2, "--output", last)
-    assert done.returncode and "is one of the checkpoints that are averaged; name another file" in done.stderr
-    assert last.read_bytes() == before
+    for name in ("checkpoint3.pt", "checkpoint_last.pt"):
+        checkpoint = training / "save" / name
+        before = checkpoint.read_bytes()
+        done = python(
+            "fairseq_plugins.tools.average_checkpoints", training / "save", "--last", 2, "--output", checkpoint
+        )
+        assert done.returncode and f"{name} is a checkpoint already; name another file" in done.stderr
+        assert checkpoint.read_bytes() == before
 
 
 def test_what_cannot_be_averaged_is_refused(training, tmp_path):

@@ -115,7 +115,7 @@ def test_the_best_and_the_random_agent(run, tmp_path):
             (*RANDOM, "FrozenLake-v1", "--out", "a.png"),
             "'a.png' is no name of a file that ends in .gif; give one",
         ),
-        ((*RANDOM, "FrozenLake-v1", "--json", "/"), "'/' is no name of a file that ends in .json"),
+        ((*RANDOM, "FrozenLake-v1", "--json", "/"), "'/' is a folder; give the name of a file"),
         ((*RANDOM, "FrozenLake-v1", "--out", "/proc/none/a.gif"), "/proc/none/a.gif could not be written"),
     ],
 )

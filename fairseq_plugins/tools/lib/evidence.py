@@ -44,7 +44,7 @@ VERDICTS = {
     "excludes a fault of ours. It does not hold at the size that is named.",
     "not decided": "We tried it, and it is neither of the two: too few runs, ranges that overlap, budgets that "
     "differ, a comparison that is not the paper's, or models that had hardly begun to learn the task.",
-    "not tried": "There are no runs.",
+    "not tried": "There are no runs that could decide it.",
 }
 NOTES = {"tried": "What was tried", "checks": "What excludes a fault of ours"}  # what a statement may say besides
 

@@ -13,7 +13,9 @@ class OutFile:
 
     def __call__(self, name: str) -> Path:
         path = Path(name)
-        if path.suffix.lower() not in self.endings or path.is_dir():
+        if path.is_dir():
+            raise argparse.ArgumentTypeError(f"{name!r} is a folder; give the name of a file")
+        if path.suffix.lower() not in self.endings:
             endings = " or ".join(self.endings)
             raise argparse.ArgumentTypeError(f"{name!r} is no name of a file that ends in {endings}; give one")
         return path
