@@ -1,4 +1,4 @@
-"""Write the parts of docs/ that the code and paper.json know best.
+"""Write the parts of docs/ and benchmarks/ that the code, paper.json and statements.json know best.
 
     python docs/scripts/generate.py            every generated part, anew
     python docs/scripts/generate.py --check    only say which pages are out of date; the exit status is 1 if any is
@@ -35,6 +35,7 @@ PARTS: dict[str, Callable[[str], str]] = {
     "settings": paper_tables.settings,
     "published": paper_tables.published,
     "verdicts": paper_tables.verdicts,
+    "held": paper_tables.held,
     "statements": paper_tables.statements,
     "numbers": paper_tables.numbers,
 }
@@ -44,7 +45,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="change nothing")
     check = parser.parse_args().check
-    stale = [page for page in sorted(DOCS.rglob("*.md")) if fresh(text := page.read_text()) != text]
+    pages = sorted([*DOCS.rglob("*.md"), *ROOT.glob("benchmarks/*.md")])
+    stale = [page for page in pages if fresh(text := page.read_text()) != text]
     for page in stale:
         if not check:
             page.write_text(fresh(page.read_text()))

@@ -58,6 +58,17 @@ def verdicts(_: str) -> str:
     )
 
 
+def held(page: str) -> str:
+    """What the statements of a page of benchmarks/ say, and the verdict on each; for the top of that page."""
+    found = [each for paper in evidence.statements().values() for each in paper["statements"]]
+    found = [each for each in found if each.get("page") == f"{page}.md"]
+    rows = [[each["item"], each["says"], each["verdict"]] for each in found]
+    verdicts = table(["", "the paper says", "[verdict](../docs/results.md#what-of-the-papers-holds)"], rows).rstrip()
+    queued = any("evidence.sh" in command["run"] for each in found for command in each["commands"])
+    note = "`benchmarks/evidence.sh` passes over what has its numbers; [Evidence](evidence.md) says how to repeat it."
+    return f"{verdicts}\n\n{note}" if queued else verdicts
+
+
 def statements(_: str) -> str:
     """What benchmarks/statements.json says of each statement of the papers, with a link to the page of the numbers."""
     parts = []

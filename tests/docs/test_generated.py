@@ -6,12 +6,17 @@ import sys
 import pytest
 from pages import PAGES, ROOT, name
 
+from fairseq_plugins.tools.lib import evidence
+
 sys.path.insert(0, str(ROOT / "docs/scripts"))
 
 import generate  # noqa: E402
 import paper_tables  # noqa: E402
 
-GENERATED = [page for page in PAGES if "<!-- generated: " in page.read_text(encoding="utf-8")]
+MEASURED = sorted(ROOT.glob("benchmarks/*.md"))
+# pages that a benchmark writes as a whole
+BY_SCRIPTS = {f"{name}_speed.md" for name in ("translation", "lm", "active_memory", "skip_cross_head", "agent")}
+GENERATED = [page for page in PAGES + MEASURED if "<!-- generated: " in page.read_text(encoding="utf-8")]
 
 
 @pytest.mark.parametrize("page", GENERATED, ids=name)
@@ -25,6 +30,14 @@ def test_a_stale_part_is_written_anew():
     fresh = generate.fresh(f"before\n{begin}old\n{end}\nafter\n")
     assert fresh == f"before\n{begin}{paper_tables.published('active_memory')}\n{end}\nafter\n"
     assert "| cgru | 1.6834 |" in fresh
+
+
+def test_a_page_of_measurements_begins_with_its_verdicts():
+    for paper in evidence.statements().values():
+        for entry in paper["statements"]:
+            if "page" in entry and entry["page"] not in BY_SCRIPTS:
+                text = (ROOT / "benchmarks" / entry["page"]).read_text(encoding="utf-8")
+                assert f"<!-- generated: held {entry['page'].removesuffix('.md')} -->" in text.partition("\n## ")[0]
 
 
 def test_every_tool_is_listed_under_its_present_name():
