@@ -15,6 +15,7 @@ table { border-collapse: collapse }
 th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid #8884; vertical-align: top }
 th[scope=row] { font-weight: normal; min-width: 6rem }
 td.short { white-space: nowrap }
+.table.wide { font-size: .95rem }
 .table.wide td.short { white-space: normal }
 .table.wide :is(td, th) { padding-right: .5rem }
 section { border-top: 1px solid #8888; margin-top: 1.5rem }
