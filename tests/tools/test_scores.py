@@ -126,7 +126,7 @@ def test_score_translations_prints_sacrebleus_own_score_and_signature(tmp_path):
         "de",
         "--lowercase",
         "--json",
-        tmp_path / "json",
+        tmp_path / "score.json",
     )
     plain = [
         "ein gut-gelaunter Mann geht nach Hof-Art.",
@@ -136,7 +136,7 @@ def test_score_translations_prints_sacrebleus_own_score_and_signature(tmp_path):
     expected = sacrebleu.corpus_bleu(plain, [raw], lowercase=True).score
     assert f"sacreBLEU = {expected:.2f} nrefs:1|case:lc|eff:no|tok:13a" in done.stdout, done.stderr
     assert f"tokenised BLEU = {tokenised_bleu(HYPOTHESES, REFERENCES):.2f} (3 sentences)" in done.stdout
-    assert json.loads((tmp_path / "json").read_text())["sacrebleu"] == pytest.approx(expected)
+    assert json.loads((tmp_path / "score.json").read_text())["sacrebleu"] == pytest.approx(expected)
 
 
 def test_paired_bootstrap_tells_a_better_system_from_an_equal_one(tmp_path):
