@@ -51,7 +51,7 @@ def published(paper: str) -> str:
 
 def verdicts(_: str) -> str:
     """The rule by which a statement gets its verdict, and how many statements have which."""
-    given = [entry["verdict"] for paper in evidence.statements().values() for entry in paper["statements"]]
+    given = [entry["verdict"] for entry in evidence.all_statements()]
     return "\n".join(
         f"- **{verdict}** ({given.count(verdict)} of {len(given)}): {rule}"
         for verdict, rule in evidence.VERDICTS.items()
@@ -60,8 +60,7 @@ def verdicts(_: str) -> str:
 
 def held(page: str) -> str:
     """What the statements of a page of benchmarks/ say, and the verdict on each; for the top of that page."""
-    found = [each for paper in evidence.statements().values() for each in paper["statements"]]
-    found = [each for each in found if each.get("page") == f"{page}.md"]
+    found = [each for each in evidence.all_statements() if each.get("page") == f"{page}.md"]
     rows = [[each["item"], each["says"], each["verdict"]] for each in found]
     verdicts = table(["", "the paper says", "[verdict](../docs/results.md#what-of-the-papers-holds)"], rows).rstrip()
     queued = any("evidence.sh" in command["run"] for each in found for command in each["commands"])

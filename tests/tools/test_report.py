@@ -10,7 +10,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import report
 from fairseq_plugins.tools.lib import evidence, html_page
 
-STATEMENTS = [entry for paper in evidence.statements().values() for entry in paper["statements"]]
+STATEMENTS = evidence.all_statements()
 LOG = "".join(
     f"2026-11-24 10:00:00 | INFO | {kind} | {json.dumps(values)}\n"
     for update in (1, 2, 3)

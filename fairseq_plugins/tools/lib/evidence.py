@@ -56,6 +56,11 @@ def statements() -> dict[str, dict]:
     return {name: paper | {"statements": [*map(with_numbers, paper["statements"])]} for name, paper in papers.items()}
 
 
+def all_statements() -> list[dict]:
+    """The statements of all papers, one after the other."""
+    return [statement for paper in statements().values() for statement in paper["statements"]]
+
+
 def with_numbers(statement: dict) -> dict:
     if "tables" not in statement:
         return statement
