@@ -7,6 +7,7 @@
 # A training takes two to five minutes. One that is done is skipped, one that was stopped goes on.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. benchmarks/own_settings.sh
 export OMP_NUM_THREADS=1 SIZE=tiny ENVIRONMENTS=64 SPAN=100 SEEDS="1 2 3"
 maze='{"size": 5, "objects": 3, "max_steps": 100}'
 

@@ -39,6 +39,7 @@ for folder in OUT RAW; do
     [[ ${!folder:-} =~ ^[[:alnum:]._/+-]*$ ]] || stop "$folder: the folder's name must have letters, digits and ._/+- only."
 done
 export -n RAW OUT ROWS # recipes have options for them
+. benchmarks/own_settings.sh
 ROWS=${ROWS:-benchmarks/evidence/rows.jsonl}
 
 NAMES=()
@@ -248,7 +249,10 @@ for model in $variants; do
     cell "ptb-$model" "MODELS=$model SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm "$(raw ptb)"
 done
 
-has_row() { [[ -f $ROWS ]] && grep -qF "{\"cell\": \"$1: " "$ROWS"; }
+python=${VENV:-.venv}/bin/python
+[[ -x $python ]] || python=${PYTHON:-python3} # the first recipe makes the environment
+done_before=$("$python" benchmarks/evidence_rows.py --names --rows "$ROWS") || exit 2
+has_row() { [[ $'\n'$done_before$'\n' == *$'\n'$1$'\n'* ]]; }
 listing=''
 if [[ ${1:-} == --list ]]; then listing=1 && shift; fi
 [[ $# -gt 0 ]] || set -- '*'

@@ -2,6 +2,8 @@
 
     python benchmarks/evidence_rows.py runs/evidence/copy-feedback --rows benchmarks/evidence/rows.jsonl
 
+    python benchmarks/evidence_rows.py --names --rows benchmarks/evidence/rows.jsonl
+
 A cell's name is that of its folder. Rows of other cells remain. In commands DIR stands for folders of raw text, and for
 others that are no part of the repository.
 """
@@ -19,20 +21,21 @@ from fairseq_plugins.tools import results_table  # noqa: E402
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "cells", nargs="+", type=Path, metavar="CELL", help="folder, such as runs/evidence/copy-feedback"
+        "cells", nargs="*", type=Path, metavar="CELL", help="folder, such as runs/evidence/copy-feedback"
     )
+    parser.add_argument("--names", action="store_true", help="print which cells have rows in the table, add none")
     parser.add_argument("--rows", type=Path, required=True, metavar="FILE", help="the table, a new one or an old one")
     args = parser.parse_args()
     try:
-        rows = results_table.read_rows(args.rows)
-        for folder in args.cells:
-            rows |= rows_of(folder)
+        if args.names:
+            print(*sorted({name.partition(": ")[0] for name in results_table.read_rows(args.rows)}), sep="\n")
+        else:
+            results_table.add_rows(args.rows, {name: row for cell in args.cells for name, row in rows_of(cell).items()})
     except ValueError as error:
         sys.exit(f"evidence_rows.py: error: {error}")
-    results_table.write_rows(args.rows, rows)
 
 
-def rows_of(cell: Path) -> dict[str, dict]:
+def rows_of(cell: Path) -> results_table.Rows:
     """The rows of a cell's recipe.
 
     Raises:
@@ -41,8 +44,10 @@ def rows_of(cell: Path) -> dict[str, dict]:
     rows = {}
     for file in sorted(cell.rglob("results.jsonl")):
         for name, row in results_table.read_rows(file).items():
-            if "command" not in row:
+            if not isinstance(row.get("command"), str):
                 raise ValueError(f"{file} has no command in its row {name}; delete the file and run the cell again.")
+            if f"{cell.name}: {name}" in rows:
+                raise ValueError(f"{cell} has two tables with a row {name}; delete the folder and run the cell again.")
             rows[f"{cell.name}: {name}"] = row | {"command": without_folders(row["command"])}
     if not rows:
         raise ValueError(f"{cell} has no rows: run its cell with evidence.sh first.")

@@ -7,6 +7,7 @@ sentence. All other errors are faults of the program and keep their tracebacks.
 import logging
 import os
 import re
+import select
 import sys
 
 handle_error = logging.Handler.handleError  # before ``install`` replaces it
@@ -36,6 +37,10 @@ ERROR_MESSAGES = [
         r"Dataset not found: (\S+) \(([^)]*)\)",
         "{1} has no split {0}, or lacks its .bin or .idx file; choose another split with --train-subset, "
         "--valid-subset or --gen-subset, or make it again with fairseq-preprocess.",
+    ),
+    (
+        r"AssertionError: could not find dataset: (\S+)",
+        "there is no {0}; choose another split, or make the data again with fairseq-preprocess.",
     ),
     (
         r"No such file or directory: '(\S*dict\.\S*txt)'",
@@ -276,12 +281,24 @@ def log_lost(handler: logging.Handler, record: logging.LogRecord) -> None:
 
 def report(kind, error, traceback):
     """For ``sys.excepthook``: print one sentence on stderr for an error of the user's, else Python's own report."""
+    if isinstance(error, BrokenPipeError) and stdout_is_closed():
+        return
     text = sentence(error)
     if text is None or os.environ.get(TRACEBACK, "0") != "0":
         sys.__excepthook__(kind, error, traceback)
     else:
         sys.stdout.flush()
         print(f"fairseq_plugins: error: {text}", file=sys.stderr, flush=True)
+
+
+def stdout_is_closed() -> bool:
+    """Does nobody read what is printed any more, as after `| head`? Then nothing more is printed, no complaint, too."""
+    poll = select.poll()
+    poll.register(1, 0)  # errors are reported whatever is asked for
+    closed = bool(poll.poll(0))
+    if closed:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return closed
 
 
 def sentence(error: BaseException) -> str | None:

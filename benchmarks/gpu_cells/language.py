@@ -1,7 +1,7 @@
 """Language models at the papers' sizes (Fan et al., 2020, Table 9): training and decoding."""
 
 from argparse import Namespace
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import lm_speed
@@ -80,6 +80,7 @@ class Training(Cell):
 
     sizes: Sizes
     batch: int
+    paper: dict[str, float] = field(default_factory=dict)
     limit = 5 * MINUTE
 
     def measure(self, setting: Setting) -> Row:
@@ -87,7 +88,7 @@ class Training(Cell):
         others = {name: partial(models.training, name) for name in setting.engines}
         others["fairseq's"] = models.fairseqs
         row = speed.against(setting, ("transformer", partial(models.training, "transformer")), others)
-        return row | {"aim": 0.30, "the paper": 0.285}
+        return row | {"aim": 0.30} | self.paper
 
 
 @dataclass(frozen=True)
@@ -109,9 +110,11 @@ class Decoding(Cell):
         return row | {"aim beside hidden states": 3.7, "the paper": 3.7}
 
 
+TABLE5 = {"the paper": 0.285}  # on WikiText-103
+
 CELLS: dict[str, Cell] = {
-    "speed-wikitext103-batch16": Training(WIKITEXT, 16),
-    "speed-wikitext103-batch64": Training(WIKITEXT, 64),
+    "speed-wikitext103-batch16": Training(WIKITEXT, 16, TABLE5),
+    "speed-wikitext103-batch64": Training(WIKITEXT, 64, TABLE5),
     "speed-enwik8-batch128": Training(ENWIK8, 128),
     "speed-enwik8-span128-batch128": Training(ENWIK8_SHORT, 128),
     **{f"decoding-wikitext103-batch{batch}": Decoding(WIKITEXT, batch) for batch in (1, 32, 128)},

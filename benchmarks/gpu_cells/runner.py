@@ -11,7 +11,7 @@ from multiprocessing import Pipe, Process
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from fairseq_plugins.tools.results_table import read_rows, write_rows
+from fairseq_plugins.tools.results_table import add_rows, read_rows
 from gpu_cells.cell import Cell, Row, Setting
 
 DONE = "done"
@@ -39,7 +39,7 @@ def run_cells(cells: dict[str, Cell], setting: Setting, rows: Path, more: Row, s
         else:
             say(name, f"begun, at most {cell.limit} s")
             row = timed(cell, setting, setting.folder / f"{name}.txt")
-            write_rows(rows, read_rows(rows) | {name: row | more})
+            add_rows(rows, {name: row | more})
             say(name, ", ".join(f"{column} {value}" for column, value in row.items()))
     return all(is_done(rows, name) for name in cells)
 

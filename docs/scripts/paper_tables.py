@@ -58,14 +58,22 @@ def verdicts(_: str) -> str:
     )
 
 
+# what a page says of its commands, where they have these words
+NOTES = {
+    "evidence.sh": "`benchmarks/evidence.sh` passes over what has its numbers; [Evidence](evidence.md) says how to "
+    "repeat it.",
+    "DIR": "In commands `DIR` is your folder of data, with ptb/, multi30k/, enwik8/ and wikitext-2/ in it.",
+}
+
+
 def held(page: str) -> str:
     """What the statements of a page of benchmarks/ say, and the verdict on each; for the top of that page."""
     found = [each for each in evidence.all_statements() if each.get("page") == f"{page}.md"]
     rows = [[each["item"], each["says"], each["verdict"]] for each in found]
     verdicts = table(["", "the paper says", "[verdict](../docs/results.md#what-of-the-papers-holds)"], rows).rstrip()
-    queued = any("evidence.sh" in command["run"] for each in found for command in each["commands"])
-    note = "`benchmarks/evidence.sh` passes over what has its numbers; [Evidence](evidence.md) says how to repeat it."
-    return f"{verdicts}\n\n{note}" if queued else verdicts
+    commands = " ".join(command["run"] for each in found for command in each["commands"])
+    notes = [note for word, note in NOTES.items() if word in commands]
+    return "\n\n".join([verdicts, *([" ".join(notes)] if notes else [])])
 
 
 def statements(_: str) -> str:

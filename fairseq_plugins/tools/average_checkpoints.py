@@ -14,6 +14,8 @@ from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.ranges import whole
+from fairseq_plugins.tools.lib.each_once import each_once
+from fairseq_plugins.tools.lib.out_file import CHECKPOINT
 
 OF_TRAINING = r"checkpoint(\d|_\d|_best|_last)"  # how the names begin that fairseq-train gives
 PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
@@ -26,14 +28,13 @@ def main():
     parser.add_argument(
         "--by",
         choices=PATTERNS,
-        default="epoch",
-        help="with --last: checkpoints written after epochs, or after updates (%(default)s)",
+        help="with --last: checkpoints written after epochs (default), or after updates",
     )
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--output", type=CHECKPOINT, required=True, metavar="FILE", help="such as average.pt")
     args = parser.parse_args()
     from fairseq_plugins.files import sealed
 
-    paths = last_checkpoints(args.inputs[0], args.last, args.by) if args.last else args.inputs
+    paths = to_average(args.inputs, args.last, args.by)
     averaged = args.output.resolve() in {path.resolve() for path in paths}
     if averaged or args.output.exists() and re.match(OF_TRAINING, args.output.name):
         raise UserError(f"--output: {args.output} is a checkpoint already; name another file, such as average.pt.")
@@ -41,6 +42,21 @@ def main():
     state = average(paths)
     sealed.save(state, args.output)
     print(f"wrote {args.output}")
+
+
+def to_average(inputs: list[Path], last: int | None, by: str | None) -> list[Path]:
+    """The checkpoints that are named, or the last ones of a folder.
+
+    Raises:
+        UserError: the flags do not go together, or a file is named twice
+    """
+    if not last:
+        if by:
+            raise UserError("--by needs --last, the number of checkpoints; add it, or leave out --by.")
+        return each_once("inputs", inputs)
+    if len(inputs) > 1:
+        raise UserError(f"--last takes one folder, not {len(inputs)}; average each on its own.")
+    return last_checkpoints(inputs[0], last, by or "epoch")
 
 
 def last_checkpoints(folder: Path, number: int, by: str) -> list[Path]:

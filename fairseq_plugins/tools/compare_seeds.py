@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools.lib.bleu import compare, sacrebleu_scores, tokenised_scores
+from fairseq_plugins.tools.lib.each_once import each_once
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
 
 
@@ -43,10 +44,15 @@ def main():
             f"--system has {len(args.system)} files and --baseline {len(args.baseline)}: give one file of"
             " each per seed."
         )
-    examples = {
-        name: [read_generation(path) for path in paths] for name, paths in zip(args.names, (args.system, args.baseline))
-    }
-    references = read_references(args.references, len(examples[args.names[0]][0]))
+    if args.names[0] == args.names[1]:
+        raise UserError(f"--names: both systems are called {args.names[0]}; give each a name of its own.")
+    paths = [*each_once("--system", args.system), *each_once("--baseline", args.baseline)]
+    runs = [read_generation(path) for path in paths]
+    for path, run in zip(paths, runs):
+        if [example.target for example in run] != [example.target for example in runs[0]]:
+            raise UserError(f"{path} and {paths[0]} have other references; give outputs for one test set.")
+    examples = dict(zip(args.names, (runs[: len(args.system)], runs[len(args.system) :])))
+    references = read_references(args.references, len(runs[0]))
     print("\n".join(table(examples, references, args.lang, args.lowercase)))
 
 

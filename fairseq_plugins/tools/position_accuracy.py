@@ -21,7 +21,22 @@ def main():
     add_out(parser)
     args = parser.parse_args()
     logging.disable(logging.INFO)  # matplotlib logs every font
-    save(draw(dict(read(run) for run in args.runs)), args.out)
+    save(draw(by_name(args.runs)), args.out)
+
+
+def by_name(runs: list[str]) -> dict[str, dict]:
+    """The figures of NAME=FILE... by name.
+
+    Raises:
+        UserError: a name stands twice, or a file has other content
+    """
+    found: dict[str, dict] = {}
+    for run in runs:
+        name, figures = read(run)
+        if name in found:
+            raise UserError(f"{run}: there is another {name}; give each run a name of its own.")
+        found[name] = figures
+    return found
 
 
 def read(run: str) -> tuple[str, dict]:
@@ -30,10 +45,22 @@ def read(run: str) -> tuple[str, dict]:
     if not path:
         raise UserError(f"{run} does not have the form NAME=FILE; write it as feedback=runs/walk/test.json.")
     try:
-        figures = json.loads(Path(path).read_text())
-        return name, {key: figures[key] for key in ("span", "by_position", "labels_by_position")}
+        figures = json.loads(Path(path).read_text(encoding="utf-8"))
+        return name, checked(*(figures[key] for key in ("span", "by_position", "labels_by_position")))
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is not a file of tools/label_accuracy --json; write it again.") from error
+
+
+def checked(span: int, accuracy: list[float | None], labels: list[int]) -> dict:
+    """What label_accuracy writes.
+
+    Raises:
+        ValueError or TypeError: these cannot be from it
+    """
+    right = all(value is None or 0 <= value <= 100 for value in accuracy)
+    if not (right and span >= 1 and labels and min(labels) >= 0 and len(labels) == len(accuracy)):
+        raise ValueError("the numbers are none of label_accuracy")
+    return {"span": span, "by_position": accuracy, "labels_by_position": labels}
 
 
 def draw(runs: dict[str, dict]):

@@ -66,7 +66,7 @@ def main():
     papers = evidence.statements()
     if not papers and not args.results:
         raise UserError("there is nothing to report here: name folders of recipes, such as runs/char_lm.")
-    content = page(TITLE, parts(papers, [found for path in args.results for found in own_results.find(path)]))
+    content = page(TITLE, parts(papers, own_results.find_all(args.results)))
     try:
         write_whole(args.out, lambda path: path.write_text(content, encoding="utf-8"))
     except NotWritten as error:

@@ -4,17 +4,25 @@
     python -m fairseq_plugins.tools.results_table show results.jsonl
 
 A cell is one run's row. ``add`` replaces a cell of the same name; ``show`` prints a Markdown table with the columns in
-the order they first appeared, and where there are cells NAME-seed1, NAME-seed2 and so on a second one with a row for
-all of them: of each number the mean, the smallest and the largest. Values are numbers where they look like numbers.
+the order they first appeared. Where there are cells NAME-seed1, NAME-seed2 and so on, it prints a second table with a
+row for all of them: of each number the mean, the smallest and the largest. It says where their commands differ in more
+than the seed. Values are numbers where they look like numbers.
 """
 
 import argparse
+import fcntl
 import json
 import math
 import os
 import re
 import statistics
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+Value = str | float
+Rows = dict[str, dict[str, Value]]  # columns by cell
 
 
 def main():
@@ -30,68 +38,144 @@ def main():
         if args.action == "add":
             add(args.table, args.cell, args.values)
         if args.action == "show":
-            rows = read_rows(args.table)
-            print(markdown(rows))
-            if len(of_seeds := means(rows)) < len(rows):
-                print("", markdown(of_seeds), sep="\n")
+            show(args.table)
     except ValueError as error:
         parser.error(str(error))
+    except BrokenPipeError:  # as of head, which has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def show(path: Path) -> None:
+    if not path.exists():
+        raise ValueError(f"{path} does not exist; name a results.jsonl that a recipe has written.")
+    rows = read_rows(path)
+    print(markdown(rows))
+    if of_seeds := means(rows):
+        print("", markdown(of_seeds), sep="\n")
+    for model in differing(rows):
+        print(f"\n{warning(model)}")
+    sys.stdout.flush()
 
 
 def add(path: Path, cell: str, values: list[str]) -> None:
     """Add a row, or replace the one of that name; values are COLUMN=VALUE."""
-    write_rows(path, read_rows(path) | {cell: dict(map(_value, values))})
+    add_rows(path, {cell: dict(map(_value, values))})
 
 
-def read_rows(path: Path) -> dict[str, dict]:
-    """Columns by cell; none if there is no file yet.
+def add_rows(path: Path, new: Rows) -> None:
+    """Add rows, or replace those of the same names. Several processes may do so at the same time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with alone_in(path.parent):
+        write_rows(path, read_rows(path) | new)
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process is here for this folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def read_rows(path: Path) -> Rows:
+    """The rows; none if there is no file yet.
 
     Raises:
-        ValueError: a line is damaged; it is not passed over, since its run would be repeated
+        ValueError: a line is damaged; it is not passed over, since its run would be repeated. Or a name stands twice
     """
     try:
         text = path.read_text(encoding="utf-8") if path.exists() else ""
     except UnicodeDecodeError:
         raise ValueError(f"{path} is no text in UTF-8; name a results.jsonl that a recipe has written.") from None
-    rows = {}
+    rows, lines = {}, {}
     for number, line in enumerate(text.splitlines(), 1):
         try:
             row = json.loads(line)
-            rows[row.pop("cell")] = row
+            cell = row.pop("cell")
         except (ValueError, KeyError, AttributeError, TypeError):
             raise ValueError(
                 f"{path} has no whole row in line {number}; delete that line, and the next call of its recipe makes "
                 "the row again."
             ) from None
+        if wrong := [column for column, value in row.items() if not _sound(value)] or [cell] * (type(cell) is not str):
+            raise ValueError(
+                f"{path} has {wrong[0]!r} in the row {cell!r}, which is neither a text nor a number of a size that can "
+                "be shown; name a results.jsonl that a recipe has written."
+            )
+        if cell in rows:
+            raise ValueError(f"{path} has the row {cell} in line {lines[cell]} and in line {number}; delete one.")
+        rows[cell], lines[cell] = row, number
     return rows
 
 
-def write_rows(path: Path, rows: dict[str, dict]) -> None:
+def _sound(value) -> bool:
+    """Is it a text, or a number that a float can hold?"""
+    return abs(value) < 1e300 if type(value) is int else isinstance(value, (str, float))
+
+
+def write_rows(path: Path, rows: Rows) -> None:
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no file that a table could replace; name another.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".partial")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
     temporary.write_text(
         "".join(json.dumps({"cell": cell} | row) + "\n" for cell, row in rows.items()), encoding="utf-8"
     )
     os.replace(temporary, path)
 
 
-def means(rows: dict[str, dict]) -> dict[str, dict]:
-    """One row for the cells of all seeds: what is a number, and what they agree in."""
+def by_model(rows: Rows) -> dict[str, list[dict[str, Value]]]:
+    """The runs NAME-seed1, NAME-seed2 and so on by NAME."""
     models = {}
     for cell, row in rows.items():
-        models.setdefault(re.sub(r"-seed\d+$", "", cell), []).append(row)
+        if found := re.fullmatch(r"(.+)-seed\d+", cell):
+            models.setdefault(found[1], []).append(row)
+    return models
+
+
+def means(rows: Rows) -> Rows:
+    """One row for the cells of all seeds: their number, the means of numbers, and what they agree in. Without a model
+    of several seeds there is none."""
+    models = by_model(rows)
+    if all(len(runs) == 1 for runs in models.values()):
+        return {}
     return {
         model: {"seeds": float(len(runs))}
-        | {column: value for column in runs[0] if (value := _mean([run.get(column) for run in runs])) is not None}
+        | {
+            column: value
+            for column in runs[0]
+            if column != "seeds" and (value := _mean([run.get(column) for run in runs])) is not None
+        }
         for model, runs in models.items()
     }
 
 
-def _mean(values: list) -> float | str | None:
+def differing(rows: Rows) -> list[str]:
+    """The models whose seeds have commands that differ in what may change their numbers."""
+    return [
+        model
+        for model, runs in by_model(rows).items()
+        if len({_settings(str(run["command"])) for run in runs if "command" in run}) > 1
+    ]
+
+
+def warning(model: str) -> str:
+    return f"The seeds of {model} have different commands; compare these before you use the mean."
+
+
+def _settings(command: str) -> str:
+    """A command without seeds, folders, and the choice of models."""
+    return re.sub(r"\b(SEEDS|MODELS)=('[^']*'|\S+) ?|--(seed|out|raw|data|gpus) \S+ ?", "", command).strip()
+
+
+def _mean(values: list) -> Value | None:
     if len(set(values)) == 1:
         return values[0]
     if all(isinstance(value, (int, float)) and math.isfinite(value) for value in values):
-        return f"{statistics.mean(values):.5g} ({min(values):.6g} to {max(values):.6g})"
+        return f"{_number(statistics.mean(values))} ({_number(min(values))} to {_number(max(values))})"
     return None
 
 
@@ -104,21 +188,28 @@ def markdown(rows: dict[str, dict]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in table)
 
 
-def _value(argument: str) -> tuple[str, float | str]:
+def _value(argument: str) -> tuple[str, Value]:
     column, equals, value = argument.partition("=")
     if not equals or not column:
         raise ValueError(f"'{argument}' is not COLUMN=VALUE.")
+    if column == "cell":
+        raise ValueError(f"'{argument}': cell is the row's name, which comes first; name the column otherwise.")
     try:
-        return column, float(value)
+        return column, value if "_" in value else float(value)  # 2_4 is no number but in Python
     except ValueError:
         return column, value
 
 
-def shown(value) -> str:
+def shown(value: Value) -> str:
     """A value as tables show it. A training that diverged has no number."""
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:.6g}" if math.isfinite(value) else "not a number"
+    if isinstance(value, str):
+        return value
+    return _number(value) if math.isfinite(value) else "not a number"
+
+
+def _number(value: float) -> str:
+    """Whole numbers in full, others with six digits."""
+    return f"{value:.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.6g}"
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pathlib import Path
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.ranges import whole
+from fairseq_plugins.tools.lib.each_once import each_once
 from fairseq_plugins.tools.lib.out_file import JSON
 
 BINARY = {"0", "1"}
@@ -25,7 +26,7 @@ BINARY = {"0", "1"}
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="data folder of the task, which contains input0 and label")
-    parser.add_argument("--path", nargs="+", required=True, metavar="FILE", help="checkpoints, one per seed")
+    parser.add_argument("--path", type=Path, nargs="+", required=True, metavar="FILE", help="checkpoints, one per seed")
     parser.add_argument("--split", default="valid", help="split to score (%(default)s)")
     parser.add_argument(
         "--batch-size", type=whole(1), default=32, metavar="N", help="sentences in a step (%(default)s)"
@@ -37,7 +38,8 @@ def main():
 
     logging.disable(logging.INFO)  # print the figures only
     device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
-    runs = [score(*predict(path, args.data, args.split, args.batch_size, device)) for path in args.path]
+    paths = each_once("--path", args.path)
+    runs = [score(*predict(str(path), args.data, args.split, args.batch_size, device)) for path in paths]
     figures = over_seeds(runs)
     for name in runs[0]:
         print(f"{name} = {spread(figures, name)} ({', '.join(f'{run[name]:.2f}' for run in runs)})")

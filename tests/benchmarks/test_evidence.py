@@ -23,6 +23,8 @@ def queue(tmp_path):
     recipe.parent.mkdir(parents=True)
     recipe.write_text(
         "#!/bin/bash\n"
+        "declare -A SETTINGS=([LEARNING_RATE]=0.01 [VALID_STREAMS]=32)\n"
+        'echo "$LEARNING_RATE ${VALID_STREAMS:-none}" >>settings.log\n'
         '[[ "$MODELS" != "$FAILS" ]] || exit 3\n'
         '[[ ! -f "$4/trained" ]] || exit 0\n'  # as recipes do
         'touch "$4/trained"; echo "$4" >>trained.log\n'
@@ -66,6 +68,13 @@ def test_a_cell_with_rows_is_trained_again_for_a_table_of_its_own(queue, tmp_pat
     assert trained == [f"runs/evidence/{FEEDBACK}", f"{tmp_path}/mine/again/{FEEDBACK}"]
 
 
+def test_what_a_user_has_exported_for_another_recipe_changes_no_cell(queue, tmp_path):
+    done = queue(FEEDBACK, LEARNING_RATE="0.5", VALID_STREAMS="200")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "evidence.sh: these variables are ignored, it sets its own: LEARNING_RATE VALID_STREAMS\n"
+    assert (tmp_path / "settings.log").read_text() == "0.001 none\n"
+
+
 def test_the_list_takes_patterns_and_counts(queue):
     queue(FEEDBACK)
     assert queue("--list", "copy-*r").stdout.splitlines() == [
@@ -74,6 +83,13 @@ def test_the_list_takes_patterns_and_counts(queue):
         "0 of 2 done",
     ]
     assert queue("--list", FEEDBACK, "copy-fe*").stdout.splitlines() == ["copy-feedback: done", "1 of 1 done"]
+
+
+def test_a_damaged_table_is_named_before_anything_is_trained(queue, tmp_path):
+    (tmp_path / "cut.jsonl").write_text('{"cell": "copy-feedback: copy", "mean"')
+    done = queue(TRANSFORMER, ROWS="cut.jsonl")
+    assert done.returncode == 2 and "cut.jsonl has no whole row in line 1" in done.stderr
+    assert not (tmp_path / "trained.log").exists()
 
 
 def test_a_cell_that_fails_is_named_and_the_next_one_begins(queue, tmp_path):

@@ -6,6 +6,8 @@ import math
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -420,3 +422,11 @@ def test_a_log_with_a_fault_keeps_its_traceback(capsys):
     handler = logging.StreamHandler()
     handler.emit(logging.LogRecord("train", logging.INFO, "", 0, "loss %d", ("three",), None))
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_nobody_has_to_read_to_the_end():
+    program = "import fairseq_plugins.tools\nfor number in range(10**6): print(number)"
+    writing = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    writing.stdout.readline()
+    writing.stdout.close()
+    assert writing.stderr.read() == b"" and writing.wait() == 1

@@ -11,7 +11,7 @@ import torch
 import fairseq_plugins
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import tune_length_penalty
-from fairseq_plugins.tools.average_checkpoints import average, last_checkpoints
+from fairseq_plugins.tools.average_checkpoints import average, last_checkpoints, to_average
 from fairseq_plugins.tools.lib.generation_log import read_generation
 
 USER_DIR = str(Path(fairseq_plugins.__file__).parent)
@@ -172,6 +172,19 @@ def test_no_average_takes_the_place_of_a_checkpoint(training):
         assert checkpoint.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "inputs, last, by, sentence",
+    [
+        (["a", "b"], 2, None, "--last takes one folder, not 2"),
+        (["a.pt"], None, "update", "--by needs --last"),
+        (["a.pt", "b.pt", "./a.pt"], None, None, "a.pt is named twice"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_refused(inputs, last, by, sentence):
+    with pytest.raises(UserError, match=sentence):
+        to_average([*map(Path, inputs)], last, by)
+
+
 def test_what_cannot_be_averaged_is_refused(training, tmp_path):
     good = training / "save" / "checkpoint3.pt"
     save(tmp_path / "a.pt", a=torch.ones(2))
@@ -185,6 +198,8 @@ def test_what_cannot_be_averaged_is_refused(training, tmp_path):
     ):
         with pytest.raises(UserError, match=sentence):
             average(paths)
+    done = python("fairseq_plugins.tools.average_checkpoints", good, "--output", tmp_path / "dict.txt")
+    assert done.returncode == 2 and "is no name of a file that ends in .pt" in done.stderr
     done = python("fairseq_plugins.tools.average_checkpoints", tmp_path / "cut.pt", "--output", tmp_path / "out.pt")
     assert done.returncode == 1 and "Traceback" not in done.stderr and not (tmp_path / "out.pt").exists()
 

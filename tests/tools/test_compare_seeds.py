@@ -1,3 +1,9 @@
+from pathlib import Path
+
+import pytest
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools import compare_seeds
 from fairseq_plugins.tools.compare_seeds import table
 from fairseq_plugins.tools.lib.generation_log import Example
 
@@ -37,3 +43,36 @@ def test_a_difference_within_the_spread_is_called_that():
 def test_one_seed_has_no_spread():
     text = "\n".join(table({"ours": [translations(1)], "theirs": [translations(1)]}, REFERENCES, "en", False))
     assert "(one seed)" in text and "p = 1.000" in text
+
+
+def output(path, references):
+    """The output of fairseq-generate, with the references as hypotheses."""
+    lines = [
+        f"{kind}-{n}\t{text}" for n, ref in enumerate(references) for kind, text in (("T", ref), ("H", f"-1\t{ref}"))
+    ]
+    path.write_text("\n".join([*lines, "Generate test"]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    "system, baseline, flags, sentence",
+    [
+        (["a"], ["other"], [], "other and .*a have other references; give outputs for one test set"),
+        (["a"], ["short"], [], "short and .*a have other references"),
+        (["a", "a"], ["b", "b"], [], "--system: .*a is named twice"),
+        (["a"], ["b"], ["--names", "x", "x"], "--names: both systems are called x"),
+        (["a"], ["twice"], [], "twice has sentence 0 twice; give the output of one run"),
+        (["a"], ["none"], [], "none has no sentences"),
+    ],
+)
+def test_runs_that_cannot_be_compared_are_named(system, baseline, flags, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("ref").write_text("\n".join(REFERENCES) + "\n")
+    sets = {"a": REFERENCES, "b": REFERENCES, "other": REFERENCES[::-1], "short": REFERENCES[:9], "none": []}
+    for name, references in sets.items():
+        output(Path(name), references)
+    Path("twice").write_text(Path("a").read_text() * 2)
+    files = ["--references", "ref", "--system", *system, "--baseline", *baseline]
+    monkeypatch.setattr("sys.argv", ["compare_seeds", "--lang", "en", *files, *flags])
+    with pytest.raises(UserError, match=sentence):
+        compare_seeds.main()

@@ -82,10 +82,28 @@ def test_positions_with_few_labels_are_left_out():
     assert position_accuracy.points(figures) == [(0, 90.0), (20, 80.0)]
 
 
-@pytest.mark.parametrize("content", ["{}", "[1]", "half a"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{}",
+        "[1]",
+        "half a",
+        '{"span": 1, "by_position": ["x"], "labels_by_position": [1]}',
+        '{"span": 1, "by_position": [500], "labels_by_position": [1]}',
+        '{"span": 1, "by_position": [50, 60], "labels_by_position": [1]}',
+        '{"span": 1, "by_position": [], "labels_by_position": []}',
+        '{"span": "a", "by_position": [50], "labels_by_position": [1]}',
+    ],
+)
 def test_what_is_no_such_file_is_named(content, tmp_path):
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(UserError, match="a.json is not a file of tools/label_accuracy"):
         position_accuracy.read(f"a={tmp_path / 'a.json'}")
     with pytest.raises(UserError, match="does not have the form NAME=FILE"):
         position_accuracy.read("a.json")
+
+
+def test_two_files_of_one_name_are_refused(tmp_path):
+    (tmp_path / "a.json").write_text('{"span": 1, "by_position": [50], "labels_by_position": [1]}')
+    with pytest.raises(UserError, match="there is another lstm; give each run a name of its own"):
+        position_accuracy.by_name([f"lstm={tmp_path / 'a.json'}"] * 2)

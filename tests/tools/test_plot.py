@@ -37,6 +37,19 @@ def test_a_resumed_training_replaces_what_it_made_anew(run_folder):
     assert log.names(r"span_\d+_\d+") == ["span_0_0", "span_0_1", "span_1_0", "span_1_1"]
 
 
+def test_a_training_that_began_anew_leaves_no_validation_of_the_old_one(tmp_path):
+    old = entry("train_inner", num_updates=10, bpc=3) + entry("valid", num_updates=14, bpc=2.5)
+    (tmp_path / "train.log").write_text(old + entry("train_inner", num_updates=4, bpc=4))
+    log = training_log.read(tmp_path)
+    assert log.series("train", "bpc") == ([4], [4]) and log.series("valid", "bpc") == ([], [])
+
+
+def test_a_half_written_last_line_is_left_out(tmp_path):
+    lines = [f"x | INFO | train_inner | epoch 001: {n} / 99 loss=3, num_updates={n}00, lr=1" for n in (11, 12)]
+    (tmp_path / "train.log").write_text("\n".join(lines)[: -len("00, lr=1")])
+    assert training_log.read(tmp_path).series("train", "loss") == ([1100], [3])
+
+
 def test_names_are_in_the_order_of_their_numbers(tmp_path):
     log = training_log.TrainingLog(train=[{"num_updates": 1.0, "memory_10": 0.0, "memory_9": 0.0, "memory_x": 0.0}])
     assert log.names(r"memory_\d+") == ["memory_9", "memory_10"]

@@ -136,6 +136,29 @@ def test_names_of_any_kind_are_shown(made, tmp_path, name):
     assert page.text.count(name.encode(errors="replace").decode()) >= 2
 
 
+def test_places_of_one_name_are_told_apart(made, tmp_path):
+    for run in ("a/model", "b/model"):
+        (tmp_path / run).mkdir(parents=True)
+        (tmp_path / run / "train.log").write_text(LOG)
+    page = made(tmp_path / "a/model", tmp_path / "b/model", tmp_path / "a/model")
+    assert "a/model" in page.text and "b/model" in page.text
+    assert "own-2" in page.ids and "own-3" not in page.ids
+
+
+def test_a_table_of_another_name_has_no_trainings_beside_it(made, tmp_path):
+    (tmp_path / "runs/other").mkdir(parents=True)
+    (tmp_path / "runs/other/train.log").write_text(LOG)
+    (tmp_path / "mine.jsonl").write_text('{"cell": "a", "bpc": 1}\n')
+    page = made(tmp_path / "mine.jsonl")
+    assert "mine.jsonl" in page.text and len(page.images) == len(made().images)
+
+
+def test_seeds_that_were_not_run_alike_are_said(made, tmp_path):
+    rows = ({"cell": f"a-seed{seed}", "bpc": seed, "command": f"PASS={seed}0 SEEDS={seed} x.sh"} for seed in (1, 2))
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert "The seeds of a have different commands" in made(tmp_path).text
+
+
 def test_trainings_beside_a_recipe_are_shown_too(made, tmp_path):
     for folder in ("recipe", "alone"):
         (tmp_path / "runs" / folder).mkdir(parents=True)
@@ -167,7 +190,8 @@ DAMAGED = {
     b'{"cell": "a", "bpc": [1]}': "neither a text nor a number",
     b'{"cell": "a", "bpc": 1%s}' % (b"0" * 400): "neither a text nor a number",
     b'{"cell": 3, "bpc": 1}': "neither a text nor a number",
-    b'{"cell": [3], "bpc": 1}': "no whole row in line 1",
+    b'{"cell": [3], "bpc": 1}': "neither a text nor a number",
+    b'{"cell": "a", "bpc": 1}\n' * 2: "has the row a in line 1 and in line 2; delete one",
 }
 
 

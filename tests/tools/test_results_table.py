@@ -1,5 +1,8 @@
+import os
 import subprocess
 import sys
+
+import pytest
 
 from fairseq_plugins.tools import results_table
 
@@ -39,10 +42,64 @@ def test_the_runs_of_several_seeds_have_a_row_together(tmp_path):
     ]
 
 
+def test_only_runs_of_seeds_count_together(tmp_path):
+    rows = tmp_path / "table.jsonl"
+    for cell, bpc in (("m", 100), ("m-seed1", 1.5), ("m-seed2", 1.6)):
+        table("add", rows, cell, f"bpc={bpc}", "seeds=1")
+    assert table("show", rows).stdout.splitlines()[-1] == "| m | 2 | 1.55 (1.5 to 1.6) |"
+
+
+def test_a_mean_lies_between_the_smallest_and_the_largest(tmp_path):
+    rows = tmp_path / "table.jsonl"
+    for seed, updates, bpc in ((1, 123454, 1.23456), (2, 123456, 1.23458)):
+        table("add", rows, f"m-seed{seed}", f"updates={updates}", f"bpc={bpc}", "heads=2_4")
+    last = table("show", rows).stdout.splitlines()[-1]
+    assert last == "| m | 2 | 123455 (123454 to 123456) | 1.23457 (1.23456 to 1.23458) | 2_4 |"
+
+
+@pytest.mark.parametrize(
+    "one, other, said",
+    [
+        ("MODELS=a SEEDS=1 x.sh --out a", "MODELS='a b' SEEDS='2 3' x.sh --out b", False),
+        ("PASS=490 SEEDS=1 x.sh", "PASS=2450 SEEDS=2 x.sh", True),
+    ],
+)
+def test_seeds_that_were_not_run_alike_are_said(tmp_path, one, other, said):
+    rows = tmp_path / "table.jsonl"
+    table("add", rows, "m-seed1", "bpc=1.6", f"command={one}")
+    table("add", rows, "m-seed2", "bpc=2.1", f"command={other}")
+    assert ("The seeds of m have different commands" in table("show", rows).stdout) == said
+
+
+def test_no_row_is_lost_when_many_are_added_at_once(tmp_path):
+    rows = tmp_path / "table.jsonl"
+    command = [sys.executable, results_table.__file__, "add", str(rows)]
+    for process in [subprocess.Popen([*command, f"c{number}", f"x={number}"]) for number in range(8)]:
+        assert process.wait() == 0
+    assert sorted(results_table.read_rows(rows)) == [f"c{number}" for number in range(8)]
+
+
+def test_no_table_takes_the_place_of_a_device(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="is no file that a table could replace"):
+        results_table.write_rows(tmp_path / "pipe", {})
+
+
+def test_nobody_has_to_read_to_the_end(tmp_path):
+    rows = tmp_path / "table.jsonl"
+    results_table.write_rows(rows, {f"c{number}": {"x": "y" * 50} for number in range(5000)})
+    show = subprocess.Popen([sys.executable, results_table.__file__, "show", str(rows)], stdout=-1, stderr=-1)
+    show.stdout.readline()
+    show.stdout.close()
+    assert show.stderr.read() == b"" and show.wait() == 0
+
+
 def test_what_is_wrong_is_said(tmp_path):
     rows = tmp_path / "table.jsonl"
     assert "needs the name of a cell" in table("add", rows).stderr
     assert "'ours' is not COLUMN=VALUE" in table("add", rows, "depth-1", "ours").stderr
+    assert "cell is the row's name" in table("add", rows, "depth-1", "cell=5").stderr
+    assert "table.jsonl does not exist" in table("show", rows).stderr
     rows.write_text('{"cell": "depth-1"}\n{"cell": "dep')
     broken = table("add", rows, "depth-1")
     assert broken.returncode == 2 and "table.jsonl has no whole row in line 2" in broken.stderr

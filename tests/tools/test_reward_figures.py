@@ -61,18 +61,25 @@ def test_sizes_have_the_mean_of_their_trials(tmp_path):
         (draw_curves, "a={run} --line b={bare}/train.log", "train.log holds no mean reward"),
         (draw_sizes, "a={run}", "does not have the form NAME=SIZE:RUN"),
         (draw_sizes, "a=4:{run}", "no validation with a reward"),
+        (draw_sizes, "a=4:{diverged}", "ends with no validation with a reward"),
         (draw_sizes, "a=0:{run}", "does not have the form NAME=SIZE:RUN"),
         (draw_curves, "a={run} --line b={nan}", "holds no mean reward \\(it is nan\\)"),
     ],
 )
 def test_wrong_files_are_named(draw, run, words, tmp_path):
     agent_run(tmp_path / "run", [0, 1])
+    agent_run(tmp_path / "diverged", [0, 1], last="nan")
     (tmp_path / "bare").mkdir()
     (tmp_path / "bare/train.log").write_text(
         'x | INFO | train_inner | {"epoch": "1", "num_updates": "1", "loss": "2"}\n'
     )
     (tmp_path / "nan.json").write_text('{"reward": NaN}')
-    places = {"run": tmp_path / "run", "bare": tmp_path / "bare", "nan": tmp_path / "nan.json"}
+    places = {
+        "run": tmp_path / "run",
+        "diverged": tmp_path / "diverged",
+        "bare": tmp_path / "bare",
+        "nan": tmp_path / "nan.json",
+    }
     runs, _, line = run.format(**places).partition(" --line ")
     with pytest.raises(UserError, match=words):
         draw(Namespace(runs=[runs], line=[line] if line else [], size="span"))
@@ -82,6 +89,13 @@ def test_trials_without_common_steps_are_named(tmp_path):
     short, late = agent_run(tmp_path / "short", [1]), agent_run(tmp_path / "late", ["nan", 2])
     with pytest.raises(UserError, match="trials of lstm have no steps in common"):
         draw_curves(Namespace(runs=[f"lstm={short}", f"lstm={late}"], line=[]))
+
+
+@pytest.mark.parametrize("draw, size", [(draw_curves, ""), (draw_sizes, "4:")])
+def test_no_run_counts_as_two_trials(draw, size, tmp_path):
+    run = agent_run(tmp_path / "a", [1], last=1)
+    with pytest.raises(UserError, match="lstm: .*a is named twice"):
+        draw(Namespace(runs=[f"lstm={size}{run}"] * 2, line=[], size="span"))
 
 
 def test_one_reward_is_a_point(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 
 import pytest
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
@@ -67,10 +68,25 @@ def classifier(run, user_dir, tmp_path_factory):
 def test_checkpoints_are_scored(classifier, run):
     checkpoint, scores = classifier / "classifier/checkpoint_last.pt", classifier / "scores.json"
     command = ["python", "-m", "fairseq_plugins.tools.score_sentences", classifier / "bin", "--cpu"]
-    done = run(*command, "--path", checkpoint, checkpoint, "--json", scores)
+    other = shutil.copy(checkpoint, classifier / "classifier/other.pt")
+    done = run(*command, "--path", checkpoint, other, "--json", scores)
     figures = json.loads(scores.read_text())
     assert figures["accuracy"] > 90 and figures["matthews"] > 80 and figures["accuracy_deviation"] == 0
     assert f"accuracy = {figures['accuracy']:.2f} ± 0.00 (" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "flags, sentence",
+    [
+        ("--path {checkpoint} {checkpoint}", "checkpoint_last.pt is named twice"),
+        ("--path {checkpoint} --split nosuch", "nosuch; choose another split"),
+    ],
+)
+def test_wrong_flags_are_named(classifier, run, flags, sentence):
+    command = ["python", "-m", "fairseq_plugins.tools.score_sentences", classifier / "bin", "--cpu"]
+    flags = flags.format(checkpoint=classifier / "classifier/checkpoint_last.pt")
+    done = run(*command, *flags.split(), check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr and sentence in done.stderr
 
 
 def test_a_checkpoint_of_another_task_is_named(classifier, run):

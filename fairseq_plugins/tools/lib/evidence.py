@@ -40,8 +40,8 @@ VERDICTS = {
     "holds": "What the paper says, the order or the direction, came out in every run that we tried. There were two "
     "or more runs of each side. All models had the same budget of training, and the ranges of their runs do not "
     "overlap. It holds at the size that is named, and the difference may be smaller or larger than the paper's.",
-    "does not hold": "The opposite came out in every run that we tried, as for holds, and a check that is named "
-    "excludes a fault of ours. It does not hold at the size that is named.",
+    "does not hold": "The opposite of what the paper says came out in every run, under the same conditions as for "
+    "holds. A check, which is named, excludes a fault of ours. It does not hold at the size that is named.",
     "not decided": "We tried it, and it is neither of the two: too few runs, ranges that overlap, budgets that "
     "differ, a comparison that is not the paper's, or models that had hardly begun to learn the task.",
     "not tried": "There are no runs that could decide it.",

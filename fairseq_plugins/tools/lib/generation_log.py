@@ -34,13 +34,15 @@ def read_generation(path: Path, text: PreparedText | None = None) -> list[Exampl
         text: how the data was prepared; it joins pieces that fairseq-generate has not joined
 
     Raises:
-        UserError: the output is truncated, lacks sentences, or holds pieces of words
+        UserError: the output is truncated, lacks sentences, has some twice, or holds pieces of words
     """
     parts = {"S": {}, "T": {}, "H": {}, "D": {}}
     whole = False
     for line in read_text(path):
         if match := LINE.fullmatch(line):
             kind, number, content = match.groups()
+            if kind in "ST" and int(number) in parts[kind]:
+                raise UserError(f"{path} has sentence {number} twice; give the output of one run of fairseq-generate.")
             # --nbest prints the best hypothesis first
             parts[kind].setdefault(int(number), content.partition("\t")[2] if kind in "HD" else content)
         whole = whole or line.startswith("Generate ")
@@ -49,6 +51,8 @@ def read_generation(path: Path, text: PreparedText | None = None) -> list[Exampl
         raise UserError(
             f"{path} lacks the last line of fairseq-generate, so it may be truncated: run fairseq-generate again."
         )
+    if not hypotheses:
+        raise UserError(f"{path} has no sentences; give what fairseq-generate printed, without --quiet.")
     numbers = sorted(hypotheses)
     if numbers != list(range(len(numbers))) or targets.keys() != hypotheses.keys():
         raise UserError(

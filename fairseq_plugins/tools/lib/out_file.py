@@ -22,6 +22,7 @@ class OutFile:
 
 
 JSON = OutFile(".json")
+CHECKPOINT = OutFile(".pt")
 HTML = OutFile(".html")
 PICTURE = OutFile(".png", ".pdf", ".svg")
 ANIMATION = OutFile(".gif")

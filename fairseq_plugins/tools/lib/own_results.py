@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
+from itertools import chain
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
@@ -14,6 +15,7 @@ from fairseq_plugins.tools import plot, results_table
 from fairseq_plugins.tools.lib import training_log
 from fairseq_plugins.tools.lib.html_page import image, table, text
 
+RECIPES_TABLE = "results.jsonl"
 PNG = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"  # how the file begins and ends
 
 
@@ -36,6 +38,28 @@ class Results:
     logs: dict[Path, training_log.TrainingLog] = field(default_factory=dict)
 
 
+def find_all(paths: list[Path]) -> list[Results]:
+    """What is found in each of the paths, once. Where names are alike, as many folders stand in front as tell them
+    apart.
+
+    Raises:
+        UserError: there is nothing, or a file is damaged
+    """
+    found: dict[Path, Results] = {}
+    for results in chain.from_iterable(map(find, paths)):
+        found.setdefault(results.where.resolve(), results)
+    alike: dict[str, list[Path]] = {}
+    for where, results in found.items():
+        alike.setdefault(results.name, []).append(where)
+    for places in alike.values():
+        folders = 1
+        while len({where.parts[-folders:] for where in places}) < len(places):
+            folders += 1
+        for where in places if len(places) > 1 else []:
+            found[where].name = "/".join(where.parts[-folders:])
+    return [*found.values()]
+
+
 def find(path: Path) -> list[Results]:
     """One for each results.jsonl below a folder, with the trainings beside it, and one for all other trainings there;
     or that of a file, a results.jsonl or a log.
@@ -53,7 +77,7 @@ def find(path: Path) -> list[Results]:
                 f"{path} is neither a results.jsonl nor a log of fairseq-train with figures of a training; name one of "
                 "these, or the --out of a recipe."
             ) from None
-    files = sorted(path.rglob("results.jsonl")) if path.is_dir() else [path]
+    files = sorted(path.rglob(RECIPES_TABLE)) if path.is_dir() else [path]
     found = [of_recipe(file, path) for file in files]
     logs = logs_in(path) if path.is_dir() else {}
     for run in [run for results in found for run in results.logs]:
@@ -75,28 +99,11 @@ def of_recipe(file: Path, start: Path) -> Results:
         raise UserError(str(error)) from None
     if not rows:
         raise UserError(f"{file} has no rows yet; wait until its recipe has written the first, or leave it out.")
-    rows = {cell: checked(row, cell, file) for cell, row in rows.items()}
     written = date.fromtimestamp(file.stat().st_mtime).isoformat()
-    return Results(short(file.parent, start), file.parent, rows, written, logs_in(file.parent))
-
-
-def checked(row: dict, cell, file: Path) -> dict[str, str | float]:
-    """A row of texts and finite or infinite numbers, as recipes write it."""
-    values = {column: value if isinstance(value, str) else as_float(value) for column, value in row.items()}
-    if wrong := [column for column, value in values.items() if value is None] or [cell] * (not isinstance(cell, str)):
-        raise UserError(
-            f"{file} has {wrong[0]!r} in the row {cell!r}, which is neither a text nor a number of a size that can be "
-            "shown; name a results.jsonl that a recipe has written."
-        )
-    return values
-
-
-def as_float(value) -> float | None:
-    """None for what is no number, or is too large."""
-    try:
-        return None if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
+    if file.name != RECIPES_TABLE:  # what lies beside it need not belong to it
+        return Results(file.name, file, rows, written)
+    name = short(file.parent, start if start.is_dir() else file.parent)
+    return Results(name, file.parent, rows, written, logs_in(file.parent))
 
 
 def short(folder: Path, start: Path) -> str:
@@ -116,11 +123,13 @@ def logs_in(folder: Path) -> dict[Path, training_log.TrainingLog]:
 def section(results: Results, number: int) -> str:
     """Means over seeds where there are some, every row, the commands, the date of the last row, and pictures."""
     means = results_table.means(results.rows)
+    warnings = map(results_table.warning, results_table.differing(results.rows))
     commands = dict.fromkeys(row["command"] for row in results.rows.values() if "command" in row)
     return "\n".join(
         [
             f'<section id="own-{number}"><h3>{text(results.name)}</h3>',
-            cells(means, f"{results.name}, means over seeds") if len(means) < len(results.rows) else "",
+            cells(means, f"{results.name}, means over seeds") if means else "",
+            *(f"<p>{text(warning)}</p>" for warning in warnings),
             cells(results.rows, results.name),
             *(f"<pre>{text(command)}</pre>" for command in commands),
             f'<p class="small">Last row: {results.written}</p>' if results.written else "",
@@ -144,7 +153,7 @@ def cells(rows: dict[str, dict], name: str) -> str:
 
 def pictures(results: Results) -> Iterator[str]:
     """Those that the recipe drew, and those of its trainings."""
-    files = sorted(results.where.glob("*.png")) if results.rows else []
+    files = sorted(results.where.glob("*.png")) if results.rows and results.where.is_dir() else []
     for file in filter(Path.is_file, files):
         yield recipes_picture(file, results.name)
     losses = {run: log for run, log in results.logs.items() if log.series("valid", "loss")[0]}

@@ -7,6 +7,7 @@ from statistics import fmean
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools.lib import training_log
+from fairseq_plugins.tools.lib.each_once import each_once
 from fairseq_plugins.tools.lib.figures import legend_name, new_figure
 
 Curve = list[tuple[float, float]]  # steps and reward, one after the other
@@ -35,7 +36,7 @@ def add_sizes(parser) -> None:
 def draw_curves(args):
     figure, ((axes,),) = new_figure()
     for number, (name, runs) in enumerate(grouped(args.runs).items()):
-        steps, rewards = common_steps(name, [curve(Path(run)) for run in runs])
+        steps, rewards = common_steps(name, [*map(curve, each_once(name, [*map(Path, runs)]))])
         millions = [step / 1e6 for step in steps]
         label = legend_name(name if len(runs) == 1 else f"{name}, {len(runs)} trials")
         means, lowest, highest = ([value(trials) for trials in rewards] for value in (fmean, min, max))
@@ -53,8 +54,9 @@ def curve(run: Path) -> Curve:
     log = training_log.read(run)
     updates, rewards = log.series("train", "reward")
     _, steps_of_an_update = log.series("train", "wpb")
-    points = [(update * steps_of_an_update[0], reward) for update, reward in zip(updates, rewards) if isfinite(reward)]
-    if not points:
+    steps = steps_of_an_update[0] if steps_of_an_update else 0.0
+    points = [(update * steps, reward) for update, reward in zip(updates, rewards) if isfinite(reward)]
+    if not (points and steps):
         raise UserError(f"the log of {run} has no reward; give trainings of --task reinforcement_learning.")
     return points
 
@@ -81,16 +83,18 @@ def reward_at(step: float, curve: Curve) -> float:
 def draw_sizes(args):
     figure, ((axes,),) = new_figure()
     for number, (name, runs) in enumerate(grouped(args.runs).items()):
-        trials: dict[int, list[float]] = {}
+        trials: dict[int, list[Path]] = {}
         for run in runs:
             size, _, path = run.partition(":")
             if not (path and size.isdecimal() and int(size)):
                 raise UserError(f"{name}={run} does not have the form NAME=SIZE:RUN; write it as {name}=16:runs/a.")
-            trials.setdefault(int(size), []).append(last_reward(Path(path)))
+            trials.setdefault(int(size), []).append(Path(path))
+        each_once(name, [path for paths in trials.values() for path in paths])
         sizes = sorted(trials)
-        means = [fmean(trials[size]) for size in sizes]
-        below = [mean - min(trials[size]) for mean, size in zip(means, sizes)]
-        above = [max(trials[size]) - mean for mean, size in zip(means, sizes)]
+        rewards = [[*map(last_reward, trials[size])] for size in sizes]
+        means = [*map(fmean, rewards)]
+        below = [mean - min(trial) for mean, trial in zip(means, rewards)]
+        above = [max(trial) - mean for mean, trial in zip(means, rewards)]
         axes.errorbar(
             sizes,
             means,
@@ -110,8 +114,8 @@ def draw_sizes(args):
 
 def last_reward(run: Path) -> float:
     _, rewards = training_log.read(run).series("valid", "reward")
-    if not rewards:
-        raise UserError(f"the log of {run} has no validation with a reward; train to the end of an epoch.")
+    if not (rewards and isfinite(rewards[-1])):
+        raise UserError(f"the log of {run} ends with no validation with a reward; train to the end of an epoch.")
     return rewards[-1]
 
 

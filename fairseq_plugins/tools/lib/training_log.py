@@ -40,9 +40,11 @@ def read(run: Path) -> TrainingLog:
     """
     path = log_of(run)
     found = {"inner": [], "train": [], "valid": []}
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in whole_lines(path.read_text(encoding="utf-8", errors="replace")):
         if (entry := read_line(line)) and "num_updates" in entry.values:
-            _add(found[entry.kind], entry.values)
+            for kind, entries in found.items():
+                _drop_later(entries, entry.values["num_updates"], same=kind == entry.kind)
+            found[entry.kind].append(entry.values)
     if not any(found.values()):
         raise UserError(f"{path} holds no figures of a training: {WHERE}.")
     return TrainingLog(found["inner"] or found["train"], found["valid"])
@@ -77,7 +79,13 @@ def find_log(run: Path) -> Path | None:
     return next(logs, None)
 
 
-def _add(entries: list[dict], entry: dict[str, float]) -> None:
-    while entries and entries[-1]["num_updates"] >= entry["num_updates"]:
+def whole_lines(text: str) -> list[str]:
+    """The lines, but for a last one that is half written: its numbers may be cut."""
+    lines = text.splitlines(keepends=True)
+    return lines if text.endswith(("\n", "}")) else lines[:-1]
+
+
+def _drop_later(entries: list[dict], update: float, same: bool) -> None:
+    """Remove the entries after an update, to which a training has gone back; with ``same`` also those of it."""
+    while entries and (entries[-1]["num_updates"] > update or same and entries[-1]["num_updates"] == update):
         entries.pop()
-    entries.append(entry)
