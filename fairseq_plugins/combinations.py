@@ -134,6 +134,12 @@ COMMANDS = [
         "--lr-scheduler cosine needs --lr-period-updates, or more --max-update than --warmup-updates.",
     ),
     Combination(
+        "lr_scheduler t_mult lr_shrink",
+        lambda scheduler, longer, lower: scheduler == "cosine_wave" and (longer != 1 or lower != 0.1),
+        "--t-mult and --lr-shrink have no meaning for --lr-scheduler cosine_wave, whose periods are alike; leave them"
+        " out.",
+    ),
+    Combination(
         "lr_scheduler lr_period_updates",
         lambda scheduler, period: scheduler == "triangular" and period < 2,
         "--lr-scheduler triangular needs --lr-period-updates of at least 2.",

@@ -13,8 +13,8 @@ class LabelCrossEntropyCriterion(FairseqCriterion):
     """Mean negative log-likelihood of the labels; in training also the model's ``span_loss()``. A target that is
     padding is no label and has no loss.
 
-    The model returns logits first, and has a method ``span_loss`` as in ``StreamingLanguageModel``
-    (models/common/base.py). Logged are ``loss`` (the quantity that is minimised) and ``nll_loss`` in bits per label,
+    The model returns logits first, or features for an adaptive softmax, and has a method ``span_loss``, both as in
+    ``StreamingLanguageModel`` (models/common/base.py). Logged are ``loss`` (the quantity that is minimised) and ``nll_loss`` in bits per label,
     ``accuracy`` in percent of the labels, and ``wrong``, the number of wrong labels.
     """
 
@@ -22,7 +22,10 @@ class LabelCrossEntropyCriterion(FairseqCriterion):
 
     def forward(self, model, sample, reduce=True):
         """The loss in nats, summed over the labels of the batch; the number of labels; the values to log."""
-        logits, target = model(**sample["net_input"])[0], sample["target"]
+        net_output, target = model(**sample["net_input"]), sample["target"]
+        logits, extra = net_output
+        if extra and extra.get("features"):
+            logits = model.get_normalized_probs(net_output, log_probs=True)
         labelled = target.ne(self.padding_idx)
         labels = int(labelled.sum())
         nll = F.cross_entropy(

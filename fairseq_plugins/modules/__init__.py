@@ -1,7 +1,8 @@
 """The papers' mathematics in plain torch, for any training loop. Nothing here needs fairseq.
 
 B streams or sequences, T or M tokens, C width. All take [B, T, C], but for ``FeedbackStack``, which takes [T, B, C]. A
-memory or cache is handed in and out, and may be left out.
+memory or cache is handed in and out, and may be left out. On several GPUs the feedback modules need
+DistributedDataParallel; torch.nn.DataParallel, of which torch advises against, works with their engine "reference".
 """
 
 from fairseq_plugins.modules.active_memory.mixers import (

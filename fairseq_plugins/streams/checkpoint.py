@@ -59,15 +59,23 @@ class StreamCheckpoints:
     def after_loading(self, checkpoint: Path, trainer, epoch_itr) -> None:
         """Resume the streams where the checkpoint left them. In the middle of an epoch the memory is needed; at the
         beginning of an epoch it is empty."""
-        blocks = epoch_itr.iterations_in_epoch
-        if epoch_itr.epoch == 1 and not blocks:  # --reset-dataloader
-            epoch_itr.begin_after(trainer.get_num_updates())
+        blocks, updates = epoch_itr.iterations_in_epoch, trainer.get_num_updates()
+        anew = epoch_itr.epoch == 1 and not blocks  # --reset-dataloader or --finetune-from-model
+        if anew:
+            epoch_itr.begin_after(updates)
         if not self.full:
             if blocks:
                 replay(self.training.memory, trainer, epoch_itr)
             return
+        if anew and not updates:  # only the weights are wanted
+            return
         rank, world_size = rank_of(trainer)
-        state = files.find(checkpoint, rank, world_size, trainer.get_num_updates(), trainer.checkpoint_identity)
+        try:
+            state = files.find(checkpoint, rank, world_size, updates, trainer.checkpoint_identity)
+        except UserError:
+            if not anew:
+                raise
+            state = None
         if state is None:
             if blocks:
                 raise UserError(files.why_missing(checkpoint, world_size))

@@ -73,7 +73,7 @@ def find(
     """The state that was saved with a checkpoint, or None.
 
     Args:
-        updates: the number of updates after which the checkpoint was saved
+        updates: the number of updates after which the checkpoint was saved; it counts where there is no identity
         identity: a name that only this checkpoint and its files share; None in files of earlier versions
         way_out: what an error tells the user to do
 
@@ -86,7 +86,9 @@ def find(
         try:
             state = load(path, way_out)
             with content_errors(path, way_out):
-                belongs = (state["updates"], state.get("identity")) == (updates, identity)
+                # with --reset-optimizer fairseq has forgotten the number of updates: the identity is enough
+                same_updates, same = state["updates"] == updates, state.get("identity") == identity
+            belongs = same and (same_updates or identity is not None)
         except UserError as error:
             damaged = damaged or error
             continue

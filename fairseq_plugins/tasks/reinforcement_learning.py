@@ -37,6 +37,7 @@ class ReinforcementLearningConfig(FairseqDataclass):
         default=100, metadata={"help": "episodes of a validation, rounded up to as many of each environment"}
     )
     batch_size: Optional[int] = II("dataset.batch_size")  # N, environments on each rank
+    batch_size_valid: Optional[int] = II("dataset.batch_size_valid")
     max_tokens: Optional[int] = II("dataset.max_tokens")
     seed: int = II("common.seed")
     best_checkpoint_metric: str = II("checkpoint.best_checkpoint_metric")
@@ -59,12 +60,11 @@ class ReinforcementLearningTask(FairseqTask):
         self.checkpoints: Any = None
         self.rolled: tuple = (None, None)  # the number of the last block, and the block
 
-    def new_actor(self, seed: int):
-        """An actor in the environments of this rank."""
+    def new_actor(self, seed: int, copies: int):
+        """An actor in this many environments of this rank."""
         from fairseq_plugins.reinforcement.actor import Actor, make_environments
 
         rank, world_size = self.ranks
-        copies = self.cfg.batch_size
         environments = make_environments(self.cfg.environment, copies, self.cfg.environment_settings)
         return Actor(environments, seed, rank * copies, world_size * copies)
 
@@ -122,7 +122,7 @@ class ReinforcementLearningTask(FairseqTask):
             from fairseq_plugins.reinforcement.checkpoint import ActorCheckpoints
 
             self.ranks = (shard_id, num_shards)
-            self.actor = self.new_actor(self.cfg.seed)
+            self.actor = self.new_actor(self.cfg.seed, self.cfg.batch_size)
             self.checkpoints = ActorCheckpoints(self.actor, (self.cfg.environment, self.settings))
         if dataset not in self.dataset_to_epoch_iter:
             blocks = [[number] for number in range(len(dataset))]
@@ -153,7 +153,8 @@ class ReinforcementLearningTask(FairseqTask):
     def valid_step(self, sample, model, criterion):
         """The first --test-episodes episodes of new environments, over all ranks."""
         model.eval()
-        actor, episodes = self.new_actor(self.cfg.seed + SEED_OF_EVALUATION), []
+        actor = self.new_actor(self.cfg.seed + SEED_OF_EVALUATION, self.cfg.batch_size_valid or self.cfg.batch_size)
+        episodes: list = []
         each = -(-self.cfg.test_episodes // actor.total)  # as many of each environment: long episodes must count, too
         ended = torch.zeros(actor.copies, dtype=torch.long)
         with torch.no_grad():

@@ -1,6 +1,7 @@
 """Reinforcement learning through the real commands."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -119,6 +120,21 @@ def test_a_state_that_does_not_fit_is_one_sentence(run, train, trained, changes,
     options = [*changes.pop("more", []), "--max-update", 4, "--restore-file", checkpoint, "--save-dir", tmp_path]
     done = train(*options, runner=lambda *command: run(*command, check=False), **changes)
     assert done.returncode and words in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_new_optimiser_goes_on_with_the_environments(train, trained, tmp_path):
+    for file in trained.iterdir():
+        shutil.copy(file, tmp_path)
+    done = train("--max-update", 4, "--save-dir", tmp_path, "--reset-optimizer", optimizer=SGD)
+    assert len(losses(done)) == 4 and "new episodes begin" not in done.stdout
+
+
+def test_a_validation_has_environments_of_its_own(train, tmp_path):
+    def validated(*options):
+        done = train("--max-epoch", 1, "--no-save", "--save-dir", tmp_path, *options)
+        return re.search(r"valid on 'valid' subset \|.*episodes (\d+)", done.stdout)
+
+    assert validated()[1] == "8" and validated("--batch-size-valid", 2)[1] == "4"
 
 
 def test_two_ranks_are_one_with_twice_the_environments(run, train, tmp_path):

@@ -193,6 +193,20 @@ def test_a_resume_that_cannot_be_exact_is_refused(run, command, copied, damage, 
     assert re.search(words, told[0])
 
 
+def test_a_new_optimiser_goes_on_in_the_middle_of_an_epoch(run, command, copied):
+    """Which makes fairseq count updates from 0."""
+    done = run(*command, "--max-update", 3, "--save-dir", copied, "--reset-optimizer")
+    assert list(losses(done)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("option", ["--finetune-from-model", "--restore-file"])
+def test_where_no_memory_is_wanted_a_damaged_one_is_no_obstacle(run, command, copied, option, tmp_path):
+    cut_memory(copied)
+    new = ["--reset-dataloader"] if option == "--restore-file" else []
+    options = [option, copied / "checkpoint_last.pt", *new, "--max-update", UPDATES + 2, "--save-dir", tmp_path / "new"]
+    assert losses(run(*command, *options))
+
+
 def test_a_diverging_training_stops_and_keeps_the_last_good_checkpoint(run, command, copied):
     before = (copied / "checkpoint_last.pt").read_bytes()
     diverge = ["--reset-lr-scheduler", "--lr", 1000, "--max-update", 90]

@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 from fairseq.logging import metrics
+from language_models import ADAPTIVE_IO, build
 from torch import nn
 from torch.nn import functional as F
 
@@ -90,3 +91,17 @@ def test_the_loss_of_spans_is_of_training_only():
     plain, *_ = criterion()(Model(), sample(target))
     assert criterion()(model, sample(target))[0].item() == pytest.approx(plain.item() + 3 * 2)
     assert criterion()(model.eval(), sample(target))[0].item() == pytest.approx(plain.item())
+
+
+def test_an_adaptive_softmax_has_the_loss_of_its_own_probabilities():
+    model = build("feedback_lm_tiny", {**ADAPTIVE_IO, "decoder_embed_dim": 16}).eval()
+    batch = sample([[2, PAD, 4], [PAD, 20, 5]])
+    loss, labels, logged = criterion()(model, batch)
+    output = model(**batch["net_input"])
+    labelled = batch["target"].ne(PAD)
+    assert labels == 4
+    assert loss.item() == pytest.approx(model.token_nll(output, batch["target"])[labelled].sum().item())
+    right = model.get_normalized_probs(output, log_probs=True).argmax(-1).eq(batch["target"]) & labelled
+    assert logged["wrong"] == 4 - right.sum()
+    loss.backward()
+    assert all(weight.grad.abs().sum() > 0 for weight in model.decoder.output.parameters())

@@ -16,12 +16,12 @@ from fairseq_plugins.streams import checkpoint_files as files
 from fairseq_plugins.streams.checkpoint import random_state, restore_random_state
 
 
-def write(folder: Path, name: str, updates: int, rank=0, world_size=1, identity="one") -> Path:
+def write(folder: Path, name: str, updates: int, rank=0, world_size=1, training="one") -> Path:
     """A checkpoint (of no content) and its file."""
     checkpoint = folder / name
     checkpoint.touch()
     newest = files.newest_file(folder, rank, world_size)
-    sealed.save({"updates": updates, "identity": identity, "memory": torch.ones(3)}, newest)
+    sealed.save({"updates": updates, "identity": f"{training} {updates}", "memory": torch.ones(3)}, newest)
     files.share(newest, [files.file_beside(checkpoint, rank, world_size)])
     return checkpoint
 
@@ -29,35 +29,35 @@ def write(folder: Path, name: str, updates: int, rank=0, world_size=1, identity=
 def test_each_checkpoint_keeps_its_own(tmp_path):
     first = write(tmp_path, "checkpoint_1_10.pt", updates=10)
     last = write(tmp_path, "checkpoint_last.pt", updates=20)
-    assert files.find(first, 0, 1, updates=10, identity="one")["updates"] == 10
-    assert torch.equal(files.find(last, 0, 1, updates=20, identity="one")["memory"], torch.ones(3))
+    assert files.find(first, 0, 1, updates=10, identity="one 10")["updates"] == 10
+    assert torch.equal(files.find(last, 0, 1, updates=20, identity="one 20")["memory"], torch.ones(3))
 
 
 def test_killed_between_the_checkpoint_and_its_file(tmp_path):
     """The checkpoint is of update 20, the file beside it of 10, the newest file of 20."""
     last = write(tmp_path, "checkpoint_last.pt", updates=10)
-    sealed.save({"updates": 20, "identity": "one"}, files.newest_file(tmp_path, 0, 1))
-    assert files.find(last, 0, 1, updates=20, identity="one")["updates"] == 20
+    sealed.save({"updates": 20, "identity": "one 20"}, files.newest_file(tmp_path, 0, 1))
+    assert files.find(last, 0, 1, updates=20, identity="one 20")["updates"] == 20
 
 
 def test_killed_again_while_the_next_checkpoint_is_written(tmp_path):
     """By then the newest file is of update 30, but what was found has got the checkpoint's name."""
     last = write(tmp_path, "checkpoint_last.pt", updates=10)
-    sealed.save({"updates": 20, "identity": "one"}, files.newest_file(tmp_path, 0, 1))
-    files.find(last, 0, 1, updates=20, identity="one")
-    sealed.save({"updates": 30, "identity": "one"}, files.newest_file(tmp_path, 0, 1))
-    assert files.find(last, 0, 1, updates=20, identity="one")["updates"] == 20
+    sealed.save({"updates": 20, "identity": "one 20"}, files.newest_file(tmp_path, 0, 1))
+    files.find(last, 0, 1, updates=20, identity="one 20")
+    sealed.save({"updates": 30, "identity": "one 30"}, files.newest_file(tmp_path, 0, 1))
+    assert files.find(last, 0, 1, updates=20, identity="one 20")["updates"] == 20
 
 
 def test_a_folder_that_cannot_be_written_is_read(tmp_path, monkeypatch):
     last = write(tmp_path, "checkpoint_last.pt", updates=10)
-    sealed.save({"updates": 20, "identity": "one"}, files.newest_file(tmp_path, 0, 1))
+    sealed.save({"updates": 20, "identity": "one 20"}, files.newest_file(tmp_path, 0, 1))
 
     def refuse(*paths):
         raise PermissionError
 
     monkeypatch.setattr(files, "share", refuse)
-    assert files.find(last, 0, 1, updates=20, identity="one")["updates"] == 20
+    assert files.find(last, 0, 1, updates=20, identity="one 20")["updates"] == 20
 
 
 def test_a_damaged_file_is_no_loss_while_the_newest_is_the_same(tmp_path):
@@ -65,21 +65,27 @@ def test_a_damaged_file_is_no_loss_while_the_newest_is_the_same(tmp_path):
     file = files.file_beside(last, 0, 1)
     file.unlink()
     file.write_bytes(b"damaged")
-    assert files.find(last, 0, 1, updates=10, identity="one")["updates"] == 10
+    assert files.find(last, 0, 1, updates=10, identity="one 10")["updates"] == 10
     assert files.load(file)["updates"] == 10
 
 
 def test_the_file_of_another_update_is_not_taken(tmp_path):
     last = write(tmp_path, "checkpoint_last.pt", updates=10)
-    assert files.find(last, 0, 1, updates=11, identity="one") is None
+    assert files.find(last, 0, 1, updates=11, identity="one 11") is None
     assert "--memory-in-checkpoint replay" in files.why_missing(last, world_size=1)
+
+
+def test_a_training_that_has_forgotten_its_updates_finds_its_file(tmp_path):
+    """--reset-optimizer"""
+    last = write(tmp_path, "checkpoint_last.pt", updates=10)
+    assert files.find(last, 0, 1, updates=0, identity="one 10")["updates"] == 10
 
 
 def test_the_file_of_another_training_is_not_taken(tmp_path):
     """Which has the same name and as many updates."""
     last = write(tmp_path, "checkpoint_last.pt", updates=10)
-    write(tmp_path, "checkpoint_last.pt", updates=10, identity="another")
-    assert files.find(last, 0, 1, updates=10, identity="one") is None
+    write(tmp_path, "checkpoint_last.pt", updates=10, training="another")
+    assert files.find(last, 0, 1, updates=10, identity="one 10") is None
     assert "or belongs to another checkpoint" in files.why_missing(last, world_size=1)
     assert files.find(last, 0, 1, updates=10) is None, "a checkpoint without identity is of an earlier version"
 
@@ -103,12 +109,12 @@ def test_content_that_no_training_saves_is_refused(tmp_path, content):
     last = tmp_path / "checkpoint_last.pt"
     sealed.save(content, files.file_beside(last, 0, 1))
     with pytest.raises(UserError, match="memory-0-of-1 does not fit this model, or was not saved by this suite"):
-        files.find(last, 0, 1, updates=10, identity="one")
+        files.find(last, 0, 1, updates=10, identity="one 10")
 
 
 def test_another_world_size_is_named(tmp_path):
     last = write(tmp_path, "checkpoint_last.pt", updates=10, world_size=2)
-    assert files.find(last, 0, 1, updates=10, identity="one") is None
+    assert files.find(last, 0, 1, updates=10, identity="one 10") is None
     assert "saved by 2 process" in files.why_missing(last, world_size=1)
 
 
@@ -118,7 +124,7 @@ def test_a_damaged_file_is_refused(tmp_path, damage):
     file = files.file_beside(last, 0, 1)
     file.write_bytes(damage(file.read_bytes()))
     with pytest.raises(UserError, match=r"checkpoint_last.pt.memory-0-of-1 is damaged.*--memory-in-checkpoint replay"):
-        files.find(last, 0, 1, updates=10, identity="one")
+        files.find(last, 0, 1, updates=10, identity="one 10")
 
 
 def test_files_without_checkpoint_are_removed(tmp_path):

@@ -653,5 +653,8 @@ class RecordedBlock(torch.autograd.Function):
             raise RuntimeError("the feedback recurrence was differentiated a second time; its activations are gone")
         dx, gradients = block.backward(d_top)
         if not gradients.keys() <= {id(tensor) for tensor in ctx.tensors}:
-            raise RuntimeError("the layers' parameters are not those of the module: --ddp-backend fully_sharded?")
+            raise RuntimeError(
+                "the layers' parameters are not those of the module, as with torch.nn.DataParallel or --ddp-backend"
+                " fully_sharded; take DistributedDataParallel, or the engine reference"
+            )
         return None, dx, *(gradients.get(id(tensor)) for tensor in ctx.tensors)

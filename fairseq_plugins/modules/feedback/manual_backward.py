@@ -219,20 +219,19 @@ class LayerNorm(Part):
     """Layer normalisation of x [B, C]. It may have no parameters."""
 
     def __init__(self, norm: nn.LayerNorm, record: bool):
-        self.norm, self.record = norm, record
+        self.shape, self.eps, self.record = norm.normalized_shape, norm.eps, record
+        self.weight, self.bias = norm.weight, norm.bias
         self.saved: list[tuple[Tensor, Tensor, Tensor]] = []  # input, mean, 1 / standard deviation
         self.output_grads: list[Tensor] = []
 
     def forward(self, x):
-        norm = self.norm
-        y, mean, rstd = torch.native_layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+        y, mean, rstd = torch.native_layer_norm(x, self.shape, self.weight, self.bias, self.eps)
         if self.record:
             self.saved.append((x, mean, rstd))
         return y
 
     def _backward(self, dy, x, mean, rstd, which):
-        norm = self.norm
-        return aten.native_layer_norm_backward(dy, x, norm.normalized_shape, mean, rstd, norm.weight, norm.bias, which)
+        return aten.native_layer_norm_backward(dy, x, self.shape, mean, rstd, self.weight, self.bias, which)
 
     def backward(self, dy):
         # the saved tensors are needed again for the parameters: index from the end, do not pop
@@ -244,13 +243,13 @@ class LayerNorm(Part):
         self.output_grads.append(dy)
 
     def gradients(self):
-        if not self.output_grads or self.norm.weight is None:
+        if not self.output_grads or self.weight is None:
             return
         x, mean, rstd = (torch.cat(steps) for steps in zip(*self.saved))
         dy = torch.cat(self.output_grads[::-1])
         _, weight, bias = self._backward(dy, x, mean, rstd, (False, True, True))
-        yield self.norm.weight, weight
-        yield self.norm.bias, bias
+        yield self.weight, weight
+        yield self.bias, bias
 
 
 class Dropout(Part):

@@ -173,3 +173,18 @@ def test_recorded_steps_are_differentiated_without_doing_them_again(memory, kv):
         results.append([y.detach(), leaf.grad, *after.tensors(), *(grad.clone() for grad in grads)])
     for one, other in zip(*results, strict=True):
         assert torch.allclose(one, other, atol=1e-10)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_other_parameters_for_one_call(engine):
+    """As torch.func.functional_call has them: the module has its own again when the gradients are computed."""
+    stream, x = build(pre_norm=True, kv="per-layer"), embeddings(4)
+    use_engine(stream, engine)
+    parameters = {name: (2 * value).detach().requires_grad_() for name, value in stream.named_parameters()}
+    y, _ = torch.func.functional_call(stream, parameters, (x,))
+    found = torch.autograd.grad(y.square().sum(), [*parameters.values()], allow_unused=True)
+    with torch.no_grad():
+        for value in stream.parameters():
+            value.mul_(2)
+    expected = torch.autograd.grad(stream(x)[0].square().sum(), [*stream.parameters()], allow_unused=True)
+    torch.testing.assert_close(found, expected)
