@@ -14,8 +14,8 @@ class LabelCrossEntropyCriterion(FairseqCriterion):
     padding is no label and has no loss.
 
     The model returns logits first, or features for an adaptive softmax, and has a method ``span_loss``, both as in
-    ``StreamingLanguageModel`` (models/common/base.py). Logged are ``loss`` (the quantity that is minimised) and ``nll_loss`` in bits per label,
-    ``accuracy`` in percent of the labels, and ``wrong``, the number of wrong labels.
+    ``StreamingLanguageModel`` (models/common/base.py). Logged are ``loss`` (the quantity that is minimised) and
+    ``nll_loss`` in bits per label, ``accuracy`` in percent of the labels, and ``wrong``, the number of wrong labels.
     """
 
     adds_span_loss = True  # read by the task
