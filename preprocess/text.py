@@ -116,7 +116,8 @@ def write_raw(args, steps: Steps, files: dict[str | None, list[Path]]) -> dict[s
     if None not in files:
         check_unsplit(args, files["train"][0])
         files = {split: files[split] for split in splits.SPLITS if split in files}
-        names, work, settings = list(files), partial(splits.join, files, errors), {}
+        names, work = list(files), partial(splits.join, files, errors)
+        settings = {"files": {split: len(paths) for split, paths in files.items()}}  # one may move to another split
     else:
         shares = shares_of(args)
         border = args.split_at or "line"

@@ -9,7 +9,7 @@
 
 if declare -F begin >/dev/null; then return 0; fi # it was sourced before
 shopt -s inherit_errexit
-ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd) && source "$ROOT/recipes/lib/numbers.sh"
 export VENV=${VENV:-$ROOT/.venv}
 [[ $VENV = /* ]] || VENV=$PWD/$VENV
 
@@ -30,7 +30,7 @@ declare -A DECLARED=() GIVEN=() PUBLISHED=() && BARS=(--log-format simple --log-
 # begin OPTIONS...: read the options, set up the machine, go to the repository root and set the declared variables
 begin() {
     [[ $BEGUN ]] || begin_once "$@"
-    declare_all SETTINGS && declare_all WORDS && declare_all CHOICES && BEGUN=yes
+    declare_all SETTINGS && declare_all WORDS && declare_all CHOICES && seeds_are_named && BEGUN=yes
 }
 
 begin_once() {
@@ -69,7 +69,7 @@ declare_all() {
         [[ ! ${DECLARED[$name]:-} ]] || continue
         DECLARED[$name]=$1 value=${of[$name]}
         ((!SMOKE)) || value=${SMOKE_SETTINGS[$name]-$value}
-        [[ ! ${!name:-} ]] || value=${!name} GIVEN[$name]=${!name}
+        [[ ! ${!name:-} ]] || { whole_numbers "$name" "${of[$name]}" && value=${!name} GIVEN[$name]=${!name}; }
         if [[ $1 = SETTINGS ]]; then printf -v "$name" %s "$value"; else read -ra "${name?}" <<<"${value//$'\n'/ }"; fi
     done
 }
@@ -107,7 +107,7 @@ share() {
 call() { WHERE=${BASH_SOURCE[-1]}:${BASH_LINENO[-2]} python -S "$LIB/$1.py" "${@:2}"; }
 run() { call commands -- "$@"; }
 make_file() { call step "$@"; }
-capture() { call step "$1" --capture "${@:2}"; } # like make_file, but FILE gets what COMMAND prints
+capture() { call step "$1" --capture --data "$DATA" "${@:2}"; } # like make_file, but FILE gets what COMMAND prints
 
 # late FIGURE: a word for a command; the figure replaces it when earlier commands have run (recipes/lib/figures.py)
 late() { printf "\$(python -S %s/figures.py%s)" "$LIB" "$(printf ' %q' "$@")"; }

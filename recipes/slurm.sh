@@ -3,7 +3,7 @@
 #
 #   sbatch recipes/slurm.sh recipes/feedback/table2_wmt14.sh                     one node of 8 GPUs
 #   sbatch --nodes 2 --gpus-per-node 4 recipes/slurm.sh recipes/feedback/table2_wmt14.sh --data /shared/wmt14
-#   sbatch --nodes 2 recipes/slurm.sh recipes/feedback/table2_wmt14.sh -- --seed 2     flags for every training
+#   sbatch --nodes 2 recipes/slurm.sh recipes/feedback/table2_wmt14.sh -- --dropout 0.2     flags for every training
 #
 # Options of sbatch (--partition, --account, --time ...) come before this file; they override the #SBATCH lines below.
 # Options of the recipe come after its name. The nodes share the repository, --data and --out. The first node sets up the

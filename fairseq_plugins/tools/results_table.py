@@ -167,8 +167,8 @@ def warning(model: str) -> str:
 
 
 def _settings(command: str) -> str:
-    """A command without seeds, folders, and the choice of models."""
-    return re.sub(r"\b(SEEDS|MODELS)=('[^']*'|\S+) ?|--(seed|out|raw|data|gpus) \S+ ?", "", command).strip()
+    """A command without seeds, the choice of models, and the folder of results."""
+    return re.sub(r"\b(SEEDS|MODELS)=('[^']*'|\S+) ?|--(seed|out|gpus) \S+ ?", "", command).strip()
 
 
 def _mean(values: list) -> Value | None:

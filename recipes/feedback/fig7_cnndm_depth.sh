@@ -36,7 +36,7 @@ test_depth() {
     local scores=$OUT/$1/test.json references=$DATA/valid.article-highlights.ref
     tune "$1" checkpoint_best.pt --lenpen 1 --min-len "${SHORTEST[@]}" --max-len-b "${LONGEST[@]}" \
         --metric rougeLsum --references "$references" -- "${SEARCH[@]}"
-    generate "$1" checkpoint_best.pt "${SEARCH[@]}" "\$(cat $OUT/$1/tuning/flags.txt)"
+    generate "$1" checkpoint_best.pt "${SEARCH[@]}" "$(late "flags:$OUT/$1/tuning/flags.txt")"
     make_file "$scores" --after "$OUT/$1/test.txt" -- python -m fairseq_plugins.tools.rouge "$OUT/$1/test.txt" \
         --references "$DATA/test.article-highlights.ref" --json "$scores"
     row "$1" ROUGE-L="@json:$scores:rougeLsum" paper=figure ROUGE-1="@json:$scores:rouge1" \

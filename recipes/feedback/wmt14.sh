@@ -36,7 +36,7 @@ begin_wmt14() {
 test_wmt14() {
     average "$1" "$AVERAGED"
     tune "$1" average.pt --lenpen "${LENGTH_PENALTIES[@]}" --metric compound-bleu -- "${SEARCH[@]}"
-    generate "$1" average.pt "${SEARCH[@]}" "\$(cat $OUT/$1/tuning/flags.txt)"
+    generate "$1" average.pt "${SEARCH[@]}" "$(late "flags:$OUT/$1/tuning/flags.txt")"
     score "$1" --references "$DATA/test.en-de.ref" --lang de --compound-split --tokenise-references
 }
 

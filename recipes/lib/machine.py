@@ -58,7 +58,9 @@ def environment(gpus: int, smoke: bool) -> dict[str, str]:
 
 def variables(gpus: int, given) -> dict:
     """The variables for a number of GPUs per node. ``given`` may hold NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT."""
-    nodes, rank = int(given.get("NNODES") or 1), int(given.get("NODE_RANK") or 0)
+    nodes, rank = (number(name, given.get(name) or default) for name, default in (("NNODES", "1"), ("NODE_RANK", "0")))
+    if not rank < nodes:
+        say.stop(f"NODE_RANK is {rank}, and NNODES {nodes}: nodes are counted from 0 to NNODES - 1.")
     here = max(gpus, 1)
     launch, machine = [], ["--fp16"] if gpus else ["--cpu"]
     torchrun = ["torchrun", "--no-python", "--nproc_per_node", str(here)]
@@ -75,6 +77,12 @@ def variables(gpus: int, given) -> dict:
         "GPUS": gpus, "NNODES": nodes, "NODE_RANK": rank, "PROCESSES": here * nodes, "LAUNCH": launch,
         "MACHINE": machine, "DEVICE": [] if gpus else ["--cpu"],
     }  # fmt: skip
+
+
+def number(name: str, value: str) -> int:
+    if not value.isdecimal():
+        say.stop(f"{name}: {value} is no whole number.")
+    return int(value)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Read the command line of a recipe and print it as shell assignments.
 
-    eval "$(python recipes/lib/options.py recipes/feedback/table2_wmt14.sh --smoke --out runs/try -- --seed 2)"
+    eval "$(python recipes/lib/options.py recipes/feedback/table2_wmt14.sh --smoke --out runs/try -- --dropout 0.2)"
 
 They set RECIPE (its name), PAPER (the file of its paper), PUBLISHED (the numbers in that file), CALL (the command
 without variables), SMOKE, DRY_RUN, COMMANDS, GPUS, RAW, DATA, OUT, and EXTRA (the flags after ``--``). A wrong option

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends this program without a traceback
@@ -16,6 +17,16 @@ def stop(text: str) -> NoReturn:
     """Print an error and exit with status 2."""
     print(f"{recipe()}: error: {text}", file=sys.stderr, flush=True)
     sys.exit(2)
+
+
+def run(main: Callable[[], None]) -> None:
+    """Run a program; what the system refuses is an error of one sentence."""
+    try:
+        main()
+    except OSError as error:
+        stop(
+            f"cannot use {error.filename or 'a file'}: {error.strerror or error}; choose another folder, or make room."
+        )
 
 
 def recipe() -> str:

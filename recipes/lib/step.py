@@ -3,22 +3,27 @@
     python recipes/lib/step.py runs/x/average.pt --after runs/x/trained -- python -m ...average_checkpoints ...
     python recipes/lib/step.py runs/x/test.txt --after runs/x/average.pt --capture -- fairseq-generate ...
 
-The command runs again if the file is older than one of the files of --after, or if another command made it. With
---capture the file gets what the command prints, but only if the command succeeds. Its stderr is written beside the
-file, with the suffix .log. The terminal shows how far it is, and what is no record of a log.
+The command runs again if the file is older than one of the files of --after, if another command made it, or one that
+was stopped, or if the data of --data have changed. With --capture the file gets what the command prints, but only if
+the command succeeds. Its stderr is written beside the file, with the suffix .log. The terminal shows how far it is, and
+what is no record of a log. Two calls in one folder wait for one another.
 """
 
 import argparse
+import fcntl
 import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import commands
 import places
 import progress
 import say
+import training
 
 
 def main():
@@ -29,29 +34,53 @@ def main():
     parser.add_argument("--stamp", action="store_true", help="write an empty file when the command has ended")
     parser.add_argument("--always", action="store_true", help="remove the file first, so the command runs")
     parser.add_argument("--if", dest="needed", type=Path, metavar="FILE", help="do nothing unless this file exists")
+    parser.add_argument("--data", default="", help="folder of the prepared corpus that the command reads")
     parser.add_argument("--capture", action="store_true", help="the command prints the content of the file")
     args = parser.parse_args(own)
     if commands.is_dry():
         dry_run(args, command)
         return
-    command = commands.resolved(command)
-    record = args.file.with_name(args.file.name + ".command")
     if args.needed and not args.needed.exists():
         return
+    args.file.parent.mkdir(parents=True, exist_ok=True)
+    with alone_in(args.file.parent):
+        make(args, commands.resolved(command))
+
+
+def make(args, command: list[str]) -> None:
+    record = args.file.with_name(args.file.name + ".command")
     if args.always:
         args.file.unlink(missing_ok=True)
-    if is_made(args.file, args.after, record, command):
+    made_by = shlex.join(places.resolved(command)) + training.data_line(args.data)
+    if args.file.exists() and not older(args.file, args.after) and (args.stamp or is_by(record, made_by)):
         say.say(f"{args.file} is there")
         return
+    if training.was_of_other_data(args.file.parent, args.data):
+        say.stop(f"{args.data} has other data than {args.file.parent} was trained on; give another --data or --out.")
     say.say(commands.typed(command))
-    args.file.parent.mkdir(parents=True, exist_ok=True)
+    record.unlink(missing_ok=True)  # until the command has ended
     status = capture(command, args.file) if args.capture else subprocess.run(command).returncode
     if status:
         sys.exit(status)
     if args.stamp:
         args.file.touch()
     else:
-        record.write_text(f"{shlex.join(places.resolved(command))}\n")
+        record.write_text(f"{made_by}\n")
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other step is at work in this folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say.say(f"waiting for another call, which is at work in {folder}")
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def dry_run(args, command: list[str]) -> None:
@@ -65,11 +94,17 @@ def dry_run(args, command: list[str]) -> None:
         commands.print_line(f"touch {file}")
 
 
-def is_made(file: Path, after: list[Path], record: Path, command: list[str]) -> bool:
-    """Whether the file is there, up to date, and made by this command."""
-    if not file.exists() or any(each.exists() and newer(each, file) for each in after):
+def older(file: Path, than: list[Path]) -> bool:
+    return any(each.exists() and newer(each, file) for each in than)
+
+
+def is_by(record: Path, made_by: str) -> bool:
+    """Whether the record says this. Records of earlier versions have no line for the data."""
+    if not record.exists():
         return False
-    return not record.exists() or places.resolved(shlex.split(record.read_text())) == places.resolved(command)
+    before, now = (text.rstrip("\n").split("\ndata ") for text in (record.read_text(), made_by))
+    same_data = len(before) == 1 or before[1:] == now[1:]
+    return same_data and places.resolved(shlex.split(before[0])) == places.resolved(shlex.split(now[0]))
 
 
 def newer(one: Path, other: Path) -> bool:
@@ -103,4 +138,4 @@ def name_of(command: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    say.run(main)

@@ -8,18 +8,27 @@ FOLDER/train.log. The terminal shows the figures of validations, how far the tra
 """
 
 import argparse
+import json
 import re
 import shlex
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import NoReturn
 
 import commands
 import places
 import progress
 import say
 
+WAY_OUT = "give an --out in another folder, or remove that one."
+OF_MACHINE = {
+    "--batch-size", "--batch-size-valid", "--cpu", "--device-id", "--distributed-world-size", "--fp16", "--log-format",
+    "--log-interval", "--master_addr", "--master_port", "--max-tokens", "--max-tokens-valid", "--nnodes", "--no-python",
+    "--node_rank", "--nproc_per_node", "--num-workers", "--save-dir", "--standalone", "--update-freq",
+    "--user-dir",
+}  # fmt: skip
 DIVERGED = re.compile("diverged at update [0-9]*")
 
 
@@ -39,7 +48,9 @@ def main():
         return
 
     args.folder.mkdir(parents=True, exist_ok=True)
-    check_settings(args.folder, "\n".join(args.settings), args.data)
+    if not args.rank:  # the others begin when it does
+        check_settings(args.folder, "\n".join(args.settings), args.data)
+        check_flags(args.folder, command)
     if (args.folder / "trained").exists():
         say.say(f"{args.folder} is trained")
         return
@@ -64,28 +75,72 @@ def dry_run(args, command: list[str], log: Path) -> None:
 
 def check_settings(folder: Path, settings: str, data: str) -> None:
     """Refuse to continue a training that was started with other variables or on other data."""
-    way_out = "give another --out, or remove that folder."
     before = recorded(folder / "settings", settings)
     if places.resolved(shlex.split(before)) != places.resolved(shlex.split(settings)):
-        defaults = "the defaults"
-        before, now = (text.replace("\n", " ") or defaults for text in (before, settings))
-        say.stop(f"{folder} was trained with {before}, this call has {now}: {way_out}")
-    fingerprint = fingerprint_of(Path(data)) if data else ""
-    if recorded(folder / "data", fingerprint) != fingerprint:
-        say.stop(f"{folder} was trained on other data than those in {data}: {way_out}")
+        before, now = ({*text.split("\n")} - {""} for text in (before, settings))
+        refuse(
+            folder, " ".join(sorted(before - now)) or "the defaults", " ".join(sorted(now - before)) or "the defaults"
+        )
+    if data and was_of_other_data(folder, data):
+        say.stop(f"{folder.resolve()} was trained on other data than those in {data}: {WAY_OUT}")
+    if data:
+        recorded(folder / "data", fingerprint_of(Path(data)))
+
+
+def refuse(folder: Path, before: str, now: str) -> NoReturn:
+    say.stop(f"{folder.resolve()} was trained with {before}, this call has {now}: {WAY_OUT}")
+
+
+def check_flags(folder: Path, command: list[str]) -> None:
+    """Refuse to take the training of another recipe for this one's. Flags that differ by machine may differ."""
+    now = flags_of(places.resolved(["$(...)" if commands.is_late(word) else word for word in command]))
+    before = json.loads(recorded(folder / "flags", json.dumps(now, indent=1)))
+    if differing := [name for name in before | now if before.get(name) != now.get(name)]:
+        shown = [[" ".join([name, *flags[name]]) for name in differing if name in flags] for flags in (before, now)]
+        refuse(folder, *(" ".join(each) or "no such flag" for each in shown))
+
+
+def flags_of(command: list[str]) -> dict[str, list[str]]:
+    """The flags and their values; the last one counts where a flag stands twice."""
+    flags, values = {}, []
+    for word in command:
+        if word.startswith("--"):
+            values = flags[word] = []
+        else:
+            values.append(word)
+    return {name: values for name, values in flags.items() if name not in OF_MACHINE}
 
 
 def recorded(file: Path, text: str) -> str:
     """The content of the file. If there is no file, it is written first, with the text."""
     if not file.exists():
-        file.write_text(f"{text}\n")
+        partial = file.with_name(f"{file.name}.partial")
+        partial.write_text(f"{text}\n")
+        partial.replace(file)
     return file.read_text().rstrip("\n")
 
 
+def was_of_other_data(folder: Path, data: str) -> bool:
+    """Whether a training in the folder began with other data. Earlier versions looked at fewer files."""
+    file = folder / "data"
+    return bool(data) and file.is_file() and file.read_text().strip() not in (
+        fingerprint_of(Path(data)), checksum([*Path(data).glob("bin/dict*.txt"), *Path(data).glob("bin/*.idx")])
+    )  # fmt: skip
+
+
+def data_line(data: str) -> str:
+    """What a record of a command says of the data that it reads."""
+    return f"\ndata {fingerprint_of(Path(data))}" if data else ""
+
+
 def fingerprint_of(data: Path) -> str:
-    """The checksum of the dictionaries and indices. Different data have different checksums."""
-    files = [*sorted(data.glob("bin/dict*.txt")), *sorted(data.glob("bin/*.idx"))]
-    with subprocess.Popen(["cat", "/dev/null", *files], stdout=subprocess.PIPE) as content:
+    """The checksum of what is read in training and scoring: text in numbers, dictionaries, and raw references."""
+    kinds = ("bin/**/dict*.txt", "bin/**/*.idx", "bin/**/*.bin", "*.ref")
+    return f"all {checksum([file for kind in kinds for file in data.glob(kind)])}"
+
+
+def checksum(files: list[Path]) -> str:
+    with subprocess.Popen(["cat", "/dev/null", *sorted(files)], stdout=subprocess.PIPE) as content:
         return subprocess.run("cksum", stdin=content.stdout, capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -134,4 +189,4 @@ def record_divergence(folder: Path, errors: str) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    say.run(main)

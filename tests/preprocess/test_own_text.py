@@ -110,6 +110,18 @@ def test_named_files_and_folders_are_the_splits(script, tmp_path):
     assert (tmp_path / "out" / "text" / "valid").read_text() == "cat two\n"
 
 
+def test_a_file_that_moved_to_another_split_is_read_there(script, tmp_path):
+    for name, text in {"train/a": "a a\n", "train/b": "b b\n" * 20, "valid/c": "c c\n"}.items():
+        file = tmp_path / f"raw/{name}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    prepare(script, tmp_path / "raw", tmp_path / "out")
+    (tmp_path / "raw/train/b.txt").rename(tmp_path / "raw/valid/b.txt")
+    prepare(script, tmp_path / "raw", tmp_path / "out")
+    assert "b" not in (tmp_path / "out/raw/train").read_text()
+    assert (tmp_path / "out/raw/valid").read_text().count("b b") == 20
+
+
 def test_bytes_need_be_no_text_and_none_is_unknown(script, tmp_path):
     for split, content in {"train": b"\xff\x00a\n" * 20, "valid": b"\xfe\r\n", "test": bytes(range(256))}.items():
         (tmp_path / split).write_bytes(content)

@@ -142,9 +142,32 @@ def test_what_is_trained_is_not_taken_for_a_training_with_other_settings(recipe,
     assert again.returncode == 0 and "small is trained" in again.stderr
     other = call()
     assert other.returncode == 2 and other.stdout == ""
-    assert re.search(r"out/small was trained with UPDATES='7 ', this call has the defaults: give another", other.stderr)
+    assert re.search(
+        r"out/small was trained with UPDATES='7 ', this call has the defaults: give an --out", other.stderr
+    )
     flags = call("--", "--seed", "2", UPDATES="7 ")
-    assert flags.returncode == 2 and "this call has UPDATES='7 ' flags '--seed' '2': give another" in flags.stderr
+    assert flags.returncode == 2 and "trained with the defaults, this call has flags '--seed' '2': give" in flags.stderr
+
+
+@pytest.mark.parametrize(
+    "variables, flags, sentence",
+    [
+        ({"UPDATES": "60.0"}, [], "UPDATES: 60.0 is no whole number"),
+        ({"UPDATES": "1e3"}, [], "UPDATES: 1e3 is no whole number"),
+        ({"PASS": "0100"}, [], "PASS: 0100 is no whole number"),
+        ({"SEEDS": "2 02"}, [], "SEEDS: 02 is no whole number"),
+        ({"SEEDS": "2 2"}, [], "SEEDS: 2 stands there twice"),
+        ({}, ["--", "--seed", "7"], "--seed: set SEEDS in place of this flag"),
+        ({"BPE": "sentencepiece", "LEARNING_RATE": "1e-3", "SEEDS": "1 2"}, [], ""),
+    ],
+)
+def test_numbers_with_which_a_recipe_computes_are_checked(recipe, variables, flags, sentence, tmp_path):
+    (tmp_path / "recipe.sh").write_text(
+        f"set -euo pipefail\nsource {RECIPES / 'lib.sh'}\nSETTINGS+=([UPDATES]=100 [PASS]='' [BPE]=300)\n"
+        'WORDS+=([LEARNING_RATE]=0.5)\nCHOICES+=([SEEDS]="1 2 3")\nbegin "$@"\n'
+    )
+    done = recipe("recipe.sh", "--gpus", 0, "--out", tmp_path / "out", *flags, folder=tmp_path, env=variables)
+    assert done.returncode == 2 * bool(sentence) and sentence in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("said, goes_on", [("training diverged at update 7, block 6", True), ("out of memory", False)])

@@ -129,6 +129,19 @@ def test_several_nodes_know_the_first_one():
     assert done.returncode == 2 and "NNODES is 2 but MASTER_ADDR" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "env, words",
+    [
+        ({"NNODES": "two"}, "NNODES: two is no whole number"),
+        ({"NNODES": "0"}, "NODE_RANK is 0, and NNODES 0"),
+        ({"NNODES": "2", "NODE_RANK": "5", "MASTER_ADDR": "a"}, "NODE_RANK is 5, and NNODES 2"),
+    ],
+)
+def test_wrong_numbers_of_nodes_are_named(env, words):
+    done = call("machine", "--gpus", 4, env=env)
+    assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
+
+
 # share.py
 
 
@@ -173,6 +186,66 @@ def test_a_file_is_made_once_until_its_source_or_its_command_changes(append, tmp
     os.utime(source, (later, later))
     step("b")
     assert file.read_text() == "a\nb\nb\n"
+
+
+def test_what_was_stopped_is_made_again(append, tmp_path):
+    """Its log and its file are then of two calls."""
+    file = tmp_path / "file.txt"
+    call("step", file, "--capture", "--", append, "a")
+    stopped = script(tmp_path / "stopped", "exit 3")
+    assert call("step", file, "--capture", "--", stopped).returncode == 3
+    assert (tmp_path / "file.log").read_text() == ""
+    call("step", file, "--capture", "--", append, "a")
+    assert (tmp_path / "file.log").read_text() == "said\n" and file.read_text() == "a\na\n"
+
+
+@pytest.fixture
+def data(tmp_path):
+    (tmp_path / "data/bin/label").mkdir(parents=True)
+    for name in ("bin/dict.txt", "bin/train.idx", "bin/train.bin", "bin/label/train.bin", "test.ref"):
+        (tmp_path / "data" / name).write_text("before")
+    return tmp_path / "data"
+
+
+CONTENT = ["bin/dict.txt", "bin/train.idx", "bin/train.bin", "bin/label/train.bin", "test.ref"]
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_a_score_of_other_data_is_made_again(append, data, name, tmp_path):
+    command = ("step", tmp_path / "run/test.txt", "--capture", "--data", data, "--", append, "a")
+    call(*command)
+    assert "test.txt is there" in call(*command).stderr
+    (data / name).write_text("after")
+    assert call(*command).returncode == 0 and (tmp_path / "run/test.txt").read_text() == "a\na\n"
+
+
+def test_a_model_is_not_scored_on_other_data_than_its_own(append, train, data, tmp_path):
+    train("--data", data)
+    command = ("step", tmp_path / "run/test.txt", "--capture", "--data", data, "--", append, "a")
+    assert call(*command).returncode == 0
+    (data / "bin/train.bin").write_text("after")
+    done = call(*command)
+    assert done.returncode == 2 and "has other data than" in done.stderr
+
+
+def test_two_calls_in_one_folder_wait_for_one_another(tmp_path):
+    slow = script(tmp_path / "slow", 'echo "$1"; sleep 1; echo "$1" >&2')
+    first, second = (
+        subprocess.Popen(
+            [sys.executable, LIB / "step.py", tmp_path / "run/test.txt", "--capture", "--", slow, word],
+            env={**os.environ, "RECIPE": "small"}, stderr=subprocess.PIPE, text=True,
+        )
+        for word in "ab"
+    )  # fmt: skip
+    said = first.communicate()[1] + second.communicate()[1]
+    assert first.returncode == second.returncode == 0 and "waiting for another call" in said
+    assert (tmp_path / "run/test.txt").read_text() == (tmp_path / "run/test.log").read_text()
+
+
+def test_what_the_system_refuses_is_one_sentence(append, tmp_path):
+    (tmp_path / "file").touch()
+    done = call("step", tmp_path / "file/test.txt", "--capture", "--", append, "a")
+    assert done.returncode == 2 and "small: error: cannot use" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_what_fails_leaves_no_file_and_its_status(tmp_path):
@@ -312,13 +385,39 @@ def test_divergence_is_a_result_only_where_it_may_be(train, said, goes_on, tmp_p
     assert diverged.exists() == goes_on and (not goes_on or diverged.read_text() == "diverged at update 7\n")
 
 
-def test_other_data_are_refused(train, tmp_path):
-    (tmp_path / "data/bin").mkdir(parents=True)
-    (tmp_path / "data/bin/dict.txt").write_text("a 1\n")
-    assert train("--data", tmp_path / "data").returncode == 0
-    (tmp_path / "data/bin/dict.txt").write_text("b 1\n")
-    done = train("--data", tmp_path / "data")
-    assert done.returncode == 2 and "was trained on other data than those in" in done.stderr
+@pytest.mark.parametrize("name", CONTENT)
+def test_other_data_are_refused(train, data, name, tmp_path):
+    assert train("--data", data).returncode == 0
+    (data / name).write_text("after")
+    done = train("--data", data)
+    assert done.returncode == 2 and f"{tmp_path}/run was trained on other data than those in" in done.stderr
+
+
+def test_what_earlier_versions_wrote_of_the_data_is_read(train, data, tmp_path):
+    """The checksum of dictionaries and indices."""
+    train("--data", data)
+    content = b"".join((data / name).read_bytes() for name in ("bin/dict.txt", "bin/train.idx"))
+    checksum = subprocess.run("cksum", input=content, capture_output=True).stdout.decode()
+    (tmp_path / "run/data").write_text(checksum)
+    assert "is trained" in train("--data", data).stderr
+    (data / "bin/dict.txt").write_text("after")
+    assert train("--data", data).returncode == 2
+
+
+def test_the_training_of_another_recipe_is_no_own_one(train, tmp_path):
+    train("--settings", "UPDATES='5'")
+    other = call(
+        "training", tmp_path / "run", "--settings", "UPDATES='5'", "--", tmp_path / "fairseq-train", "--lr", "2"
+    )
+    assert other.returncode == 2 and "run was trained with --lr 1, this call has --lr 2: give an --out" in other.stderr
+    more = train("--settings", "UPDATES='5'", "SEEDS='1'")
+    assert more.returncode == 2 and "run was trained with the defaults, this call has SEEDS='1'" in more.stderr
+
+
+def test_another_machine_goes_on_with_a_training(train, tmp_path):
+    train()
+    words = ("--fp16", "--batch-size", "4", "--update-freq", "2", "--lr", "1")
+    assert "is trained" in call("training", tmp_path / "run", "--", tmp_path / "fairseq-train", *words).stderr
 
 
 def test_only_the_first_node_says_that_it_is_trained(train, tmp_path):
