@@ -16,7 +16,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import commands
@@ -73,11 +73,8 @@ def alone_in(folder: Path) -> Iterator[None]:
     """Wait until no other step is at work in this folder."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say.say(f"waiting for another call, which is at work in {folder}")
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with suppress(OSError):  # a file system without locks
+            lock(descriptor, folder)
         yield
     finally:
         os.close(descriptor)
@@ -92,6 +89,14 @@ def dry_run(args, command: list[str]) -> None:
     commands.dry_run(command, before, f" 2>{log} >{file}" if args.capture else "")
     if args.stamp:
         commands.print_line(f"touch {file}")
+
+
+def lock(descriptor: int, folder: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say.say(f"waiting for another call, which is at work in {folder}")
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def older(file: Path, than: list[Path]) -> bool:
