@@ -10,6 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=${VENV:-.venv}/bin/python rows=benchmarks/quickstart_seeds.jsonl
 read -ra seeds <<<"${SEEDS:-1 2 3 4 5}"
 read -ra threads <<<"${THREADS:-1 2}"
+unset SEEDS THREADS
 . benchmarks/own_settings.sh
 
 for seed in "${seeds[@]}"; do

@@ -169,6 +169,11 @@ COMMANDS = [
     ),
     # models
     Combination(
+        "command persistent_vectors persistent_integration",
+        lambda command, size, name: command == "train" and size == 0 and str(name) != "all-attn",
+        "--persistent-integration {persistent_integration} needs --persistent-vectors above 0; leave it out.",
+    ),
+    Combination(
         "encoder_embed_dim encoder_learned_pos no_token_positional_embeddings",
         lambda width, learned, none: width in (2, 3) and not (learned or none),
         "--encoder-embed-dim {encoder_embed_dim} is too small for sinusoidal positions; choose at least 4.",

@@ -57,6 +57,10 @@ WRONG = [
     ("train --lr-scheduler cosine --max-update 0", "cosine needs --lr-period-updates"),
     ("train --lr-scheduler cosine --warmup-updates 10", "cosine needs --lr-period-updates"),
     ("train --lr-scheduler cosine --min-lr 0.5", "--min-lr 0.5 is not below --lr"),
+    (
+        "train --arch all_attention_lm_tiny --persistent-vectors 0 --persistent-integration head-split",
+        "--persistent-integration head-split needs --persistent-vectors above 0",
+    ),
     ("train --lr-scheduler cosine_wave --t-mult 3", "--t-mult and --lr-shrink have no meaning"),
     ("train --lr-scheduler cosine_wave --lr-shrink 0.5", "--t-mult and --lr-shrink have no meaning"),
     ("train --lr-scheduler step --min-lr 0.25", "--min-lr 0.25 is not below --lr"),

@@ -52,9 +52,7 @@ class AllAttentionLanguageModel(SpanLanguageModel):
         size, name, heads = args.persistent_vectors, str(args.persistent_integration), args.decoder_attention_heads
         if size < 0:
             raise UserError(f"--persistent-vectors {size} is too small; choose 0 or more.")
-        if not size and name != "all-attn":
-            raise UserError(f"--persistent-integration {name} needs --persistent-vectors above 0; leave it out.")
-        if name == "head-split" and heads % 2:
+        if name == "head-split" and size and heads % 2:
             raise UserError(
                 f"--persistent-integration head-split needs an even number of heads; choose --decoder-attention-heads"
                 f" {heads + 1}, for example."

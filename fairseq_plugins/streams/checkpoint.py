@@ -84,7 +84,8 @@ class StreamCheckpoints:
             if blocks:
                 self.restore_memory(state["memory"], trainer)
             self.guard.load_state_dict(state["guard"])
-            if self.args.converged_by and not trainer.cfg.checkpoint.reset_meters:
+            same_count = state["updates"] == updates  # not with --reset-optimizer
+            if self.args.converged_by and same_count and not trainer.cfg.checkpoint.reset_meters:
                 self.convergence.load_state_dict(state["convergence"])
                 self.convergence.end_again(trainer)
             restore_random_state(state["random"])

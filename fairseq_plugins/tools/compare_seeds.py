@@ -16,7 +16,7 @@ from pathlib import Path
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools.lib.bleu import compare, sacrebleu_scores, tokenised_scores
 from fairseq_plugins.tools.lib.each_once import each_once
-from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
+from fairseq_plugins.tools.lib.generation_log import Example, read_generation, read_references
 
 
 def main():
@@ -49,11 +49,16 @@ def main():
     paths = [*each_once("--system", args.system), *each_once("--baseline", args.baseline)]
     runs = [read_generation(path) for path in paths]
     for path, run in zip(paths, runs):
-        if [example.target for example in run] != [example.target for example in runs[0]]:
+        if len(run) != len(runs[0]) or any(map(of_other_sentences, run, runs[0])):
             raise UserError(f"{path} and {paths[0]} have other references; give outputs for one test set.")
     examples = dict(zip(args.names, (runs[: len(args.system)], runs[len(args.system) :])))
     references = read_references(args.references, len(runs[0]))
     print("\n".join(table(examples, references, args.lang, args.lowercase)))
+
+
+def of_other_sentences(one: Example, other: Example) -> bool:
+    """Do the references differ? Where one has an unknown word, as with another dictionary, this is not known."""
+    return one.target != other.target and "unk>" not in one.target + other.target
 
 
 def table(examples: dict, references: list[str], language: str, lowercase: bool) -> list[str]:

@@ -15,12 +15,15 @@ import json
 import math
 import os
 import re
+import shlex
 import statistics
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+# how the words of a command begin that change no run
+CHOICES = ("SEEDS=", "MODELS=", "TASKS=", "MIXERS=", "DEPTHS=", "JOBS=", "PRUNED=", "--seed=", "--out=", "--gpus=")
 Value = str | float
 Rows = dict[str, dict[str, Value]]  # columns by cell
 
@@ -168,8 +171,9 @@ def warning(model: str) -> str:
 
 
 def _settings(command: str) -> str:
-    """A command without seeds, the choice of models, and the folder of results."""
-    return re.sub(r"\b(SEEDS|MODELS)=('[^']*'|\S+) ?|--(seed|out|gpus) \S+ ?", "", command).strip()
+    """A command without seeds, other choices among a recipe's runs, and the folder of results."""
+    words = shlex.split(re.sub(r"--(seed|out|gpus) ", r"--\1=", command)) if command.count("'") % 2 == 0 else [command]
+    return " ".join(word for word in words if not word.startswith(CHOICES))
 
 
 def _mean(values: list) -> Value | None:

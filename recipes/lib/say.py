@@ -1,5 +1,6 @@
 """Messages to the user: on stderr, after the name of the recipe."""
 
+import errno
 import os
 import signal
 import sys
@@ -24,9 +25,8 @@ def run(main: Callable[[], None]) -> None:
     try:
         main()
     except OSError as error:
-        stop(
-            f"cannot use {error.filename or 'a file'}: {error.strerror or error}; choose another folder, or make room."
-        )
+        way_out = "make room" if error.errno == errno.ENOSPC else "check the path"
+        stop(f"cannot use {error.filename or 'a file'}: {error.strerror or error}; {way_out}.")
 
 
 def recipe() -> str:

@@ -6,7 +6,7 @@
 The command runs again if the file is older than one of the files of --after, if another command made it, or one that
 was stopped, or if the data of --data have changed. With --capture the file gets what the command prints, but only if
 the command succeeds. Its stderr is written beside the file, with the suffix .log. The terminal shows how far it is, and
-what is no record of a log. Two calls in one folder wait for one another.
+what is no record of a log. Two calls for one file wait for one another.
 """
 
 import argparse
@@ -24,6 +24,8 @@ import places
 import progress
 import say
 import training
+
+UNFINISHED = "unfinished"  # in the place of a command, until that has ended
 
 
 def main():
@@ -43,41 +45,45 @@ def main():
     if args.needed and not args.needed.exists():
         return
     args.file.parent.mkdir(parents=True, exist_ok=True)
-    with alone_in(args.file.parent):
-        make(args, commands.resolved(command))
-
-
-def make(args, command: list[str]) -> None:
     record = args.file.with_name(args.file.name + ".command")
+    with alone_with(record):
+        make(args, record, commands.resolved(command))
+
+
+def make(args, record: Path, command: list[str]) -> None:
     if args.always:
         args.file.unlink(missing_ok=True)
     made_by = shlex.join(places.resolved(command)) + training.data_line(args.data)
-    if args.file.exists() and not older(args.file, args.after) and (args.stamp or is_by(record, made_by)):
+    if args.file.exists() and not older(args.file, args.after) and is_by(record, made_by):
         say.say(f"{args.file} is there")
         return
     if training.was_of_other_data(args.file.parent, args.data):
         say.stop(f"{args.data} has other data than {args.file.parent} was trained on; give another --data or --out.")
     say.say(commands.typed(command))
-    record.unlink(missing_ok=True)  # until the command has ended
+    record.write_text(f"{UNFINISHED}\n")
     status = capture(command, args.file) if args.capture else subprocess.run(command).returncode
     if status:
         sys.exit(status)
     if args.stamp:
         args.file.touch()
-    else:
-        record.write_text(f"{made_by}\n")
+    record.write_text("" if args.stamp else f"{made_by}\n")
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other step is at work in this folder."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
+def alone_with(record: Path) -> Iterator[None]:
+    """Wait until no other call is at work on this file."""
+    with open(record, "a") as file:
         with suppress(OSError):  # a file system without locks
-            lock(descriptor, folder)
+            lock(file, record)
         yield
-    finally:
-        os.close(descriptor)
+
+
+def lock(file, record: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say.say(f"waiting for another call, which is at work on {record.with_suffix('')}")
+        fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def dry_run(args, command: list[str]) -> None:
@@ -91,23 +97,16 @@ def dry_run(args, command: list[str]) -> None:
         commands.print_line(f"touch {file}")
 
 
-def lock(descriptor: int, folder: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        say.say(f"waiting for another call, which is at work in {folder}")
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-
-
 def older(file: Path, than: list[Path]) -> bool:
     return any(each.exists() and newer(each, file) for each in than)
 
 
 def is_by(record: Path, made_by: str) -> bool:
-    """Whether the record says this. Records of earlier versions have no line for the data."""
-    if not record.exists():
-        return False
-    before, now = (text.rstrip("\n").split("\ndata ") for text in (record.read_text(), made_by))
+    """Whether the record says this, or nothing, as of what a dry run's script made. Records of earlier versions have no
+    line for the data."""
+    if not (said := record.read_text().strip()):
+        return True
+    before, now = (text.split("\ndata ") for text in (said, made_by))
     same_data = len(before) == 1 or before[1:] == now[1:]
     return same_data and places.resolved(shlex.split(before[0])) == places.resolved(shlex.split(now[0]))
 

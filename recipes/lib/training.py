@@ -14,6 +14,7 @@ import shlex
 import subprocess
 import sys
 import threading
+from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,12 +23,12 @@ import places
 import progress
 import say
 
-WAY_OUT = "give an --out in another folder, or remove that one."
+WAY_OUT = "give an --out elsewhere, or remove that folder of the training."
 OF_MACHINE = {
-    "--batch-size", "--batch-size-valid", "--cpu", "--device-id", "--distributed-world-size", "--fp16", "--log-format",
-    "--log-interval", "--master_addr", "--master_port", "--max-tokens", "--max-tokens-valid", "--nnodes", "--no-python",
-    "--node_rank", "--nproc_per_node", "--num-workers", "--save-dir", "--standalone", "--update-freq",
-    "--user-dir",
+    "--batch-size", "--batch-size-valid", "--cpu", "--device-id", "--distributed-world-size", "--fp16",
+    "--fp16-init-scale", "--fp16-scale-window", "--log-format", "--log-interval", "--master_addr", "--master_port",
+    "--max-tokens", "--max-tokens-valid", "--nnodes", "--no-python", "--node_rank", "--nproc_per_node",
+    "--num-workers", "--save-dir", "--standalone", "--threshold-loss-scale", "--update-freq", "--user-dir",
 }  # fmt: skip
 DIVERGED = re.compile("diverged at update [0-9]*")
 
@@ -48,9 +49,8 @@ def main():
         return
 
     args.folder.mkdir(parents=True, exist_ok=True)
-    if not args.rank:  # the others begin when it does
-        check_settings(args.folder, "\n".join(args.settings), args.data)
-        check_flags(args.folder, command)
+    check_settings(args, "\n".join(args.settings))
+    check_flags(args, command)
     if (args.folder / "trained").exists():
         say.say(f"{args.folder} is trained")
         return
@@ -73,31 +73,29 @@ def dry_run(args, command: list[str], log: Path) -> None:
         commands.print_line(f"touch {folder}/trained")
 
 
-def check_settings(folder: Path, settings: str, data: str) -> None:
+def check_settings(args, settings: str) -> None:
     """Refuse to continue a training that was started with other variables or on other data."""
-    before = recorded(folder / "settings", settings)
+    before = recorded(args, "settings", settings)
     if places.resolved(shlex.split(before)) != places.resolved(shlex.split(settings)):
-        before, now = ({*text.split("\n")} - {""} for text in (before, settings))
-        refuse(
-            folder, " ".join(sorted(before - now)) or "the defaults", " ".join(sorted(now - before)) or "the defaults"
-        )
-    if data and was_of_other_data(folder, data):
-        say.stop(f"{folder.resolve()} was trained on other data than those in {data}: {WAY_OUT}")
-    if data:
-        recorded(folder / "data", fingerprint_of(Path(data)))
+        earlier, now = ({*text.split("\n")} - {""} for text in (before, settings))
+        refuse(args.folder, *(" ".join(sorted(each)) or "the defaults" for each in (earlier - now, now - earlier)))
+    if args.data and was_of_other_data(args.folder, args.data):
+        say.stop(f"{args.folder.resolve()} was begun on other data than those in {args.data}: {WAY_OUT}")
+    if args.data:
+        recorded(args, "data", fingerprint_of(Path(args.data)))
 
 
 def refuse(folder: Path, before: str, now: str) -> NoReturn:
-    say.stop(f"{folder.resolve()} was trained with {before}, this call has {now}: {WAY_OUT}")
+    say.stop(f"{folder.resolve()} was begun with {before}, this call has {now}: {WAY_OUT}")
 
 
-def check_flags(folder: Path, command: list[str]) -> None:
+def check_flags(args, command: list[str]) -> None:
     """Refuse to take the training of another recipe for this one's. Flags that differ by machine may differ."""
     now = flags_of(places.resolved(["$(...)" if commands.is_late(word) else word for word in command]))
-    before = json.loads(recorded(folder / "flags", json.dumps(now, indent=1)))
+    before = json.loads(recorded(args, "flags", json.dumps(now, indent=1)))
     if differing := [name for name in before | now if before.get(name) != now.get(name)]:
         shown = [[" ".join([name, *flags[name]]) for name in differing if name in flags] for flags in (before, now)]
-        refuse(folder, *(" ".join(each) or "no such flag" for each in shown))
+        refuse(args.folder, *(" ".join(each) or "no such flag" for each in shown))
 
 
 def flags_of(command: list[str]) -> dict[str, list[str]]:
@@ -111,21 +109,27 @@ def flags_of(command: list[str]) -> dict[str, list[str]]:
     return {name: values for name, values in flags.items() if name not in OF_MACHINE}
 
 
-def recorded(file: Path, text: str) -> str:
-    """The content of the file. If there is no file, it is written first, with the text."""
-    if not file.exists():
-        partial = file.with_name(f"{file.name}.partial")
+def recorded(args, name: str, text: str) -> str:
+    """The content of the file of this name. If there is none yet, it is the text, which the first node writes there."""
+    file = args.folder / name
+    if file.exists():
+        return file.read_text().rstrip("\n")
+    if not args.rank:
+        partial = file.with_name(f"{name}.partial")
         partial.write_text(f"{text}\n")
         partial.replace(file)
-    return file.read_text().rstrip("\n")
+    return text
 
 
 def was_of_other_data(folder: Path, data: str) -> bool:
     """Whether a training in the folder began with other data. Earlier versions looked at fewer files."""
     file = folder / "data"
-    return bool(data) and file.is_file() and file.read_text().strip() not in (
-        fingerprint_of(Path(data)), checksum([*Path(data).glob("bin/dict*.txt"), *Path(data).glob("bin/*.idx")])
-    )  # fmt: skip
+    if not data or not file.is_file():
+        return False
+    before = file.read_text().strip()
+    if before.startswith("all "):
+        return before != fingerprint_of(Path(data))
+    return before != checksum([*Path(data).glob("bin/dict*.txt"), *Path(data).glob("bin/*.idx")])
 
 
 def data_line(data: str) -> str:
@@ -133,6 +137,7 @@ def data_line(data: str) -> str:
     return f"\ndata {fingerprint_of(Path(data))}" if data else ""
 
 
+@cache
 def fingerprint_of(data: Path) -> str:
     """The checksum of what is read in training and scoring: text in numbers, dictionaries, and raw references."""
     kinds = ("bin/**/dict*.txt", "bin/**/*.idx", "bin/**/*.bin", "*.ref")

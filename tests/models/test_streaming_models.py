@@ -217,11 +217,6 @@ def test_published_sizes_have_the_published_numbers_of_parameters(arch, vocabula
         ("feedback_lm_tiny", {"adaptive_softmax_factor": 0.5}, "--adaptive-softmax-factor 0.5 would make rarer"),
         ("feedback_lm_tiny", {"decoder_ffn_embed_dim": 0}, "--decoder-ffn-embed-dim 0 is too small"),
         ("span_transformer_lm_tiny", {"tie_adaptive_proj": True}, "--tie-adaptive-proj needs --tie-adaptive-weights"),
-        (
-            "all_attention_lm_tiny",
-            {"persistent_vectors": 0, "persistent_integration": "head-split"},
-            "--persistent-integration head-split needs --persistent-vectors above 0",
-        ),
         ("span_transformer_lm_tiny", {"adaptive_softmax_cutoff": "8,x"}, "'8,x' is not a list of cut-offs"),
         ("span_transformer_lm_tiny", {"adaptive_softmax_cutoff": "8,99"}, "do not rise .* below the vocabulary's 24"),
         (

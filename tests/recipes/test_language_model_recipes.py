@@ -142,11 +142,9 @@ def test_what_is_trained_is_not_taken_for_a_training_with_other_settings(recipe,
     assert again.returncode == 0 and "small is trained" in again.stderr
     other = call()
     assert other.returncode == 2 and other.stdout == ""
-    assert re.search(
-        r"out/small was trained with UPDATES='7 ', this call has the defaults: give an --out", other.stderr
-    )
+    assert re.search(r"out/small was begun with UPDATES='7 ', this call has the defaults: give an --out", other.stderr)
     flags = call("--", "--seed", "2", UPDATES="7 ")
-    assert flags.returncode == 2 and "trained with the defaults, this call has flags '--seed' '2': give" in flags.stderr
+    assert flags.returncode == 2 and "begun with the defaults, this call has flags '--seed' '2': give" in flags.stderr
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,11 @@ def test_what_was_stopped_is_made_again(append, tmp_path):
     assert (tmp_path / "file.log").read_text() == "said\n" and file.read_text() == "a\na\n"
 
 
+def test_what_the_script_of_a_dry_run_made_is_there(append, tmp_path):
+    (tmp_path / "file.txt").write_text("made")
+    assert "file.txt is there" in call("step", tmp_path / "file.txt", "--capture", "--", append, "a").stderr
+
+
 @pytest.fixture
 def data(tmp_path):
     (tmp_path / "data/bin/label").mkdir(parents=True)
@@ -390,7 +395,7 @@ def test_other_data_are_refused(train, data, name, tmp_path):
     assert train("--data", data).returncode == 0
     (data / name).write_text("after")
     done = train("--data", data)
-    assert done.returncode == 2 and f"{tmp_path}/run was trained on other data than those in" in done.stderr
+    assert done.returncode == 2 and f"{tmp_path}/run was begun on other data than those in" in done.stderr
 
 
 def test_what_earlier_versions_wrote_of_the_data_is_read(train, data, tmp_path):
@@ -409,9 +414,9 @@ def test_the_training_of_another_recipe_is_no_own_one(train, tmp_path):
     other = call(
         "training", tmp_path / "run", "--settings", "UPDATES='5'", "--", tmp_path / "fairseq-train", "--lr", "2"
     )
-    assert other.returncode == 2 and "run was trained with --lr 1, this call has --lr 2: give an --out" in other.stderr
+    assert other.returncode == 2 and "run was begun with --lr 1, this call has --lr 2: give an --out" in other.stderr
     more = train("--settings", "UPDATES='5'", "SEEDS='1'")
-    assert more.returncode == 2 and "run was trained with the defaults, this call has SEEDS='1'" in more.stderr
+    assert more.returncode == 2 and "run was begun with the defaults, this call has SEEDS='1'" in more.stderr
 
 
 def test_another_machine_goes_on_with_a_training(train, tmp_path):
