@@ -44,7 +44,7 @@ COMMANDS = {
         "fairseq-train {data} {flags} --max-update 2 --restore-file {evil} --reset-optimizer --reset-dataloader"
         " --save-dir tuned",
     ),
-    "average": (0, "python -m fairseq_plugins.tools.average_checkpoints {evil} {evil} --output average.pt"),
+    "average": (0, "python -m fairseq_plugins.tools.average_checkpoints {evil} --output average.pt"),
 }
 
 

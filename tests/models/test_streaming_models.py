@@ -7,6 +7,7 @@ import torch
 from fairseq.sequence_generator import SequenceGenerator
 from language_models import ADAPTIVE_IO, ADAPTIVE_SPAN, FAMILIES, MODELS, VOCABULARY, Vocabulary, build, make
 
+from fairseq_plugins.criterions.label_cross_entropy import LabelCrossEntropyCriterion
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 
@@ -25,6 +26,22 @@ every_family = pytest.mark.parametrize("arch", FAMILIES)
 every_family_with_spans = pytest.mark.parametrize(
     "arch", sorted({arch for arch, options in MODELS.values() if "adaptive_span" in options})
 )
+
+
+@pytest.mark.parametrize("arch", ["feedback_lm_tiny", "lstm_stream_lm_tiny"])
+def test_labels_are_learned_through_an_adaptive_softmax(arch):
+    model, x = make(arch, ADAPTIVE_IO), tokens()
+    criterion = LabelCrossEntropyCriterion(SimpleNamespace(target_dictionary=None))
+    criterion.padding_idx = x[0, 0]  # whatever stands there is no label
+    loss, labels, logged = criterion(
+        model, {"net_input": {"src_tokens": x}, "target": x, "ntokens": 60, "nsentences": 3}
+    )
+    labelled = x.ne(x[0, 0])
+    expected = model.token_nll(model(x), x)[labelled].sum()
+    assert labels == labelled.sum() and loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    assert logged["wrong"] == (log_probs(model, x).argmax(-1).ne(x) & labelled).sum()
+    loss.backward()
+    assert all(weight.grad.abs().sum() > 0 for weight in model.decoder.output.parameters())
 
 
 @every_model
