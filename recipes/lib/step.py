@@ -20,10 +20,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import commands
+import data_checksum
 import places
 import progress
 import say
-import training
 
 UNFINISHED = "unfinished"  # in the place of a command, until that has ended
 
@@ -53,11 +53,11 @@ def main():
 def make(args, record: Path, command: list[str]) -> None:
     if args.always:
         args.file.unlink(missing_ok=True)
-    made_by = shlex.join(places.resolved(command)) + training.data_line(args.data)
+    made_by = shlex.join(places.resolved(command)) + data_checksum.line(args.data)
     if args.file.exists() and not older(args.file, args.after) and is_by(record, made_by):
         say.say(f"{args.file} is there")
         return
-    if training.was_of_other_data(args.file.parent, args.data):
+    if data_checksum.differs_from_training(args.file.parent, args.data):
         say.stop(f"{args.data} has other data than {args.file.parent} was trained on; give another --data or --out.")
     say.say(commands.typed(command))
     record.write_text(f"{UNFINISHED}\n")

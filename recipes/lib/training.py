@@ -14,11 +14,11 @@ import shlex
 import subprocess
 import sys
 import threading
-from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
 import commands
+import data_checksum
 import places
 import progress
 import say
@@ -79,10 +79,10 @@ def check_settings(args, settings: str) -> None:
     if places.resolved(shlex.split(before)) != places.resolved(shlex.split(settings)):
         earlier, now = ({*text.split("\n")} - {""} for text in (before, settings))
         refuse(args.folder, *(" ".join(sorted(each)) or "the defaults" for each in (earlier - now, now - earlier)))
-    if args.data and was_of_other_data(args.folder, args.data):
+    if args.data and data_checksum.differs_from_training(args.folder, args.data):
         say.stop(f"{args.folder.resolve()} was begun on other data than those in {args.data}: {WAY_OUT}")
     if args.data:
-        recorded(args, "data", fingerprint_of(Path(args.data)))
+        recorded(args, "data", data_checksum.of(Path(args.data)))
 
 
 def refuse(folder: Path, before: str, now: str) -> NoReturn:
@@ -119,34 +119,6 @@ def recorded(args, name: str, text: str) -> str:
         partial.write_text(f"{text}\n")
         partial.replace(file)
     return text
-
-
-def was_of_other_data(folder: Path, data: str) -> bool:
-    """Whether a training in the folder began with other data. Earlier versions looked at fewer files."""
-    file = folder / "data"
-    if not data or not file.is_file():
-        return False
-    before = file.read_text().strip()
-    if before.startswith("all "):
-        return before != fingerprint_of(Path(data))
-    return before != checksum([*Path(data).glob("bin/dict*.txt"), *Path(data).glob("bin/*.idx")])
-
-
-def data_line(data: str) -> str:
-    """What a record of a command says of the data that it reads."""
-    return f"\ndata {fingerprint_of(Path(data))}" if data else ""
-
-
-@cache
-def fingerprint_of(data: Path) -> str:
-    """The checksum of what is read in training and scoring: text in numbers, dictionaries, and raw references."""
-    kinds = ("bin/**/dict*.txt", "bin/**/*.idx", "bin/**/*.bin", "*.ref")
-    return f"all {checksum([file for kind in kinds for file in data.glob(kind)])}"
-
-
-def checksum(files: list[Path]) -> str:
-    with subprocess.Popen(["cat", "/dev/null", *sorted(files)], stdout=subprocess.PIPE) as content:
-        return subprocess.run("cksum", stdin=content.stdout, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def first_flags(folder: Path, start: list[str]) -> list[str]:

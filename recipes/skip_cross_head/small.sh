@@ -43,7 +43,9 @@ done
 for split in "${PRUNED[@]}"; do one_of PRUNED "$split" valid test; done
 DATA=${DATA:-runs/data/enwik8_excerpt} # the other recipes use runs/data/enwik8, all of enwik8
 PHASE_1=${PHASE_1:-$((TOTAL * 4 / 5))} UPDATES=$TOTAL
-[[ ! ${MODELS[*]} =~ phases|both ]] || ((PHASE_1 < TOTAL)) || stop "PHASE_1: $PHASE_1 leaves none of the $TOTAL updates of TOTAL for phase 2; lower it."
+if [[ ${MODELS[*]} =~ phases|both ]] && ((PHASE_1 >= TOTAL)); then
+    stop "PHASE_1: $PHASE_1 leaves none of the $TOTAL updates of TOTAL for phase 2; lower it."
+fi
 prepare enwik8 --split "$SPLIT" ${FILE:+--file "$FILE"}
 share_streams
 TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
