@@ -125,7 +125,7 @@ def _write_columns(task: Task, file: Path, *outputs: Path) -> str:
 
 def read_rows(task: Task, file: Path, dropped: Counter):
     """The sentences and the label of each row of a .tsv file. Quotes have no special meaning."""
-    lines = (line.removeprefix("\ufeff").split("\t") for line in raw_text.read_lines(file))
+    lines = (line.split("\t") for line in raw_text.read_lines(file))
     header = list(task.header or next(lines))
     columns = (*task.sentences, task.label)
     if missing := [column for column in columns if column not in header]:

@@ -30,7 +30,7 @@ CHUNK = 200  # lines that a process gets at once
 
 def read_lines(path: Path, ends: bool = False) -> Iterator[str]:
     """The lines of a UTF-8 file, plain or .gz. Only a newline ends a line, so other separators of Unicode cannot shift
-    the lines of a translation.
+    the lines of a translation. A byte order mark at the beginning is left out.
 
     With ``ends`` lines include their newline, which the last line may lack.
     """
@@ -38,7 +38,8 @@ def read_lines(path: Path, ends: bool = False) -> Iterator[str]:
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
             for number, line in enumerate(file, 1):
-                yield line.decode("utf-8") if ends else line.decode("utf-8").rstrip("\r\n")
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                yield text if ends else text.rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path} is not UTF-8 in line {number} ({error.reason}): convert it, for example with iconv."

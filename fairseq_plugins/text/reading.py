@@ -16,7 +16,8 @@ STDIN = Path("-")
 
 def read_text(path: Path, errors: str = "strict") -> Iterator[str]:
     """The lines of a text with their newlines, which the last line may lack. Only a newline ends a line. A line that is
-    longer than LONGEST comes in pieces, cut before a space where there is one.
+    longer than LONGEST comes in pieces, cut before a space where there is one. A byte order mark at the beginning is no
+    text, but if any bytes are allowed, it is kept as all others.
 
     Args:
         path: a file in UTF-8, plain or .gz; STDIN: standard input
@@ -25,7 +26,7 @@ def read_text(path: Path, errors: str = "strict") -> Iterator[str]:
     Raises:
         UserError: the file is not there, damaged, or not UTF-8
     """
-    decoder = codecs.getincrementaldecoder("utf-8")(errors)
+    decoder = codecs.getincrementaldecoder("utf-8-sig" if errors == "strict" else "utf-8")(errors)
     number, rest = 1, ""
     try:
         with _open(path) as file:

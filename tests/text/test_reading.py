@@ -33,6 +33,12 @@ def test_pieces_are_cut_before_spaces(tmp_path, monkeypatch):
     assert list(read_text(tmp_path / "text")) == ["one two", " three", " four\n"]
 
 
+def test_a_byte_order_mark_is_no_text_but_it_is_bytes(tmp_path):
+    (tmp_path / "text").write_bytes("\ufeffone\n\ufefftwo".encode())
+    assert list(read_text(tmp_path / "text")) == ["one\n", "\ufefftwo"]
+    assert list(read_text(tmp_path / "text", "surrogateescape")) == ["\ufeffone\n", "\ufefftwo"]
+
+
 def test_bytes_that_are_no_text_come_through_if_asked_for(tmp_path):
     (tmp_path / "text").write_bytes(b"\xff\xfea\n\xe9")
     pieces = read_text(tmp_path / "text", "surrogateescape")
