@@ -141,17 +141,26 @@ done
 for depth in 6 12; do # one and a half times the layers of the twin of 4 or 8, and as many parameters
     two_passes "deeper-$depth" all-attention "--decoder-layers $depth --persistent-vectors 256"
 done
+# one_pass NAME SEED RATE FLAGS
+one_pass() {
+    cell "$1" "PASS=2450 WIDTH=128 MODELS=all-attention SEEDS=$2 LEARNING_RATES=$3 SCORED_STREAMS=8" char_lm \
+        "$(raw ptb) -- --decoder-head-dim 32 $4" # four heads are together as wide as the model, as in the paper
+}
+six="--decoder-layers 6"
+declare -A INTEGRATIONS=([all-attn]="$six --persistent-vectors 512") # this is vectors-512, too
+for way in attn-split head-split single-head; do
+    INTEGRATIONS[$way]="${INTEGRATIONS[all-attn]} --persistent-integration $way"
+done
+# two sub-layers a layer: two thirds of the layers, as in the paper, and as many parameters
+INTEGRATIONS[ff-attn]="--decoder-layers 4 --persistent-vectors 896 --persistent-integration ff-attn"
 for seed in 1 2; do
-    same="PASS=2450 WIDTH=128 MODELS=all-attention SEEDS=$seed LEARNING_RATES=0.002 SCORED_STREAMS=8"
-    narrow_heads="$(raw ptb) -- --decoder-head-dim 32" # together as wide as the model, as in the paper
-    six="$narrow_heads --decoder-layers 6"
-    for size in 0 128 512 1024; do cell "vectors-$size-seed$seed" "$same" char_lm "$six --persistent-vectors $size"; done
-    for way in attn-split head-split single-head; do # all-attn is vectors-512
-        cell "integration-$way-seed$seed" "$same" char_lm "$six --persistent-vectors 512 --persistent-integration $way"
+    for size in 0 128 512 1024; do one_pass "vectors-$size-seed$seed" "$seed" 0.002 "$six --persistent-vectors $size"; done
+    for way in attn-split head-split single-head ff-attn; do
+        one_pass "integration-$way-seed$seed" "$seed" 0.002 "${INTEGRATIONS[$way]}"
     done
-    # two sub-layers a layer: two thirds of the layers, as in the paper, and as many parameters
-    cell "integration-ff-attn-seed$seed" "$same" char_lm \
-        "$narrow_heads --decoder-layers 4 --persistent-vectors 896 --persistent-integration ff-attn"
+done
+for rate in 0.001 0.004; do
+    for way in all-attn ff-attn; do one_pass "integration-$way-$rate" 1 "$rate" "${INTEGRATIONS[$way]}"; done
 done
 
 # Multi30k: Figure 7's statement, the gap by the decoder's depth. multi30k.md has one layer, and four with the first seed
