@@ -3,7 +3,8 @@
 A step writes files with temporary names. When it is finished, the files are renamed, and a stamp is written that holds
 the options of the step, and the size and time of every input and output. If the same command is given again, it skips
 the steps with a valid stamp. A changed option or input, and a missing or truncated output, make a step run again. Where
-a folder lies is not in a stamp: it may be written in another way, or be moved.
+a folder lies is not in a stamp: it may be written in another way, or be moved. A folder that is done may be on a disk
+that cannot be written.
 """
 
 import argparse
@@ -41,7 +42,11 @@ class Steps:
             self.stamps.mkdir(parents=True, exist_ok=True)
             self.lock = open(self.stamps / "lock", "w")  # noqa: SIM115  (held to the end of the process)
         except OSError as error:
-            raise InputError(f"--out {out} cannot be filled ({error.strerror}): give another folder.") from error
+            if error.errno not in {errno.EROFS, errno.EACCES} or not any(self.stamps.glob("*.json")):
+                raise InputError(f"--out {out} cannot be filled ({error.strerror}): give another folder.") from error
+            self.read_only = error.strerror
+            return
+        self.read_only = ""
         try:
             # lockf instead of flock, since it ends with this process even if child processes continue
             fcntl.lockf(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -55,8 +60,10 @@ class Steps:
     def forget(self, *names: str) -> None:
         """Remove what an earlier command made in these steps, which this command does not have."""
         for name in names:
-            self._remove_made(name, [])
-            (self.stamps / f"{name}.json").unlink(missing_ok=True)
+            if (stamp := self.stamps / f"{name}.json").exists():
+                self._check_writable(name)
+                self._remove_made(name, [])
+                stamp.unlink()
 
     def run(self, name, inputs, outputs, options, work) -> None:
         """Call ``work(*temporary_outputs)``, unless the step was done before. It returns a report of one line.
@@ -71,6 +78,7 @@ class Steps:
         if done and done == dict(self._state(inputs, outputs), options=options, report=done.get("report")):
             print(f"{name}: {done['report']} (done before)", flush=True)
             return
+        self._check_writable(name)
         self._remove_made(name, outputs)
         stamp.unlink(missing_ok=True)
         started = time.monotonic()
@@ -88,6 +96,13 @@ class Steps:
                 os.replace(temporary, path)
         write_text(stamp, json.dumps(dict(self._state(inputs, outputs), options=options, report=report), indent=1))
         print(f"{name}: {report} ({time.monotonic() - started:.1f} s)", flush=True)
+
+    def _check_writable(self, name: str) -> None:
+        if self.read_only:
+            raise InputError(
+                f"--out {self.out} was prepared from other files or with other options, as its step {name} shows, and"
+                f" cannot be written ({self.read_only}): give the options of its preparation, or another folder."
+            )
 
     def _remove_made(self, name: str, outputs: list[Path]) -> None:
         """Remove the files that the step made before, but for ``outputs`` and for files that are no longer the same."""

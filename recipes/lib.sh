@@ -86,6 +86,8 @@ stop() { echo "$RECIPE: error: $*" >&2 && exit 2; }
 one_of() { [[ " ${*:3} " = *" $2 "* ]] || stop "$1: $2 is none of ${*:3}."; } # one_of VARIABLE VALUE ALLOWED...
 one_machine_only() { ((NNODES == 1)) || stop "NNODES: this recipe is for one machine; leave it out."; }
 first_node_only() { ((NODE_RANK == 0)) || exit 0; } # the other nodes have only trained
+is_prepared() { [[ -e $DATA/prepared || -d $DATA && ! -w $DATA ]]; } # no stamp comes where nothing can be written
+wait_for_data() { until is_prepared; do echo "$RECIPE: waiting for the first node to prepare $DATA" >&2 && sleep 20; done; }
 
 # published TABLE ROW COLUMN [ELSE]: print a number from the paper.json beside the recipe, or ELSE if it is not there
 published() {
@@ -115,10 +117,7 @@ late() { printf "\$(python -S %s/figures.py%s)" "$LIB" "$(printf ' %q' "$@")"; }
 # prepare CORPUS FLAGS...: run preprocess/CORPUS.py into DATA; a smoke run generates the raw text first
 prepare() {
     DATA=${DATA:-runs/data/$1}
-    if ((NODE_RANK && !DRY_RUN)); then
-        until [[ -e $DATA/prepared ]]; do echo "$RECIPE: waiting for the first node to prepare $DATA" >&2 && sleep 20; done
-        return
-    fi
+    if ((NODE_RANK && !DRY_RUN)); then wait_for_data && return; fi
     if ((SMOKE)) && [[ ! $RAW ]]; then
         RAW=$OUT/raw
         make_file "$RAW/whole" --stamp -- python preprocess/synthetic.py --format "$1" --out "$RAW" --train 4000 --valid 50 --test 50

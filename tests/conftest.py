@@ -185,3 +185,17 @@ def recipe(venv):
         return run_command("bash", folder / name, *options, check=False, env={"VENV": str(venv), **env}, cwd=cwd)
 
     return recipe
+
+
+@pytest.fixture
+def read_only():
+    """A function after which nobody can write in a folder, until the test ends."""
+    with contextlib.ExitStack() as mounts:
+
+        def protect(folder: Path) -> None:
+            if subprocess.run(["mount", "--bind", folder, folder], capture_output=True).returncode:
+                pytest.skip("only root can mount a folder")
+            mounts.callback(subprocess.run, ["umount", folder], check=True)
+            subprocess.run(["mount", "-o", "remount,ro,bind", folder], check=True)
+
+        yield protect

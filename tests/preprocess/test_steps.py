@@ -99,6 +99,36 @@ def test_a_file_system_without_locks_gets_a_warning(tmp_path, monkeypatch, capsy
     assert capsys.readouterr().out.startswith(f"--out {tmp_path} cannot be locked (Function not implemented)")
 
 
+def test_a_folder_that_is_done_needs_no_writing(tmp_path, read_only, capsys):
+    source, made = tmp_path / "source", tmp_path / "out/made"
+    source.write_text("text")
+
+    def prepare(copies):
+        todo = steps.Steps(tmp_path / "out")
+        todo.forget("no such step")
+        todo.run(
+            "copy", [source], [made], {"copies": copies}, lambda file: file.write_text("text" * copies) and "copied"
+        )
+
+    prepare(1)
+    read_only(tmp_path / "out")
+    prepare(1)
+    assert capsys.readouterr().out.endswith("copy: copied (done before)\n")
+    said = "with other options, as its step copy shows, and cannot be written .Read-only file system.: give the options"
+    with pytest.raises(steps.InputError, match=said):
+        prepare(2)
+    with pytest.raises(steps.InputError, match="step copy shows"):
+        steps.Steps(tmp_path / "out").forget("copy")
+    assert made.read_text() == "text"
+
+
+def test_a_folder_that_cannot_be_written_and_was_not_prepared_is_refused(tmp_path, read_only):
+    (tmp_path / "out").mkdir()
+    read_only(tmp_path / "out")
+    with pytest.raises(steps.InputError, match="out cannot be filled .Read-only file system.: give another folder"):
+        steps.Steps(tmp_path / "out")
+
+
 def test_a_failed_step_leaves_no_output_and_no_stamp(tmp_path):
     todo = steps.Steps(tmp_path)
 

@@ -272,6 +272,18 @@ def test_a_stamp_says_that_the_command_ended_this_time(append, tmp_path):
     assert call("step", stamp, "--always", "--stamp", "--", "false").returncode and not stamp.exists()
 
 
+@pytest.mark.parametrize("stamped", [True, False])
+def test_no_stamp_is_made_where_nothing_can_be_written(stamped, append, tmp_path, read_only):
+    stamp = tmp_path / "data/prepared"
+    stamp.parent.mkdir()
+    if stamped:
+        stamp.touch()
+    read_only(stamp.parent)
+    assert call("step", stamp, "--always", "--stamp", "--", append, "a").returncode == 0
+    assert stamp.exists() == stamped and (tmp_path / "all").read_text() == "a\n"
+    assert call("step", stamp, "--always", "--stamp", "--", "false").returncode
+
+
 def test_a_word_of_the_shell_is_what_the_commands_before_have_left(append, tmp_path):
     (tmp_path / "flags.txt").write_text("--lenpen 0.6\n")
     done = call("step", tmp_path / "file.txt", "--capture", "--", "echo", "a b", f"$(cat {tmp_path}/flags.txt)")
