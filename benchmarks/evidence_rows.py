@@ -26,6 +26,8 @@ def main():
     parser.add_argument("--names", action="store_true", help="print which cells have rows in the table, add none")
     parser.add_argument("--rows", type=Path, required=True, metavar="FILE", help="the table, a new one or an old one")
     args = parser.parse_args()
+    if bool(args.cells) == args.names:
+        parser.error("give folders of cells, or --names without any.")
     try:
         if args.names:
             print(*sorted({name.partition(": ")[0] for name in results_table.read_rows(args.rows)}), sep="\n")

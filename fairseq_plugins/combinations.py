@@ -171,7 +171,8 @@ COMMANDS = [
     Combination(
         "command persistent_vectors persistent_integration",
         lambda command, size, name: command == "train" and size == 0 and str(name) != "all-attn",
-        "--persistent-integration {persistent_integration} needs --persistent-vectors above 0; leave it out.",
+        "--persistent-integration {persistent_integration} needs --persistent-vectors above 0; give more, or"
+        " --persistent-integration all-attn.",
     ),
     Combination(
         "encoder_embed_dim encoder_learned_pos no_token_positional_embeddings",

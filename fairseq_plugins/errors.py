@@ -39,7 +39,7 @@ ERROR_MESSAGES = [
         "--valid-subset or --gen-subset, or make it again with fairseq-preprocess.",
     ),
     (
-        r"AssertionError: could not find dataset: (\S+)",
+        r"AssertionError: could not find dataset: (.+)",
         "there is no {0}; choose another split, or make the data again with fairseq-preprocess.",
     ),
     (

@@ -142,7 +142,11 @@ def one_training_per_folder():
 
 def broadcast_from_rank0(trainer, message):
     """The message of rank 0, on every rank. It is also a barrier: no rank returns before all have called it."""
+    return of_all_ranks(trainer, message)[0]
+
+
+def of_all_ranks(trainer, message) -> list:
+    """The messages of all ranks, on every rank, in their order. It is also a barrier."""
     if trainer.data_parallel_world_size == 1:
-        return message
-    group = trainer.data_parallel_process_group
-    return distributed_utils.all_gather_list(message, group=group)[0]
+        return [message]
+    return distributed_utils.all_gather_list(message, group=trainer.data_parallel_process_group)

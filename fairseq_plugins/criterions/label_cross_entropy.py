@@ -5,7 +5,17 @@ import math
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
+from torch import Tensor
 from torch.nn import functional as F
+
+
+def label_scores(model, sample) -> Tensor:
+    """[B, M, V]: logits of the labels, or log-probabilities, if an adaptive softmax makes them from features."""
+    net_output = model(**sample["net_input"])
+    scores, extra = net_output
+    if extra and extra.get("features"):
+        return model.get_normalized_probs(net_output, log_probs=True)
+    return scores
 
 
 @register_criterion("label_cross_entropy", dataclass=FairseqDataclass)
@@ -22,21 +32,18 @@ class LabelCrossEntropyCriterion(FairseqCriterion):
 
     def forward(self, model, sample, reduce=True):
         """The loss in nats, summed over the labels of the batch; the number of labels; the values to log."""
-        net_output, target = model(**sample["net_input"]), sample["target"]
-        logits, extra = net_output
-        if extra and extra.get("features"):
-            logits = model.get_normalized_probs(net_output, log_probs=True)
+        scores, target = label_scores(model, sample), sample["target"]
         labelled = target.ne(self.padding_idx)
         labels = int(labelled.sum())
         nll = F.cross_entropy(
-            logits.flatten(0, 1).float(), target.flatten(), ignore_index=self.padding_idx, reduction="sum"
+            scores.flatten(0, 1).float(), target.flatten(), ignore_index=self.padding_idx, reduction="sum"
         )
         span_loss = model.span_loss() if model.training else None
         loss = nll if span_loss is None else nll + labels * span_loss
         logged = {
             "loss": loss.data,
             "nll_loss": nll.data,
-            "wrong": (logits.argmax(-1).ne(target) & labelled).sum(),
+            "wrong": (scores.argmax(-1).ne(target) & labelled).sum(),
             "ntokens": sample["ntokens"],
             "nsentences": sample["nsentences"],
             "sample_size": labels,

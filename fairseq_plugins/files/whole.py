@@ -21,10 +21,10 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     Raises:
         NotWritten: the file could not be written
     """
-    if path.exists() and not path.is_file():
-        raise NotWritten(f"{path} is a folder or a device, which no file replaces; give the name of a file.")
     temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
+        if path.exists() and not path.is_file():
+            raise NotWritten(f"{path} is a folder or a device, which no file replaces; give the name of a file.")
         path.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
         flush(temporary)

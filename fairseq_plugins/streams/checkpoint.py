@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from fairseq_plugins.compat.distributed import of_all_ranks
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
 from fairseq_plugins.streams import checkpoint_files as files
@@ -76,6 +77,8 @@ class StreamCheckpoints:
             if not anew:
                 raise
             state = None
+        if not blocks and not all(of_all_ranks(trainer, state is not None)):
+            state = None  # on one rank as on all: they must agree on whether the training has converged
         if state is None:
             if blocks:
                 raise UserError(files.why_missing(checkpoint, world_size))

@@ -117,7 +117,9 @@ class ReinforcementLearningTask(FairseqTask):
         steps = self.cfg.batch_size * self.cfg.bptt
         self.datasets[split] = Blocks(self.cfg.updates_per_epoch if split == "train" else 1, steps)
 
-    def get_batch_iterator(self, dataset, epoch=1, num_shards=1, shard_id=0, **unused):
+    def get_batch_iterator(self, dataset, max_sentences=None, epoch=1, num_shards=1, shard_id=0, **unused):
+        # the iterator of a validation is made before it: with --batch-size-valid, or --batch-size of fairseq-validate
+        self.validated_copies = max_sentences or self.cfg.batch_size_valid or self.cfg.batch_size
         if self.actor is None:
             from fairseq_plugins.reinforcement.checkpoint import ActorCheckpoints
 
@@ -153,7 +155,7 @@ class ReinforcementLearningTask(FairseqTask):
     def valid_step(self, sample, model, criterion):
         """The first --test-episodes episodes of new environments, over all ranks."""
         model.eval()
-        actor = self.new_actor(self.cfg.seed + SEED_OF_EVALUATION, self.cfg.batch_size_valid or self.cfg.batch_size)
+        actor = self.new_actor(self.cfg.seed + SEED_OF_EVALUATION, self.validated_copies)
         episodes: list = []
         each = -(-self.cfg.test_episodes // actor.total)  # as many of each environment: long episodes must count, too
         ended = torch.zeros(actor.copies, dtype=torch.long)

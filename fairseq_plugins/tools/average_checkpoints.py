@@ -9,7 +9,9 @@ state.
 """
 
 import argparse
+import filecmp
 import re
+from itertools import combinations
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
@@ -48,15 +50,23 @@ def to_average(inputs: list[Path], last: int | None, by: str | None) -> list[Pat
     """The checkpoints that are named, or the last ones of a folder.
 
     Raises:
-        UserError: the flags do not go together, or a file is named twice
+        UserError: the flags do not go together, a file is named twice, or one is a copy of another
     """
     if not last:
         if by:
             raise UserError("--by needs --last, the number of checkpoints; add it, or leave out --by.")
-        return each_once("inputs", inputs)
+        return no_copies(each_once("inputs", inputs))
     if len(inputs) > 1:
         raise UserError(f"--last takes one folder, not {len(inputs)}; average each on its own.")
     return last_checkpoints(inputs[0], last, by or "epoch")
+
+
+def no_copies(paths: list[Path]) -> list[Path]:
+    """The paths, if no file is a copy of another. fairseq copies checkpoints to checkpoint_best and checkpoint_last."""
+    for one, other in combinations([path for path in paths if path.is_file()], 2):
+        if filecmp.cmp(one, other, shallow=False):
+            raise UserError(f"{other} is a copy of {one}, which would count twice; leave one of them out.")
+    return paths
 
 
 def last_checkpoints(folder: Path, number: int, by: str) -> list[Path]:
@@ -116,6 +126,8 @@ def average(paths: list[Path]) -> dict:
 def _load(path: Path) -> dict:
     from fairseq import checkpoint_utils
 
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: name its checkpoints, or add --last to average the last ones.")
     if not path.is_file():
         raise UserError(f"{path} does not exist: name a checkpoint file, or a folder together with --last.")
     try:

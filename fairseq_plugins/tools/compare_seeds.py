@@ -57,8 +57,10 @@ def main():
 
 
 def of_other_sentences(one: Example, other: Example) -> bool:
-    """Do the references differ? Where one has an unknown word, as with another dictionary, this is not known."""
-    return one.target != other.target and "unk>" not in one.target + other.target
+    """Do the references differ, in more than case? This is not known of raw text beside tokens, nor where there is an
+    unknown word, as with another dictionary."""
+    known = one.raw == other.raw and "unk>" not in one.target + other.target
+    return known and one.target.casefold() != other.target.casefold()
 
 
 def table(examples: dict, references: list[str], language: str, lowercase: bool) -> list[str]:

@@ -97,13 +97,14 @@ def labels_right(model, task: SyntheticStreamTask, dataset: EpisodeDataset, stre
     import numpy as np
     import torch
 
+    from fairseq_plugins.criterions.label_cross_entropy import label_scores
     from fairseq_plugins.tools.lib.load import on_device
 
     with torch.no_grad():
         right = np.zeros(len(dataset), dtype=bool)
         for (block,) in task.stream_iterator(dataset, streams).frozen_batches:
             sample = on_device(model, dataset[block])
-            guesses = model(**task.with_memory(sample)["net_input"])[0].argmax(-1)
+            guesses = label_scores(model, task.with_memory(sample)).argmax(-1)
             for row, places in zip(guesses.eq(sample["target"]).cpu().numpy(), dataset.positions(block), strict=True):
                 right[places] = row[: len(places)]
         return right & (dataset.labels != dataset.pad)

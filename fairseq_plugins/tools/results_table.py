@@ -68,20 +68,27 @@ def add(path: Path, cell: str, values: list[str]) -> None:
 def add_rows(path: Path, new: Rows) -> None:
     """Add rows, or replace those of the same names. Several processes may do so at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with alone_in(path.parent):
+    with alone_with(path):
         write_rows(path, read_rows(path) | new)
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other process is here for this folder."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+def alone_with(path: Path) -> Iterator[None]:
+    """Wait until no other process is at work on this table. On NFS other nodes respect a lock if its file is open for
+    writing."""
+    _check_file(path)
+    while True:
+        with open(path, "a") as file:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+            if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):  # else it was replaced
+                yield
+                return
+
+
+def _check_file(path: Path) -> None:
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no file that a table could replace; name another.")
 
 
 def read_rows(path: Path) -> Rows:
@@ -121,8 +128,7 @@ def _sound(value) -> bool:
 
 
 def write_rows(path: Path, rows: Rows) -> None:
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is no file that a table could replace; name another.")
+    _check_file(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
     temporary.write_text(
@@ -172,7 +178,11 @@ def warning(model: str) -> str:
 
 def _settings(command: str) -> str:
     """A command without seeds, other choices among a recipe's runs, and the folder of results."""
-    words = shlex.split(re.sub(r"--(seed|out|gpus) ", r"--\1=", command)) if command.count("'") % 2 == 0 else [command]
+    joined = re.sub(r"--(seed|out|gpus) ", r"--\1=", command)
+    try:
+        words = shlex.split(joined)
+    except ValueError:  # it is no whole command of a shell
+        words = joined.split()
     return " ".join(word for word in words if not word.startswith(CHOICES))
 
 

@@ -56,7 +56,7 @@ def header(script: Path) -> str:
 
 def call(script: str, words: list[str]) -> str:
     """The command for the table. It has no --dry-run, as the table shows the command of the real run."""
-    return " ".join([relative(script, ROOT), *(word for word in words if word != "--dry-run")])
+    return shlex.join([relative(script, ROOT), *(word for word in words if word != "--dry-run")])
 
 
 def read(words: list[str], script: Path) -> dict:

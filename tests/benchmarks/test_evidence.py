@@ -5,6 +5,7 @@ import os
 import shutil
 import signal as signals
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -123,6 +124,14 @@ def test_a_cell_without_sound_rows_fails(queue, tmp_path, content, sentence):
     done = queue(FEEDBACK)
     assert done.returncode == 1 and sentence in done.stderr and "Traceback" not in done.stderr
     assert rows(tmp_path) == []
+
+
+@pytest.mark.parametrize("words", [[], ["--names", "runs/evidence/copy-feedback"]])
+def test_rows_are_added_or_named(words, tmp_path):
+    command = [sys.executable, ROOT / "benchmarks/evidence_rows.py", *words, "--rows", tmp_path / "new.jsonl"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and "give folders of cells, or --names without any" in done.stderr
+    assert not (tmp_path / "new.jsonl").exists()
 
 
 @pytest.mark.parametrize("signal, status", [("SIGTERM", 143), ("SIGHUP", 129)])

@@ -137,6 +137,15 @@ def test_a_validation_has_environments_of_its_own(train, tmp_path):
     assert validated()[1] == "8" and validated("--batch-size-valid", 2)[1] == "4"
 
 
+def test_fairseq_validate_takes_the_number_of_environments(run, trained, user_dir):
+    def validated(*options):
+        command = ["fairseq-validate", "--user-dir", user_dir, "--task", "reinforcement_learning", "--cpu"]
+        done = run(*command, "--path", trained / "checkpoint_last.pt", *options)
+        return re.search(r"episodes (\d+)", done.stdout)[1]
+
+    assert [validated(), validated("--batch-size", 2), validated("--batch-size-valid", 2)] == ["8", "4", "4"]
+
+
 def test_two_ranks_are_one_with_twice_the_environments(run, train, tmp_path):
     def torchrun(command, *options):
         return run("torchrun", "--standalone", "--nproc_per_node", 2, BIN / command, *options)

@@ -26,3 +26,8 @@ def test_no_folder_and_no_device_is_replaced(tmp_path, make):
     with pytest.raises(NotWritten, match="there is a folder or a device"):
         write_json(tmp_path / "there", 1)
     assert not (tmp_path / "there").is_file()
+
+
+def test_a_name_that_the_system_refuses_is_said(tmp_path):
+    with pytest.raises(NotWritten, match="could not be written .File name too long"):
+        write_json(tmp_path / ("a" * 300), 1)

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
@@ -10,6 +11,7 @@ from language_models import ADAPTIVE_IO, ADAPTIVE_SPAN, FAMILIES, MODELS, VOCABU
 from fairseq_plugins.criterions.label_cross_entropy import LabelCrossEntropyCriterion
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
+from fairseq_plugins.tools.label_accuracy import labels_right
 
 
 def tokens(batch=3, length=20):
@@ -28,6 +30,28 @@ every_family_with_spans = pytest.mark.parametrize(
 )
 
 
+class Labels:
+    """A task and its data: one block, whose labels are its tokens. What stands first is no label."""
+
+    def __init__(self, x):
+        self.x, self.pad, self.labels = x, x[0, 0].item(), x.flatten().numpy()
+
+    def __len__(self):
+        return self.x.numel()
+
+    def __getitem__(self, block):
+        return {"net_input": {"src_tokens": self.x}, "target": self.x}
+
+    def positions(self, block):
+        return np.arange(len(self)).reshape(self.x.shape)
+
+    def stream_iterator(self, dataset, streams):
+        return SimpleNamespace(frozen_batches=[[0]])
+
+    def with_memory(self, sample):
+        return sample
+
+
 @pytest.mark.parametrize("arch", ["feedback_lm_tiny", "lstm_stream_lm_tiny"])
 def test_labels_are_learned_through_an_adaptive_softmax(arch):
     model, x = make(arch, ADAPTIVE_IO), tokens()
@@ -39,7 +63,9 @@ def test_labels_are_learned_through_an_adaptive_softmax(arch):
     labelled = x.ne(x[0, 0])
     expected = model.token_nll(model(x), x)[labelled].sum()
     assert labels == labelled.sum() and loss.item() == pytest.approx(expected.item(), rel=1e-5)
-    assert logged["wrong"] == (log_probs(model, x).argmax(-1).ne(x) & labelled).sum()
+    wrong = log_probs(model, x).argmax(-1).ne(x) & labelled
+    assert logged["wrong"] == wrong.sum()
+    assert labels_right(model, Labels(x), Labels(x), streams=3).sum() == (labelled & ~wrong).sum()
     loss.backward()
     assert all(weight.grad.abs().sum() > 0 for weight in model.decoder.output.parameters())
 

@@ -390,6 +390,17 @@ def test_the_guard_goes_on_at_an_epochs_start_too(make_task, model, tmp_path):
     assert resumed.guard.state_dict() == task.guard.state_dict() and resumed.training.memory.position == 0
 
 
+def test_all_ranks_go_on_or_none_does(make_task, model, tmp_path, monkeypatch):
+    """They must agree on whether the training has converged."""
+    task = make_task({"train": tokens_of(100)}, tokens_per_sample=5)
+    train(task, model, blocks(task))
+    last, missing = saved(task, tmp_path, model), [True, False]
+    monkeypatch.setattr("fairseq_plugins.streams.checkpoint.of_all_ranks", lambda trainer, found: [found, *missing])
+    resumed = make_task()
+    resumed.after_loading(last, fake_trainer(model, 7), in_epoch(0))
+    assert resumed.guard.state_dict() == make_task().guard.state_dict() != task.guard.state_dict()
+
+
 def test_streams_begun_anew_count_the_updates_before_them(make_task, model, tmp_path):
     """--reset-dataloader: the short blocks of --block-warmup do not come back."""
     options = dict(tokens_per_sample=6, block_warmup=2, block_warmup_updates=3)

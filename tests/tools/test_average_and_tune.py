@@ -185,6 +185,14 @@ def test_flags_that_do_not_go_together_are_refused(inputs, last, by, sentence):
         to_average([*map(Path, inputs)], last, by)
 
 
+def test_no_copy_counts_twice(training):
+    """fairseq copies the last checkpoint to checkpoint_last.pt."""
+    names = [training / "save" / name for name in ("checkpoint2.pt", "checkpoint3.pt", "checkpoint_last.pt")]
+    assert to_average(names[:2], None, None) == names[:2]
+    with pytest.raises(UserError, match="checkpoint_last.pt is a copy of .*checkpoint3.pt, which would count twice"):
+        to_average(names, None, None)
+
+
 def test_what_cannot_be_averaged_is_refused(training, tmp_path):
     good = training / "save" / "checkpoint3.pt"
     save(tmp_path / "a.pt", a=torch.ones(2))
@@ -195,6 +203,7 @@ def test_what_cannot_be_averaged_is_refused(training, tmp_path):
         ([good, tmp_path / "a.pt"], "differ in parameter"),
         ([tmp_path / "cut.pt"], "cut.pt is damaged"),
         ([tmp_path / "none.pt"], "none.pt does not exist"),
+        ([tmp_path], "is a folder: name its checkpoints, or add --last"),
     ):
         with pytest.raises(UserError, match=sentence):
             average(paths)

@@ -4,7 +4,7 @@ import pytest
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import compare_seeds
-from fairseq_plugins.tools.compare_seeds import table
+from fairseq_plugins.tools.compare_seeds import of_other_sentences, table
 from fairseq_plugins.tools.lib.generation_log import Example
 
 REFERENCES = [
@@ -76,3 +76,10 @@ def test_runs_that_cannot_be_compared_are_named(system, baseline, flags, sentenc
     monkeypatch.setattr("sys.argv", ["compare_seeds", "--lang", "en", *files, *flags])
     with pytest.raises(UserError, match=sentence):
         compare_seeds.main()
+
+
+def test_one_test_set_may_be_lowercased_or_raw_text():
+    tokens, raw = Example("", "It &apos;s a Dog .", "x"), Example("", "It's a dog.", "y", raw=True)
+    assert not of_other_sentences(tokens, tokens._replace(target="it &apos;s a dog ."))
+    assert not of_other_sentences(tokens, raw)
+    assert of_other_sentences(tokens, tokens._replace(target="It &apos;s a cat ."))

@@ -145,6 +145,15 @@ def test_places_of_one_name_are_told_apart(made, tmp_path):
     assert "own-2" in page.ids and "own-3" not in page.ids
 
 
+def test_a_training_is_shown_once(made, tmp_path):
+    for run in ("a", "b"):
+        (tmp_path / "runs" / run).mkdir(parents=True)
+        (tmp_path / "runs" / run / "train.log").write_text(LOG)
+    page = made(tmp_path / "runs/a/train.log", tmp_path / "runs/a", tmp_path / "runs", tmp_path / "runs/b")
+    assert "own-2" in page.ids and "own-3" not in page.ids
+    assert page.text.count("of 1 training;") == 2
+
+
 def test_a_table_of_another_name_has_no_trainings_beside_it(made, tmp_path):
     (tmp_path / "runs/other").mkdir(parents=True)
     (tmp_path / "runs/other/train.log").write_text(LOG)

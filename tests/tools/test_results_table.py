@@ -62,6 +62,9 @@ def test_a_mean_lies_between_the_smallest_and_the_largest(tmp_path):
     [
         ("MODELS=a SEEDS=1 x.sh --out a", "MODELS='a b' SEEDS='2 3' x.sh --out b", False),
         ("PASS=490 SEEDS=1 x.sh", "PASS=2450 SEEDS=2 x.sh", True),
+        ("MODELS=a x.sh --out '/of two words/a'", "MODELS=b x.sh --out '/of two words/b'", False),
+        ("MODELS=a PASS=490 /o'brien/x.sh", "MODELS=a PASS=2450 /o'brien/x.sh", True),
+        ('sh -c "a', 'sh -c "a', False),
     ],
 )
 def test_seeds_that_were_not_run_alike_are_said(tmp_path, one, other, said):

@@ -94,8 +94,9 @@ def test_trials_without_common_steps_are_named(tmp_path):
 @pytest.mark.parametrize("draw, size", [(draw_curves, ""), (draw_sizes, "4:")])
 def test_no_run_counts_as_two_trials(draw, size, tmp_path):
     run = agent_run(tmp_path / "a", [1], last=1)
-    with pytest.raises(UserError, match="lstm: .*a is named twice"):
-        draw(Namespace(runs=[f"lstm={size}{run}"] * 2, line=[], size="span"))
+    for other in (run, f"{run}/train.log"):
+        with pytest.raises(UserError, match="lstm: .*a/train.log is named twice"):
+            draw(Namespace(runs=[f"lstm={size}{run}", f"lstm={size}{other}"], line=[], size="span"))
 
 
 def test_one_reward_is_a_point(tmp_path):

@@ -46,8 +46,13 @@ def find_all(paths: list[Path]) -> list[Results]:
         UserError: there is nothing, or a file is damaged
     """
     found: dict[Path, Results] = {}
+    trainings: set[Path] = set()
     for results in chain.from_iterable(map(find, paths)):
-        found.setdefault(results.where.resolve(), results)
+        logs = {folder_of(run): run for run in results.logs}
+        results.logs = {run: results.logs[run] for folder, run in logs.items() if folder not in trainings}
+        trainings.update(logs)
+        if results.rows or results.logs:
+            found.setdefault(results.where.resolve(), results)
     alike: dict[str, list[Path]] = {}
     for where, results in found.items():
         alike.setdefault(results.name, []).append(where)
@@ -58,6 +63,11 @@ def find_all(paths: list[Path]) -> list[Results]:
         for where in places if len(places) > 1 else []:
             found[where].name = "/".join(where.parts[-folders:])
     return [*found.values()]
+
+
+def folder_of(run: Path) -> Path:
+    """The folder of a training that is named by it, or by its train.log."""
+    return (run.parent if run.name == "train.log" else run).resolve()
 
 
 def find(path: Path) -> list[Results]:

@@ -36,7 +36,7 @@ def add_sizes(parser) -> None:
 def draw_curves(args):
     figure, ((axes,),) = new_figure()
     for number, (name, runs) in enumerate(grouped(args.runs).items()):
-        steps, rewards = common_steps(name, [*map(curve, each_once(name, [*map(Path, runs)]))])
+        steps, rewards = common_steps(name, [*map(curve, logs_of(name, [*map(Path, runs)]))])
         millions = [step / 1e6 for step in steps]
         label = legend_name(name if len(runs) == 1 else f"{name}, {len(runs)} trials")
         means, lowest, highest = ([value(trials) for trials in rewards] for value in (fmean, min, max))
@@ -47,6 +47,11 @@ def draw_curves(args):
         xlabel="steps of all environments, millions", ylabel="reward of an episode (band: lowest to highest trial)"
     )
     return finished(figure, axes)
+
+
+def logs_of(name: str, runs: list[Path]) -> list[Path]:
+    """The log of each trial, which may be named by its folder."""
+    return each_once(name, [*map(training_log.log_of, runs)])
 
 
 def curve(run: Path) -> Curve:
@@ -89,7 +94,7 @@ def draw_sizes(args):
             if not (path and size.isdecimal() and int(size)):
                 raise UserError(f"{name}={run} does not have the form NAME=SIZE:RUN; write it as {name}=16:runs/a.")
             trials.setdefault(int(size), []).append(Path(path))
-        each_once(name, [path for paths in trials.values() for path in paths])
+        logs_of(name, [path for paths in trials.values() for path in paths])
         sizes = sorted(trials)
         rewards = [[*map(last_reward, trials[size])] for size in sizes]
         means = [*map(fmean, rewards)]
