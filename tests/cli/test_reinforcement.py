@@ -138,12 +138,12 @@ def test_a_validation_has_environments_of_its_own(train, tmp_path):
 
 
 def test_fairseq_validate_takes_the_number_of_environments(run, trained, user_dir):
-    def validated(*options):
+    def validated(environments):
         command = ["fairseq-validate", "--user-dir", user_dir, "--task", "reinforcement_learning", "--cpu"]
-        done = run(*command, "--path", trained / "checkpoint_last.pt", *options)
+        done = run(*command, "--path", trained / "checkpoint_last.pt", "--batch-size", environments)
         return re.search(r"episodes (\d+)", done.stdout)[1]
 
-    assert [validated(), validated("--batch-size", 2), validated("--batch-size-valid", 2)] == ["8", "4", "4"]
+    assert [validated(8), validated(2)] == ["8", "4"]
 
 
 def test_two_ranks_are_one_with_twice_the_environments(run, train, tmp_path):
