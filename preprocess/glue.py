@@ -25,6 +25,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 
 import binarise
+import locate
 import pipeline
 import raw_text
 from download import Remote, fetch_all
@@ -102,7 +103,7 @@ def main():
 def write_text(steps: Steps, raw: Path, name: str, split: str) -> None:
     """Write ``OUT/TASK/text/SPLIT.*`` from the raw file of a task."""
     task = TASKS[name]
-    file = pipeline.locate(raw / name, task.file(split))
+    file = locate.file(raw / name, task.file(split))
     if not file:
         raise InputError(
             f"--raw {raw} has no {name}/{task.file(split)}: get the task from https://gluebenchmark.com/tasks, or "

@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 import binarise
+import locate
 import pipeline
 import raw_text
 from download import Remote, fetch_all
@@ -149,7 +150,7 @@ def cut(args, steps: Steps, raw: Path, tokens_of: Callable[[bytes], Iterable[str
         tokens_of: a function from the bytes of a split to pieces of text, with spaces and newlines
         sha256: checksum of the published file, if it is known
     """
-    file = pipeline.locate(raw, args.file)
+    file = locate.file(raw, args.file)
     if not file:
         raise InputError(
             f"--raw {raw} has no {args.file}: put it there (plain or .gz), or name another file with --file."
@@ -212,7 +213,7 @@ def lines(args, steps: Steps, raw: Path, name: str, sizes: dict[str, tuple[int, 
     if args.any_size:
         print(f"--any-size: {NOT_COMPARABLE}", flush=True)
     for split in SPLITS:
-        file = pipeline.locate(raw, name.format(split=split))
+        file = locate.file(raw, name.format(split=split))
         if not file:
             raise InputError(f"--raw {raw} has no {name.format(split=split)}: put it there (plain or .gz).")
         expected = None if args.any_size else sizes[split]

@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 
 import binarise
+import locate
 import next_commands
 import raw_text
 import subwords
@@ -124,11 +125,11 @@ def prepare_parallel(
     for split in SPLITS:
         if prefix := getattr(args, f"{split}_prefix"):
             layouts[split] = [[prefix + ".{language}"]]
-        if not (split == "valid" and carve and _absent(raw, layouts[split], source)):
-            raw_files[split] = [
-                _find(raw, split, layouts[split], language, role)
-                for language, role in ((source, "src"), (target, "ref"))
-            ]
+        if split == "valid" and carve and _absent(raw, layouts[split], source):
+            steps.forget("text-valid", "references-valid", *(f"tokenise-valid.{side}" for side in (source, target)))
+        else:
+            pairs = _find(raw, split, layouts[split], (source, target))
+            raw_files[split] = [list(files) for files in zip(*pairs, strict=True)]
     used = Counter(file for files in raw_files.values() for file in files[0])
     if twice := [file for file, times in used.items() if times > 1]:
         raise InputError(
@@ -199,24 +200,24 @@ def prepare_text(
 
     carved = ["valid"] if carve and "valid" not in splits else []
     inputs = [lines["train", side.name] for side in sides]
-    outputs = [out / "clean" / f"{split}.{side.name}" for split in ["train"] + carved for side in sides]
+    keys = [(split, side.name) for split in ["train"] + carved for side in sides]
+    cleaned = {(split, side): out / "clean" / f"{split}.{side}" for split, side in keys}
     limits = dict(max_words=args.max_words, max_ratio=getattr(args, "max_ratio", None), carve=carve if carved else 0)
     lengths = [side.length for side in sides]
     options = limits | {"lengths": [length.__name__ for length in lengths]}
-    steps.run("clean", inputs, outputs, options, partial(_clean, inputs, lengths, **limits))
+    steps.run("clean", inputs, [*cleaned.values()], options, partial(_clean, inputs, lengths, **limits))
     held_out = {split: [lines[split, side.name] for side in sides] for split in ("valid", "test") if split in splits}
     read = [*inputs, *(file for files in held_out.values() for file in files)]
     steps.run("overlap", read, [], {}, partial(_overlap, inputs, held_out))
-    lines |= {(path.stem, path.suffix[1:]): path for path in outputs}
+    lines |= cleaned
 
     learned = out / kind.file
     training = [lines["train", side.name] for side in sides]
     steps.run(f"learn-{kind.name}", training, [learned], asdict(kind), partial(kind.learn, training))
     prepared = PreparedText(sides[0].tokeniser, sides[1].tokeniser, kind.level(learned), source, target)
-    encoded = [out / "bpe" / f"{split}.{side.name}" for split in SPLITS for side in sides]
-    for path in encoded:
-        text = lines[path.stem, path.suffix[1:]]
-        map_step(steps, f"encode-{path.name}", prepared.level.encode, text, path, args.workers, [learned])
+    encoded = {(split, side.name): out / "bpe" / f"{split}.{side.name}" for split in SPLITS for side in sides}
+    for key, path in encoded.items():
+        map_step(steps, f"encode-{path.name}", prepared.level.encode, lines[key], path, args.workers, [learned])
 
     def work(folder):
         report = _binarise(out, source, target, folder)
@@ -224,7 +225,7 @@ def prepare_text(
         return report
 
     tokenisers = {side.name: [type(side.tokeniser).__name__, asdict(side.tokeniser)] for side in sides}
-    steps.run("binarise", [*encoded, learned], [out / "bin"], {"joined": True, "tokenisers": tokenisers}, work)
+    steps.run("binarise", [*encoded.values(), learned], [out / "bin"], {"joined": True, "tokenisers": tokenisers}, work)
     print(next_commands.translation(out, source, target, sides[1].tokeniser.lower, advice), flush=True)
 
 
@@ -238,21 +239,25 @@ def check_raw(raw: Path) -> None:
 
 
 def _absent(raw: Path, layouts, language: str) -> bool:
-    return not any(locate(raw, name.format(language=language, role="src")) for layout in layouts for name in layout)
+    return not any(locate.file(raw, name) for layout in layouts for name in _names(layout, language, "src"))
 
 
-def locate(raw: Path, name: str) -> Path | None:
-    """The file of that name, plain or .gz, in ``raw`` or in a folder below it; None if there is none."""
-    places = [raw / name, raw / f"{name}.gz", *sorted(raw.rglob(name)), *sorted(raw.rglob(f"{name}.gz"))]
-    return next((path for path in places if path.is_file()), None)
+def _names(layout: list[str], language: str, role: str) -> list[str]:
+    return [name.format(language=language, role=role) for name in layout]
 
 
-def _find(raw: Path, split: str, layouts, language: str, role: str) -> list[Path]:
-    named = [[name.format(language=language, role=role) for name in layout] for layout in layouts]
-    for names in named:
-        files = [locate(raw, name) for name in names]
-        if all(files):
+def _find(raw: Path, split: str, layouts, sides: tuple[str, str]) -> list[list[Path]]:
+    """The pairs of files that are to be joined. A pair is from one folder, unless no other file has either name."""
+    roles = ("src", "ref")
+    for layout in layouts:
+        pairs = [list(pair) for pair in zip(*(_names(layout, *side) for side in zip(sides, roles)))]
+        files = [locate.together(raw, pair) or [locate.file(raw, name) for name in pair] for pair in pairs]
+        if all(map(all, files)):
             return files
+    for language, role in zip(sides, roles):
+        named = [_names(layout, language, role) for layout in layouts]
+        if not any(all(locate.file(raw, name) for name in names) for names in named):
+            break
     wanted = "; or ".join(" and ".join(names) for names in named)
     raise InputError(
         f"--raw {raw} has no {split} text for '{language}': put {wanted} there (plain or .gz), or give the "

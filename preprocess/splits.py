@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import locate
 import raw_text
 from steps import InputError
 
@@ -17,8 +18,8 @@ def find(raw: list[Path]) -> dict[str | None, list[Path]]:
     """The files of each split; or all files for None, if no name says which split a file is of. Files come in the order
     of ``raw``, those of a folder in the order of their names.
 
-    A file is of a split if its own name, or that of a folder in ``raw`` that it is in, is train, valid or test, with
-    any ending.
+    A file is of a split if its own name, or that of a folder that it is in, is train, valid or test, with any ending.
+    The folder may be one of several in ``raw``, or below one.
 
     Raises:
         InputError: there is no such file, a file is named twice, or some of the files are named and others are not
@@ -33,8 +34,9 @@ def find(raw: list[Path]) -> dict[str | None, list[Path]]:
                     f"--raw names {texts[text]} and {file}, which is the same text: leave one of them out."
                 )
             texts[text] = file
-            parts = file.relative_to(path).parts or (file.name,)
-            split = next((name for part in parts if (name := part.split(".")[0].lower()) in SPLITS), None)
+            parts = file.relative_to(path).parts
+            named = (*parts, path.resolve().name) if len(raw) > 1 or not parts else parts
+            split = next((name for part in named if (name := part.split(".")[0].lower()) in SPLITS), None)
             found.setdefault(split, []).append(file)
     if not found:
         raise InputError(f"--raw {raw[0]} holds no files: put the text there.")
@@ -56,8 +58,8 @@ def _files(path: Path) -> list[Path]:
         raise InputError(f"--raw {path} does not exist: give a file or a folder with text.")
     if path.is_file():
         return [path]
-    files = sorted(file for file in path.rglob("*") if file.is_file())
-    return [file for file in files if not any(part.startswith(".") for part in file.relative_to(path).parts)]
+    files = (file for folder in locate.folders(path) for file in folder.iterdir() if file.is_file())
+    return sorted(file for file in files if not file.name.startswith("."))
 
 
 def join(files: dict[str, list[Path]], errors: str, *outputs: Path) -> str:

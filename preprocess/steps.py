@@ -36,8 +36,14 @@ class InputError(ValueError):
 
 class Steps:
     def __init__(self, out: Path):
+        if os.pathsep in str(out):
+            raise InputError(
+                f"--out {out} has a '{os.pathsep}' in it, which separates folders for fairseq: leave it out."
+            )
         self.out = out
         self.stamps = out / ".steps"
+        self.given: set[Path] = set()  # the user's files
+        self.made: set[Path] = set()
         try:
             self.stamps.mkdir(parents=True, exist_ok=True)
             self.lock = open(self.stamps / "lock", "w")  # noqa: SIM115  (held to the end of the process)
@@ -72,6 +78,7 @@ class Steps:
             outputs: files or folders below ``out``
             options: everything beside the inputs that ``work`` depends on
         """
+        self._keep_what_is_given(inputs, outputs)
         stamp = self.stamps / f"{name}.json"
         options = json.loads(json.dumps(options))
         done = _read(stamp)
@@ -96,6 +103,19 @@ class Steps:
                 os.replace(temporary, path)
         write_text(stamp, json.dumps(dict(self._state(inputs, outputs), options=options, report=report), indent=1))
         print(f"{name}: {report} ({time.monotonic() - started:.1f} s)", flush=True)
+
+    def _keep_what_is_given(self, inputs: list[Path], outputs: list[Path]) -> None:
+        """
+        Raises:
+            InputError: an output would take the place of a file that no step of this command has made
+        """
+        self.given.update(path for path in map(Path.resolve, inputs) if not _overlaps(path, self.made))
+        for output in map(Path.resolve, outputs):
+            if lost := _overlaps(output, self.given):
+                raise InputError(
+                    f"--out {self.out}: {output} would be written over raw text, {lost}: choose another folder."
+                )
+            self.made.add(output)
 
     def _check_writable(self, name: str) -> None:
         if self.read_only:
@@ -126,6 +146,11 @@ class Steps:
                     state = file.stat()
                     found.append([file.relative_to(start).as_posix(), state.st_size, state.st_mtime_ns])
         return found
+
+
+def _overlaps(path: Path, others: set[Path]) -> Path | None:
+    """The first of the others that is the path, lies in it, or has it in it."""
+    return next((other for other in others if path.is_relative_to(other) or other.is_relative_to(path)), None)
 
 
 @contextmanager

@@ -66,6 +66,9 @@ def main():
     tell(args, prepared, raw)
 
 
+MADE = ("raw", "text", "bin")  # folders in --out
+
+
 def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--raw", type=Path, nargs="+", required=True, metavar="PATH", help="files and folders")
@@ -108,6 +111,11 @@ def check(args) -> None:
             raise InputError(
                 f"--out {args.out} lies in --raw {path}, where it would be read as text: choose another folder."
             )
+        for made in MADE:
+            if path.resolve().is_relative_to((args.out / made).resolve()):
+                raise InputError(
+                    f"--raw {path} lies in {args.out / made}, which this script fills: choose another --out."
+                )
 
 
 def write_raw(args, steps: Steps, files: dict[str | None, list[Path]]) -> dict[str, Path]:

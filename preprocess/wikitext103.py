@@ -23,6 +23,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 import language_model
+import locate
 import pipeline
 import raw_text
 from download import Remote
@@ -63,7 +64,7 @@ def main():
         language_model.prepare_bin(args, steps, folder="bpe")
         language_model.ready(steps, "language_modeling --sample-break-mode eos")
     else:
-        files = {split: pipeline.locate(raw, FILE.format(split=split)) for split in language_model.SPLITS}
+        files = {split: locate.file(raw, FILE.format(split=split)) for split in language_model.SPLITS}
         raw_bytes = {split: raw_text.size(file) for split, file in files.items()}
         prepared = PreparedText(Plain(), Plain(), Words(), raw_bytes=raw_bytes)
         language_model.prepare_bin(args, steps, prepared)

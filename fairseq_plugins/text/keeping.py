@@ -22,17 +22,34 @@ def refuse_other_text(data: Path, folder: Path) -> None:
         raise UserError(f"{folder} holds a model of differently prepared text: give another --save-dir.")
 
 
+def refuse_other_symbols(data: Path, checkpoint: Path) -> None:
+    """
+    Raises:
+        UserError: beside the checkpoint lies a dictionary whose symbols differ from those of the data folder's, so the
+            model would take one symbol for another
+    """
+    for dictionary in checkpoint.resolve().parent.glob("dict*.txt"):
+        read = data / dictionary.name
+        if read.is_file() and not os.path.samefile(read, dictionary) and _symbols(read) != _symbols(dictionary):
+            raise UserError(
+                f"{checkpoint} is of a text with other symbols than {data}, as their {dictionary.name} shows: give the"
+                " data folder of its training, or prepare the text again as it was for that."
+            )
+
+
 def _preparation(folder: Path) -> tuple:
     """What text and symbols of a model must have in common with its data: all but the sizes of the splits, and how
     often each symbol occurs."""
     text = PreparedText.load(folder)
     settings = {name: value for name, value in vars(text.level).items() if not isinstance(value, Path)}
-    symbols = {
-        path.name: [line.rsplit(b" ", 1)[0] for line in path.read_bytes().split(b"\n")]
-        for path in folder.glob("dict*.txt")
-    }
+    symbols = {path.name: _symbols(path) for path in folder.glob("dict*.txt")}
     learned = [file.read_bytes() for file in text.files]
     return replace(text, level=type(text.level), raw_bytes={}), settings, learned, symbols
+
+
+def _symbols(dictionary: Path) -> list[bytes]:
+    """Without how often they occur."""
+    return [line.rsplit(b" ", 1)[0] for line in dictionary.read_bytes().split(b"\n")]
 
 
 def keep_with_checkpoints(data: Path, folder: Path) -> None:

@@ -284,3 +284,16 @@ def test_a_training_does_not_begin_beside_a_model_of_other_text(trainer, tmp_pat
     trainer.cfg.task.data = str(data)
     with pytest.raises(UserError, match=f"{runs} holds a model of differently prepared text: give another --save-dir"):
         checkpoint_utils.load_checkpoint(CheckpointConfig(save_dir=str(runs)), trainer)
+
+
+@pytest.mark.parametrize("option", ["finetune_from_model", "restore_file"])
+def test_a_training_does_not_start_from_a_model_of_other_symbols(trainer, option, tmp_path):
+    data, other = tmp_path / "bin", tmp_path / "other"
+    for folder, symbols in ((data, "a 2\nb 1\n"), (other, "b 2\na 1\n")):
+        folder.mkdir()
+        (folder / "dict.txt").write_text(symbols)
+    save(other / "model.pt")
+    trainer.cfg.task.data = str(data)
+    cfg = CheckpointConfig(save_dir=str(tmp_path / "runs"), **{option: str(other / "model.pt")})
+    with pytest.raises(UserError, match=f"{other}/model.pt is of a text with other symbols than {data}"):
+        checkpoint_utils.load_checkpoint(cfg, trainer)

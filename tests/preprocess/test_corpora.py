@@ -314,3 +314,16 @@ def test_pairs_that_are_in_train_too_are_counted(tmp_path):
             file.write_text("\n".join(text))
     said = pipeline._overlap(files.pop("train"), files)
     assert said.startswith("1 of 3 valid pairs and 2 of 3 test pairs are in train, too: a score on them says little")
+
+
+def test_files_may_have_any_suffix_and_any_place(script, generated, tmp_path):
+    raw, out = generated("parallel"), tmp_path / "out"
+    for split in ("train", "valid", "test"):
+        for language in ("en", "lomi"):
+            (raw / f"{split}.{language}").rename(raw / f"{split}.{language}.txt")
+    (raw / "train.en.txt").write_text("\n" + (raw / "train.en.txt").read_text().split("\n", 1)[1])
+    prefix = ["--train-prefix", raw / "train"]
+    options = ["--raw", raw, *prefix, "--source", "en.txt", "--target", "lomi.txt", "--out", out, "--bpe", 200]
+    done = script("parallel", *options, "--workers", 1)
+    assert done.returncode == 0, done.stderr
+    assert len((out / "bpe/train.en.txt").read_text().splitlines()) == 199  # without the empty pair

@@ -110,6 +110,36 @@ def test_named_files_and_folders_are_the_splits(script, tmp_path):
     assert (tmp_path / "out" / "text" / "valid").read_text() == "cat two\n"
 
 
+def test_folders_of_splits_may_be_given_one_by_one(script, tmp_path):
+    for split in splits.SPLITS:
+        (tmp_path / split).mkdir()
+        for name in "ab":
+            (tmp_path / split / name).write_text(f"{split} {name}\n" * 5)
+    folders = [tmp_path / split for split in splits.SPLITS]
+    done = script("text", "--raw", *folders, "--out", tmp_path / "out", "--workers", 1)
+    assert done.returncode == 0, done.stderr
+    for split in splits.SPLITS:
+        assert read(tmp_path / "out", split) == f"{split} a\n" * 5 + f"{split} b\n" * 5
+
+
+def test_folders_that_are_links_are_read_once(tmp_path):
+    for name in ("text/a", "elsewhere/b"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("words\n")
+    (tmp_path / "text/link").symlink_to("../elsewhere")
+    (tmp_path / "elsewhere/back").symlink_to("../text")
+    assert splits.find([tmp_path / "text"])[None] == [tmp_path / "text/a", tmp_path / "text/link/b"]
+
+
+@pytest.mark.parametrize("made", ["raw", "text", "bin"])
+def test_raw_text_does_not_lie_where_the_splits_go(made, script, tmp_path):
+    (tmp_path / made).mkdir()
+    (tmp_path / made / "book.txt").write_text(written(150, 1), encoding="utf-8")
+    done = script("text", "--raw", tmp_path / made / "book.txt", "--out", tmp_path)
+    assert done.returncode == 1 and "which this script fills: choose another --out" in done.stderr
+    assert [file.name for file in (tmp_path / made).iterdir()] == ["book.txt"]
+
+
 def test_a_file_that_moved_to_another_split_is_read_there(script, tmp_path):
     for name, text in {"train/a": "a a\n", "train/b": "b b\n" * 20, "valid/c": "c c\n"}.items():
         file = tmp_path / f"raw/{name}.txt"

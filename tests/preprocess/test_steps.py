@@ -129,6 +129,23 @@ def test_a_folder_that_cannot_be_written_and_was_not_prepared_is_refused(tmp_pat
         steps.Steps(tmp_path / "out")
 
 
+@pytest.mark.parametrize("raw", ["made", "made/below", "."])
+def test_no_step_writes_over_raw_text(raw, tmp_path):
+    todo, text = steps.Steps(tmp_path / "out"), tmp_path / "out" / raw / "text"
+    text.parent.mkdir(parents=True, exist_ok=True)
+    text.write_text("raw")
+    output = tmp_path / "out" / ("text" if raw == "." else "made")
+    todo.run("copy", [text], [tmp_path / "out/copy"], {}, lambda file: file.write_text("raw") and "copied")
+    with pytest.raises(steps.InputError, match="out: .* would be written over raw text, .*text: choose another folder"):
+        todo.run("make", [tmp_path / "out/copy"], [output], {}, lambda file: file.write_text("x") and "made")
+    assert text.read_text() == "raw"
+
+
+def test_a_folder_that_fairseq_cannot_name_is_refused(tmp_path):
+    with pytest.raises(steps.InputError, match="data:v2 has a ':' in it"):
+        steps.Steps(tmp_path / "data:v2")
+
+
 def test_a_failed_step_leaves_no_output_and_no_stamp(tmp_path):
     todo = steps.Steps(tmp_path)
 

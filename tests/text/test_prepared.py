@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.text.keeping import keep_with_checkpoints, refuse_other_text
+from fairseq_plugins.text.keeping import keep_with_checkpoints, refuse_other_symbols, refuse_other_text
 from fairseq_plugins.text.levels import BytePairs, Characters
 from fairseq_plugins.text.prepared import FILE, PreparedText, find
 from fairseq_plugins.text.tokenisers import Moses, Plain
@@ -120,3 +120,16 @@ def test_a_model_of_other_text_is_not_overwritten(change, trained, translation):
         refuse_other_text(data, runs)
     (runs / "checkpoint_last.pt").unlink()
     refuse_other_text(data, runs)  # nothing is lost
+
+
+def test_a_model_reads_no_data_with_other_symbols(trained, translation, tmp_path):
+    data, runs = trained
+    (tmp_path / "best.pt").symlink_to(runs / "checkpoint_last.pt")
+    (data / "dict.de.txt").write_text("he@@ 7\nn 4\n")
+    refuse_other_symbols(data, runs / "checkpoint_last.pt")  # the same symbols are more frequent
+    other_dictionary(data, translation)
+    for checkpoint in (runs / "checkpoint_last.pt", tmp_path / "best.pt"):
+        with pytest.raises(
+            UserError, match=f"{checkpoint} is of a text with other symbols than {data}, .* dict.de.txt"
+        ):
+            refuse_other_symbols(data, checkpoint)

@@ -40,7 +40,7 @@ def load_language_model(checkpoint: Path, data: Path | None, tokens: str | None 
 
     from fairseq_plugins.tools.lib.load import load
 
-    folder = checkpoint.parent
+    folder = checkpoint.resolve().parent
     if not data and (folder / "dict.txt").is_file():
         data = folder
 

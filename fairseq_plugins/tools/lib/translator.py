@@ -20,8 +20,9 @@ def folder_of_text(checkpoint: Path) -> Path:
     Raises:
         UserError: neither has it
     """
-    if (checkpoint.parent / FILE).is_file():
-        return checkpoint.parent
+    folder = checkpoint.resolve().parent
+    if (folder / FILE).is_file():
+        return folder
     state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
     data = Path(str(getattr(state["cfg"]["task"], "data", "")).split(os.pathsep)[0])
     if (data / FILE).is_file():

@@ -1,0 +1,55 @@
+"""Find raw files by their names."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from steps import InputError
+
+
+def file(raw: Path, name: str) -> Path | None:
+    """The file of that name, plain or .gz, in ``raw``, or else in a folder below it; None if there is none.
+
+    Raises:
+        InputError: several folders have one
+    """
+    found = together(raw, [name])
+    return found[0] if found else None
+
+
+def together(raw: Path, names: list[str]) -> list[Path] | None:
+    """The files of these names, plain or .gz, in one folder: in ``raw``, or else in one below it.
+
+    Raises:
+        InputError: several folders have them
+    """
+    found = []
+    for folder in folders(raw):
+        files = [_plain_or_packed(folder / name) for name in names]
+        if all(files):
+            found.append(files)
+            if folder == raw:
+                break
+    if len(found) > 1:
+        raise InputError(
+            f"--raw {raw} has {found[0][0]} and {found[1][0]}: take one of them away, or give the folder of the other."
+        )
+    return found[0] if found else None
+
+
+def folders(raw: Path) -> Iterator[Path]:
+    """``raw``, and the folders below it in the order of their names, but not hidden ones. Where links lead to one
+    folder twice, it comes once."""
+    seen = set()
+    for folder, below, _ in os.walk(raw, followlinks=True):
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        real = os.path.realpath(folder)
+        if real in seen:
+            below.clear()
+        else:
+            seen.add(real)
+            yield Path(folder)
+
+
+def _plain_or_packed(path: Path) -> Path | None:
+    return next((each for each in (path, path.with_name(f"{path.name}.gz")) if each.is_file()), None)
