@@ -9,6 +9,7 @@ from fairseq.data.encoders import register_bpe
 from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 
+from fairseq_plugins.text.lines import squeeze
 from fairseq_plugins.text.prepared import PreparedText
 
 
@@ -29,6 +30,8 @@ class PreparedEncoder:
         self.text = PreparedText.load(Path(cfg.prepared_text or cfg.data.split(os.pathsep)[0]))
 
     def encode(self, line: str) -> str:
+        if self.text.source_language:  # preparation squeezes parallel text, and drops the byte order mark of a file
+            line = squeeze(line.removeprefix("\ufeff"))
         return self.text.encode(line)
 
     def decode(self, symbols: str) -> str:

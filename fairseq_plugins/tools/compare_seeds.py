@@ -16,7 +16,7 @@ from pathlib import Path
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools.lib.bleu import compare, sacrebleu_scores, tokenised_scores
 from fairseq_plugins.tools.lib.each_once import each_once
-from fairseq_plugins.tools.lib.generation_log import Example, read_generation, read_references
+from fairseq_plugins.tools.lib.generation_log import read_generation, read_references, refuse_other_test_set
 
 
 def main():
@@ -49,18 +49,10 @@ def main():
     paths = [*each_once("--system", args.system), *each_once("--baseline", args.baseline)]
     runs = [read_generation(path) for path in paths]
     for path, run in zip(paths, runs):
-        if len(run) != len(runs[0]) or any(map(of_other_sentences, run, runs[0])):
-            raise UserError(f"{path} and {paths[0]} have other references; give outputs for one test set.")
+        refuse_other_test_set(path, run, paths[0], runs[0])
     examples = dict(zip(args.names, (runs[: len(args.system)], runs[len(args.system) :])))
     references = read_references(args.references, len(runs[0]))
     print("\n".join(table(examples, references, args.lang, args.lowercase)))
-
-
-def of_other_sentences(one: Example, other: Example) -> bool:
-    """Do the references differ, in more than case? This is not known of raw text beside tokens, nor where there is an
-    unknown word, as with another dictionary."""
-    known = one.raw == other.raw and "unk>" not in one.target + other.target
-    return known and one.target.casefold() != other.target.casefold()
 
 
 def table(examples: dict, references: list[str], language: str, lowercase: bool) -> list[str]:

@@ -8,9 +8,10 @@ r"""Tokenised BLEU, sacreBLEU and chrF of fairseq-generate's output; with --base
     python -m fairseq_plugins.tools.score_translations generated.txt --lang zh --references ...
 
 Tokenised BLEU of tokens (fairseq-generate --remove-bpe) is the score that fairseq-generate prints. Raw text (--bpe
-prepared) is first tokenised by Moses; there is no such score in a language without spaces between words. With
---compound-split, hypotheses and references are then split at hyphens inside words (Vaswani et al., 2017; Ott et al.,
-2018).
+prepared, or --remove-bpe sentencepiece) is first tokenised by Moses; there is no such score in a language without
+spaces between words. Raw text is known by its references, where marks stand directly behind words, or by
+--prepared-text. With --compound-split, hypotheses and references are then split at hyphens inside words (Vaswani et
+al., 2017; Ott et al., 2018).
 
 With --references, sacreBLEU and chrF of the raw hypotheses against the raw references are printed, too, with their
 signatures. For raw text this is done without --references as well, against the references of the data. sacreBLEU's
@@ -31,7 +32,7 @@ from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.ranges import whole
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.tools.lib.bleu import compare, raw_score, sacrebleu_scores, tokenised_scores
-from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
+from fairseq_plugins.tools.lib.generation_log import read_generation, read_references, refuse_other_test_set
 from fairseq_plugins.tools.lib.out_file import JSON
 
 # sacreBLEU's own names
@@ -48,7 +49,8 @@ def main():
         "--prepared-text",
         type=Path,
         metavar="DIR",
-        help="data folder with prepared_text.json, to join pieces that fairseq-generate has not joined",
+        help="data folder with prepared_text.json, to join pieces that fairseq-generate has not joined, and to know raw"
+        " text from tokens",
     )
     parser.add_argument("--lowercase", action="store_true", help="ignore case in sacreBLEU")
     parser.add_argument(
@@ -87,7 +89,7 @@ def main():
         print(f"chrF = {scores['chrf']:.2f} {scores['chrf_signature']}")
     if args.baseline:
         baseline = read_generation(args.baseline, text)
-        read_references(args.references, len(baseline))
+        refuse_other_test_set(args.baseline, baseline, args.generated, examples)
         test = compare(examples, baseline, references, args.lang, args.lowercase, args.samples, args.tokenise)
         scores["paired_bootstrap"] = test
         print(

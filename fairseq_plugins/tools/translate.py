@@ -159,13 +159,13 @@ class Numbers:
 
 
 def decode(line: bytes, number: int) -> str:
-    """The text of a line.
+    """The text of a line. A byte order mark before the first line is no text.
 
     Raises:
         UserError: it is not UTF-8
     """
     try:
-        return line.decode().rstrip("\r\n")
+        return line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise UserError(
             f"line {number} of the input is not UTF-8 ({error.reason}): convert the input, for example with iconv."

@@ -6,9 +6,9 @@ r"""Choose the length penalty, and for summaries the minimum and maximum length,
         --max-len-b 100 140 --metric rougeLsum --references valid.ref -- --remove-bpe
 
 Runs fairseq-generate once for every combination; flags after ``--`` are passed on to it, and --user-dir is added. A
-combination that was run before is run again only if its command, the checkpoint or the references have changed. The
-table is written to stderr and to OUT/best.json, the chosen flags to stdout, for the command that translates the test
-set.
+combination that was run before is run again only if its command, the checkpoint, the data or the references have
+changed. The table is written to stderr and to OUT/best.json, the chosen flags to stdout, for the command that
+translates the test set.
 
 The metrics bleu and compound-bleu are of tokens; sacrebleu and chrf are of raw text, and in a language without spaces
 between words there are no others. They take the references of the set itself, unless --references names raw ones.
@@ -16,6 +16,7 @@ sacreBLEU's tokeniser is the one for the target language.
 """
 
 import argparse
+import glob
 import itertools
 import json
 import os
@@ -31,7 +32,7 @@ from tqdm import tqdm
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json, write_whole
 from fairseq_plugins.ranges import RANGES
-from fairseq_plugins.text.prepared import find
+from fairseq_plugins.text.prepared import FILE, find
 from fairseq_plugins.tools.lib.bleu import raw_score, raw_targets, sacrebleu_scores, tokenised_scores
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
 from fairseq_plugins.tools.lib.rouge import rouge
@@ -86,21 +87,28 @@ def main():
 
 
 def score_point(args, flags: list[str], extra: list[str]) -> float:
-    """The score of one combination. It is generated only if there is no result of this command and checkpoint."""
+    """The score of one combination. It is generated only if there is no result of this command and of these files."""
     command = ["fairseq-generate", args.data, "--path", str(args.path), "--gen-subset", args.subset, *flags, *extra]
-    files = {str(path): [path.stat().st_size, path.stat().st_mtime_ns] for path in (args.path, args.references) if path}
+    folder = Path(args.data.split(os.pathsep)[0])  # fairseq reads all sets but the training set from the first one
+    read = [path for path in (args.path, args.references) if path] + data_files(folder, args.subset)
+    files = {str(path): [path.stat().st_size, path.stat().st_mtime_ns] for path in read}
     key = {"command": command, "metric": args.metric, "files": files}
     name = "_".join(flag.lstrip("-") for flag in flags)
     generated, result = args.out / f"{name}.txt", args.out / f"{name}.json"
     if result.exists() and (done := json.loads(result.read_text()))["key"] == key:
         return done["score"]
     write_whole(generated, lambda temporary: _generate(command, temporary, generated.with_suffix(".err")))
-    text = find(Path(args.data.split(os.pathsep)[0]))
+    text = find(folder)
     examples = read_generation(generated, text)
     references = read_references(args.references, len(examples)) if args.references else None
     score = METRICS[args.metric](examples, references, (text and text.target_language) or "en")
     write_json(result, {"key": key, "score": score})
     return score
+
+
+def data_files(folder: Path, subset: str) -> list[Path]:
+    """The files of a data folder that decide on the score of a set."""
+    return sorted(path for name in (f"{glob.escape(subset)}.*", "dict*", FILE) for path in folder.glob(name))
 
 
 def _generate(command: list[str], output: Path, log: Path) -> None:

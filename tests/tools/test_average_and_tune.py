@@ -10,6 +10,9 @@ import torch
 
 import fairseq_plugins
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.text.levels import Words
+from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.tokenisers import Plain
 from fairseq_plugins.tools import tune_length_penalty
 from fairseq_plugins.tools.average_checkpoints import average, last_checkpoints, to_average
 from fairseq_plugins.tools.lib.generation_log import read_generation
@@ -241,6 +244,32 @@ def test_the_best_length_penalty_is_chosen_and_done_settings_are_not_run_again(t
     logs[0].unlink()  # its score is known
     again = python(*command, *extra)
     assert again.stdout == first.stdout and not logs[0].exists() and logs[1].stat().st_mtime_ns == times[1]
+
+
+def test_done_settings_are_run_again_if_the_data_have_changed(tmp_path, monkeypatch):
+    """The generation is a stand-in that counts how often it is called."""
+    data, checkpoint = tmp_path / "a[b]", tmp_path / "model.pt"
+    data.mkdir()
+    for file in (checkpoint, *(data / name for name in ("valid.a-b.a.bin", "test.a-b.a.bin", "dict.a.txt"))):
+        file.write_text("one")
+    PreparedText(Plain(), Plain(), Words(), "a", "b").save(data)
+    runs = []
+
+    def generate(command, output, log):
+        output.write_text("T-0\tred king\nH-0\t-1\tred king\nGenerate valid\n")
+        runs.append(command)
+
+    monkeypatch.setattr(tune_length_penalty, "_generate", generate)
+    monkeypatch.setattr(
+        sys, "argv", ["tune", str(data), "--path", str(checkpoint), "--out", str(tmp_path / "out"), "--lenpen", "1"]
+    )
+    changes = {"nothing": 1, "test.a-b.a.bin": 1, "valid.a-b.a.bin": 2, "dict.a.txt": 3, "prepared_text.json": 4}
+    for name, expected in changes.items():
+        if name != "nothing":
+            (data / name).write_text((data / name).read_text() + " ")
+        tune_length_penalty.main()
+        tune_length_penalty.main()
+        assert len(runs) == expected, name
 
 
 def test_a_failing_generation_is_named(training, tmp_path, monkeypatch):

@@ -4,8 +4,8 @@ import pytest
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import compare_seeds
-from fairseq_plugins.tools.compare_seeds import of_other_sentences, table
-from fairseq_plugins.tools.lib.generation_log import Example
+from fairseq_plugins.tools.compare_seeds import table
+from fairseq_plugins.tools.lib.generation_log import Example, of_other_sentences
 
 REFERENCES = [
     f"the {animal} sees the {thing} in the {place} ."
@@ -78,8 +78,9 @@ def test_runs_that_cannot_be_compared_are_named(system, baseline, flags, sentenc
         compare_seeds.main()
 
 
-def test_one_test_set_may_be_lowercased_or_raw_text():
+def test_one_test_set_may_be_lowercased_have_other_marks_or_be_raw_text():
     tokens, raw = Example("", "It &apos;s a Dog .", "x"), Example("", "It's a dog.", "y", raw=True)
     assert not of_other_sentences(tokens, tokens._replace(target="it &apos;s a dog ."))
+    assert not of_other_sentences(tokens, tokens._replace(target="It ’ s a Dog ."))
     assert not of_other_sentences(tokens, raw)
     assert of_other_sentences(tokens, tokens._replace(target="It &apos;s a cat ."))

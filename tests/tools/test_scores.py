@@ -24,7 +24,7 @@ from fairseq_plugins.tools.lib.bleu import (
     tokenised_bleu,
     tokenised_scores,
 )
-from fairseq_plugins.tools.lib.generation_log import Example, read_generation, read_references
+from fairseq_plugins.tools.lib.generation_log import Example, is_raw, read_generation, read_references
 from fairseq_plugins.tools.lib.rouge import rouge
 from fairseq_plugins.tools.tune_length_penalty import METRICS
 
@@ -274,7 +274,59 @@ def test_pieces_are_joined_by_what_the_data_folder_says(tmp_path):
     done = tool("score_translations", log, *flags, "--prepared-text", tmp_path / "bin")
     assert f"sacreBLEU = {expected:.2f} " in done.stdout, done.stderr
     done = tool("score_translations", log, *flags)
-    assert done.returncode == 1 and "or with --bpe prepared for raw text" in done.stderr
+    said = (
+        "('▁'): generate with --bpe prepared, or with --remove-bpe sentencepiece; plain --remove-bpe joins only '@@ '"
+    )
+    assert done.returncode == 1 and said in done.stderr
+
+
+@pytest.mark.parametrize("language", ["en", "zh", "fi", "ar"])
+def test_raw_text_that_fairseq_generate_has_joined_is_no_tokens(language, tmp_path):
+    """With --remove-bpe sentencepiece the H- and D- lines are the same raw text."""
+    references, raw = half_right(language)
+    pieces = [f"▁{' '.join(line.replace(' ', '▁'))}" for line in raw]
+    brought_back = read_generation(write_log(tmp_path / "brought_back", pieces, references, raw=raw))
+    joined = read_generation(write_log(tmp_path / "joined", raw, references))
+    assert joined == brought_back and joined[0].raw
+    assert tokenised_scores(joined, language=language) == tokenised_scores(brought_back, language=language)
+
+
+MARKS = {
+    "en": ["It's here, isn't it?", 'He said: "Go, now!"', "They left Acme Inc. at 3,500 m.", "no marks at all"],
+    "fr": ["Qui est là ?", "L'homme, dit-elle, est parti.", "Il l'a vu ; elle aussi.", "« Oui », dit-il."],
+    "de": ["Das Haus, das große, ist zu.", "„Nein“, sagte er.", "Am 3. Mai kam der 5%-Wert.", "Ja!"],
+    "hi": ["यह घर है।", "वह आया, और गया।"],
+    "lomi": ["garuin donesol ham , furoni cudi gledolt.", "tisil seluisa ham , furoni lesiin vanin."],
+}
+
+
+@pytest.mark.parametrize("language", MARKS)
+def test_marks_tell_raw_text_from_moses_tokens(language):
+    raw = MARKS[language]
+    assert is_raw(raw) and not is_raw([*map(Moses(language).tokenise, raw)])
+
+
+def test_lines_without_marks_are_raw_text_of_a_language_without_spaces():
+    assert is_raw(["ฉันเห็นดวงจันทร์", "月亮"]) and not is_raw(["the moon", "u.s. sees"])
+
+
+def test_the_data_folder_says_what_is_raw_text_where_nothing_shows_it(tmp_path):
+    text = PreparedText(Plain(), Plain(), SentencePieces(tmp_path / "sentencepiece.model"), "de", "en")
+    log = write_log(tmp_path / "log", ["it's here"], ["it's there"])
+    assert read_generation(log, text)[0].raw and not read_generation(log)[0].raw
+
+
+def test_a_baseline_on_another_test_set_is_refused(tmp_path):
+    system = write_log(tmp_path / "system", HYPOTHESES, REFERENCES)
+    baseline = write_log(tmp_path / "baseline", HYPOTHESES, REFERENCES[::-1])
+    (tmp_path / "ref").write_text("\n".join(REFERENCES) + "\n", encoding="utf-8")
+    flags = ("--references", tmp_path / "ref", "--lang", "de", "--samples", 10, "--baseline")
+    done = tool("score_translations", system, *flags, baseline)
+    assert done.returncode == 1 and done.stderr == (
+        f"fairseq_plugins: error: {baseline} and {system} have other references; give outputs for one test set.\n"
+    )
+    write_log(baseline, HYPOTHESES, [line.upper() for line in REFERENCES])
+    assert "difference +0.00, p = 1.0000" in tool("score_translations", system, *flags, baseline).stdout
 
 
 def test_byte_pairs_are_joined_too(tmp_path):
@@ -332,6 +384,8 @@ def test_errors_of_a_tool_are_one_sentence(tmp_path):
         f"fairseq_plugins: error: {tmp_path / 'ref'} holds 2 references for 3 hypotheses: "
         "give the references of the same test set.\n"
     )
+    (tmp_path / "marked").write_text("\ufeffone\n\ufefftwo\n", encoding="utf-8")
+    assert read_references(tmp_path / "marked", 2) == ["one", "\ufefftwo"]  # the first is a byte order mark
     (tmp_path / "empty").touch()
     with pytest.raises(UserError, match="empty holds 0 references for 1 hypotheses"):
         read_references(tmp_path / "empty", 1)

@@ -17,7 +17,7 @@ from fairseq_plugins.text.levels import Bytes
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
 from fairseq_plugins.tools.lib.translator import Translated
-from fairseq_plugins.tools.translate import translate
+from fairseq_plugins.tools.translate import decode, translate
 
 TINY = (
     "--arch feedback_transformer_tiny --dropout 0 --lr 0.01 --warmup-updates 30 --max-update 120 --max-source-positions"
@@ -196,6 +196,25 @@ def test_the_text_is_found_beside_the_checkpoint_in_its_data_folder_or_by_the_fl
         (work.folder / "away").rename(work.folder / "mine")
     assert beside.stdout == by_flag.stdout == expected != b""
     assert "neither its folder nor its data folder mine/bin has a prepared_text.json" in refused(nowhere)
+
+
+def test_a_byte_order_mark_is_no_text(work):
+    line = "女孩看见月亮。\n"
+    marked = work.translate(f"\ufeff{line}")
+    assert marked.stdout == work.translate(line).stdout
+    assert "symbols that the model does not know" not in marked.stderr.decode()
+
+
+def test_only_the_first_line_may_have_a_byte_order_mark():
+    assert decode("\ufeffone\n".encode(), 1) == "one"
+    assert decode("\ufefftwo\n".encode(), 2) == "\ufefftwo"  # as preparation reads a file
+
+
+def test_fairseq_interactive_squeezes_lines_and_drops_a_byte_order_mark(work):
+    lines = ["\ufeff女孩看见\t月亮。", "女孩看见 月亮。", "老人  喜欢\x1c大海。", "老人 喜欢 大海。"]
+    done = work.run(work.commands["fairseq-interactive"] + " --cpu", "\n".join(lines) + "\n")
+    symbols = re.findall(r"^S-\d+\t(.*)$", done.stdout.decode(), re.MULTILINE)
+    assert symbols[0] == symbols[1] and symbols[2] == symbols[3] and len(symbols) == 4, done.stderr.decode()
 
 
 def test_options_that_make_no_sense(work):

@@ -124,8 +124,8 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
     def sample(self, sentences: str | list[str], beam: int = 1, verbose: bool = False, **options) -> str | list[str]:
         """The translation of a line, else of each of a list. ``translate`` does the same, with a beam of 5.
 
-        An empty line stays empty. A line that is longer than the model takes is cut between sentences or words; the
-        parts are translated apart, and joined.
+        An empty line stays empty. A byte order mark before a line, as of a file, is dropped. A line that is longer than
+        the model takes is cut between sentences or words; the parts are translated apart, and joined.
 
         Args:
             options: fairseq's options of generation, such as lenpen
@@ -136,7 +136,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         if isinstance(sentences, str):
             return self.sample([sentences], beam, verbose, **options)[0]
         longest, _ = self.max_positions
-        sources = [parts(squeeze(line), self.encode, longest) for line in _checked(sentences)]
+        sources = [parts(squeeze(line.removeprefix("\ufeff")), self.encode, longest) for line in _checked(sentences)]
         wanted = [part for line in sources for part in line]
         found = iter(self.generate(wanted, beam, verbose, **options) if wanted else [])
         return [join([self.decode(next(found)[0]["tokens"]) for _ in line]) for line in sources]

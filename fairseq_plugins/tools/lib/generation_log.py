@@ -1,15 +1,23 @@
 """Read the output of fairseq-generate: shared by the tools that score it."""
 
 import re
+from html import unescape
 from pathlib import Path
 from typing import NamedTuple
 
+import regex
+
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.text.languages import has_spaces
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Moses
 
 LINE = re.compile(r"([STHD])-(\d+)\t(.*)")
 PIECE = re.compile(r"(^| )▁|@@( |$)")
+# A mark behind a word, as Moses leaves none but full stops of abbreviations and apostrophes; and a mark between spaces
+ATTACHED = regex.compile(r"[\p{L}\p{M}\p{N}][^\P{Po}.'](\s|$)|\p{L}{2}\.$")
+APART = regex.compile(r"\s[^\P{Po}'](\s|$)")
+NEITHER_LETTER_NOR_DIGIT = regex.compile(r"[^\p{L}\p{M}\p{N}]+")
 
 
 class Example(NamedTuple):
@@ -27,8 +35,8 @@ class Example(NamedTuple):
 
 def read_generation(path: Path, text: PreparedText | None = None) -> list[Example]:
     """The best hypothesis for each sentence, with its source and reference, in the order of the data. They are raw text
-    if fairseq-generate brought them back (--bpe prepared), or if ``text`` says that nothing else was done than to split
-    raw text into pieces. Otherwise they are tokens.
+    if fairseq-generate brought them back (--bpe prepared), if ``text`` says that nothing else was done than to split
+    raw text into pieces, or if the references are no Moses tokens. Otherwise they are tokens.
 
     Args:
         text: how the data was prepared; it joins pieces that fairseq-generate has not joined
@@ -61,30 +69,66 @@ def read_generation(path: Path, text: PreparedText | None = None) -> list[Exampl
         )
     # fairseq-generate brings back references as it brings back the hypotheses of its D- lines
     raw = bool(brought_back) and brought_back != hypotheses
+    of_raw_text = text is not None and not isinstance(text.target, Moses)
     if raw:
         hypotheses = brought_back
-    elif any(map(PIECE.search, hypotheses.values())):
+    elif piece := next(filter(None, map(PIECE.search, hypotheses.values())), None):
         if not text:
-            raise UserError(
-                f"{path} holds words in pieces ('@@ ' or '▁'): generate with --remove-bpe for tokens, or with --bpe"
-                " prepared for raw text."
-            )
-        raw = not isinstance(text.target, Moses)
+            raise UserError(f"{path} holds words in pieces ('{piece[0].strip()}'): {_way_to_join(piece[0])}.")
+        raw = of_raw_text
         sources, targets, hypotheses = (
             {number: text.level.decode(symbols) for number, symbols in part.items()}
             for part in (sources, targets, hypotheses)
         )
+    else:  # --remove-bpe may have joined pieces of raw text, and bad hypotheses may be the same as raw text and tokens
+        raw = of_raw_text or is_raw([*targets.values()])
     return [Example(sources.get(number, ""), targets[number], hypotheses[number], raw) for number in numbers]
 
 
+def _way_to_join(piece: str) -> str:
+    if "@@" in piece:
+        return "generate with --remove-bpe for tokens, or with --bpe prepared for raw text"
+    return "generate with --bpe prepared, or with --remove-bpe sentencepiece; plain --remove-bpe joins only '@@ '"
+
+
+def is_raw(lines: list[str]) -> bool:
+    """Are these lines raw text, and no Moses tokens? Yes if in most lines with marks these stand directly behind words.
+    Without marks, only a language without spaces between words is known to have no Moses tokens."""
+    plain = [*map(unescape, lines)]
+    attached = sum(bool(ATTACHED.search(line)) for line in plain)
+    apart = sum(bool(APART.search(line)) and not ATTACHED.search(line) for line in plain)
+    return attached > apart if attached or apart else not has_spaces(plain)
+
+
+def refuse_other_test_set(path: Path, examples: list[Example], other: Path, others: list[Example]) -> None:
+    """
+    Raises:
+        UserError: the outputs ``path`` and ``other``, of which these are the examples, have other references
+    """
+    if len(examples) != len(others) or any(map(of_other_sentences, examples, others)):
+        raise UserError(f"{path} and {other} have other references; give outputs for one test set.")
+
+
+def of_other_sentences(one: Example, other: Example) -> bool:
+    """Do the references differ in letters or digits, case aside? Another preparation may change marks and spaces. This
+    is not known of raw text beside tokens, nor where there is an unknown word, as with another dictionary."""
+    known = one.raw == other.raw and "unk>" not in one.target + other.target
+    return known and _letters_and_digits(one.target) != _letters_and_digits(other.target)
+
+
+def _letters_and_digits(line: str) -> str:
+    return NEITHER_LETTER_NOR_DIGIT.sub("", unescape(line)).casefold()
+
+
 def read_text(path: Path) -> list[str]:
-    """The lines of a UTF-8 file. Only a newline ends a line."""
+    """The lines of a UTF-8 file. Only a newline ends a line. A byte order mark at the beginning is no text."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UserError(f"{path} does not exist.") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 at byte {error.start}.") from None
+    text = text.removeprefix("\ufeff")
     return text.removesuffix("\n").split("\n") if text else []
 
 

@@ -142,6 +142,8 @@ def test_a_translation_needs_its_folder_only(run, tmp_path, user_dir):
     assert set(f"{one} {two}".split()) <= {"Stob", "der.", "Stob!"} and one == translator.translate("Red boats.")
     assert translator.translate("") == translator.translate(" \t") == ""
     assert translator.translate(["", "Red boats.", ""]) == ["", one, ""]
+    assert translator.translate(["\ufeffRed boats.", "\ufeff"]) == [one, ""]  # a byte order mark is no text
+    assert translator.encode("\ufeffRed  boats.").equal(translator.encode("Red boats."))
     (only,) = translator.generate([translator.encode("")])[0]
     assert only["tokens"].tolist() == [translator.tgt_dict.eos()] and only["score"] == 0
     quarter = "Red boats. A boat! " * 150  # the model takes 1024 words, and a batch of its training had 100
