@@ -76,7 +76,7 @@ def main():
     bpe = parser.add_mutually_exclusive_group()
     bpe.add_argument("--bpe-dir", type=Path, metavar="DIR", help=f"folder with {', '.join(BPE_FILES)}")
     bpe.add_argument(
-        "--learn-bpe", type=whole(1), metavar="N", help="learn N merges from the training sentences instead"
+        "--learn-bpe", type=whole(1), metavar="N", help="learn N merges from the training sentences of --tasks instead"
     )
     add_workers(parser)
     args = parser.parse_args()
@@ -86,6 +86,8 @@ def main():
             " folder."
         )
     pipeline.check_raw(args.raw)
+    if args.learn_bpe:
+        check_others(args.out, args.tasks)
     steps = Steps(args.out)
     for name in args.tasks:
         for split in SPLITS:
@@ -158,6 +160,20 @@ def encoding(args, steps: Steps) -> Path:
     if missing := [name for name in BPE_FILES if not (folder / name).is_file()]:
         raise InputError(f"--bpe-dir {folder} has no {missing[0]}: get it from {SOURCE + missing[0]}.")
     return folder
+
+
+def check_others(out: Path, tasks: list[str]) -> None:
+    """Is no other task left in an encoding that is learned anew? Its dictionary would not show it.
+
+    Raises:
+        InputError: ``out`` holds other tasks, and an encoding that was learned from them
+    """
+    others = [name for name in TASKS if name not in tasks and (out / name / "bin").exists()]
+    if others and (out / "bpe").exists():
+        raise InputError(
+            f"--out {out} holds {' and '.join(others)} in the encoding that --learn-bpe would replace: name them in"
+            " --tasks, too, or give another --out."
+        )
 
 
 def learn_encoding(sentences: list[Path], merges: int, encoder_file: Path, merges_file: Path, dict_file: Path) -> str:

@@ -21,6 +21,10 @@ from fairseq_plugins.text.tokenisers import Moses, Plain
 
 SENTENCEPIECE = "sentencepiece"
 LINES = 2_000_000  # SentencePiece learns from a sample of so many lines: more need much memory and change little
+LONGEST = 2**16  # bytes of a line that SentencePiece gets whole: it is slow with longer ones, and fails at longer words
+RESERVED = "\u2585"  # SentencePiece leaves lines with this sign out
+# Parts of a line, each of at most LONGEST bytes, which end before spaces if words allow
+PARTS = re.compile(rf"[^{RESERVED}]{{1,{LONGEST // 4}}}(?=[ {RESERVED}]|\Z)|[^{RESERVED}]{{1,{LONGEST // 4}}}")
 
 
 @dataclass(frozen=True)
@@ -64,23 +68,24 @@ class SentencePiece:
 
     def learn(self, texts: list[Path], path: Path) -> str:
         lines = itertools.chain.from_iterable(map(raw_text.read_lines, texts))
-        number = learn_sentence_pieces(lines, path, self.symbols, user_defined_symbols=list(self.whole))
         names = ", ".join(text.name for text in texts)
+        number = learn_sentence_pieces(lines, path, self.symbols, names, user_defined_symbols=list(self.whole))
         return f"{self.symbols} symbols requested, {number} symbols learned from {names}"
 
     def level(self, path: Path) -> SentencePieces:
         return SentencePieces(path)
 
 
-def learn_sentence_pieces(lines: Iterable[str], path: Path, symbols: int, **options) -> int:
+def learn_sentence_pieces(lines: Iterable[str], path: Path, symbols: int, source: str, **options) -> int:
     """Learn a model of SentencePiece from the lines. Returns its number of symbols, which are fewer than requested if
     the text has no more.
 
     Args:
+        source: what the lines are from, for errors
         options: more options of SentencePiece's trainer
 
     Raises:
-        InputError: the characters and bytes alone are more symbols
+        InputError: the characters and bytes alone are more symbols, or SentencePiece cannot learn from the lines
     """
     import sentencepiece  # imported late: not every preparation needs it
 
@@ -88,9 +93,10 @@ def learn_sentence_pieces(lines: Iterable[str], path: Path, symbols: int, **opti
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines),
+            sentence_iterator=itertools.chain.from_iterable(map(parts, lines)),
             model_writer=model,
             vocab_size=symbols,
+            max_sentence_length=LONGEST,
             hard_vocab_limit=False,
             byte_fallback=True,
             normalization_rule_name="identity",  # so that raw text comes back
@@ -100,14 +106,28 @@ def learn_sentence_pieces(lines: Iterable[str], path: Path, symbols: int, **opti
             **options,
         )
     except RuntimeError as error:
-        if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):
-            raise InputError(
-                f"--symbols {symbols} is too small: the characters and bytes alone are {needed[1]} symbols; choose"
-                " more, for example 8000."
-            ) from None
-        raise
+        raise InputError(_fault(str(error), symbols, source)) from None
     path.write_bytes(model.getvalue())
     return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()).vocab_size()
+
+
+def parts(line: str) -> list[str]:
+    """The line, or parts of it if SentencePiece would leave it out."""
+    if RESERVED not in line and len(line.encode()) <= LONGEST:
+        return [line]
+    return PARTS.findall(line)
+
+
+def _fault(said: str, symbols: int, source: str) -> str:
+    """A sentence for an error of SentencePiece's trainer."""
+    if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", said):
+        return (
+            f"--symbols {symbols} is too small: the characters and bytes alone are {needed[1]} symbols; choose"
+            " more, for example 8000."
+        )
+    if "sentences_.empty()" in said or "all_chars_count" in said:
+        return f"{source}: SentencePiece has nothing to learn from, only empty lines and spaces: give more text."
+    return f"{source}: SentencePiece cannot learn from this text ({said.strip()}): give other text, or more."
 
 
 def add_options(parser: argparse.ArgumentParser, size: int) -> None:

@@ -14,7 +14,7 @@ from workers import map_in_order
 
 from fairseq_plugins.text.levels import BytePairs, SentencePieces, safe
 from fairseq_plugins.text.prepared import PreparedText
-from fairseq_plugins.text.reading import LONGEST, read_text
+from fairseq_plugins.text.reading import read_text
 from fairseq_plugins.text.tokenisers import Plain
 
 SAMPLE = 20_000_000  # bytes of the training text that an encoding is learned from
@@ -38,8 +38,8 @@ def learn_sentence_pieces(train: Path, tokeniser: Plain, symbols: int, output: P
     """Learn a SentencePiece model of at most ``symbols`` symbols. It brings every line back as it was: nothing is
     normalised, and a character that has no symbol is written as its bytes."""
     lines = sample(train, tokeniser)
-    exact = {"add_dummy_prefix": False, "remove_extra_whitespaces": False, "max_sentence_length": 2 * LONGEST}
-    number = subwords.learn_sentence_pieces(lines, output, symbols, **exact)
+    exact = {"add_dummy_prefix": False, "remove_extra_whitespaces": False}
+    number = subwords.learn_sentence_pieces(lines, output, symbols, train.name, **exact)
     return f"{symbols} symbols requested, {number} learned from {_sampled(train)}"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
-from fairseq_plugins.text.prepared import FILE, PreparedText
+from fairseq_plugins.text.prepared import FILE, PreparedText, folder_of
 
 
 def refuse_other_text(data: Path, folder: Path) -> None:
@@ -28,7 +28,7 @@ def refuse_other_symbols(data: Path, checkpoint: Path) -> None:
         UserError: beside the checkpoint lies a dictionary whose symbols differ from those of the data folder's, so the
             model would take one symbol for another
     """
-    for dictionary in checkpoint.resolve().parent.glob("dict*.txt"):
+    for dictionary in folder_of(checkpoint).glob("dict*.txt"):
         read = data / dictionary.name
         if read.is_file() and not os.path.samefile(read, dictionary) and _symbols(read) != _symbols(dictionary):
             raise UserError(

@@ -101,6 +101,12 @@ def find(*folders: Path) -> PreparedText | None:
     return next((PreparedText.load(folder) for folder in folders if (folder / FILE).is_file()), None)
 
 
+def folder_of(checkpoint: Path) -> Path:
+    """The folder that says how the text of a checkpoint was prepared. A link that has no such file beside it leads to
+    the folder."""
+    return checkpoint.parent if (checkpoint.parent / FILE).is_file() else checkpoint.resolve().parent
+
+
 def _kind(kinds: dict, value) -> str:
     return next(name for name, kind in kinds.items() if kind is type(value))
 

@@ -4,9 +4,16 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-# A space before a mark that follows a word in Arabic, Urdu, Hindi or Amharic: Moses splits these marks off, but does
-# not bring them back
-UNKNOWN_TO_MOSES = re.compile(r" (?=[،؛؟۔।॥።፣]( |$))")
+import regex
+
+# A space before a mark that follows a word in Arabic, Urdu, Hindi, Amharic or Armenian: Moses splits these marks off,
+# but does not bring them back. Nor does it where a non-joiner ties an ending to a quotation mark
+UNKNOWN_TO_MOSES = re.compile(r" (?=[،؛؟۔٪।॥።፣፤፥፧։՝]( |$)|\u200c)")
+# Signs in words that Moses takes for punctuation, beside combining marks, as ranges of regular expressions: the joiners
+# of Persian, Sinhala and emoji; Armenian question and exclamation marks, which stand on a vowel; skin tones; the tags
+# and selectors of emoji and Chinese characters
+NON_JOINER, JOINER = "\u200c", "\u200d"
+IN_WORDS = f"{NON_JOINER}{JOINER}՛՜՞\U0001f3fb-\U0001f3ff\U000e0020-\U000e01ef"
 
 
 @dataclass(frozen=True)
@@ -121,7 +128,30 @@ def _normaliser(language: str):
 def _tokeniser(language: str):
     from sacremoses import MosesTokenizer
 
-    return MosesTokenizer(language)
+    tokeniser = MosesTokenizer(language)
+    _keep_words_whole(tokeniser)
+    return tokeniser
+
+
+def _keep_words_whole(tokeniser) -> None:
+    """Let sacremoses' tokeniser take combining marks and IN_WORDS for letters. A symbol keeps the marks behind it, and
+    the symbols that joiners tie to it, as in emoji. All other text has the tokens that it had."""
+    signs = _marks() + IN_WORDS
+    symbol = rf"[^{tokeniser.IsAlnum}{signs}\s\.'\`\,\-]"
+    behind = signs.replace(NON_JOINER, "")  # it belongs to the ending that follows
+    tokeniser.PAD_NOT_ISALNUM = re.compile(rf"({symbol}(?:[{behind}]|(?<={JOINER}){symbol})*)"), r" \1 "
+    for name in ("ENGLISH_SPECIFIC_APOSTROPHE", "FR_IT_SPECIFIC_APOSTROPHE"):
+        rules = [
+            (re.compile(rule.pattern.replace(tokeniser.IsAlpha, tokeniser.IsAlpha + signs)), replacement)
+            for rule, replacement in getattr(tokeniser, name)
+        ]
+        setattr(tokeniser, name, rules)
+
+
+@lru_cache
+def _marks() -> str:
+    """The combining marks of the first plane. All letters that Moses knows are there, too."""
+    return "".join(regex.findall(r"\p{M}", "".join(map(chr, range(0x10000)))))
 
 
 @lru_cache

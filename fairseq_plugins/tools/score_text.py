@@ -84,12 +84,16 @@ def options() -> argparse.ArgumentParser:
 
 def tell_line(path: Path, number: int, line: str, score: float, as_json: bool) -> None:
     if as_json:
-        text = json.dumps({"file": str(path), "line": number, "log_prob": score, "text": line}, ensure_ascii=False)
-    else:
-        text = f"{score:.6f}\t{line}"
-    sys.stdout.buffer.write(
-        f"{text}\n".encode(errors="surrogateescape")
-    )  # bytes that are no text come out as they were
+        said = as_utf8({"file": str(path), "line": number, "log_prob": score, "text": line})
+    else:  # bytes that are no text come out as they were
+        said = f"{score:.6f}\t{line}".encode(errors="surrogateescape")
+    sys.stdout.buffer.write(said + b"\n")
+
+
+def as_utf8(record: dict) -> bytes:
+    """JSON in UTF-8. Bytes that are no text become U+FFFD, as JSON cannot hold them."""
+    text = json.dumps(record, ensure_ascii=False).encode(errors="surrogateescape")
+    return text.decode(errors="replace").encode()
 
 
 def tell_figures(path: Path, figures: Figures, newlines: bool, args) -> None:
@@ -98,14 +102,14 @@ def tell_figures(path: Path, figures: Figures, newlines: bool, args) -> None:
     Args:
         newlines: are newlines tokens? If not, there is no code for the whole text
     """
-    where = sys.stdout if args.totals or args.json_lines else sys.stderr
     if args.json_lines:
         found = {"file": str(path), "lines": figures.lines, "tokens": figures.all.tokens, "nats": figures.all.nats}
         found |= {"bytes": figures.bytes, "unknown": figures.unknown}
         found |= {"bits_per_byte": figures.bits_per_byte} if newlines else {}
-        print(json.dumps(found, ensure_ascii=False), file=where)
+        sys.stdout.buffer.write(as_utf8(found) + b"\n")
     else:
-        print(f"{path}: {figures if newlines else figures.without_newlines}", file=where)
+        said = figures if newlines else figures.without_newlines
+        print(f"{path}: {said}", file=sys.stdout if args.totals else sys.stderr)
 
 
 if __name__ == "__main__":

@@ -50,6 +50,23 @@ def test_sentences_and_labels_are_the_columns_of_the_files(script, generated, tm
     assert again.stdout.count("(done before)") == 6 and "bpe: " in again.stdout
 
 
+def test_no_task_is_left_in_an_encoding_that_is_learned_anew(script, generated, tmp_path):
+    raw, out = generated("glue", train=12, valid=6), tmp_path / "out"
+
+    def prepare(*tasks):
+        return script("glue", "--raw", raw, "--out", out, "--learn-bpe", 20, "--workers", 1, "--tasks", *tasks)
+
+    assert prepare("CoLA").returncode == 0
+    before = (out / "bpe" / "vocab.bpe").read_bytes()
+    done = prepare("SST-2")
+    assert done.returncode == 1 and "holds CoLA in the encoding that --learn-bpe would replace" in done.stderr
+    assert (out / "bpe" / "vocab.bpe").read_bytes() == before and not (out / "SST-2").exists()
+    assert prepare("SST-2", "CoLA").returncode == 0
+    assert (out / "bpe" / "vocab.bpe").read_bytes() != before
+    for task in ("SST-2", "CoLA"):
+        assert sentences(out, task, "input0", "valid", out / "bpe") == lines(out / task / "text" / "valid.input0")
+
+
 def test_every_task_is_read_from_the_columns_that_its_header_names(generated):
     raw = generated("glue", train=12, valid=6)
     for name, task in TASKS.items():

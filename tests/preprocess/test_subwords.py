@@ -1,6 +1,8 @@
 from argparse import Namespace
+from itertools import pairwise
 
 import pytest
+import sentencepiece
 import subwords
 from sentences import sentences
 from steps import InputError
@@ -61,6 +63,51 @@ def test_a_small_text_gives_fewer_symbols_and_too_few_are_refused(texts, tmp_pat
     assert "8000 symbols requested, " in report and "8000 symbols learned" not in report
     with pytest.raises(InputError, match="--symbols 20 is too small: the characters and bytes alone are 3.. symbols"):
         subwords.SentencePiece(20).learn(texts, tmp_path / "model")
+
+
+def test_long_lines_are_learned_from(tmp_path):
+    """SentencePiece leaves lines of more than 4,192 bytes out, unless it is told otherwise."""
+    words = sentences("fi", 400)
+    for name, text in (("long", " ".join(words)), ("both", " ".join(words) + "\n" + "kuu" * 20 + "\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        subwords.SentencePiece(400).learn([tmp_path / name], tmp_path / "model")
+        assert "<0x" not in SentencePieces(tmp_path / "model").encode(words[0])  # a byte
+
+
+@pytest.mark.parametrize("line", ["kuu ja meri ", "你好🙂", "a" * 99 + " b", "  two  spaces  "])
+def test_lines_beyond_the_longest_are_cut_before_spaces_if_words_allow(line):
+    assert subwords.parts(line) == [line]
+    line *= 20_000
+    cut = subwords.parts(line)
+    assert "".join(cut) == line and len(cut) > 1
+    for part, following in pairwise(cut):
+        assert len(part.encode()) <= subwords.LONGEST and (following.startswith(" ") or " " not in part)
+
+
+def test_lines_with_the_reserved_sign_are_learned_from(tmp_path):
+    (tmp_path / "text").write_text("".join(f"{line} ▅▅ low\n" for line in sentences("fi", 200)), encoding="utf-8")
+    subwords.SentencePiece(400).learn([tmp_path / "text"], tmp_path / "model")
+    level = SentencePieces(tmp_path / "model")
+    assert "<0x" not in level.encode(sentences("fi", 1)[0])  # a byte
+    assert level.decode(level.encode("kuu ▅")) == "kuu ▅"
+
+
+@pytest.mark.parametrize("text", ["\n\n", "▅▅\n", " \n▁\n"])
+def test_a_text_of_nothing_is_named(text, tmp_path):
+    (tmp_path / "train.fi").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=r"train\.fi: SentencePiece has nothing to learn from, .*: give more text"):
+        subwords.SentencePiece(400).learn([tmp_path / "train.fi"], tmp_path / "model")
+
+
+def test_any_other_fault_of_the_trainer_is_a_sentence(texts, tmp_path, monkeypatch):
+    def fail(**options):
+        raise RuntimeError("INTERNAL: src/unigram_model_trainer.cc(211) [std::isfinite(score)] ")
+
+    monkeypatch.setattr(sentencepiece.SentencePieceTrainer, "train", fail)
+    with pytest.raises(
+        InputError, match=r"fi, zh: SentencePiece cannot learn from this text \(INTERNAL.*\): give other"
+    ):
+        subwords.SentencePiece(400).learn(texts, tmp_path / "model")
 
 
 def test_separators_are_never_split(texts, tmp_path):

@@ -1,4 +1,7 @@
+import unicodedata
+
 import pytest
+from sacremoses import MosesTokenizer
 from sentences import sentences
 
 from fairseq_plugins.text.tokenisers import Moses, MosesBeginning, MosesSentences, Plain, PlainBeginning
@@ -15,6 +18,41 @@ def test_moses_brings_back_the_marks_of_other_scripts(language):
     moses = Moses(language)
     for line in {*sentences(language, 50), "كيف حالك؟ لا أعرف؛ ربما."}:
         assert moses.detokenise(moses.tokenise(line)) == line
+
+
+@pytest.mark.parametrize(
+    "language, line",
+    [
+        ("fa", 'کتاب\u200cهای ما کجا هستند؟ "شعر"\u200cها ۵۰٪ شد.'),
+        ("yo", "Ọjọ́ dára púpọ̀, rẹ̀ gan-an."),
+        ("si", "ශ්\u200dරී ලංකාව ලස්සන රටකි."),
+        ("hy", "Ո՞վ է նա, տես՝ Հայաստանը։"),
+        ("am", "ሰላም፤ እንዴት ነህ፥ ደህና።"),
+        ("en", "We 👨\u200d👩\u200d👧 are 👍🏽, ❤\ufe0f!"),
+    ],
+)
+def test_moses_brings_back_joiners_and_combining_marks(language, line):
+    moses = Moses(language)
+    for form in ("NFC", "NFD"):
+        text = unicodedata.normalize(form, line)
+        assert moses.detokenise(moses.tokenise(text)) == text
+
+
+@pytest.mark.parametrize(
+    "language, line", [("en", "José's “naïve” café, déjà."), ("fr", "L'été est fini, n'est-ce pas?")]
+)
+def test_decomposed_text_has_the_tokens_of_composed_text(language, line):
+    moses = Moses(language)
+    decomposed = unicodedata.normalize("NFD", line)
+    assert decomposed != line
+    assert moses.tokenise(decomposed) == unicodedata.normalize("NFD", moses.tokenise(line))
+
+
+@pytest.mark.parametrize("language", ["en", "fi", "ar", "zh"])
+def test_other_text_has_the_tokens_of_sacremoses(language):
+    plain = MosesTokenizer(language)
+    for line in {*sentences(language, 50), "It's 5'2, l'été d'«or» 🙂 月 & <b>…"}:
+        assert Moses(language).tokenise(line) == plain.tokenize(line, return_str=True)
 
 
 def test_sentences_of_a_summary_are_apart_and_nothing_in_the_text_can_pose_as_separator():

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import math
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -159,6 +160,16 @@ def test_standard_input_and_bytes_that_are_no_text(monkeypatch, capfdbinary):
     monkeypatch.setattr("fairseq_plugins.tools.lib.language_model.kind_of", lambda dictionary: "bytes")
     out, err = score(monkeypatch, capfdbinary, "-")
     assert out.encode(errors="surrogateescape").endswith(b"\ta\xff\n") and "-: 1 lines, 3 tokens" in err
+
+
+def test_json_is_utf_8_even_if_the_text_is_not(tmp_path, monkeypatch, capfdbinary):
+    monkeypatch.setattr("fairseq_plugins.tools.lib.language_model.kind_of", lambda dictionary: "bytes")
+    path = Path(os.fsdecode(bytes(tmp_path / "name") + b"\xff"))
+    path.write_bytes("a\xe9".encode() + b"\xff\xe2\n")
+    out, _ = score(monkeypatch, capfdbinary, path, "--json-lines")
+    line, figures = map(json.loads, out.encode("utf-8").splitlines())  # no byte is left that is no text
+    assert line["text"] == "a\xe9\ufffd\ufffd" and line["file"] == figures["file"] == f"{tmp_path}/name\ufffd"
+    assert figures["bytes"] == 6
 
 
 @pytest.mark.parametrize("content, sentence", [(b"", "text is empty"), (b"\xff", "text is not UTF-8 in line 1")])

@@ -25,7 +25,7 @@ from fairseq_plugins.tools.lib.bleu import (
     tokenised_scores,
 )
 from fairseq_plugins.tools.lib.generation_log import Example, is_raw, read_generation, read_references
-from fairseq_plugins.tools.lib.rouge import rouge
+from fairseq_plugins.tools.lib.rouge import ANY_SCRIPT, Words, rouge
 from fairseq_plugins.tools.tune_length_penalty import METRICS
 
 REFERENCES = [
@@ -172,8 +172,41 @@ def test_rouge_counts_sentences_and_detokenises(tmp_path):
     assert "ROUGE-1 = " in done.stdout and "ROUGE-L sum (of sentences) = " in done.stdout, done.stderr
     scores = json.loads((tmp_path / "rouge.json").read_text())
     assert all(f" = {score:.2f}\n" in done.stdout and score == round(score, 2) for score in scores.values())
+    assert done.stdout.endswith("(1 summaries, F1, Porter stemmer, rouge-score)\n")
     # a stemmer makes rained = rains and dogs = dog
     assert rouge(["It rained ."], ["It rains."])["rouge1"] == pytest.approx(100)
+
+
+@pytest.mark.parametrize("language", ["ar", "zh", "ja", "fi", "en"])
+def test_rouge_of_any_language(language):
+    references = [" <q> ".join(pair) for pair in zip(sentences(language, 20), sentences(language, 20))]
+    assert rouge(references, references, language, raw=True)["rougeLsum"] == pytest.approx(100)
+    others = [reference[len(reference) // 2 :] for reference in references]
+    assert all(10 < score < 95 for score in rouge(others, references, language, raw=True).values())
+
+
+def test_rouge_knows_other_scripts_without_a_language(tmp_path):
+    """As tune_length_penalty, which gives none."""
+    references = sentences("zh", 9)
+    assert rouge(references, references, raw=True)["rouge2"] == pytest.approx(100)
+    log = write_log(tmp_path / "log", references, references, raw=references)
+    (tmp_path / "ref").write_text("\n".join(references) + "\n", encoding="utf-8")
+    done = tool("rouge", log, "--references", tmp_path / "ref", "--lang", "zh")
+    assert "ROUGE-2 = 100.00\n" in done.stdout, done.stderr
+    assert f"(9 summaries, F1, {ANY_SCRIPT}, rouge-score)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("L'été, Ọjọ́ 3,5!", ["l", "été", "ọjọ́", "3", "5"]),
+        ("کتاب\u200cهای ما؟ ذَهَبَ", ["کتاب\u200cهای", "ما", "ذَهَبَ"]),
+        ("我喜欢 the moon。", ["我", "喜", "欢", "the", "moon"]),
+        ("ที่นี่", ["ที่", "นี่"]),
+    ],
+)
+def test_words_of_rouge_keep_their_marks(text, words):
+    assert Words().tokenize(text) == words
 
 
 # sacreBLEU's own examples would do, but these are ours

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.text.levels import BytePairs, Bytes, Characters, Words
-from fairseq_plugins.text.prepared import PreparedText, find
+from fairseq_plugins.text.prepared import PreparedText, find, folder_of
 from fairseq_plugins.text.tokenisers import Plain
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def load_language_model(checkpoint: Path, data: Path | None, tokens: str | None 
 
     from fairseq_plugins.tools.lib.load import load
 
-    folder = checkpoint.resolve().parent
+    folder = folder_of(checkpoint)
     if not data and (folder / "dict.txt").is_file():
         data = folder
 

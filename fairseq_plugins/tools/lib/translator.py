@@ -10,7 +10,7 @@ from fairseq import checkpoint_utils, utils
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.text.lines import join, parts, squeeze
-from fairseq_plugins.text.prepared import FILE, PreparedText
+from fairseq_plugins.text.prepared import FILE, PreparedText, folder_of
 from fairseq_plugins.tools.lib.load import load_ensemble, on_device
 
 
@@ -20,7 +20,7 @@ def folder_of_text(checkpoint: Path) -> Path:
     Raises:
         UserError: neither has it
     """
-    folder = checkpoint.resolve().parent
+    folder = folder_of(checkpoint)
     if (folder / FILE).is_file():
         return folder
     state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
