@@ -254,10 +254,15 @@ def _find(raw: Path, split: str, layouts, sides: tuple[str, str]) -> list[list[P
         files = [locate.together(raw, pair) or [locate.file(raw, name) for name in pair] for pair in pairs]
         if all(map(all, files)):
             return files
+    each = []
     for language, role in zip(sides, roles):
         named = [_names(layout, language, role) for layout in layouts]
-        if not any(all(locate.file(raw, name) for name in names) for names in named):
+        if not (found := next(filter(all, ([locate.file(raw, name) for name in names] for names in named)), None)):
             break
+        each.append(found)
+    else:
+        if len(each[0]) == len(each[1]):  # the sides have names of different kinds
+            return [list(pair) for pair in zip(*each)]
     wanted = "; or ".join(" and ".join(names) for names in named)
     raise InputError(
         f"--raw {raw} has no {split} text for '{language}': put {wanted} there (plain or .gz), or give the "

@@ -1,5 +1,6 @@
 """From raw text, in one or many files, to one file for each of train, valid and test."""
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -35,7 +36,7 @@ def find(raw: list[Path]) -> dict[str | None, list[Path]]:
                 )
             texts[text] = file
             parts = file.relative_to(path).parts
-            named = (*parts, path.resolve().name) if len(raw) > 1 or not parts else parts
+            named = (*parts, Path(os.path.abspath(path)).name) if len(raw) > 1 or not parts else parts
             split = next((name for part in named if (name := part.split(".")[0].lower()) in SPLITS), None)
             found.setdefault(split, []).append(file)
     if not found:

@@ -41,7 +41,11 @@ LAYOUTS = {
         ["europarl-v7.de-en.{language}", "commoncrawl.de-en.{language}", "news-commentary-v11.de-en.{language}"],
     ],
     "valid": [["newstest2013.{language}"], ["newstest2013-{role}.{language}.sgm"]],
-    "test": [["newstest2014.{language}"], ["newstest2014-deen-{role}.{language}.sgm"]],
+    "test": [
+        ["newstest2014.{language}"],
+        ["test-full/newstest2014-deen-{role}.{language}.sgm"],  # dev.tgz has files of this name, too
+        ["newstest2014-deen-{role}.{language}.sgm"],
+    ],
 }
 
 

@@ -86,7 +86,8 @@ stop() { echo "$RECIPE: error: $*" >&2 && exit 2; }
 one_of() { [[ " ${*:3} " = *" $2 "* ]] || stop "$1: $2 is none of ${*:3}."; } # one_of VARIABLE VALUE ALLOWED...
 one_machine_only() { ((NNODES == 1)) || stop "NNODES: this recipe is for one machine; leave it out."; }
 first_node_only() { ((NODE_RANK == 0)) || exit 0; } # the other nodes have only trained
-is_prepared() { [[ -e $DATA/prepared || -d $DATA && ! -w $DATA ]]; } # no stamp comes where nothing can be written
+# Where nothing can be written no stamp comes; the script's own has to do.
+is_prepared() { [[ -e $DATA/prepared ]] || { [[ ! -w $DATA ]] && compgen -G "$DATA/.steps/binarise*.json" >/dev/null; }; }
 wait_for_data() { until is_prepared; do echo "$RECIPE: waiting for the first node to prepare $DATA" >&2 && sleep 20; done; }
 
 # published TABLE ROW COLUMN [ELSE]: print a number from the paper.json beside the recipe, or ELSE if it is not there

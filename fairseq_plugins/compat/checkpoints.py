@@ -203,7 +203,8 @@ def checkpoints_keep_their_text():
     def load_checkpoint(original, cfg, trainer, **kwargs):
         if data := data_folder(cfg, trainer):
             refuse_other_text(data, Path(cfg.save_dir))
-        check_symbols(trainer.cfg.task, filter(None, (cfg.finetune_from_model, cfg.restore_file)))
+        given = cfg.restore_file if cfg.restore_file != "checkpoint_last.pt" else None  # that one is in --save-dir
+        check_symbols(trainer.cfg.task, filter(None, (cfg.finetune_from_model, given)))
         return original(cfg, trainer, **kwargs)
 
     @replace(checkpoint_utils, "load_model_ensemble_and_task")

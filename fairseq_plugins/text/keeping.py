@@ -16,10 +16,17 @@ def refuse_other_text(data: Path, folder: Path) -> None:
     Raises:
         UserError: the folder holds checkpoints of a text that was prepared otherwise than that of the data folder
     """
-    if not ((data / FILE).is_file() and (folder / FILE).is_file() and any(folder.glob("checkpoint*.pt"))):
-        return
-    if _preparation(data) != _preparation(folder):
+    if any(folder.glob("checkpoint*.pt")) and holds_other_text(data, folder):
         raise UserError(f"{folder} holds a model of differently prepared text: give another --save-dir.")
+
+
+def holds_other_text(data: Path, folder: Path) -> bool:
+    """Does a folder hold files of a text that was prepared otherwise than that of the data folder?"""
+    if not (data / FILE).is_file():
+        return False
+    if (folder / FILE).is_file():
+        return _preparation(data) != _preparation(folder)
+    return any(_differ(data / dictionary.name, dictionary) for dictionary in folder.glob("dict*.txt"))
 
 
 def refuse_other_symbols(data: Path, checkpoint: Path) -> None:
@@ -29,8 +36,7 @@ def refuse_other_symbols(data: Path, checkpoint: Path) -> None:
             model would take one symbol for another
     """
     for dictionary in folder_of(checkpoint).glob("dict*.txt"):
-        read = data / dictionary.name
-        if read.is_file() and not os.path.samefile(read, dictionary) and _symbols(read) != _symbols(dictionary):
+        if _differ(data / dictionary.name, dictionary):
             raise UserError(
                 f"{checkpoint} is of a text with other symbols than {data}, as their {dictionary.name} shows: give the"
                 " data folder of its training, or prepare the text again as it was for that."
@@ -47,9 +53,15 @@ def _preparation(folder: Path) -> tuple:
     return replace(text, level=type(text.level), raw_bytes={}), settings, learned, symbols
 
 
+def _differ(one: Path, other: Path) -> bool:
+    """Are both dictionaries there, with different symbols?"""
+    return one.is_file() and not os.path.samefile(one, other) and _symbols(one) != _symbols(other)
+
+
 def _symbols(dictionary: Path) -> list[bytes]:
     """Without how often they occur."""
-    return [line.rsplit(b" ", 1)[0] for line in dictionary.read_bytes().split(b"\n")]
+    lines = dictionary.read_bytes().replace(b"\r\n", b"\n").rstrip(b"\n").split(b"\n")
+    return [line.rsplit(b" ", 1)[0] for line in lines]
 
 
 def keep_with_checkpoints(data: Path, folder: Path) -> None:

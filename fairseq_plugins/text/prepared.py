@@ -9,7 +9,7 @@ from pathlib import Path
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json, write_whole
 from fairseq_plugins.text.levels import LEVELS, Bytes
-from fairseq_plugins.text.tokenisers import TOKENISERS
+from fairseq_plugins.text.tokenisers import TOKENISERS, Moses
 
 FILE = "prepared_text.json"
 
@@ -82,7 +82,7 @@ class PreparedText:
             content = json.loads(path.read_text(encoding="utf-8"))
             level = dict(content.pop("level"))
             level = {name: _in_folder(folder, name, value) for name, value in level.items()}
-            sides = {side: _build(TOKENISERS, content.pop(side)) for side in ("source", "target")}
+            sides = {side: _tokeniser(content.pop(side)) for side in ("source", "target")}
             prepared = cls(level=_build(LEVELS, level), **sides, **content)
         except FileNotFoundError:
             raise UserError(f"{path} does not exist: prepare the text with a script of preprocess/.") from None
@@ -113,6 +113,12 @@ def _kind(kinds: dict, value) -> str:
 
 def _build(kinds: dict, settings: dict):
     return kinds[settings["kind"]](**{name: value for name, value in settings.items() if name != "kind"})
+
+
+def _tokeniser(settings: dict):
+    """Files of earlier versions do not say whether words stay whole: they did not."""
+    moses = issubclass(TOKENISERS[settings["kind"]], Moses)
+    return _build(TOKENISERS, {"whole_words": False, **settings} if moses else settings)
 
 
 def _in_folder(folder: Path, name: str, value):

@@ -42,16 +42,18 @@ class Moses:
         language: such as de; it decides on abbreviations and quotation marks
         lower: in lower case
         normalise: replace unusual punctuation marks first
+        whole_words: take combining marks and joiners for parts of words. Moses, and so earlier versions, splits at them
     """
 
     language: str
     lower: bool = False
     normalise: bool = False
+    whole_words: bool = True
 
     def tokenise(self, line: str) -> str:
         if self.normalise:
             line = _normaliser(self.language).normalize(line)
-        line = _tokeniser(self.language).tokenize(line, return_str=True)
+        line = _tokeniser(self.language, self.whole_words).tokenize(line, return_str=True)
         return line.lower() if self.lower else line
 
     def detokenise(self, line: str) -> str:
@@ -125,11 +127,12 @@ def _normaliser(language: str):
 
 
 @lru_cache
-def _tokeniser(language: str):
+def _tokeniser(language: str, whole_words: bool):
     from sacremoses import MosesTokenizer
 
     tokeniser = MosesTokenizer(language)
-    _keep_words_whole(tokeniser)
+    if whole_words:
+        _keep_words_whole(tokeniser)
     return tokeniser
 
 

@@ -35,16 +35,22 @@ def main():
     parser.add_argument("--output", type=CHECKPOINT, required=True, metavar="FILE", help="such as average.pt")
     args = parser.parse_args()
     from fairseq_plugins.files import sealed
-    from fairseq_plugins.text.keeping import keep_with_checkpoints, refuse_other_text
+    from fairseq_plugins.text.keeping import holds_other_text, keep_with_checkpoints
+    from fairseq_plugins.text.prepared import folder_of
 
     paths = to_average(args.inputs, args.last, args.by)
     averaged = args.output.resolve() in {path.resolve() for path in paths}
     if averaged or args.output.exists() and re.match(OF_TRAINING, args.output.name):
         raise UserError(f"--output: {args.output} is a checkpoint already; name another file, such as average.pt.")
-    refuse_other_text(paths[-1].resolve().parent, args.output.resolve().parent)
+    text, folder = folder_of(paths[-1]), args.output.resolve().parent
+    if holds_other_text(text, folder):
+        raise UserError(
+            f"--output: {folder} holds files of a text that was prepared otherwise than that of {paths[-1]}; name a"
+            " file in another folder."
+        )
     print(f"averaging {len(paths)} checkpoints: {' '.join(path.name for path in paths)}", flush=True)
     state = average(paths)
-    keep_with_checkpoints(paths[-1].resolve().parent, args.output.resolve().parent)
+    keep_with_checkpoints(text, folder)
     sealed.save(state, args.output)
     print(f"wrote {args.output}")
 

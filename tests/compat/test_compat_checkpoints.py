@@ -297,3 +297,16 @@ def test_a_training_does_not_start_from_a_model_of_other_symbols(trainer, option
     cfg = CheckpointConfig(save_dir=str(tmp_path / "runs"), **{option: str(other / "model.pt")})
     with pytest.raises(UserError, match=f"{other}/model.pt is of a text with other symbols than {data}"):
         checkpoint_utils.load_checkpoint(cfg, trainer)
+
+
+def test_a_model_that_is_not_loaded_is_not_asked_for_its_symbols(trainer, tmp_path, monkeypatch):
+    """--restore-file is checkpoint_last.pt by default, which is in --save-dir, not in the working folder."""
+    (tmp_path / "bin").mkdir()
+    for folder, symbols in ((tmp_path / "bin", "a 2\nb 1\n"), (tmp_path, "b 2\na 1\n")):
+        (folder / "dict.txt").write_text(symbols)
+    save(tmp_path / "checkpoint_last.pt")
+    monkeypatch.chdir(tmp_path)
+    trainer.cfg.task.data = str(tmp_path / "bin")
+    with pytest.raises(Exception) as ended:
+        checkpoint_utils.load_checkpoint(CheckpointConfig(save_dir=str(tmp_path / "runs")), trainer)
+    assert not isinstance(ended.value, UserError)

@@ -3,6 +3,7 @@
 import locate
 import pipeline
 import pytest
+import wmt14_ende
 from steps import InputError
 
 
@@ -39,3 +40,20 @@ def test_source_and_target_are_from_one_folder(raw):
     assert pairs("fr", "de") == [[raw / "fr-en/train.fr.gz", raw / "de-en/train.de"]]  # each is alone of its name
     with pytest.raises(InputError, match="has no train text for 'it': put train.it there"):
         pairs("de", "it")
+
+
+def test_sides_may_have_names_of_different_kinds(raw):
+    (raw / "dev.de").touch()
+    (raw / "valid.en").touch()
+    layouts = [["dev.{language}"], ["valid.{language}"]]
+    assert pipeline._find(raw, "valid", layouts, ("de", "en")) == [[raw / "dev.de", raw / "valid.en"]]
+
+
+def test_the_test_set_of_wmt14_is_the_full_one(tmp_path):
+    """Both archives that are downloaded have files of these names."""
+    for folder in ("dev/dev", "test-full/test-full"):
+        (tmp_path / folder).mkdir(parents=True)
+        for side in ("src.en", "ref.de"):
+            (tmp_path / folder / f"newstest2014-deen-{side}.sgm").touch()
+    found = pipeline._find(tmp_path, "test", wmt14_ende.LAYOUTS["test"], ("en", "de"))
+    assert [[file.parent.name for file in files] for files in found] == [["test-full", "test-full"]]

@@ -122,6 +122,14 @@ def test_folders_of_splits_may_be_given_one_by_one(script, tmp_path):
         assert read(tmp_path / "out", split) == f"{split} a\n" * 5 + f"{split} b\n" * 5
 
 
+def test_links_have_the_names_that_they_are_given(tmp_path):
+    for number, split in enumerate(("train", "valid")):
+        (tmp_path / f"abc{number}").write_text("words\n")
+        (tmp_path / f"{split}.txt").symlink_to(f"abc{number}")
+    files = [tmp_path / "train.txt", tmp_path / "valid.txt"]
+    assert splits.find(files) == {"train": files[:1], "valid": files[1:]}
+
+
 def test_folders_that_are_links_are_read_once(tmp_path):
     for name in ("text/a", "elsewhere/b"):
         (tmp_path / name).parent.mkdir()

@@ -4,7 +4,12 @@ from dataclasses import replace
 import pytest
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.text.keeping import keep_with_checkpoints, refuse_other_symbols, refuse_other_text
+from fairseq_plugins.text.keeping import (
+    holds_other_text,
+    keep_with_checkpoints,
+    refuse_other_symbols,
+    refuse_other_text,
+)
 from fairseq_plugins.text.levels import BytePairs, Characters
 from fairseq_plugins.text.prepared import FILE, PreparedText, find
 from fairseq_plugins.text.tokenisers import Moses, Plain
@@ -125,7 +130,7 @@ def test_a_model_of_other_text_is_not_overwritten(change, trained, translation):
 def test_a_model_reads_no_data_with_other_symbols(trained, translation, tmp_path):
     data, runs = trained
     (tmp_path / "best.pt").symlink_to(runs / "checkpoint_last.pt")
-    (data / "dict.de.txt").write_text("he@@ 7\nn 4\n")
+    (data / "dict.de.txt").write_text("he@@ 7\r\nn 4")
     refuse_other_symbols(data, runs / "checkpoint_last.pt")  # the same symbols are more frequent
     other_dictionary(data, translation)
     for checkpoint in (runs / "checkpoint_last.pt", tmp_path / "best.pt"):
@@ -133,3 +138,21 @@ def test_a_model_reads_no_data_with_other_symbols(trained, translation, tmp_path
             UserError, match=f"{checkpoint} is of a text with other symbols than {data}, .* dict.de.txt"
         ):
             refuse_other_symbols(data, checkpoint)
+
+
+def test_a_folder_without_checkpoints_may_hold_another_text(trained, translation, tmp_path):
+    data, runs = trained
+    assert not holds_other_text(data, runs) and not holds_other_text(data, tmp_path)
+    other_dictionary(data, translation)
+    assert holds_other_text(data, runs)
+    (runs / FILE).unlink()
+    assert holds_other_text(data, runs)
+
+
+def test_text_of_earlier_versions_is_split_at_marks_as_then(translation, tmp_path):
+    translation.save(tmp_path)
+    assert PreparedText.load(tmp_path).source.tokenise("o\u0301") == "o\u0301"
+    content = json.loads((tmp_path / FILE).read_text())
+    del content["source"]["whole_words"]
+    (tmp_path / FILE).write_text(json.dumps(content))
+    assert PreparedText.load(tmp_path).source.tokenise("o\u0301") == "o \u0301"

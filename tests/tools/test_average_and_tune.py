@@ -10,7 +10,7 @@ import torch
 
 import fairseq_plugins
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.text.levels import Words
+from fairseq_plugins.text.levels import Bytes, Words
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
 from fairseq_plugins.tools import tune_length_penalty
@@ -183,6 +183,22 @@ def test_no_average_takes_the_place_of_a_checkpoint(training):
         (["a.pt", "b.pt", "./a.pt"], None, None, "a.pt is named twice"),
     ],
 )
+def test_an_average_takes_its_text_along_but_replaces_no_other(tmp_path):
+    for name, lower in (("one", True), ("same", True), ("other", False)):
+        (tmp_path / name).mkdir()
+        save(tmp_path / name / "model.pt", a=torch.ones(2))
+        PreparedText(Plain(lower), Plain(lower), Bytes()).save(tmp_path / name)
+    output = tmp_path / "averages/average.pt"
+    for name in ("one", "same"):
+        done = python("fairseq_plugins.tools.average_checkpoints", tmp_path / name / "model.pt", "--output", output)
+        assert done.returncode == 0, done.stderr
+    before = (output.parent / "prepared_text.json").read_bytes()
+    other = tmp_path / "other/model.pt"
+    done = python("fairseq_plugins.tools.average_checkpoints", other, "--output", output.with_name("other.pt"))
+    assert done.returncode and "--output: " in done.stderr and "prepared otherwise than that of" in done.stderr
+    assert (output.parent / "prepared_text.json").read_bytes() == before
+
+
 def test_flags_that_do_not_go_together_are_refused(inputs, last, by, sentence):
     with pytest.raises(UserError, match=sentence):
         to_average([*map(Path, inputs)], last, by)

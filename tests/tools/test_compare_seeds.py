@@ -83,4 +83,5 @@ def test_one_test_set_may_be_lowercased_have_other_marks_or_be_raw_text():
     assert not of_other_sentences(tokens, tokens._replace(target="it &apos;s a dog ."))
     assert not of_other_sentences(tokens, tokens._replace(target="It ’ s a Dog ."))
     assert not of_other_sentences(tokens, raw)
+    assert not of_other_sentences(Example("", "10 m² ½", ""), Example("", "10 m2 1⁄2", ""))
     assert of_other_sentences(tokens, tokens._replace(target="It &apos;s a cat ."))

@@ -1,6 +1,7 @@
 """Read the output of fairseq-generate: shared by the tools that score it."""
 
 import re
+import unicodedata
 from html import unescape
 from pathlib import Path
 from typing import NamedTuple
@@ -9,13 +10,14 @@ import regex
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.text.languages import has_spaces
+from fairseq_plugins.text.levels import SentencePieces
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Moses
 
 LINE = re.compile(r"([STHD])-(\d+)\t(.*)")
 PIECE = re.compile(r"(^| )▁|@@( |$)")
 # A mark behind a word, as Moses leaves none but full stops of abbreviations and apostrophes; and a mark between spaces
-ATTACHED = regex.compile(r"[\p{L}\p{M}\p{N}][^\P{Po}.'](\s|$)|\p{L}{2}\.$")
+ATTACHED = regex.compile(r"[\p{L}\p{M}\p{N}][^\P{Po}.'՛՜՞](\s|$)|\p{L}{2}\.$")
 APART = regex.compile(r"\s[^\P{Po}'](\s|$)")
 NEITHER_LETTER_NOR_DIGIT = regex.compile(r"[^\p{L}\p{M}\p{N}]+")
 
@@ -69,19 +71,18 @@ def read_generation(path: Path, text: PreparedText | None = None) -> list[Exampl
         )
     # fairseq-generate brings back references as it brings back the hypotheses of its D- lines
     raw = bool(brought_back) and brought_back != hypotheses
-    of_raw_text = text is not None and not isinstance(text.target, Moses)
     if raw:
         hypotheses = brought_back
     elif piece := next(filter(None, map(PIECE.search, hypotheses.values())), None):
         if not text:
             raise UserError(f"{path} holds words in pieces ('{piece[0].strip()}'): {_way_to_join(piece[0])}.")
-        raw = of_raw_text
+        raw = not isinstance(text.target, Moses)
         sources, targets, hypotheses = (
             {number: text.level.decode(symbols) for number, symbols in part.items()}
             for part in (sources, targets, hypotheses)
         )
     else:  # --remove-bpe may have joined pieces of raw text, and bad hypotheses may be the same as raw text and tokens
-        raw = of_raw_text or is_raw([*targets.values()])
+        raw = is_raw([*targets.values()]) if text is None else isinstance(text.level, SentencePieces)
     return [Example(sources.get(number, ""), targets[number], hypotheses[number], raw) for number in numbers]
 
 
@@ -117,7 +118,7 @@ def of_other_sentences(one: Example, other: Example) -> bool:
 
 
 def _letters_and_digits(line: str) -> str:
-    return NEITHER_LETTER_NOR_DIGIT.sub("", unescape(line)).casefold()
+    return NEITHER_LETTER_NOR_DIGIT.sub("", unicodedata.normalize("NFKC", unescape(line))).casefold()
 
 
 def read_text(path: Path) -> list[str]:
