@@ -175,14 +175,6 @@ def test_no_average_takes_the_place_of_a_checkpoint(training):
         assert checkpoint.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "inputs, last, by, sentence",
-    [
-        (["a", "b"], 2, None, "--last takes one folder, not 2"),
-        (["a.pt"], None, "update", "--by needs --last"),
-        (["a.pt", "b.pt", "./a.pt"], None, None, "a.pt is named twice"),
-    ],
-)
 def test_an_average_takes_its_text_along_but_replaces_no_other(tmp_path):
     for name, lower in (("one", True), ("same", True), ("other", False)):
         (tmp_path / name).mkdir()
@@ -199,6 +191,14 @@ def test_an_average_takes_its_text_along_but_replaces_no_other(tmp_path):
     assert (output.parent / "prepared_text.json").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "inputs, last, by, sentence",
+    [
+        (["a", "b"], 2, None, "--last takes one folder, not 2"),
+        (["a.pt"], None, "update", "--by needs --last"),
+        (["a.pt", "b.pt", "./a.pt"], None, None, "a.pt is named twice"),
+    ],
+)
 def test_flags_that_do_not_go_together_are_refused(inputs, last, by, sentence):
     with pytest.raises(UserError, match=sentence):
         to_average([*map(Path, inputs)], last, by)
