@@ -9,6 +9,7 @@ from pathlib import Path
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.text.prepared import FILE, PreparedText, folder_of
+from fairseq_plugins.text.tokenisers import Moses
 
 
 def refuse_other_text(data: Path, folder: Path) -> None:
@@ -50,7 +51,13 @@ def _preparation(folder: Path) -> tuple:
     settings = {name: value for name, value in vars(text.level).items() if not isinstance(value, Path)}
     symbols = {path.name: _symbols(path) for path in folder.glob("dict*.txt")}
     learned = [file.read_bytes() for file in text.files]
-    return replace(text, level=type(text.level), raw_bytes={}), settings, learned, symbols
+    sides = {"source": _of_any_version(text.source), "target": _of_any_version(text.target)}
+    return replace(text, level=type(text.level), raw_bytes={}, **sides), settings, learned, symbols
+
+
+def _of_any_version(tokeniser):
+    """Earlier versions split words at combining marks. Where a text has such words, its symbols differ."""
+    return replace(tokeniser, whole_words=True) if isinstance(tokeniser, Moses) else tokeniser
 
 
 def _differ(one: Path, other: Path) -> bool:

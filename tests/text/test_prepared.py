@@ -100,6 +100,15 @@ def test_a_training_goes_on_with_the_same_text(trained, translation):
     refuse_other_text(data, runs)
 
 
+def test_a_training_of_an_earlier_version_goes_on(trained):
+    data, runs = trained
+    content = json.loads((runs / FILE).read_text())
+    for side in ("source", "target"):
+        del content[side]["whole_words"]
+    (runs / FILE).write_text(json.dumps(content))
+    refuse_other_text(data, runs)
+
+
 def lower_case(data, prepared):
     replace(prepared, source=Plain(lower=True)).save(data)
 
