@@ -254,15 +254,21 @@ def _find(raw: Path, split: str, layouts, sides: tuple[str, str]) -> list[list[P
         files = [locate.together(raw, pair) or [locate.file(raw, name) for name in pair] for pair in pairs]
         if all(map(all, files)):
             return files
-    each = []
-    for language, role in zip(sides, roles):
-        named = [_names(layout, language, role) for layout in layouts]
-        if not (found := next(filter(all, ([locate.file(raw, name) for name in names] for names in named)), None)):
-            break
-        each.append(found)
-    else:
-        if len(each[0]) == len(each[1]):  # the sides have names of different kinds
-            return [list(pair) for pair in zip(*each)]
+    ones, others = (_find_side(raw, split, layouts, *side) for side in zip(sides, roles))
+    if len(ones) != len(others):
+        raise InputError(
+            f"--raw {raw} has {split} text as {ones[0].name} and as {others[0].name}: give source and target names of"
+            f" one kind, or give the files with --{split}-prefix."
+        )
+    return [list(pair) for pair in zip(ones, others)]  # their names are of different kinds
+
+
+def _find_side(raw: Path, split: str, layouts, language: str, role: str) -> list[Path]:
+    named = [_names(layout, language, role) for layout in layouts]
+    for names in named:
+        files = [locate.file(raw, name) for name in names]
+        if all(files):
+            return files
     wanted = "; or ".join(" and ".join(names) for names in named)
     raise InputError(
         f"--raw {raw} has no {split} text for '{language}': put {wanted} there (plain or .gz), or give the "

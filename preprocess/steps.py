@@ -44,6 +44,7 @@ class Steps:
         self.stamps = out / ".steps"
         self.given: set[Path] = set()  # the user's files
         self.made: set[Path] = set()
+        self.read_only = ""  # why nothing can be written, where all is done
         try:
             self.stamps.mkdir(parents=True, exist_ok=True)
             self.lock = open(self.stamps / "lock", "w")  # noqa: SIM115  (held to the end of the process)
@@ -52,7 +53,6 @@ class Steps:
                 raise InputError(f"--out {out} cannot be filled ({error.strerror}): give another folder.") from error
             self.read_only = error.strerror
             return
-        self.read_only = ""
         try:
             # lockf instead of flock, since it ends with this process even if child processes continue
             fcntl.lockf(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -105,7 +105,8 @@ class Steps:
         print(f"{name}: {report} ({time.monotonic() - started:.1f} s)", flush=True)
 
     def _keep_what_is_given(self, inputs: list[Path], outputs: list[Path]) -> None:
-        """
+        """Tell the user's files from those that steps make.
+
         Raises:
             InputError: an output would take the place of a file that no step of this command has made
         """

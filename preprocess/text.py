@@ -41,6 +41,7 @@ from fairseq_plugins.text.levels import LEVELS, NUMBERS
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
 
+MADE = ("raw", "text", "bin")  # folders in --out
 STREAM = 512  # bytes of a split that make a stream of it worth while
 
 
@@ -64,9 +65,6 @@ def main():
     }
     language_model.prepare_bin(args, steps, prepared, splits=tuple(raw), **dictionary)
     tell(args, prepared, raw)
-
-
-MADE = ("raw", "text", "bin")  # folders in --out
 
 
 def options() -> argparse.ArgumentParser:

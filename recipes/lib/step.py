@@ -6,8 +6,8 @@
 The command runs again if the file is older than one of the files of --after, if another command made it, or one that
 was stopped, or if the data of --data have changed. With --capture the file gets what the command prints, but only if
 the command succeeds. Its stderr is written beside the file, with the suffix .log. The terminal shows how far it is, and
-what is no record of a log. Two calls for one file wait for one another. In a folder that cannot be written no
-file of --stamp is made.
+what is no record of a log. Two calls for one file wait for one another. In a folder that cannot be written no file of
+--stamp is made.
 """
 
 import argparse
@@ -46,9 +46,8 @@ def main():
     if args.needed and not args.needed.exists():
         return
     if args.stamp and args.file.parent.exists() and not os.access(args.file.parent, os.W_OK):
-        sys.exit(
-            subprocess.run(commands.resolved(command)).returncode
-        )  # it finds that all is done, or says what is not
+        # the command finds that all is done, or says what is not
+        sys.exit(subprocess.run(commands.resolved(command)).returncode)
     args.file.parent.mkdir(parents=True, exist_ok=True)
     record = args.file.with_name(args.file.name + ".command")
     with alone_with(record):

@@ -47,6 +47,11 @@ def test_sides_may_have_names_of_different_kinds(raw):
     (raw / "valid.en").touch()
     layouts = [["dev.{language}"], ["valid.{language}"]]
     assert pipeline._find(raw, "valid", layouts, ("de", "en")) == [[raw / "dev.de", raw / "valid.en"]]
+    layouts[1] *= 2  # of two files
+    with pytest.raises(
+        InputError, match="has valid text as dev.de and as valid.en: give source and target names of one"
+    ):
+        pipeline._find(raw, "valid", layouts, ("de", "en"))
 
 
 def test_the_test_set_of_wmt14_is_the_full_one(tmp_path):

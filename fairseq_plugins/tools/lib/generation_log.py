@@ -96,8 +96,8 @@ def is_raw(lines: list[str]) -> bool:
     """Are these lines raw text, and no Moses tokens? Yes if in most lines with marks these stand directly behind words.
     Without marks, only a language without spaces between words is known to have no Moses tokens."""
     plain = [*map(unescape, lines)]
-    attached = sum(bool(ATTACHED.search(line)) for line in plain)
-    apart = sum(bool(APART.search(line)) and not ATTACHED.search(line) for line in plain)
+    others = [line for line in plain if not ATTACHED.search(line)]
+    attached, apart = len(plain) - len(others), sum(bool(APART.search(line)) for line in others)
     return attached > apart if attached or apart else not has_spaces(plain)
 
 

@@ -48,7 +48,7 @@ def find_all(paths: list[Path]) -> list[Results]:
     found: dict[Path, Results] = {}
     trainings: set[Path] = set()
     for results in chain.from_iterable(map(find, paths)):
-        logs = {folder_of(run): run for run in results.logs}
+        logs = {training_folder(run): run for run in results.logs}
         results.logs = {run: results.logs[run] for folder, run in logs.items() if folder not in trainings}
         trainings.update(logs)
         if results.rows or results.logs:
@@ -65,7 +65,7 @@ def find_all(paths: list[Path]) -> list[Results]:
     return [*found.values()]
 
 
-def folder_of(run: Path) -> Path:
+def training_folder(run: Path) -> Path:
     """The folder of a training that is named by it, or by its train.log."""
     return (run.parent if run.name == "train.log" else run).resolve()
 
