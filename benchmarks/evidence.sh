@@ -162,6 +162,8 @@ done
 for rate in 0.001 0.004; do
     for way in all-attn ff-attn; do one_pass "integration-$way-$rate" 1 "$rate" "${INTEGRATIONS[$way]}"; done
 done
+one_pass integration-all-attn-0.008 1 0.008 "${INTEGRATIONS[all-attn]}" # 0.004 was its best, at the edge
+one_pass integration-all-attn-0.004-seed2 2 0.004 "${INTEGRATIONS[all-attn]}"
 
 # Multi30k: Figure 7's statement, the gap by the decoder's depth. multi30k.md has one layer, and four with the first seed
 for run in 2-seed1 2-seed2 2-seed3 4-seed2 4-seed3; do
