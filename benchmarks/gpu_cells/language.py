@@ -87,8 +87,9 @@ class Training(Cell):
         models = Models(self.sizes, self.batch, setting)
         others = {name: partial(models.training, name) for name in setting.engines}
         others["fairseq's"] = models.fairseqs
-        row = speed.against(setting, ("transformer", partial(models.training, "transformer")), others)
-        return row | {"aim": 0.30} | self.paper
+        transformer = partial(models.training, "transformer")
+        row = speed.memory(setting, {"transformer": transformer, **others})
+        return row | speed.against(setting, ("transformer", transformer), others) | {"aim": 0.30} | self.paper
 
 
 @dataclass(frozen=True)
@@ -103,10 +104,11 @@ class Decoding(Cell):
     def measure(self, setting: Setting) -> Row:
         models = Models(self.sizes, self.batch, setting)
         others = {name: partial(models.decoding, name) for name in setting.engines}
-        baselines = {"keys and values": lm_speed.Generation, "hidden states": lm_speed.HiddenStates}
-        row: Row = {}
-        for name, kind in baselines.items():
-            row |= speed.against(setting, (name, partial(models.decoding, "transformer", kind)), others)
+        kinds = {"keys and values": lm_speed.Generation, "hidden states": lm_speed.HiddenStates}
+        baselines = {name: partial(models.decoding, "transformer", kind) for name, kind in kinds.items()}
+        row = speed.memory(setting, {**baselines, **others})
+        for baseline in baselines.items():
+            row |= speed.against(setting, baseline, others)
         return row | {"aim beside hidden states": 3.7, "the paper": 3.7}
 
 

@@ -1,7 +1,9 @@
 """Speed and peak memory: one baseline, and what is held against it in the same run."""
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 import timing
 import torch
@@ -12,12 +14,45 @@ from gpu_cells.cell import Row, Setting
 OUT_OF_MEMORY = "out of memory"
 DTYPE = "bfloat16"
 
+Build = Callable[[], timing.Job]
+
 
 def pairs(setting: Setting) -> int:
     return 1 if setting.smoke else 5
 
 
-def against(setting: Setting, baseline: tuple[str, Callable[[], timing.Job]], others: dict) -> Row:
+class Whole:
+    """Builds a job when it is called first, so that its weights count, too."""
+
+    def __init__(self, build: Build):
+        self.build, self.job = build, None
+
+    def __call__(self) -> int:
+        self.job = self.job or self.build()
+        return self.job()
+
+
+def peak(setting: Setting, build: Build) -> float | str:
+    if setting.gpu:
+        torch.zeros(1, device=setting.device)  # what CUDA itself takes counts against nobody
+    try:
+        return round(timing.added_memory(Whole(build)))
+    except torch.cuda.OutOfMemoryError:
+        return OUT_OF_MEMORY
+
+
+def memory(setting: Setting, builds: Mapping[str, Build]) -> Row:
+    """MiB of each job: weights, gradients and the optimizer's state, what its runs need, libraries and graphs. Each is
+    measured in a process of its own, since it would find what another has left. To be called before this process
+    uses the GPU."""
+    row: Row = {}
+    for name, build in builds.items():
+        with ProcessPoolExecutor(max_workers=1) as process:
+            row[f"{name}, MiB"] = process.submit(partial(peak, setting, build)).result()
+    return row
+
+
+def against(setting: Setting, baseline: tuple[str, Build], others: Mapping[str, Build]) -> Row:
     """Build the baseline and, one after the other, what is held against it; run them in turn.
 
     Args:
@@ -25,18 +60,15 @@ def against(setting: Setting, baseline: tuple[str, Callable[[], timing.Job]], ot
         others: the same, by name
 
     Returns:
-        Of every job tokens a second, the ratio to the baseline's speed (median, smallest, largest), the MiB that its
-        first runs add, and how many CUDA graphs it had. One that needs more memory than there is says so, and the
-        others go on.
+        Of every job tokens a second, the ratio to the baseline's speed (median, smallest, largest), and how many CUDA
+        graphs it had. One that needs more memory than there is says so, and the others go on.
     """
     name, build = baseline
     first = build()
-    first()  # kernels and libraries that are loaded now count against nobody
-    memory = timing.added_memory(first)
-    row: Row = {f"{name}, MiB": round(memory)}
+    row: Row = {}
     for other, build_other in others.items():
         try:
-            row |= one(setting, name, first, memory, other, build_other)
+            row |= one(setting, name, first, other, build_other)
         except torch.cuda.OutOfMemoryError:
             row[other] = OUT_OF_MEMORY
         gc.collect()
@@ -45,16 +77,14 @@ def against(setting: Setting, baseline: tuple[str, Callable[[], timing.Job]], ot
     return row
 
 
-def one(setting: Setting, name: str, baseline, memory: float, other: str, build) -> Row:
+def one(setting: Setting, name: str, baseline: timing.Job, other: str, build: Build) -> Row:
     job = build()
-    added = timing.added_memory(job)
+    job()  # the first run finds shapes, the next one captures their graphs
     both = timing.compare(baseline, job, pairs(setting))
     row: Row = {
         f"{name} beside {other}, tokens/s": round(both.baseline),
         f"{other} beside {name}, tokens/s": round(both.ours),
         f"{other} / {name}": round(both.ratio, 3),
         f"{other} / {name}, smallest and largest": f"{both.low:.3f} to {both.high:.3f}",
-        f"{other}, MiB": round(added),
-        f"{other} / {name}, MiB": round(added / max(memory, 1), 3),
     }
     return row | {f"{other}, graphs": engines.graphs(job.model)}

@@ -1,9 +1,11 @@
 """Translation at the sizes of WMT14 (Fan et al., 2020, Table 8): training and beam search."""
 
 from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import timing
 import translation_speed
 
 from gpu_cells import speed
@@ -28,6 +30,17 @@ class Models:
             return job(self.args, "transformer", self.depth, *arguments)
         return job(self.args, "feedback", self.depth, *arguments, feedback_engine=name)
 
+    def generation(self, batch: int, name: str):
+        return self.build(translation_speed.Generation, name, batch, 1)
+
+
+def beside_fairseqs(setting: Setting, build: Callable[[str], timing.Job]) -> Row:
+    """Memory and speed of every engine and of fairseq's Transformer, by what builds a job of a name."""
+    transformer = partial(build, "transformer")
+    others = {name: partial(build, name) for name in setting.engines}
+    row = speed.memory(setting, {"fairseq's": transformer, **others})
+    return row | speed.against(setting, ("fairseq's", transformer), others)
+
 
 @dataclass(frozen=True)
 class Training(Cell):
@@ -38,8 +51,7 @@ class Training(Cell):
 
     def measure(self, setting: Setting) -> Row:
         build = partial(Models(self.depth, setting).build, translation_speed.Training)
-        others = {name: partial(build, name) for name in setting.engines}
-        return speed.against(setting, ("fairseq's", partial(build, "transformer")), others) | AIMS.get(self.depth, {})
+        return beside_fairseqs(setting, build) | AIMS.get(self.depth, {})
 
 
 @dataclass(frozen=True)
@@ -53,12 +65,8 @@ class Decoding(Cell):
     def measure(self, setting: Setting) -> Row:
         models, batch = Models(self.depth, setting), min(self.batch, 2) if setting.smoke else self.batch
 
-        def build(name):
-            return models.build(translation_speed.Generation, name, batch, 1)
-
-        others = {name: partial(build, name) for name in setting.engines}
-        row = speed.against(setting, ("fairseq's", partial(build, "transformer")), others)
-        return row | DECODING_AIMS.get(self.depth, {})
+        build = partial(models.generation, batch)
+        return beside_fairseqs(setting, build) | DECODING_AIMS.get(self.depth, {})
 
 
 CELLS: dict[str, Cell] = {

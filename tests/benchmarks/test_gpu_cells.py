@@ -7,12 +7,13 @@ import signal
 import time
 import warnings
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import Process
 
 import gpu
 import pytest
 import torch
-from gpu_cells import CELLS, commands, engines, random_walk, runner, synchronisations, training
+from gpu_cells import CELLS, commands, engines, random_walk, runner, speed, synchronisations, training
 from gpu_cells.cell import MINUTE, Cell, Setting
 
 from fairseq_plugins.errors import UserError
@@ -110,6 +111,17 @@ def test_a_cell_that_hangs_is_stopped_at_its_limit(run_cells, tmp_path):
     assert rows["good"]["state"] == "done"
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def allocating(mib):
+    return torch.ones(mib * 2**18).numel  # a job that keeps so much
+
+
+@pytest.mark.parametrize("order", [("large", "small"), ("small", "large")])
+def test_the_memory_of_a_job_is_the_same_after_any_other(order, tmp_path):
+    sizes = {"large": 200, "small": 50}
+    row = speed.memory(Setting("cpu", True, tmp_path), {name: partial(allocating, sizes[name]) for name in order})
+    assert row == {f"{name}, MiB": pytest.approx(sizes[name], abs=8) for name in order}
 
 
 def test_a_cell_ends_with_the_benchmark(run_cells, tmp_path):
