@@ -20,6 +20,6 @@ def test_its_width_need_not_be_shared_by_heads():
     build("lstm_stream_lm_tiny", {"decoder_embed_dim": 30, "decoder_attention_heads": 0})
 
 
-def test_the_toy_is_four_layers_of_256():
+def test_the_toy_is_two_layers_of_256():
     lstm = build("lstm_stream_lm_toy").decoder.body.lstm
-    assert (lstm.num_layers, lstm.hidden_size, lstm.dropout) == (4, 256, 0.2)
+    assert (lstm.num_layers, lstm.hidden_size, lstm.dropout) == (2, 256, 0.2)
