@@ -43,14 +43,16 @@ class A2CCriterion(FairseqCriterion):
 
     def forward(self, model, sample, reduce=True):
         """The loss, of which fairseq takes the mean over the steps of all ranks; the number of steps; the values to
-        log. The memory for the next block is put into ``sample["memory"]``."""
-        rollout = sample["rollout"]
+        log. The memory for the next block is put into ``sample["memory"]``. Where there is a ``sample["counted"]``,
+        booleans [N, M], only these steps count."""
+        rollout, counted = sample["rollout"], sample.get("counted")
         logits, values, sample["memory"] = model(rollout)
         rewards = rollout.rewards.to(values.dtype)
         returns = discounted(rewards, rollout.ends, values[:, -1].detach(), self.discount)
-        parts = losses(logits[:, :-1], values[:, :-1], rollout.actions, returns)
+        parts = losses(logits[:, :-1], values[:, :-1], rollout.actions, returns, counted)
         loss = parts.policy + self.value_cost * parts.value - self.entropy_cost * parts.entropy
-        steps, episodes = rollout.actions.numel(), sample["episodes"]
+        steps = rollout.actions.numel() if counted is None else int(counted.sum())
+        episodes = sample["episodes"]
         logged = {
             "loss": loss.data,
             **{f"{name}_loss" if name != "entropy" else name: part.data for name, part in parts._asdict().items()},

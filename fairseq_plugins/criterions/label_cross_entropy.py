@@ -55,10 +55,14 @@ class LabelCrossEntropyCriterion(FairseqCriterion):
         def total(key):
             return sum(log.get(key, 0) for log in logging_outputs)
 
-        labels = total("sample_size")  # a block without labels logs with weight 0
+        labels = total("sample_size")
+
+        def share(name):
+            return total(name) / labels if labels else math.nan  # not a number, which has no weight in a mean
+
         for name in ("loss", "nll_loss"):
-            metrics.log_scalar(name, total(name) / max(labels, 1) / math.log(2), labels, round=4)
-        metrics.log_scalar("accuracy", 100 * (1 - total("wrong") / max(labels, 1)), labels, round=3)
+            metrics.log_scalar(name, share(name) / math.log(2), labels, round=4)
+        metrics.log_scalar("accuracy", 100 * (1 - share("wrong")), labels, round=3)
         metrics.log_scalar_sum("wrong", int(total("wrong")))
 
     @staticmethod

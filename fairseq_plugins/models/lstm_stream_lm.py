@@ -31,7 +31,7 @@ class LSTMStreamLanguageModel(StreamingLanguageModel):
 
 ARCHITECTURES = {
     "tiny": {"decoder_layers": 2, "decoder_embed_dim": 64},  # for tests; not from a paper
-    # the width of the other toy models, since the paper gives no sizes; with 4 layers it did not leave chance on programs
+    # the width of the other toy models, since the paper gives no sizes; with 4 layers it learned no programs
     "toy": {"decoder_layers": 2, "decoder_embed_dim": 256, "dropout": 0.2},
 }
 for name, defaults in ARCHITECTURES.items():

@@ -27,26 +27,24 @@ def discounted(rewards: Tensor, ends: Tensor, after: Tensor, discount: float) ->
 
 
 class Losses(NamedTuple):
-    """Sums over all steps of a block: of the policy's loss, of the squared errors of the values, and of the entropy."""
+    """Sums over the steps of a block: of the policy's loss, of the squared errors of the values, and of the entropy."""
 
     policy: Tensor
     value: Tensor
     entropy: Tensor
 
 
-def losses(logits: Tensor, values: Tensor, actions: Tensor, returns: Tensor) -> Losses:
+def losses(logits: Tensor, values: Tensor, actions: Tensor, returns: Tensor, counted: Tensor | None = None) -> Losses:
     """
     Args:
         logits: of the actions [N, M, A]
         values: [N, M]
         actions: that were taken [N, M]
         returns: [N, M]
+        counted: the steps that count, booleans [N, M]; None: all
     """
     log_probs = logits.log_softmax(-1)
     taken = log_probs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
     advantages = returns - values
-    return Losses(
-        policy=-(taken * advantages.detach()).sum(),
-        value=advantages.square().sum(),
-        entropy=-(log_probs.exp() * log_probs).sum(),
-    )
+    of_steps = -(taken * advantages.detach()), advantages.square(), -(log_probs.exp() * log_probs)
+    return Losses(*((part if counted is None else part[counted]).sum() for part in of_steps))

@@ -15,7 +15,8 @@ from fairseq_plugins.streams.checkpoint import random_state, rank_of, restore_ra
 
 logger = logging.getLogger(__name__)
 
-WAY_OUT = "begin new episodes with --reset-dataloader"
+ANEW = "begin new episodes"
+WAY_OUT = f"{ANEW} with --reset-dataloader"
 
 
 class ActorCheckpoints:
@@ -56,10 +57,8 @@ class ActorCheckpoints:
         updates, identity = trainer.get_num_updates(), trainer.checkpoint_identity
         state = files.find(checkpoint, rank, world_size, updates, identity, WAY_OUT)
         if state is None:
-            raise UserError(
-                f"{files.file_beside(checkpoint, rank, world_size)} is missing, the state of the environments: copy it"
-                f" with its checkpoint, or {WAY_OUT}."
-            )
+            copy = f"copy it with its checkpoint, or {WAY_OUT}"
+            raise UserError(files.why_missing(checkpoint, world_size, "state of the environments", ANEW, copy))
         with files.content_errors(checkpoint, WAY_OUT):
             self.check_environment(state["environment"])
             restore_actor(self.actor, unplain(state["actor"]), trainer.get_model())

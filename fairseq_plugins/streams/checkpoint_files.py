@@ -134,17 +134,20 @@ def content_errors(path: Path, way_out: str = WAY_OUT):
         ) from error
 
 
-def why_missing(checkpoint: Path, world_size: int) -> str:
-    """A sentence on why ``find`` found nothing."""
+def why_missing(
+    checkpoint: Path, world_size: int, what: str = "memory", anew: str = "start the streams from the beginning",
+    way_out: str = WAY_OUT,
+) -> str:  # fmt: skip
+    """A sentence on why ``find`` found nothing: what is missing, and what --reset-dataloader does."""
     saved = {file.name.rpartition("-")[2] for file in checkpoint.parent.glob(f"{checkpoint.name}.memory-*-of-*")}
     if saved and str(world_size) not in saved:
         return (
             f"{checkpoint} was saved by {' or '.join(sorted(saved))} process(es), this training has {world_size}: start"
-            " as many, or start the streams from the beginning with --reset-dataloader."
+            f" as many, or {anew} with --reset-dataloader."
         )
     return (
-        f"the memory of {checkpoint} is missing or belongs to another checkpoint ({checkpoint.name}.memory-* in the"
-        f" same folder): {WAY_OUT}."
+        f"the {what} of {checkpoint} is missing or belongs to another checkpoint ({checkpoint.name}.memory-* in the"
+        f" same folder): {way_out}."
     )
 
 

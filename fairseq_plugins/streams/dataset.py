@@ -6,7 +6,7 @@ N tokens of the split, S streams over all ranks, B of them on each rank (S = B *
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -64,6 +64,14 @@ class StreamDataset(FairseqDataset):
             for number, (start, length) in enumerate(cuts)
             for first in firsts
         ]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the tokens are, in words for ``check_facts``."""
+        return {
+            "a number of tokens (--no-end-of-line counts) of": len(self),
+            "a training split whose checksum is": self.checksum,
+        }
 
     def longest(self, streams: int) -> int:
         """Length of the longest of S streams."""

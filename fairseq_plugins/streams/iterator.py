@@ -51,8 +51,7 @@ class StreamLayout:
             "--update-freq": list(schedule.update_freq) if schedule.warm_updates else None,
             "--stream-offset": "zero" if self.seed is None else "random",
             "--seed": self.seed,
-            "a number of tokens (--no-end-of-line counts) of": len(dataset),
-            "a training split whose checksum is": dataset.checksum,
+            **dataset.facts,
         }
 
 

@@ -13,6 +13,7 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
 from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.streams.resuming import check_facts
 
 logger = logging.getLogger(__name__)
 
@@ -87,11 +88,6 @@ class ReinforcementLearningTask(FairseqTask):
                 "--task reinforcement_learning needs gymnasium: pip install 'fairseq_plugins[rl]', or pip install"
                 " gymnasium."
             ) from None
-        if cfg.best_checkpoint_metric == "loss":
-            logger.warning(
-                "checkpoint_best.pt will have the lowest loss, which says little of rewards: add"
-                " --best-checkpoint-metric reward --maximize-best-checkpoint-metric"
-            )
         return cls(cfg, **kwargs)
 
     def agent_sizes(self) -> tuple[list[int], int, int]:
@@ -123,14 +119,18 @@ class ReinforcementLearningTask(FairseqTask):
         if self.actor is None:
             from fairseq_plugins.reinforcement.checkpoint import ActorCheckpoints
 
+            if dataset is self.datasets.get("train") and self.cfg.best_checkpoint_metric == "loss":
+                logger.warning(
+                    "checkpoint_best.pt will have the lowest loss, which says little of rewards: add"
+                    " --best-checkpoint-metric reward --maximize-best-checkpoint-metric"
+                )
             self.ranks = (shard_id, num_shards)
             self.actor = self.new_actor(self.cfg.seed, self.cfg.batch_size)
             self.checkpoints = ActorCheckpoints(self.actor, (self.cfg.environment, self.settings))
         if dataset not in self.dataset_to_epoch_iter:
-            blocks = [[number] for number in range(len(dataset))]
-            self.dataset_to_epoch_iter[dataset] = iterators.EpochBatchIterator(
-                dataset, dataset.collater, blocks, epoch=epoch, disable_shuffling=True
-            )
+            names = "updates_per_epoch", "bptt", "seed"
+            facts = {flag(name): getattr(self.cfg, name) for name in names}
+            self.dataset_to_epoch_iter[dataset] = BlockIterator(dataset, facts, epoch)
         return self.dataset_to_epoch_iter[dataset]
 
     # Training
@@ -156,16 +156,28 @@ class ReinforcementLearningTask(FairseqTask):
         """The first --test-episodes episodes of new environments, over all ranks."""
         model.eval()
         actor = self.new_actor(self.cfg.seed + SEED_OF_EVALUATION, self.validated_copies)
-        episodes: list = []
+        blocks: list = []  # what the criterion returns for each
         each = -(-self.cfg.test_episodes // actor.total)  # as many of each environment: long episodes must count, too
         ended = torch.zeros(actor.copies, dtype=torch.long)
         with torch.no_grad():
             while (ended < each).any():
                 rollout = actor.roll(model, self.cfg.bptt)
-                episodes += self.first_episodes(rollout.ends.cpu(), ended, each, actor.take_finished())
-                _, _, actor.memory = model(rollout)
-            loss, steps, logged = criterion(model, {**sample, "rollout": rollout, "episodes": episodes})
-        return loss, steps, logged
+                ends = rollout.ends.cpu()
+                counted = self.counted_steps(ends, ended, each).to(rollout.ends.device)
+                episodes = self.first_episodes(ends, ended, each, actor.take_finished())
+                sample = {**sample, "rollout": rollout, "counted": counted, "episodes": episodes}
+                blocks.append(criterion(model, sample))
+                actor.memory = sample["memory"]
+        losses, steps, logs = zip(*blocks)
+        logged = {name: sum(log[name] for log in logs) for name in logs[0]}
+        return sum(losses), sum(steps), {**logged, "nsentences": actor.copies}
+
+    @staticmethod
+    def counted_steps(ends: torch.Tensor, ended: torch.Tensor, each: int) -> torch.Tensor:
+        """Booleans [N, M]: the steps of a block that belong to the first ``each`` episodes of their environment, of
+        which ``ended`` [N] are over before it. So the loss is the same on any number of ranks."""
+        ends = ends.long()
+        return ended.unsqueeze(1) + ends.cumsum(1) - ends < each
 
     @staticmethod
     def first_episodes(ends: torch.Tensor, ended: torch.Tensor, each: int, finished: list) -> list:
@@ -188,6 +200,31 @@ class ReinforcementLearningTask(FairseqTask):
 
     def after_loading(self, checkpoint: Path, trainer, epoch_itr) -> None:
         self.checkpoints.after_loading(checkpoint, trainer, epoch_itr)
+
+
+class BlockIterator(iterators.EpochBatchIterator):
+    """fairseq's iterator over the blocks of an epoch, which is resumed in its middle with the same settings only.
+
+    Args:
+        facts: these settings, by their flags
+    """
+
+    def __init__(self, dataset: "Blocks", facts: dict, epoch: int):
+        self.facts = facts
+        blocks = [[number] for number in range(len(dataset))]
+        super().__init__(dataset, dataset.collater, blocks, epoch=epoch, disable_shuffling=True)
+
+    def state_dict(self) -> dict:
+        return {**super().state_dict(), "cut": self.facts}
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """
+        Raises:
+            UserError: the state is from the middle of an epoch, with other settings
+        """
+        if state_dict["iterations_in_epoch"]:
+            check_facts(state_dict.get("cut", {}), self.facts, "begin new episodes")
+        super().load_state_dict(state_dict)
 
 
 class Blocks(FairseqDataset):

@@ -152,7 +152,7 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
             return super().get_batch_iterator(dataset, max_tokens, max_sentences, **options)
         if max_tokens is not None or not max_sentences:
             raise UserError(
-                "--task streaming_language_modeling takes --batch-size, the number of streams on each GPU or process,"
+                f"--task {self.args._name} takes --batch-size, the number of streams on each GPU or process,"
                 " and not --max-tokens; each of them reads --batch-size times --tokens-per-sample tokens in a step."
             )
         # fairseq passes this option for training only

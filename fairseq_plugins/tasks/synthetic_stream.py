@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 from fairseq.data import Dictionary
@@ -75,7 +75,18 @@ class SyntheticStreamTask(StreamingLanguageModelingTask):
         drawn = draw_split(
             KINDS[str(args.kind)], self.dictionary.indices, pad, args.data_seed, split, episodes, self.length(split)
         )
-        self.datasets[split] = EpisodeDataset(*drawn, split, pad, self.dictionary.eos())
+        names = ("kind", "train_episodes", "data_seed") if split == "train" else ()
+        settings = {flag(name): str(getattr(args, name)) for name in names}
+        if split == "train":
+            settings["--train-length"] = str(self.length(split))
+        dataset = EpisodeDataset(*drawn, split, pad, self.dictionary.eos(), settings)
+        if not (dataset.labels != pad).any():
+            of = "test" if split.startswith("test") else "train"
+            raise UserError(
+                f"no token of the split {split} has a label: choose longer episodes (--{of}-length; of label_accuracy:"
+                " --length)."
+            )
+        self.datasets[split] = dataset
 
     def length(self, split: str) -> int:
         """The length of the episodes of a split, as in ``Kind``."""
@@ -102,11 +113,19 @@ class EpisodeDataset(StreamDataset):
         symbols, labels: [N]; ``pad`` in the labels means that there is none
         starts: [episodes + 1], the start of each episode, and N
         split, pad, eos: as in StreamDataset
+        settings: that the episodes were drawn with, by their flags
     """
 
-    def __init__(self, symbols: np.ndarray, labels: np.ndarray, starts: np.ndarray, split: str, pad: int, eos: int):
+    def __init__(
+        self, symbols: np.ndarray, labels: np.ndarray, starts: np.ndarray, split: str, pad: int, eos: int,
+        settings: dict[str, str] | None = None,
+    ):  # fmt: skip
         super().__init__(symbols, split, pad, eos)
-        self.labels, self.starts = labels, starts
+        self.labels, self.starts, self.settings = labels, starts, settings or {}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {**self.settings, **super().facts}
 
     @cached_property
     def checksum(self) -> int:

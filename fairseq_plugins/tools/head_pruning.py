@@ -63,12 +63,15 @@ def main():
 
 def load_split(args):
     """The model of a checkpoint, and its task with the split loaded."""
+    from fairseq_plugins.tasks.streaming_language_modeling import StreamingLanguageModelingTask
     from fairseq_plugins.tools.lib.load import load
 
     given = {"data": args.data and str(args.data), "tokens_per_sample": args.tokens_per_sample}
     overrides = dictionary("model_overrides", args.model_overrides)
     overrides |= {name: value for name, value in given.items() if value is not None}
     model, _, task = load(args.checkpoint, overrides, args.cpu)
+    if type(task) is not StreamingLanguageModelingTask:  # others have no text to be scored
+        raise UserError(f"{args.checkpoint} is no model of --task streaming_language_modeling; give one that is.")
     if not attentions(model):
         raise UserError(
             f"{args.checkpoint} has no heads that can be pruned; give a checkpoint of a Transformer-XL or of a model"

@@ -7,9 +7,9 @@ Each stream starts at the beginning of an episode and from an empty memory. In t
 so the first episodes of the streams are counted by themselves, too. The file of --json holds:
 
     accuracy              percent of labels that are right
-    sequence_accuracy     percent of episodes in which all labels are right
+    sequence_accuracy     percent of episodes in which all labels are right; those without a label do not count
     labels, episodes      their numbers
-    first_episodes        the same four of the first episode of every stream
+    first_episodes        the same four of the first episode of every stream; null where none has a label
     span                  number of tokens that one entry of the following lists stands for
     by_position           percent of labels that are right, by position in the episode; null where there is no label
     labels_by_position    number of labels, by position in the episode
@@ -111,13 +111,16 @@ def labels_right(model, task: SyntheticStreamTask, dataset: EpisodeDataset, stre
 
 
 def counted(right: np.ndarray, labelled: np.ndarray, starts: np.ndarray, which: Sequence[int]) -> dict:
-    """What is right of these episodes; the other arguments are those of ``summary``."""
+    """What is right of those of these episodes that have labels; None where none has. The other arguments are those of
+    ``summary``."""
     import numpy as np
 
     labels, hits = (np.add.reduceat(array, starts[:-1], dtype=int)[which] for array in (labelled, right))
+    with_labels = labels > 0  # the others are neither right nor wrong
+    labels, hits = labels[with_labels], hits[with_labels]
     return {
-        "accuracy": 100 * float(hits.sum() / labels.sum()),
-        "sequence_accuracy": 100 * float((hits == labels).mean()),
+        "accuracy": 100 * float(hits.sum() / labels.sum()) if len(labels) else None,
+        "sequence_accuracy": 100 * float((hits == labels).mean()) if len(labels) else None,
         "labels": int(labels.sum()),
         "episodes": len(labels),
     }

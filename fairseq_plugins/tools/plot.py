@@ -100,16 +100,22 @@ def parse():
 # Learning curves
 
 
+FEW = 10  # as many lines have colours of their own, and room for a legend among them
+STYLES = ("-", "--", ":", "-.")  # of further lines
+
+
 def draw_curves(args):
-    figure, ((axes,),) = new_figure()
+    many = len(args.runs) > FEW
+    figure, ((axes,),) = new_figure(height=max(4.5, len(args.runs) / 4))
     for number, run in enumerate(args.runs):
         name, _, path = run.partition("=")
         if not path:
             raise UserError(f"{run} does not have the form NAME=RUN; write it as feedback=runs/a.")
         log = training_log.read(Path(path))
-        drawn = [axes.plot(*log.series("train", args.metric), color=f"C{number}", alpha=0.35, linewidth=0.8)]
+        look = {"color": f"C{number}", "linestyle": STYLES[number // FEW % len(STYLES)]}
+        drawn = [axes.plot(*log.series("train", args.metric), alpha=0.35, linewidth=0.8, **look)]
         updates, values = log.series("valid", args.metric)
-        drawn.append(axes.plot(updates, values, color=f"C{number}", marker=".", markersize=4, label=legend_name(name)))
+        drawn.append(axes.plot(updates, values, marker=".", markersize=4, label=legend_name(name), **look))
         if not any(len(line.get_xdata()) for lines in drawn for line in lines):
             raise UserError(f"the log of {path} has no {args.metric}; choose another --metric.")
     axes.set(xlabel="updates", ylabel=f"{args.metric}, validation (thin: training)")
@@ -118,7 +124,7 @@ def draw_curves(args):
         axes.yaxis.get_major_locator().set_params(subs=(1, 2, 3, 5))
         axes.yaxis.set_major_formatter("{x:g}")
     axes.grid(alpha=0.3)
-    axes.legend()
+    axes.legend(**({"loc": "center left", "bbox_to_anchor": (1, 0.5)} if many else {}))
     return figure
 
 
@@ -132,7 +138,11 @@ def draw_spans(args):
     names = log.names(r"span_\d+_\d+")
     if not names:
         return _spans_at_the_end(learned_spans(newest_checkpoint(args.run)))
-    histories = {tuple(map(int, name.split("_")[1:])): log.series("train", name) for name in names}
+    entries = log.whole(names)
+    if not entries:
+        raise UserError(f"the log of {args.run} has no entry with all spans as numbers; give another training.")
+    updates = [entry["num_updates"] for entry in entries]
+    histories = {tuple(map(int, name.split("_")[1:])): (updates, [entry[name] for entry in entries]) for name in names}
     layers = [[] for _ in {layer for layer, _ in histories}]
     for (layer, _), (_, values) in histories.items():
         layers[layer].append(values[-1])
@@ -208,8 +218,11 @@ def draw_memory(args):
 def memory_from_log(run: Path):
     """Updates, and the L + 1 weights at each; None if there is no log, or they were not logged."""
     log = training_log.read_if_there(run)
-    histories = [log.series("train", name) for name in log.names(r"memory_\d+")]
-    return (histories[0][0], list(zip(*(values for _, values in histories)))) if histories else None
+    names = log.names(r"memory_\d+")
+    entries = log.whole(names) if names else []
+    if not entries:
+        return None
+    return [entry["num_updates"] for entry in entries], [[entry[name] for name in names] for entry in entries]
 
 
 def memory_from_checkpoints(run: Path) -> tuple[list[int], list[list[float]]]:
@@ -304,12 +317,16 @@ def draw_memory_weights(axes, weights: list[list[float]]) -> None:
 
 # Skip-Retain
 
+MOST_UPDATES = 500  # each has a column of a sixth of an inch, with numbers that can be read
+
 
 def draw_lags(args):
     import torch
 
     if args.updates < 1:
         raise UserError(f"--updates {args.updates} is too small; choose at least 1.")
+    if args.updates > MOST_UPDATES:
+        raise UserError(f"--updates {args.updates} is too large for a picture; choose at most {MOST_UPDATES}.")
     lags = torch.tensor(skip_schedule.lags(skip_schedule.skip_retain(args), args.updates))  # updates, layers
     figure, ((axes,),) = new_figure(width=max(6, args.updates / 6), height=1.5 + args.layers / 4)
     extent = (-0.5, args.updates - 0.5, 0.5, args.layers + 0.5)

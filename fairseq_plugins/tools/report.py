@@ -8,7 +8,8 @@ beside the paper's, pictures, and the pages with sizes and commands. It comes fr
 
 The second part is of RESULTS: folders of recipes or their results.jsonl, folders of trainings or their train.log. A
 table is shown with the mean over seeds, the commands that made it, and the pictures that the recipe drew. For trainings
-there are curves of the validation loss, the learned spans and the weights of the layers in the feedback memory.
+there are curves of the validation loss, ten a picture, the learned spans and the weights of the layers in the feedback
+memory.
 
 The page is one file without links to other files or hosts. It is readable on a phone and in print.
 """

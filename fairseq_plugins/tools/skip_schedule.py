@@ -10,6 +10,7 @@ the factor is inferred as twice the sum of all p.
 """
 
 import argparse
+import math
 
 from fairseq_plugins.tools.lib.skip_schedule import add_schedule, skip_retain
 
@@ -25,7 +26,7 @@ def table(probabilities: list[float]) -> list[str]:
     """Lines of Markdown: each layer, counted from 1, then totals."""
     lines = ["| layer | p | expected lag, blocks | 99th percentile |", "| --- | --- | --- | --- |"]
     for number, p in enumerate(probabilities, 1):
-        lines.append(f"| {number} | {p:.4g} | {expected_lag(p):.3f} | {percentile(p)} |")
+        lines.append(f"| {number} | {shown(p)} | {expected_lag(p):.3f} | {percentile(p)} |")
     share = sum(probabilities) / len(probabilities)
     return [
         *lines,
@@ -35,16 +36,18 @@ def table(probabilities: list[float]) -> list[str]:
     ]
 
 
+def shown(p: float) -> str:
+    """Four digits, or all of a p that would be shown as 1."""
+    return f"{p:.4g}" if float(f"{p:.4g}") < 1 else str(p)
+
+
 def expected_lag(p: float) -> float:
     return 1 / (1 - p)
 
 
 def percentile(p: float, part: float = 0.99) -> int:
     """The smallest lag that is not exceeded in this part of the updates."""
-    lag = 1
-    while p**lag > 1 - part + 1e-12:
-        lag += 1
-    return lag
+    return max(1, math.ceil(math.log(1 - part + 1e-12) / math.log(p))) if p else 1
 
 
 def context_factor(probabilities: list[float]) -> float:

@@ -1,5 +1,6 @@
 """Reinforcement learning through the real commands."""
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -108,7 +109,11 @@ def test_new_episodes_begin(train, trained, options, tmp_path):
         ({"settings": '{"length": 5}'}, '{"length": 5} is not that of the checkpoint, --environment'),
         ({"more": ["--batch-size", 4]}, "--batch-size 4 differs from the 8 of the checkpoint"),
         ({"damage": b"damaged"}, "delete it and begin new episodes with --reset-dataloader"),
-        ({"damage": None}, "is missing, the state of the environments"),
+        ({"damage": None}, "the state of the environments of "),
+        (
+            {"more": ["--updates-per-epoch", 3]},
+            "the middle of an epoch with --updates-per-epoch 8, where this training has 3",
+        ),
     ],
 )
 def test_a_state_that_does_not_fit_is_one_sentence(run, train, trained, changes, words, tmp_path):
@@ -146,14 +151,30 @@ def test_fairseq_validate_takes_the_number_of_environments(run, trained, user_di
     assert [validated(8), validated(2)] == ["8", "4"]
 
 
+@pytest.mark.parametrize("tool, words", [
+    (["head_pruning"], "is no model of --task streaming_language_modeling"),
+    (["plot", "attention", "--out", "a.png"], "has no attention that this can draw"),
+])  # fmt: skip
+def test_tools_of_language_models_refuse_agents(run, trained, tool, words):
+    name, *options = tool
+    module = f"fairseq_plugins.tools.{name}"
+    done = run("python", "-m", module, *options, trained / "checkpoint_last.pt", check=False)
+    assert words in done.stderr and "Traceback" not in done.stderr
+
+
 def test_two_ranks_are_one_with_twice_the_environments(run, train, tmp_path):
     def torchrun(command, *options):
         return run("torchrun", "--standalone", "--nproc_per_node", 2, BIN / command, *options)
 
-    options = ("--max-update", 10, "--lr", 0.1)
-    train(*options, "--save-dir", tmp_path / "one", optimizer=SGD)
-    train(*options, "--batch-size", 4, "--save-dir", tmp_path / "two", runner=torchrun, optimizer=SGD)
+    def validations(done):
+        found = re.findall(r"valid \|.* loss ([^ ]+) .* reward ([^ ]+) ", done.stdout)
+        return [*map(float, itertools.chain(*found))]
+
+    options = ("--max-update", 10, "--lr", 0.1, "--test-episodes", 16)
+    one = train(*options, "--save-dir", tmp_path / "one", optimizer=SGD)
+    two = train(*options, "--batch-size", 4, "--save-dir", tmp_path / "two", runner=torchrun, optimizer=SGD)
     assert_same(tmp_path / "one", tmp_path / "two", rtol=1e-4, atol=1e-6)
+    assert len(validations(one)) == 4 and validations(two) == pytest.approx(validations(one), rel=1e-3)
 
 
 def test_an_agent_learns(train, tmp_path):

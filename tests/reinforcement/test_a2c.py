@@ -43,3 +43,13 @@ def test_losses_by_hand():
     # the gradient of -A log p(a) is A (p - one-hot); the advantage A = 3 is a constant, so the value has none
     assert logits.grad.flatten().tolist() == pytest.approx([0.75, -0.75])
     assert values.grad is None
+
+
+def test_only_counted_steps_are_added():
+    generator = torch.Generator().manual_seed(1)
+    logits, values = torch.randn(2, 3, 4, generator=generator), torch.randn(2, 3, generator=generator)
+    actions, returns = torch.randint(4, (2, 3), generator=generator), torch.randn(2, 3, generator=generator)
+    counted = torch.tensor([[True, True, False], [False, False, False]])
+    some = losses(logits, values, actions, returns, counted)
+    first = losses(logits[:1, :2], values[:1, :2], actions[:1, :2], returns[:1, :2])
+    torch.testing.assert_close(some, first)

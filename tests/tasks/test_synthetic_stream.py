@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.span.stack import SpanMemory
+from fairseq_plugins.streams.resuming import check_facts
 from fairseq_plugins.synthetic.streams import KINDS
 from fairseq_plugins.tasks.synthetic_stream import SyntheticStreamConfig, SyntheticStreamTask
 
@@ -113,3 +114,23 @@ def test_what_would_score_every_token_is_refused():
         task.eval_lm_dataloader(task.dataset("test"), batch_size=1)
     with pytest.raises(UserError, match="fairseq-validate"):
         task.inference_step(None, [], {})
+
+
+def test_a_split_without_labels_is_refused():
+    with pytest.raises(UserError, match="split train has a label: choose longer episodes .--train-length"):
+        make("programs-3", ["train"], train_length=1, train_episodes=3)
+
+
+@pytest.mark.parametrize("changed, flag", [
+    ({"kind": "reverse"}, "--kind"),
+    ({"train_length": 8}, "--train-length"),
+    ({"train_episodes": 3}, "--train-episodes"),
+    ({"data_seed": 2}, "--data-seed"),
+])  # fmt: skip
+def test_a_training_goes_on_with_the_same_episodes(changed, flag):
+    def facts(**options):
+        return make(**{"kind": "copy", "splits": ["train"]} | options).dataset("train").facts
+
+    with pytest.raises(UserError, match=f"from the middle of an epoch with {flag} "):
+        check_facts(facts(), facts(**changed), "begin anew")
+    check_facts(facts(), facts(), "begin anew")

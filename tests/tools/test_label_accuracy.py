@@ -28,6 +28,14 @@ def test_some_episodes_by_themselves():
     assert figures == {"accuracy": 50, "sequence_accuracy": 0, "labels": 2, "episodes": 1}
 
 
+def test_episodes_without_labels_do_not_count():
+    labelled = np.array([False] * 4 + [True] * 6)
+    figures = counted(labelled, labelled, STARTS, [0, 1])
+    assert figures == {"accuracy": 100, "sequence_accuracy": 100, "labels": 6, "episodes": 1}
+    none = counted(labelled, labelled, STARTS, [0])
+    assert none == {"accuracy": None, "sequence_accuracy": None, "labels": 0, "episodes": 0}
+
+
 def test_positions_are_put_together_where_there_are_many():
     figures = summary(RIGHT, LABELLED, STARTS, bins=3)
     assert figures["span"] == 2

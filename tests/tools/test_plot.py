@@ -125,6 +125,34 @@ def test_the_span_of_every_head_by_layer_and_over_updates(plot, run_folder):
     assert low < 0 and high > 11 and [tick for tick in end.get_yticks() if low < tick < high][:2] == [0, 2]
 
 
+def test_entries_with_a_gap_are_left_out(plot, tmp_path):
+    learned = {"span_0_0": 3, "span_0_1": 4, "memory_0": 0.5, "memory_1": 0.5}
+    lines = [
+        entry("train_inner", num_updates=10, **learned),
+        entry("train_inner", num_updates=20, **learned | {"span_0_0": "nan", "memory_1": "inf"}),
+        entry("train_inner", num_updates=30, span_0_1=5, memory_0=1),
+    ]
+    (tmp_path / "train.log").write_text("".join(lines))
+    _, course = plot.draw_spans(Namespace(run=tmp_path)).axes
+    assert [line.get_xydata().tolist() for line in course.get_lines()] == [[[10, 3]], [[10, 4]]]
+    assert plot.memory_from_log(tmp_path) == ([10], [[0.5, 0.5]])
+    (tmp_path / "train.log").write_text(lines[1])
+    with pytest.raises(UserError, match="holds no checkpoints"):
+        plot.draw_memory(Namespace(run=tmp_path))
+
+
+def test_curves_of_many_trainings_have_a_legend_beside_them(plot, run_folder):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure = plot.draw_curves(Namespace(runs=[f"seed {seed}={run_folder}" for seed in range(25)], metric="bpc"))
+    (axes,) = figure.axes
+    FigureCanvasAgg(figure).draw()
+    legend, picture = axes.get_legend().get_window_extent(), figure.bbox
+    assert axes.bbox.x1 < legend.x0 and legend.x1 <= picture.x1 and picture.y0 <= legend.y0 and legend.y1 <= picture.y1
+    drawn = [line for line in axes.get_lines() if line.get_label()[0] != "_"]
+    assert len({(line.get_color(), line.get_linestyle()) for line in drawn}) == 25
+
+
 @pytest.mark.parametrize("longest, ticks", [(7, 8), (200, 8), (3000, 11)])
 def test_spans_have_room_and_labelled_ticks(plot, longest, ticks):
     figure = plot._spans_at_the_end([[0.0, 1.0], [longest / 2, float(longest)]])

@@ -125,6 +125,23 @@ def test_a_training_without_a_recipe_has_curves(made, tmp_path, name):
     assert page.images[-2]["alt"].endswith(f"{name or 'mine'} from 3 to 1.")
 
 
+def test_many_trainings_have_pictures_of_ten(made, tmp_path):
+    for number in range(12):
+        (tmp_path / f"run{number:02}").mkdir()
+        (tmp_path / f"run{number:02}/train.log").write_text(LOG)
+    curves = [image["alt"] for image in made(tmp_path).images if image["alt"].startswith("Validation loss")]
+    assert [alt.partition(";")[0] for alt in curves] == [
+        f"Validation loss over updates, of {which} of 12 trainings" for which in ("1 to 10", "11 to 12")
+    ]
+
+
+def test_a_picture_that_cannot_be_drawn_is_said(made, tmp_path):
+    (tmp_path / "train.log").write_text(LOG.replace('"memory_1": "0.5"', '"memory_1": "nan"'))
+    page = made(tmp_path)
+    assert len(page.images) == len(made().images) + 1
+    assert "holds no checkpoints" in page.text
+
+
 @pytest.mark.parametrize("name", [r"$\frac$", "_first", os.fsdecode(b"caf\xe9")])
 def test_names_of_any_kind_are_shown(made, tmp_path, name):
     run = tmp_path / "runs" / name

@@ -45,6 +45,16 @@ def test_curves_have_the_mean_and_the_band_of_the_trials(tmp_path):
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["lstm, 2 trials", "best"]
 
 
+def test_updates_of_another_size_after_a_resume_count_as_they_are(tmp_path):
+    run = agent_run(tmp_path / "1", [0, 1, 4])
+    log = (run / "train.log").read_text()
+    (run / "train.log").write_text(
+        log.replace('"30", "reward": "4", "wpb": "100"', '"30", "reward": "4", "wpb": "500"')
+    )
+    (axes,) = draw_curves(Namespace(runs=[f"lstm={run}"], line=[])).axes
+    assert axes.lines[0].get_xdata().tolist() == [0.001, 0.002, 0.007]
+
+
 def test_sizes_have_the_mean_of_their_trials(tmp_path):
     runs = [agent_run(tmp_path / f"{n}", [0, 1], last) for n, last in enumerate([0.5, 1.0, 0.25])]
     named = [f"feedback={size}:{run}" for size, run in zip((2, 2, 16), runs)]

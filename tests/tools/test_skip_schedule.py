@@ -1,5 +1,6 @@
 """How often layers are skipped, and the age of their memory."""
 
+import math
 from argparse import Namespace
 
 import pytest
@@ -36,6 +37,11 @@ def test_the_factor_of_the_papers_models():
 @pytest.mark.parametrize("p, lag", [(0, 1), (0.01, 1), (0.1, 2), (0.11, 3), (0.5, 7)])
 def test_a_hundredth_of_the_lags_is_longer_at_most(p, lag):
     assert skip_schedule.percentile(p) == lag
+
+
+def test_a_layer_that_is_nearly_always_skipped():
+    assert skip_schedule.percentile(1 - 1e-9) == pytest.approx(math.log(0.01) / math.log1p(-1e-9), rel=1e-6)
+    assert "| 1 | 0.999999999 |" in skip_schedule.table([1 - 1e-9])[2]
 
 
 def test_expected_lags_are_those_of_many_updates():
@@ -78,3 +84,5 @@ def test_a_picture_of_the_lags():
     assert picture.get_array().T.tolist() == lags_of(SkipRetain("linear", 6), 20)
     with pytest.raises(UserError, match="--updates 0 is too small"):
         plot.draw_lags(Namespace(**vars(given) | {"updates": 0}))
+    with pytest.raises(UserError, match="--updates 400000 is too large for a picture; choose at most 500"):
+        plot.draw_lags(Namespace(**vars(given) | {"updates": 400000}))

@@ -59,7 +59,7 @@ def attention_maps(
     """
     model, _, task = load(checkpoint, {"data": str(data)} if data else {}, cpu=True)
     record = recorder_of(model)
-    if record is None:
+    if record is None or not hasattr(model, "memory_length"):  # agents have none
         raise UserError(
             f"{checkpoint} has no attention that this can draw; give a language model with span attention"
             " (--arch all_attention_lm, span_transformer_lm) or with a feedback memory (--arch feedback_lm)."

@@ -166,12 +166,15 @@ def pictures(results: Results) -> Iterator[str]:
     files = sorted(results.where.glob("*.png")) if results.rows and results.where.is_dir() else []
     for file in filter(Path.is_file, files):
         yield recipes_picture(file, results.name)
-    losses = {run: log for run, log in results.logs.items() if log.series("valid", "loss")[0]}
-    if losses:
-        runs = {shown(run, results): run for run in losses}
-        ends = [f"{name} {course(losses[run].series('valid', 'loss')[1])}" for name, run in runs.items()]
-        caption = f"Validation loss over updates, of {len(runs)} training{'s' * (len(runs) > 1)}; lower is better."
-        drawn_runs = [f"{name.replace('=', ' ')}={run}" for name, run in runs.items()]
+    runs = [run for run, log in results.logs.items() if log.series("valid", "loss")[0]]
+    for first in range(0, len(runs), plot.FEW):
+        some = {shown(run, results): run for run in runs[first : first + plot.FEW]}
+        ends = [f"{name} {course(results.logs[run].series('valid', 'loss')[1])}" for name, run in some.items()]
+        which = f"{first + 1} to {first + len(some)} of " if len(runs) > plot.FEW else ""
+        caption = (
+            f"Validation loss over updates, of {which}{len(runs)} training{'s' * (len(runs) > 1)}; lower is better."
+        )
+        drawn_runs = [f"{name.replace('=', ' ')}={run}" for name, run in some.items()]
         yield drawn(plot.draw_curves, caption, "; ".join(ends), runs=drawn_runs, metric="loss")
     for run, log in results.logs.items():
         for pattern, draw, what, one in LEARNED:
@@ -217,7 +220,10 @@ LEARNED: list[tuple[str, Callable, str, Callable[[str], str]]] = [
 
 
 def drawn(draw: Callable, caption: str, courses: str, **arguments) -> str:
-    """A picture of `plot`."""
+    """A picture of `plot`, or why there is none."""
     data = io.BytesIO()
-    draw(argparse.Namespace(**arguments)).savefig(data, format="png", dpi=110)
+    try:
+        draw(argparse.Namespace(**arguments)).savefig(data, format="png", dpi=110)
+    except UserError as error:
+        return f"<p>{text(error)}</p>"
     return image(data.getvalue(), f"{caption} {courses}.", caption)

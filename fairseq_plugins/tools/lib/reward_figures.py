@@ -1,7 +1,7 @@
 """Pictures of agents' rewards over several trials, as in Figures 3, 4 and 6 of the Feedback paper."""
 
 import json
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 from statistics import fmean
 
@@ -56,11 +56,12 @@ def logs_of(name: str, runs: list[Path]) -> list[Path]:
 
 def curve(run: Path) -> Curve:
     """The steps of all environments so far, and the mean reward of the episodes that ended since the last entry."""
-    log = training_log.read(run)
-    updates, rewards = log.series("train", "reward")
-    _, steps_of_an_update = log.series("train", "wpb")
-    steps = steps_of_an_update[0] if steps_of_an_update else 0.0
-    points = [(update * steps, reward) for update, reward in zip(updates, rewards) if isfinite(reward)]
+    steps, update, points = 0.0, 0.0, []
+    for entry in training_log.read(run).train:
+        steps += (entry["num_updates"] - update) * entry.get("wpb", 0.0)  # a resumed training may have other updates
+        update = entry["num_updates"]
+        if isfinite(entry.get("reward", nan)):
+            points.append((steps, entry["reward"]))
     if not (points and steps):
         raise UserError(f"the log of {run} has no reward; give trainings of --task reinforcement_learning.")
     return points

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from math import isfinite, nan
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
@@ -24,6 +25,10 @@ class TrainingLog:
         """The updates with an entry ``name``, and its values. ``split`` is "train" or "valid"."""
         entries = [entry for entry in getattr(self, split) if name in entry]
         return [entry["num_updates"] for entry in entries], [entry[name] for entry in entries]
+
+    def whole(self, names: list[str]) -> list[dict[str, float]]:
+        """The training entries in which all of these are numbers, and finite."""
+        return [entry for entry in self.train if all(isfinite(entry.get(name, nan)) for name in names)]
 
     def names(self, pattern: str) -> list[str]:
         """The names in training entries that match a pattern, in the order of the numbers in them."""
