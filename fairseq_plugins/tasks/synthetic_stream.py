@@ -88,6 +88,14 @@ class SyntheticStreamTask(StreamingLanguageModelingTask):
             )
         self.datasets[split] = dataset
 
+    def post_validate(self, model, stats, agg):
+        if not agg["nll_loss"].count:
+            raise UserError(
+                "no token of this validation has a label: raise --max-valid-steps, or choose longer episodes"
+                " (--train-length)."
+            )
+        super().post_validate(model, stats, agg)
+
     def length(self, split: str) -> int:
         """The length of the episodes of a split, as in ``Kind``."""
         kind = KINDS[str(self.args.kind)]

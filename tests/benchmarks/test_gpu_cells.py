@@ -113,8 +113,12 @@ def test_a_cell_that_hangs_is_stopped_at_its_limit(run_cells, tmp_path):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
+KEPT = []  # what a job leaves in its process, where the next one would find it
+
+
 def allocating(mib):
-    return torch.ones(mib * 2**18).numel  # a job that keeps so much
+    KEPT or KEPT.append(torch.ones(mib * 2**18))
+    return KEPT[0].numel  # a job
 
 
 @pytest.mark.parametrize("order", [("large", "small"), ("small", "large")])

@@ -114,6 +114,8 @@ def test_new_episodes_begin(train, trained, options, tmp_path):
             {"more": ["--updates-per-epoch", 3]},
             "the middle of an epoch with --updates-per-epoch 8, where this training has 3",
         ),
+        ({"more": ["--bptt", 4]}, "the middle of an epoch with --bptt 6, where this training has 4"),
+        ({"more": ["--seed", 5]}, "the middle of an epoch with --seed 1, where this training has 5"),
     ],
 )
 def test_a_state_that_does_not_fit_is_one_sentence(run, train, trained, changes, words, tmp_path):
@@ -122,7 +124,7 @@ def test_a_state_that_does_not_fit_is_one_sentence(run, train, trained, changes,
     state = (trained / "checkpoint_last.pt.memory-0-of-1").read_bytes()
     if (state := changes.pop("damage", state)) is not None:
         checkpoint.with_name("checkpoint.pt.memory-0-of-1").write_bytes(state)
-    options = [*changes.pop("more", []), "--max-update", 4, "--restore-file", checkpoint, "--save-dir", tmp_path]
+    options = ["--max-update", 4, *changes.pop("more", []), "--restore-file", checkpoint, "--save-dir", tmp_path]
     done = train(*options, runner=lambda *command: run(*command, check=False), **changes)
     assert done.returncode and words in done.stderr and "Traceback" not in done.stderr
 

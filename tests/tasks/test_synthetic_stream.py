@@ -127,7 +127,7 @@ def test_a_split_without_labels_is_refused():
     ({"train_episodes": 3}, "--train-episodes"),
     ({"data_seed": 2}, "--data-seed"),
 ])  # fmt: skip
-def test_a_training_goes_on_with_the_same_episodes(changed, flag):
+def test_facts_name_the_flag_that_has_changed(changed, flag):
     def facts(**options):
         return make(**{"kind": "copy", "splits": ["train"]} | options).dataset("train").facts
 

@@ -1,0 +1,35 @@
+"""Blocks of steps, and which of them a validation counts."""
+
+import pytest
+import torch
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tasks.reinforcement_learning import BlockIterator, Blocks, ReinforcementLearningTask
+
+
+def test_steps_of_the_first_episodes_count_block_after_block():
+    """Two episodes of each of three environments: the second environment ends its second one in the second block."""
+    ends = torch.tensor([[0, 1, 0, 1, 0], [0, 0, 1, 0, 0], [1, 1, 1, 1, 1]], dtype=torch.bool)
+    ended = torch.zeros(3, dtype=torch.long)
+    counted = ReinforcementLearningTask.counted_steps(ends, ended, each=2)
+    assert counted.long().tolist() == [[1, 1, 1, 1, 0], [1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]
+    counted = ReinforcementLearningTask.counted_steps(ends, ended + torch.tensor([2, 1, 5]), each=2)
+    assert counted.long().tolist() == [[0] * 5, [1, 1, 1, 0, 0], [0] * 5]
+
+
+def iterator(**facts):
+    return BlockIterator(Blocks(4, steps=6), {"--updates-per-epoch": 4, "--bptt": 3, **facts}, epoch=1)
+
+
+def test_a_training_goes_on_within_an_epoch_with_the_same_settings():
+    begun = iterator()
+    blocks = begun.next_epoch_itr()
+    next(blocks)
+    state = begun.state_dict()
+    resumed = iterator()
+    resumed.load_state_dict(state)
+    assert [sample["block"] for sample in resumed.next_epoch_itr()] == [1, 2, 3]
+    with pytest.raises(UserError, match="with --bptt 3, where this training has 2: .* begin new episodes"):
+        iterator(**{"--bptt": 2}).load_state_dict(state)
+    del state["cut"]  # of an earlier version
+    iterator(**{"--bptt": 2}).load_state_dict(state)
