@@ -22,8 +22,8 @@ def pairs(setting: Setting) -> int:
 
 
 class Whole:
-    """Builds a job when it is called first, so that its weights count, too. After two calls the job has run three times:
-    in decoding the third run is the first with all graphs."""
+    """Builds a job when it is called first, so that its weights count. Two calls make three runs: in decoding the third
+    is the first with all graphs."""
 
     def __init__(self, build: Build):
         self.build, self.job = build, None
