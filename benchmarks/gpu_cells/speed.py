@@ -3,7 +3,6 @@
 import gc
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 
 import timing
 import torch
@@ -51,7 +50,7 @@ def memory(setting: Setting, builds: Mapping[str, Build]) -> Row:
     row: Row = {}
     for name, build in builds.items():
         with ProcessPoolExecutor(max_workers=1) as process:
-            row[f"{name}, MiB"] = process.submit(partial(peak, setting, build)).result()
+            row[f"{name}, MiB"] = process.submit(peak, setting, build).result()
     return row
 
 

@@ -75,9 +75,9 @@ class SyntheticStreamTask(StreamingLanguageModelingTask):
         drawn = draw_split(
             KINDS[str(args.kind)], self.dictionary.indices, pad, args.data_seed, split, episodes, self.length(split)
         )
-        names = ("kind", "train_episodes", "data_seed") if split == "train" else ()
-        settings = {flag(name): str(getattr(args, name)) for name in names}
+        settings = {}
         if split == "train":
+            settings = {flag(name): str(getattr(args, name)) for name in ("kind", "train_episodes", "data_seed")}
             settings["--train-length"] = str(self.length(split))
         dataset = EpisodeDataset(*drawn, split, pad, self.dictionary.eos(), settings)
         if not (dataset.labels != pad).any():
