@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from fairseq.data import iterators
 
 from fairseq_plugins.streams.dataset import Block, BlockSchedule, StreamDataset
-from fairseq_plugins.streams.resuming import check_facts
+from fairseq_plugins.streams.resuming import ResumableIterator
 
 BATCH_SIZE = "--batch-size, over all ranks,"
 RENAMED = {"--batch-size, over all workers,": BATCH_SIZE}  # facts, in checkpoints of earlier versions
@@ -55,8 +54,8 @@ class StreamLayout:
         }
 
 
-class StreamIterator(iterators.EpochBatchIterator):
-    """fairseq's iterator over the blocks of one rank, never shuffled.
+class StreamIterator(ResumableIterator):
+    """The blocks of one rank, never shuffled.
 
     Args:
         dataset: the split
@@ -65,18 +64,24 @@ class StreamIterator(iterators.EpochBatchIterator):
         options: as in fairseq's EpochBatchIterator
     """
 
+    reset = "start the streams from the beginning"
+
     def __init__(self, dataset: StreamDataset, layout: StreamLayout, rank: int = 0, **options):
         self.layout = layout
         super().__init__(
             dataset,
-            dataset.collater,
             layout.blocks,
+            layout.facts(dataset),
             num_shards=layout.world_size,
             shard_id=rank,
-            disable_shuffling=True,
             reuse_dataloader=True,
             **options,
         )
+
+    @staticmethod
+    def facts_in(state_dict: dict) -> dict[str, Any]:
+        facts = ResumableIterator.facts_in(state_dict)
+        return {RENAMED.get(name, name): value for name, value in facts.items()}
 
     def begin_after(self, updates: int) -> None:
         """Count ``updates`` updates before epoch 1, so that the schedule of block lengths continues from there."""
@@ -84,16 +89,8 @@ class StreamIterator(iterators.EpochBatchIterator):
         self._frozen_batches = None
 
     def state_dict(self) -> dict:
-        facts = self.layout.facts(self.dataset)  # "cut" is the name of this part in all checkpoints so far
-        return {**super().state_dict(), "cut": facts, "first_update": self.layout.schedule.first_update}
+        return {**super().state_dict(), "first_update": self.layout.schedule.first_update}
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """
-        Raises:
-            UserError: the state is from the middle of an epoch, and the epoch had other blocks
-        """
-        if state_dict["iterations_in_epoch"]:
-            before = {RENAMED.get(name, name): value for name, value in state_dict.get("cut", {}).items()}
-            check_facts(before, self.layout.facts(self.dataset), "start the streams from the beginning")
         self.begin_after(state_dict.get("first_update", 0))
         super().load_state_dict(state_dict)

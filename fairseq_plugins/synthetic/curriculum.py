@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from fairseq.data import FairseqDataset, iterators
+from fairseq.data import FairseqDataset
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.streams.resuming import check_facts
+from fairseq_plugins.streams.resuming import ResumableIterator
 from fairseq_plugins.synthetic.algorithms import ALGORITHMS
 
 TRAINING, TEST = 0, 1
@@ -99,8 +99,8 @@ class DrawnDataset(FairseqDataset):
         return sample
 
 
-class CurriculumIterator(iterators.EpochBatchIterator):
-    """fairseq's iterator over drawn batches. The curriculum is part of its state, since the batches depend on it.
+class CurriculumIterator(ResumableIterator):
+    """Drawn batches. The curriculum is part of the state, since the batches depend on it.
 
     Args:
         dataset: draws the batches
@@ -110,23 +110,20 @@ class CurriculumIterator(iterators.EpochBatchIterator):
         options: as in fairseq's EpochBatchIterator
     """
 
+    reset = "start with the initial size"
+
     def __init__(self, dataset: DrawnDataset, curriculum: Curriculum, draws, facts: dict[str, int], **options):
-        self.curriculum, self.facts = curriculum, facts
-        super().__init__(
-            dataset, dataset.collater, lambda _, epoch: [[draw] for draw in draws(epoch)], disable_shuffling=True,
-            **options,
-        )  # fmt: skip
+        self.curriculum = curriculum
+        super().__init__(dataset, lambda _, epoch: [[draw] for draw in draws(epoch)], facts, **options)
 
     def state_dict(self) -> dict:
-        return {**super().state_dict(), "curriculum": self.curriculum.state_dict(), "facts": self.facts}
+        return {**super().state_dict(), "curriculum": self.curriculum.state_dict()}
 
     def load_state_dict(self, state_dict: dict) -> None:
         """
         Raises:
             UserError: the state belongs to another algorithm, or is from the middle of an epoch with other batches
         """
-        if state_dict["iterations_in_epoch"]:
-            check_facts(state_dict.get("facts", {}), self.facts, "start with the initial size")
         self.curriculum.load_state_dict(state_dict["curriculum"])
         self._frozen_batches = None  # drawn with another size
         super().load_state_dict(state_dict)

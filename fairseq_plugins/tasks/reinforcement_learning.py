@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, Optional
 
 import torch
-from fairseq.data import FairseqDataset, iterators
+from fairseq.data import FairseqDataset
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
 from fairseq_plugins.errors import UserError, flag
-from fairseq_plugins.streams.resuming import check_facts
+from fairseq_plugins.streams.resuming import ResumableIterator
 
 logger = logging.getLogger(__name__)
 
@@ -202,29 +202,18 @@ class ReinforcementLearningTask(FairseqTask):
         self.checkpoints.after_loading(checkpoint, trainer, epoch_itr)
 
 
-class BlockIterator(iterators.EpochBatchIterator):
-    """fairseq's iterator over the blocks of an epoch, which is resumed in its middle with the same settings only.
+class BlockIterator(ResumableIterator):
+    """The blocks of an epoch.
 
     Args:
-        facts: these settings, by their flags
+        facts: the settings that decide them, by their flags
+        epoch: the first epoch
     """
 
+    reset = "begin new episodes"
+
     def __init__(self, dataset: "Blocks", facts: dict, epoch: int):
-        self.facts = facts
-        blocks = [[number] for number in range(len(dataset))]
-        super().__init__(dataset, dataset.collater, blocks, epoch=epoch, disable_shuffling=True)
-
-    def state_dict(self) -> dict:
-        return {**super().state_dict(), "cut": self.facts}
-
-    def load_state_dict(self, state_dict: dict) -> None:
-        """
-        Raises:
-            UserError: the state is from the middle of an epoch, with other settings
-        """
-        if state_dict["iterations_in_epoch"]:
-            check_facts(state_dict.get("cut", {}), self.facts, "begin new episodes")
-        super().load_state_dict(state_dict)
+        super().__init__(dataset, [[number] for number in range(len(dataset))], facts, epoch=epoch)
 
 
 class Blocks(FairseqDataset):

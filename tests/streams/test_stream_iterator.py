@@ -76,9 +76,9 @@ def test_updates_before_the_first_epoch_are_kept():
 
 @pytest.mark.parametrize("batch, fits", [(2, True), (4, False)])
 def test_checkpoints_of_earlier_versions_are_understood(batch, fits):
-    """They have another name for the number of streams."""
+    """They have other names for the facts and for the number of streams."""
     state = state_after(3)
-    state["cut"] = {name.replace("ranks", "workers"): value for name, value in state["cut"].items()}
+    state["cut"] = {name.replace("ranks", "workers"): value for name, value in state.pop("facts").items()}
     resumed = iterator(batch=batch)
     if fits:
         resumed.load_state_dict(state)

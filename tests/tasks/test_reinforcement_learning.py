@@ -31,5 +31,5 @@ def test_a_training_goes_on_within_an_epoch_with_the_same_settings():
     assert [sample["block"] for sample in resumed.next_epoch_itr()] == [1, 2, 3]
     with pytest.raises(UserError, match="with --bptt 3, where this training has 2: .* begin new episodes"):
         iterator(**{"--bptt": 2}).load_state_dict(state)
-    del state["cut"]  # of an earlier version
+    del state["facts"]  # of an earlier version
     iterator(**{"--bptt": 2}).load_state_dict(state)
