@@ -16,7 +16,8 @@ class Combination:
     """Options whose values do not go together.
 
     Attributes:
-        names: of the options; a command that lacks one of them is not checked
+        names: of the options; a command that lacks one of them is not checked, but a name with a question mark is
+            None where it is lacking, as flags of our models are that nobody gave
         wrong: a function of their values: are they wrong?
         words: the error message, with the options' names in braces for their values
     """
@@ -26,8 +27,9 @@ class Combination:
     words: str
 
     def check(self, settings: Namespace) -> None:
-        names = self.names.split()
-        values = [getattr(settings, name, MISSING) for name in names]
+        names = self.names.replace("?", "").split()
+        absent = [None if name.endswith("?") else MISSING for name in self.names.split()]
+        values = [getattr(settings, name, other) for name, other in zip(names, absent)]
         if MISSING not in values and self.wrong(*values):
             raise UserError(self.words.format(**dict(zip(names, values))))
 
@@ -193,6 +195,23 @@ COMMANDS = [
         "adaptive_softmax_cutoff",
         lambda cutoff: isinstance(cutoff, list) and cutoff != sorted(set(cutoff)),
         "--adaptive-softmax-cutoff {adaptive_softmax_cutoff} is not in ascending order; give the cut-offs in order.",
+    ),
+    Combination(
+        "command adaptive_softmax_cutoff? adaptive_softmax_factor",
+        lambda command, cutoff, factor: command == "train" and not cutoff and factor != 4,
+        "--adaptive-softmax-factor {adaptive_softmax_factor} would have no effect without --adaptive-softmax-cutoff;"
+        " give it, or leave --adaptive-softmax-factor out.",
+    ),
+    Combination(
+        "command adaptive_input? adaptive_input_factor",
+        lambda command, adaptive, factor: command == "train" and not adaptive and factor != 4,
+        "--adaptive-input-factor {adaptive_input_factor} would have no effect without --adaptive-input; give it, or"
+        " leave --adaptive-input-factor out.",
+    ),
+    Combination(
+        "command arch decoder_attention_heads",
+        lambda command, arch, heads: command == "train" and arch.startswith("lstm_stream_lm") and heads != 8,
+        "--decoder-attention-heads {decoder_attention_heads} has no meaning for an LSTM; leave it out.",
     ),
     # checkpoints
     Combination(
