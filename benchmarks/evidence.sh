@@ -185,6 +185,9 @@ for seed in 1 2 3; do
     skip cross-head "$seed" PRUNED=valid
     for model in cross-head-0.3 phase-1 phases both; do skip "$model" "$seed"; done
 done
+for seed in 1 2 3; do # momentum moves a skipped layer on, as in the paper's code
+    for model in phases-moved both-moved; do skip "$model" "$seed"; done
+done
 
 # Active memory's Table 1 on the lines of WikiText-2
 lines="LINES_A_BATCH=16 WARM_UP=400 UPDATES=3000"

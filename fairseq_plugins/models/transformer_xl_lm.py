@@ -21,6 +21,7 @@ from fairseq_plugins.modules.transformer_xl.attention import Biases, XLConfig
 from fairseq_plugins.modules.transformer_xl.position import POSITION_SCHEMES
 from fairseq_plugins.modules.transformer_xl.skip_retain import SCHEDULES, SkipRetain
 from fairseq_plugins.modules.transformer_xl.stack import INITIAL_MEMORY, XLStack
+from fairseq_plugins.optim.skipped_parameters import STEPS
 
 
 def initialise_transformer_xl(module: nn.Module) -> None:
@@ -115,6 +116,13 @@ class TransformerXLConfig(StreamingLanguageModelConfig):
         },
     )
     skip_p: float = field(default=0.1, metadata={"help": "probability that --skip-schedule skips a layer"})
+    skipped_layers: ChoiceEnum(list(STEPS)) = field(
+        default="frozen",
+        metadata={
+            "help": "the optimizer leaves the layers that an update skips as they are (frozen, as the paper says), or"
+            " moves them on by momentum and weight decay (moved, as its code does)"
+        },
+    )
     seed: int = II("common.seed")
 
 
@@ -130,6 +138,7 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
         super().__init__(decoder)
         self.memory_length, self.clamp_length, self.same_length = config.mem_len, config.clamp_len, config.same_length
         self.position_scheme = str(config.position_scheme)
+        self.skipped_layers = str(config.skipped_layers)
         decoder.apply(WEIGHT_INITS[str(config.weight_init)])
 
     @classmethod
@@ -146,6 +155,10 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
             raise UserError(
                 f"--skip-p {config.skip_p} would have no effect: give --skip-schedule uniform, not-first, not-last or"
                 " inner, or leave it out."
+            )
+        if str(config.skipped_layers) != "frozen" and str(config.skip_schedule) == "None":
+            raise UserError(
+                f"--skipped-layers {config.skipped_layers} would have no effect: give --skip-schedule, or leave it out."
             )
         if config.decoder_input_dim is not None and config.decoder_input_dim < 1:
             raise UserError(f"--decoder-input-dim {config.decoder_input_dim} is too small; choose at least 1.")
@@ -199,9 +212,9 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
             f" {self.position_scheme}{'' if exact else '; the figures depend on the block length'}"
         )
 
-    def frozen_parameters(self) -> list[nn.Parameter]:
+    def skipped_parameters(self) -> list[nn.Parameter]:
         """The parameters of the layers that this update skips."""
-        return self.decoder.body.frozen_parameters()
+        return self.decoder.body.skipped_parameters()
 
 
 def sizes(layers: int, width: int, heads: int, ffn: int, memory: int) -> dict:

@@ -18,8 +18,8 @@ from omegaconf import II
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.base import keeps_memory
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
-from fairseq_plugins.optim.frozen_for_step import frozen_for_step
 from fairseq_plugins.optim.half_precision import master_copies
+from fairseq_plugins.optim.skipped_parameters import STEPS
 from fairseq_plugins.streams.checkpoint import StreamCheckpoints
 from fairseq_plugins.streams.convergence import Convergence
 from fairseq_plugins.streams.dataset import BlockSchedule, StreamDataset, flat_tokens
@@ -209,7 +209,7 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         return loss, sample_size, logged
 
     def optimizer_step(self, optimizer, model, update_num):
-        with frozen_for_step(optimizer, model.frozen_parameters()):
+        with STEPS[model.skipped_layers](optimizer, model.skipped_parameters()):
             super().optimizer_step(optimizer, model, update_num)
         model.after_update(master_copies(optimizer))
         self.training.end_update()

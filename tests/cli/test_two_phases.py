@@ -24,6 +24,17 @@ def command(run, user_dir, tmp_path):
     ).split()
 
 
+def steps_of(checkpoint):
+    """Adam's number of steps, parameter by parameter."""
+    return [state["step"] for state in checkpoint["last_optimizer_state"]["state"].values()]
+
+
+def test_momentum_moves_skipped_layers_on_if_asked(run, command, tmp_path):
+    command += ["--skip-schedule", "uniform", "--skip-p", 0.6, "--skipped-layers", "moved"]
+    run(*command, "--max-update", 7, "--save-dir", tmp_path)
+    assert set(steps_of(torch.load(tmp_path / "checkpoint_last.pt"))) == {7}
+
+
 def test_phase_2(run, command, tmp_path):
     first, second = tmp_path / "phase1", tmp_path / "phase2"
     command += ["--skip-schedule", "uniform", "--skip-p", 0.6]
@@ -33,10 +44,7 @@ def test_phase_2(run, command, tmp_path):
     said = done.stdout + done.stderr
     assert '"num_updates": "7"' not in said and '"num_updates": "8", "lr": "0.00196353"' in said
     before, after = (torch.load(folder / "checkpoint_best.pt") for folder in (first, second))
-    steps = [
-        [state["step"] for state in checkpoint["last_optimizer_state"]["state"].values()]
-        for checkpoint in (before, after)
-    ]
+    steps = [steps_of(before), steps_of(after)]
     assert min(steps[0]) < max(steps[0]) == 7  # skipped layers took no part
     assert steps[1] == [step + 2 for step in steps[0]]
     assert after["extra_state"]["train_iterator"]["iterations_in_epoch"] == 9

@@ -192,11 +192,11 @@ def test_a_model_is_told_the_update_and_skips_accordingly():
         model.set_num_updates(update)
         model.zero_grad()
         model(tokens())[0].sum().backward()
-        frozen = set(model.frozen_parameters())
+        frozen = set(model.skipped_parameters())
         assert {parameter for parameter in model.parameters() if parameter.grad is None} == frozen
         skipped.append(len(frozen))
     assert len(set(skipped)) > 2
-    assert not model.eval().frozen_parameters()
+    assert not model.eval().skipped_parameters()
 
 
 def test_phase_2_may_have_phase_1s_flags():
@@ -236,6 +236,7 @@ def test_overrides_of_another_kind_are_refused():
         ({"skip_p": 1.0}, "--skip-p 1.0 would skip"),
         ({"skip_p": 0.3}, "--skip-p 0.3 would have no effect: give --skip-schedule uniform, not-first"),
         ({"skip_p": 0.3, "skip_schedule": "linear"}, "--skip-p 0.3 would have no effect"),
+        ({"skipped_layers": "moved"}, "--skipped-layers moved would have no effect: give --skip-schedule"),
         ({"decoder_input_dim": 0}, "--decoder-input-dim 0 is too small"),
         ({"decoder_ffn_embed_dim": 0}, "--decoder-ffn-embed-dim 0 is too small"),
         ({"no_scale_embedding": True, "decoder_input_dim": 8}, "--no-scale-embedding is for plain embeddings"),

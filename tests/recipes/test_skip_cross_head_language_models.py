@@ -36,6 +36,7 @@ def test_dry_run_parses_every_command_and_runs_none(name, recipe, tmp_path):
     ("table3_head_pruning.sh", {"PRUNED": "train"}, "PRUNED: train is neither test nor valid"),
     ("small.sh", {"MODELS": "tiny"}, "MODELS: tiny is none of plain, phase-1, phases, both, cross-head, and"),
     ("small.sh", {"MODELS": "plain inner-0.1-0.2"}, "MODELS: inner-0.1-0.2 is none of plain, phase-1, phases, both"),
+    ("small.sh", {"MODELS": "plain-moved"}, "or phase-1-moved, phases-moved, both-moved."),
     ("small.sh", {"PRUNED": "train"}, "PRUNED: train is none of valid test"),
 ])  # fmt: skip
 def test_what_cannot_be_is_named(name, env, sentence, recipe, tmp_path):
@@ -49,6 +50,7 @@ def test_what_cannot_be_is_named(name, env, sentence, recipe, tmp_path):
     ("uniform-0.3", "--skip-schedule uniform --skip-p 0.3"),
     ("heads-8", "--decoder-attention-heads 8"),
     ("heads-8-cross-head", "--decoder-attention-heads 8 --cross-head-p 0.1"),
+    ("phase-1-moved", "--skipped-layers moved --skip-schedule linear"),
 ])  # fmt: skip
 def test_a_name_with_a_number_says_the_flags(model, flags, recipe, tmp_path):
     done = recipe("small.sh", "--dry-run", "--out", tmp_path, folder=RECIPES, env={"MODELS": model, "SEEDS": "1"})
@@ -56,11 +58,16 @@ def test_a_name_with_a_number_says_the_flags(model, flags, recipe, tmp_path):
     assert flags in training
 
 
-def test_other_layers_are_skipped_in_phase_1_only(recipe, tmp_path):
-    env = {"MODELS": "phases-inner-0.3", "SEEDS": "1"}
+@pytest.mark.parametrize("model, flags", [
+    ("phases-inner-0.3", "--skip-p 0.3 --skip-schedule inner"),
+    ("phases-moved", "--skipped-layers moved --skip-schedule linear"),
+    ("both-moved", "--skipped-layers moved --cross-head-p 0.1 --skip-schedule linear"),
+])  # fmt: skip
+def test_layers_are_skipped_in_phase_1_only(model, flags, recipe, tmp_path):
+    env = {"MODELS": model, "SEEDS": "1"}
     done = recipe("small.sh", "--dry-run", "--out", tmp_path, folder=RECIPES, env=env)
     first, second = (command for command in commands_of(done) if command.startswith("fairseq-train"))
-    assert "--skip-p 0.3 --skip-schedule inner" in first and "--skip-schedule none" in second
+    assert flags in first and "--skip-schedule none" in second
 
 
 def read_table(output):

@@ -74,6 +74,7 @@ class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
 
     Attributes:
         memory_length: the most tokens of a stream that the memory depends on; 0: no limit
+        skipped_layers: a name in optim.skipped_parameters.STEPS
         trains_spans: does the model have adaptive spans with a loss? Then its criterion must add ``span_loss``
         SIZES: options that must be at least 1
         RATES: options that must be from 0 to 1
@@ -81,6 +82,7 @@ class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
 
     HUB = StreamHub
     memory_length = 0
+    skipped_layers = "frozen"
     trains_spans = False
     SIZES = ("decoder_embed_dim", "decoder_layers", "decoder_attention_heads")
     RATES = ("dropout", "embed_dropout", "output_dropout")
@@ -178,8 +180,8 @@ class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
         printed."""
         return {}
 
-    def frozen_parameters(self) -> list[nn.Parameter]:
-        """Parameters that the optimiser must leave unchanged in this update, momentum and weight decay included."""
+    def skipped_parameters(self) -> list[nn.Parameter]:
+        """Parameters that this update does not use. ``skipped_layers`` says what becomes of them."""
         return []
 
     def after_update(self, masters: Mapping[nn.Parameter, Tensor]) -> None:

@@ -175,12 +175,12 @@ class XLStack(nn.Module):
                 layouts[seen] = self.position(seen, x)
             x = layer(x, layer_memory.inputs, layouts[seen], self.position, biases)
         if any(skipped):
-            x = touch(x, self.frozen_parameters())
+            x = touch(x, self.skipped_parameters())
         return x, XLMemory(after)
 
-    def frozen_parameters(self) -> list[nn.Parameter]:
-        """The parameters that the present update does not use, because their layers are skipped. They get no gradient,
-        and the optimizer must leave them as they are."""
+    def skipped_parameters(self) -> list[nn.Parameter]:
+        """The parameters that the present update does not use, because their layers are skipped. They get no gradient.
+        The paper wants them to stay as they are, whatever momentum or weight decay the optimiser has."""
         skipped = self.skip.skipped()
         modules: list[nn.Module] = [layer for layer, skip in zip(self.layers, skipped) if skip]
         modules += [biases for i, biases in enumerate(self.biases) if all(skipped[i :: len(self.biases)])]

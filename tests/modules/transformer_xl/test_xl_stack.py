@@ -169,7 +169,7 @@ def test_a_skipped_layer_passes_its_input_on_keeps_its_memory_and_gets_no_gradie
     assert torch.equal(after.layers[0].inputs, x[:, 2:])
     y.sum().backward()
     frozen = {*stack.layers[1].parameters(), *stack.biases[1].parameters()}
-    assert set(stack.frozen_parameters()) == frozen
+    assert set(stack.skipped_parameters()) == frozen
     assert {parameter for parameter in stack.parameters() if parameter.grad is None} == frozen
 
 

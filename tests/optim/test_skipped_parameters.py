@@ -1,4 +1,5 @@
-"""Parameters that an update leaves unchanged, however fairseq's optimisers store them."""
+"""Parameters that an update does not use stay as they are, or momentum moves them, however fairseq's optimisers store
+them."""
 
 from types import SimpleNamespace
 
@@ -9,7 +10,7 @@ from fairseq.optim.fp16_optimizer import FP16Optimizer
 from torch.nn import Parameter
 
 import fairseq_plugins  # noqa: F401  (patches fairseq on a CPU)
-from fairseq_plugins.optim.frozen_for_step import frozen_for_step
+from fairseq_plugins.optim.skipped_parameters import STEPS
 
 
 def adam(parameters):
@@ -49,14 +50,15 @@ OPTIMIZERS = {
 }
 
 
-def update(optimizer, parameters, frozen=()):
+def update(optimizer, parameters, skipped=(), how="frozen", missing=lambda parameter: parameter.grad.zero_()):
+    """``missing`` makes the gradient of a skipped parameter."""
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)
-    for parameter in frozen:
-        parameter.grad.zero_()
+    for parameter in skipped:
+        missing(parameter)
     optimizer._needs_sync = True
     optimizer.clip_grad_norm(0)
-    with frozen_for_step(optimizer, frozen):
+    with STEPS[how](optimizer, skipped):
         optimizer.step()
     optimizer.zero_grad()
 
@@ -82,12 +84,30 @@ def test_an_update_changes_nothing_of_a_frozen_parameter(make, dtype):
     optimizer = make(parameters)
     update(optimizer, parameters)  # so that there is a momentum
     before = [copies([parameter, *everything(optimizer, i)]) for i, parameter in enumerate(parameters)]
-    update(optimizer, parameters, frozen=parameters[1:])
+    update(optimizer, parameters, skipped=parameters[1:])
     moved, unchanged = [copies([parameter, *everything(optimizer, i)]) for i, parameter in enumerate(parameters)]
     assert not any(torch.equal(ours, old) for ours, old in zip(moved, before[0], strict=True))
     assert all(torch.equal(ours, old) for ours, old in zip(unchanged, before[1], strict=True))
     update(optimizer, parameters)
     assert not torch.equal(parameters[1], unchanged[0])
+
+
+def no_gradient(parameter):
+    parameter.grad = None
+
+
+@pytest.mark.parametrize("make, dtype", [OPTIMIZERS["float32"], OPTIMIZERS["half, one by one"]])
+def test_momentum_moves_a_parameter_without_a_gradient_as_one_whose_gradient_is_zero(make, dtype):
+    results = []
+    for missing in (no_gradient, lambda parameter: parameter.grad.zero_()):
+        parameters = [Parameter(torch.arange(1.0, 5).to(dtype)) for _ in range(2)]
+        optimizer = make(parameters)
+        update(optimizer, parameters)  # so that there is a momentum
+        before = parameters[1].detach().clone()
+        update(optimizer, parameters, skipped=parameters[1:], how="moved", missing=missing)
+        assert not torch.equal(parameters[1], before)
+        results.append(copies([*parameters, *everything(optimizer, 1)]))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
 def test_nothing_is_frozen_by_default():

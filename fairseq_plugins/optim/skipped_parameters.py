@@ -1,8 +1,9 @@
-"""A step of the optimiser that leaves some parameters unchanged."""
+"""A step of the optimiser in an update that skips layers: what becomes of their parameters?"""
 
 from collections.abc import Iterable
 from contextlib import contextmanager
 
+import torch
 from torch import Tensor
 from torch.nn import Parameter
 
@@ -11,12 +12,11 @@ from fairseq_plugins.optim.half_precision import master_copies
 
 @contextmanager
 def frozen_for_step(optimizer, parameters: Iterable[Parameter]):
-    """A step of fairseq's optimiser in this context changes neither these parameters nor their optimiser state.
+    """A step of fairseq's optimiser in this context changes neither these parameters nor their optimiser state. The
+    Skip Cross-Head paper says that a skipped layer is left out of the update.
 
-    Without it they would change: data-parallel training gives every parameter a gradient, if need be of zeros, and then
-    momentum and weight decay act on it. In the code of the Skip Cross-Head paper this is so (torch below 2.0 fills
-    gradients with zeros, and Adam's momentum moves a skipped layer on). The paper says that a skipped layer is left out
-    of the update, which is what happens here.
+    Without it they could change: data-parallel training gives every parameter a gradient, if need be of zeros, and then
+    momentum and weight decay act on it.
 
     An optimiser passes over a parameter without a gradient, so the gradients are removed. With --fp16 and --bf16 the
     optimiser may see all parameters as one flat tensor; then what it has changed of the frozen ones is restored.
@@ -36,6 +36,24 @@ def frozen_for_step(optimizer, parameters: Iterable[Parameter]):
     yield
     for piece, value in zip(pieces, before):
         piece.copy_(value)
+
+
+@contextmanager
+def moved_for_step(optimizer, parameters: Iterable[Parameter]):
+    """A step of fairseq's optimiser in this context takes the gradients of these parameters for zeros, so momentum and
+    weight decay move them on. So it is in the code of the Skip Cross-Head paper: torch below 2.0 fills gradients with
+    zeros between updates.
+
+    With --fp16 and --bf16 fairseq has put zeros in place of gradients that are missing.
+    """
+    for parameter in parameters:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    yield
+
+
+# --skipped-layers
+STEPS = {"frozen": frozen_for_step, "moved": moved_for_step}
 
 
 def pieces_of_flat_tensor(optimizer, parameters: list[Parameter]) -> list[Tensor]:
