@@ -119,8 +119,8 @@ class TransformerXLConfig(StreamingLanguageModelConfig):
     skipped_layers: ChoiceEnum(list(STEPS)) = field(
         default="frozen",
         metadata={
-            "help": "the optimizer leaves the layers that an update skips as they are (frozen, as the paper says), or"
-            " moves them on by momentum and weight decay (moved, as its code does)"
+            "help": "the optimizer leaves the layers that an update skips as they are (frozen), or moves them on by"
+            " momentum and weight decay (moved, as the code of Skip Cross-Head does)"
         },
     )
     seed: int = II("common.seed")

@@ -12,8 +12,8 @@ from fairseq_plugins.optim.half_precision import master_copies
 
 @contextmanager
 def frozen_for_step(optimizer, parameters: Iterable[Parameter]):
-    """A step of fairseq's optimiser in this context changes neither these parameters nor their optimiser state. The
-    Skip Cross-Head paper says that a skipped layer is left out of the update.
+    """A step of fairseq's optimiser in this context changes neither these parameters nor their optimiser state, as
+    if the skipped layer were not there. The Skip Cross-Head paper does not say what becomes of them.
 
     Without it they could change: data-parallel training gives every parameter a gradient, if need be of zeros, and then
     momentum and weight decay act on it.

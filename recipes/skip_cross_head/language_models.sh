@@ -15,7 +15,7 @@
 # Ours: phase 2, and trainings of one phase, end as phase 1 does. On enwik8 the perplexity must change by less than 0.01
 # instead of 0.2, because the perplexity of bytes is only about 2. Our figures are means over tokens; those of the code are
 # means over blocks. fp16 on GPUs. Ends of lines are scored. In the code, Adam's momentum still changes the weights of a
-# skipped layer; here a skipped layer is frozen, as the paper says.
+# skipped layer; here a skipped layer is frozen. The paper does not say.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
 SETTINGS+=([VALID_STREAMS]=10 [BLOCK]=512 [VALID_BLOCK]=128 [LEARNING_RATE]=0.00025 [UPDATES]=1200000 [INTERVAL]=4000
     [OVER]=64000 [CLAMP]=800 [PHASE_1]="" [TOTAL]="")

@@ -179,8 +179,8 @@ class XLStack(nn.Module):
         return x, XLMemory(after)
 
     def skipped_parameters(self) -> list[nn.Parameter]:
-        """The parameters that the present update does not use, because their layers are skipped. They get no gradient.
-        The paper wants them to stay as they are, whatever momentum or weight decay the optimiser has."""
+        """The parameters that the present update does not use, because their layers are skipped. They get no
+        gradient."""
         skipped = self.skip.skipped()
         modules: list[nn.Module] = [layer for layer, skip in zip(self.layers, skipped) if skip]
         modules += [biases for i, biases in enumerate(self.biases) if all(skipped[i :: len(self.biases)])]
