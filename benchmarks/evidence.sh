@@ -10,17 +10,22 @@
 #             cell again that has numbers there, name a new file, such as mine.jsonl)
 #   RAW       folder of the data: ptb/, multi30k/, enwik8/ and wikitext-2/ as preprocess/ takes them with --raw (default: download)
 #   OUT       where runs go, each cell in a folder of its own (default: runs/evidence; with ROWS=mine.jsonl the folder mine)
+#   GPUS      1: cells train on a GPU, in half precision (default: 0, the CPU)
 #   MINUTES   of a cell at most (default: 45); one that takes longer is stopped, and goes on in the next call
 #   VENV      the environment (default: .venv)
 #
-# A cell is one training of one thread. When it is done, its rows go into ROWS, and a cell that has rows there is skipped. One
-# that fails is named, and the next one begins. `python -m fairseq_plugins.tools.results_table show mine.jsonl` shows the rows.
+# A cell is one training, on a CPU of one thread. When it is done, its rows go into ROWS, and a cell that has rows there is
+# skipped. One that fails is named, and the next one begins. Several queues may run at a time: a cell that another is at is
+# passed over, so with four cores call this four times. `python -m fairseq_plugins.tools.results_table show mine.jsonl` shows
+# the rows.
 set -euo pipefail
 stop() { echo "evidence.sh: error: $*" >&2 && exit 2; }
 if [[ ${1:-} == --help || ${1:-} == -h ]]; then sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" && exit; fi
 export OMP_NUM_THREADS=1
 MINUTES=${MINUTES:-45}
 [[ $MINUTES =~ ^[1-9][0-9]{0,3}$ ]] || stop "MINUTES: $MINUTES is not a whole number of minutes, such as 45."
+GPUS=${GPUS:-0}
+[[ $GPUS =~ ^[01]$ ]] || stop "GPUS: $GPUS is neither 0 nor 1; a cell trains on one GPU at most."
 if [[ ${RAW:-} ]]; then
     [[ -d $RAW ]] || stop "RAW: there is no such folder; leave it out to download."
     RAW=$(realpath "$RAW")
@@ -38,7 +43,7 @@ OUT=${OUT:-runs/evidence}
 for folder in OUT RAW; do
     [[ ${!folder:-} =~ ^[[:alnum:]._/+-]*$ ]] || stop "$folder: the folder's name must have letters, digits and ._/+- only."
 done
-export -n RAW OUT ROWS # recipes have options for them
+export -n RAW OUT ROWS GPUS # recipes have options for them
 . benchmarks/own_settings.sh
 ROWS=${ROWS:-benchmarks/evidence/rows.jsonl}
 
@@ -47,7 +52,7 @@ declare -A COMMANDS=()
 # cell NAME VARIABLES RECIPE [OPTIONS]: the recipe, with these variables, into OUT/NAME
 cell() {
     NAMES+=("$1")
-    COMMANDS[$1]="${2//$'\n'/ } recipes/$3.sh --gpus 0 --out $OUT/$1 ${4:-}"
+    COMMANDS[$1]="${2//$'\n'/ } recipes/$3.sh --gpus $GPUS --out $OUT/$1 ${4:-}"
 }
 raw() { [[ -z ${RAW:-} ]] || echo "--raw $RAW/$1"; }
 
@@ -127,13 +132,15 @@ for seed in 2 3; do
 done
 
 # All-attention beside its feed-forward twin on char-PTB: depth and optimiser, two passes; then N and integrations (Figure 2)
-# two_passes NAME MODEL FLAGS: with Adam and with Adagrad
+# two_passes NAME MODEL FLAGS: with Adam and with Adagrad, two seeds
 two_passes() {
-    local same="PASS=4900 WIDTH=128 MODELS=$2 SEEDS=1 SCORED_STREAMS=8" flags
+    local seed same="PASS=4900 WIDTH=128 MODELS=$2 SCORED_STREAMS=8" flags
     flags="$(raw ptb) -- $3 --max-epoch 2"
-    cell "$1-adam" "$same LEARNING_RATES=0.002" char_lm "$flags"
-    cell "$1-adagrad" "$same LEARNING_RATES=0.07" char_lm \
-        "$flags --optimizer adagrad_clipped --clip-tensor-norm 0.03 --clip-norm 0"
+    for seed in 1 2; do
+        cell "$1-adam-seed$seed" "$same SEEDS=$seed LEARNING_RATES=0.002" char_lm "$flags"
+        cell "$1-adagrad-seed$seed" "$same SEEDS=$seed LEARNING_RATES=0.07" char_lm \
+            "$flags --optimizer adagrad_clipped --clip-tensor-norm 0.03 --clip-norm 0"
+    done
 }
 for depth in 2 4 8; do
     for model in all-attention feed-forward; do two_passes "depth-$depth-$model" "$model" "--decoder-layers $depth"; done
@@ -265,8 +272,9 @@ done
 
 python=${VENV:-.venv}/bin/python
 [[ -x $python ]] || python=${PYTHON:-python3} # the first recipe makes the environment
-done_before=$("$python" benchmarks/evidence_rows.py --names --rows "$ROWS") || exit 2
-has_row() { [[ $'\n'$done_before$'\n' == *$'\n'$1$'\n'* ]]; }
+read_rows() { have_rows=$("$python" benchmarks/evidence_rows.py --names --rows "$ROWS") || exit 2; }
+has_row() { [[ $'\n'$have_rows$'\n' == *$'\n'$1$'\n'* ]]; }
+read_rows
 listing=''
 if [[ ${1:-} == --list ]]; then listing=1 && shift; fi
 [[ $# -gt 0 ]] || set -- '*'
@@ -287,9 +295,6 @@ if [[ $listing ]]; then
     echo "$finished of ${#chosen[@]} done"
     exit
 fi
-mkdir -p "$OUT"
-exec {lock}>"$OUT/lock"
-flock -n "$lock" || stop "OUT: another queue is at work in $OUT, or a training that a killed queue left; wait for it."
 failed=() cell=''
 end() {
     [[ ! $cell ]] || kill -- "-$cell" # timeout and what it runs are a group of their own
@@ -305,6 +310,13 @@ passed=$((${#chosen[@]} - ${#open[@]}))
     echo "evidence.sh: $passed of ${#chosen[@]} have their numbers in $ROWS; to train them again, name a new file with ROWS."
 for name in "${open[@]}"; do
     mkdir -p "$OUT/$name"
+    exec {lock}>"$OUT/$name/lock" # closes that of the cell before
+    if ! flock -n "$lock"; then
+        echo "evidence.sh: $name is passed over: another queue is at it, or a training that a killed queue left."
+        continue
+    fi
+    read_rows
+    if has_row "$name"; then continue; fi # another queue was faster
     echo "evidence.sh: $name, at most $MINUTES minutes"
     status=0
     timeout --kill-after=30 "$((MINUTES * 60))" bash -c "${COMMANDS[$name]}" </dev/null >>"$OUT/$name/output.log" 2>&1 &

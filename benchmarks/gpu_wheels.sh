@@ -13,7 +13,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 setup=$PWD/recipes/setup wheels=$PWD/build/gpu_wheels most=$((64 * 2 ** 20))
-NEEDED=(bitarray cffi hydra-core omegaconf pytest regex sacrebleu sacremoses tqdm)
+NEEDED=(bitarray cffi hydra-core omegaconf pytest regex sacrebleu sacremoses subword-nmt tqdm)
 TORCH=$(grep -o '^TORCH=.*' "$setup/setup.sh" | cut -d = -f 2-)
 venv=${VENV:-build/gpu_venv}
 work=$(mktemp -d)

@@ -7,6 +7,7 @@ import signal as signals
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -155,15 +156,37 @@ def test_a_queue_that_is_ended_ends_its_cell(queue, tmp_path, signal, status):
     assert not recipe_is_there
 
 
-def test_two_queues_do_not_work_in_one_folder(queue, tmp_path):
-    (tmp_path / "runs/evidence").mkdir(parents=True)
-    lock = tmp_path / "runs/evidence/lock"
+def test_a_cell_that_another_queue_is_at_is_passed_over(queue, tmp_path):
+    lock = tmp_path / f"runs/evidence/{FEEDBACK}/lock"
+    lock.parent.mkdir(parents=True)
     with subprocess.Popen(["flock", lock, "cat"], stdin=subprocess.PIPE) as other:
         while subprocess.run(["flock", "-n", lock, "true"]).returncode == 0:
             pass
-        done = queue(FEEDBACK)
+        done = queue(FEEDBACK, TRANSFORMER)
         other.communicate(b"")
-    assert done.returncode == 2 and "another queue is at work" in done.stderr
+    assert done.returncode == 0 and f"{FEEDBACK} is passed over: another queue is at it" in done.stdout
+    assert [row["cell"] for row in rows(tmp_path)] == ["copy-transformer: copy"]
+
+
+def test_two_queues_share_the_cells(queue, tmp_path):
+    recipe = tmp_path / "recipes/feedback/table1_toy_tasks.sh"
+    recipe.write_text(recipe.read_text() + "sleep 0.3\n")
+    names = ["copy-feedback", "copy-transformer", "copy-varied-feedback", "copy-varied-transformer"]
+    with ThreadPoolExecutor() as pool:
+        both = list(pool.map(lambda _: queue("copy-*"), range(2)))
+    assert [done.returncode for done in both] == [0, 0], both
+    assert sorted(row["cell"].partition(":")[0] for row in rows(tmp_path)) == names
+    assert sorted((tmp_path / "trained.log").read_text().split()) == [f"runs/evidence/{name}" for name in names]
+
+
+def test_cells_train_on_a_gpu_where_asked(queue, tmp_path):
+    recipe = tmp_path / "recipes/feedback/table1_toy_tasks.sh"
+    recipe.write_text('#!/bin/bash\necho "$* ${GPUS:-none}" >>called.log\n' + recipe.read_text())
+    queue(FEEDBACK)
+    queue(TRANSFORMER, GPUS="1")
+    told = (tmp_path / "called.log").read_text().splitlines()
+    assert [line.partition("-- ")[0].split()[:2] for line in told] == [["--gpus", "0"], ["--gpus", "1"]]
+    assert all(line.endswith(" none") for line in told)  # recipes read it, too
 
 
 @pytest.mark.parametrize(
@@ -173,6 +196,7 @@ def test_two_queues_do_not_work_in_one_folder(queue, tmp_path):
         ([FEEDBACK], {"MINUTES": "0"}, "MINUTES: 0 is not a whole number of minutes, such as 45."),
         ([FEEDBACK], {"MINUTES": "2.5"}, "MINUTES: 2.5 is not a whole number"),
         ([FEEDBACK], {"RAW": "nowhere"}, "RAW: there is no such folder; leave it out to download."),
+        ([FEEDBACK], {"GPUS": "2"}, "GPUS: 2 is neither 0 nor 1; a cell trains on one GPU at most."),
         (["--frobnicate"], {}, "there is no option --frobnicate here; --list comes first"),
         ([FEEDBACK, "--list"], {}, "there is no option --list here; --list comes first"),
         ([FEEDBACK], {"ROWS": "rows.txt"}, "ROWS: rows.txt is no name of a file that ends in .jsonl; give one"),
@@ -191,4 +215,4 @@ def test_wrong_input_is_named(queue, patterns, variables, sentence):
 
 def test_help_says_what_can_be_set(queue):
     told = queue("--help").stdout
-    assert all(name in told for name in ("--list", "RAW", "OUT", "ROWS", "MINUTES")) and "set -e" not in told
+    assert all(name in told for name in ("--list", "RAW", "OUT", "ROWS", "GPUS", "MINUTES")) and "set -e" not in told
