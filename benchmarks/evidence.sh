@@ -139,7 +139,7 @@ two_passes() {
     for seed in 1 2; do
         cell "$1-adam-seed$seed" "$same SEEDS=$seed LEARNING_RATES=0.002" char_lm "$flags"
         cell "$1-adagrad-seed$seed" "$same SEEDS=$seed LEARNING_RATES=0.07" char_lm \
-            "$flags --optimizer adagrad_clipped --clip-tensor-norm 0.03 --clip-norm 0"
+            "$flags --optimizer adagrad_clipped --clip-tensor-norm 0.03 --clip-norm 0 --fp16-no-flatten-grads"
     done
 }
 for depth in 2 4 8; do
