@@ -46,7 +46,22 @@ def test_two_ranks_skip_and_cross_as_one_does_with_either_backend_and_after_resu
     two = ["torchrun", "--standalone", "--nproc_per_node", 2, BIN / command[0], *command[1:], "--batch-size", 2]
     run(*two, "--max-update", 7, "--save-dir", tmp_path)
     run(*two, "--max-update", 12, "--save-dir", tmp_path, "--ddp-backend", "legacy_ddp")
-    one, other = (torch.load(path)["model"] for path in (trained, tmp_path / "checkpoint_last.pt"))
+    assert_same_weights(trained, tmp_path / "checkpoint_last.pt")
+
+
+def test_two_ranks_move_skipped_layers_as_one_does(run, command, trained, tmp_path):
+    command = [*command, "--skipped-layers", "moved", "--max-update", 12]
+    run(*command, "--batch-size", 4, "--save-dir", tmp_path / "one")
+    two = ["torchrun", "--standalone", "--nproc_per_node", 2, BIN / command[0], *command[1:], "--batch-size", 2]
+    run(*two, "--save-dir", tmp_path / "two")
+    one, two = (tmp_path / ranks / "checkpoint_last.pt" for ranks in ("one", "two"))
+    assert_same_weights(one, two)
+    with pytest.raises(AssertionError):
+        assert_same_weights(one, trained)  # whose skipped layers are frozen
+
+
+def assert_same_weights(one: Path, other: Path):
+    one, other = (torch.load(path)["model"] for path in (one, other))
     assert one.keys() == other.keys()
     for name in one:
         torch.testing.assert_close(one[name], other[name], rtol=1e-4, atol=1e-5)

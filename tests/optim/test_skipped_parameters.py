@@ -96,7 +96,7 @@ def no_gradient(parameter):
     parameter.grad = None
 
 
-@pytest.mark.parametrize("make, dtype", [OPTIMIZERS["float32"], OPTIMIZERS["half, one by one"]])
+@pytest.mark.parametrize("make, dtype", OPTIMIZERS.values(), ids=OPTIMIZERS)
 def test_momentum_moves_a_parameter_without_a_gradient_as_one_whose_gradient_is_zero(make, dtype):
     results = []
     for missing in (no_gradient, lambda parameter: parameter.grad.zero_()):
