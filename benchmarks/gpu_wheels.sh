@@ -10,6 +10,10 @@
 #
 #   build/gpu_wheels/install.sh build/gpu_site   unpacks the wheels into that folder
 #   PYTHONPATH=build/gpu_site python3 benchmarks/gpu.py --device cuda
+#
+# or, for recipes:
+#
+#   build/gpu_wheels/install.sh                  installs the wheels into the machine's own environment, and prints VENV=...
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 setup=$PWD/recipes/setup wheels=$PWD/build/gpu_wheels most=$((64 * 2 ** 20))
@@ -37,21 +41,28 @@ rm -f "$wheels"/{numpy,torch}-* # the machine's own are used
 # the others, so the machine's own are used, or empty names.
 cat >"$wheels/install.sh" <<'INSTALL'
 #!/usr/bin/env bash
-# Unpack the wheels beside this script into the folder that is given, for PYTHONPATH. Nothing is fetched.
+# Unpack the wheels beside this script into the folder that is given, for PYTHONPATH. Without a folder they go into the
+# environment of PYTHON, and a line with its name is printed: with that as VENV, recipes run. Nothing is fetched.
 set -euo pipefail
 python=${PYTHON:-python3}
-"$python" -m pip install --quiet --no-index --no-deps --upgrade --target "$1" "$(dirname "${BASH_SOURCE[0]}")"/*.whl
+here=$(dirname "${BASH_SOURCE[0]}")
+site=${1:-$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')}
+"$python" -m pip install --quiet --no-index --no-deps --upgrade ${1:+--target "$1"} "$here"/*.whl
 
-# stand_in FOLDER PACKAGE MODULE NAMES: a module with empty names, where the machine has none
+# stand_in PACKAGE MODULE NAMES: a module with empty names, where the machine has none
 stand_in() {
-    if "$python" -c "import $2" 2>/dev/null; then return; fi
-    mkdir -p "$1/$2"
-    touch "$1/$2/__init__.py"
-    echo "$4 = None" >"$1/$2/$3.py"
+    if "$python" -c "import $1" 2>/dev/null; then return; fi
+    mkdir -p "$site/$1"
+    touch "$site/$1/__init__.py"
+    echo "$3 = None" >"$site/$1/$2.py"
 }
 
-stand_in "$1" sklearn metrics "f1_score = matthews_corrcoef"
-stand_in "$1" scipy stats "pearsonr = spearmanr"
+stand_in sklearn metrics "f1_score = matthews_corrcoef"
+stand_in scipy stats "pearsonr = spearmanr"
+[[ ! ${1:-} ]] || exit 0
+VENV=$("$python" -c 'import sys; print(sys.prefix)')
+{ cat "$here"/../../recipes/setup/* && "$VENV/bin/python" -VV; } | cksum >"$VENV/.fairseq_plugins_setup" # as setup.sh ends
+echo "VENV=$VENV"
 INSTALL
 chmod +x "$wheels/install.sh"
 size=$(du --apparent-size --bytes --summarize "$wheels" | cut -f1)
