@@ -14,7 +14,7 @@
 #   MINUTES   of a cell at most (default: 45); one that takes longer is stopped, and goes on in the next call
 #   VENV      the environment (default: .venv)
 #
-# A cell is one training, on a CPU of one thread. When it is done, its rows go into ROWS, and a cell that has rows there is
+# A cell is one training; on a CPU it takes one thread. When it is done, its rows go into ROWS, and a cell that has rows there is
 # skipped. One that fails is named, and the next one begins. Several queues may run at a time: a cell that another is at is
 # passed over, so with four cores call this four times. `python -m fairseq_plugins.tools.results_table show mine.jsonl` shows
 # the rows.
@@ -22,6 +22,7 @@ set -euo pipefail
 stop() { echo "evidence.sh: error: $*" >&2 && exit 2; }
 if [[ ${1:-} == --help || ${1:-} == -h ]]; then sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" && exit; fi
 export OMP_NUM_THREADS=1
+type flock >/dev/null 2>&1 || stop "there is no command flock here, which keeps two queues apart; it is in util-linux."
 MINUTES=${MINUTES:-45}
 [[ $MINUTES =~ ^[1-9][0-9]{0,3}$ ]] || stop "MINUTES: $MINUTES is not a whole number of minutes, such as 45."
 GPUS=${GPUS:-0}
@@ -132,7 +133,8 @@ for seed in 2 3; do
 done
 
 # All-attention beside its feed-forward twin on char-PTB: depth and optimiser, two passes; then N and integrations (Figure 2)
-# two_passes NAME MODEL FLAGS: with Adam and with Adagrad, two seeds
+# two_passes NAME MODEL FLAGS: with Adam and with Adagrad, two seeds. Adagrad clips each tensor on its own, so in half
+# precision they must not be one flat tensor
 two_passes() {
     local seed same="PASS=4900 WIDTH=128 MODELS=$2 SCORED_STREAMS=8" flags
     flags="$(raw ptb) -- $3 --max-epoch 2"
@@ -310,15 +312,25 @@ passed=$((${#chosen[@]} - ${#open[@]}))
     echo "evidence.sh: $passed of ${#chosen[@]} have their numbers in $ROWS; to train them again, name a new file with ROWS."
 for name in "${open[@]}"; do
     mkdir -p "$OUT/$name"
-    exec {lock}>"$OUT/$name/lock" # closes that of the cell before
-    if ! flock -n "$lock"; then
+    [[ ! ${lock:-} ]] || exec {lock}>&-
+    exec {lock}>"$OUT/$name/lock"
+    status=0
+    flock -n "$lock" || status=$?
+    if ((status == 1)); then
         echo "evidence.sh: $name is passed over: another queue is at it, or a training that a killed queue left."
         continue
     fi
+    ((!status)) || stop "OUT: $OUT/$name/lock cannot be locked; name a folder of a file system with locks."
     read_rows
     if has_row "$name"; then continue; fi # another queue was faster
+    begun_with=$(cat "$OUT/$name/gpus" 2>/dev/null || echo "$GPUS")
+    if [[ $begun_with != "$GPUS" ]]; then # in another precision
+        failed+=("$name")
+        echo "evidence.sh: $name was begun with GPUS=$begun_with: give that again, or another OUT." >&2
+        continue
+    fi
+    echo "$GPUS" >"$OUT/$name/gpus"
     echo "evidence.sh: $name, at most $MINUTES minutes"
-    status=0
     timeout --kill-after=30 "$((MINUTES * 60))" bash -c "${COMMANDS[$name]}" </dev/null >>"$OUT/$name/output.log" 2>&1 &
     cell=$!
     wait "$cell" || status=$?

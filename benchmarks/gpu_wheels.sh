@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Make a folder with what a GPU machine without a network lacks: wheels of fairseq and of the few others that benchmarks/gpu.py
-# imports. The machine has Python, torch and numpy of its own, which are used.
+# and recipes of language models and translation import. The machine has Python, torch and numpy of its own, which are used.
 #
 #   benchmarks/gpu_wheels.sh                     the folder build/gpu_wheels, of at most 64 MiB, to be carried there
 #   PYTHON   the interpreter, of the machine's version (default: python3.12)
@@ -13,7 +13,7 @@
 #
 # or, for recipes:
 #
-#   build/gpu_wheels/install.sh                  installs the wheels into the machine's own environment, and prints VENV=...
+#   VENV=$(build/gpu_wheels/install.sh) && export VENV    into the virtual environment of python3, in which recipes then run
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 setup=$PWD/recipes/setup wheels=$PWD/build/gpu_wheels most=$((64 * 2 ** 20))
@@ -41,11 +41,14 @@ rm -f "$wheels"/{numpy,torch}-* # the machine's own are used
 # the others, so the machine's own are used, or empty names.
 cat >"$wheels/install.sh" <<'INSTALL'
 #!/usr/bin/env bash
-# Unpack the wheels beside this script into the folder that is given, for PYTHONPATH. Without a folder they go into the
-# environment of PYTHON, and a line with its name is printed: with that as VENV, recipes run. Nothing is fetched.
+# Unpack the wheels beside this script into the folder that is given, for PYTHONPATH. Without a folder they go into the virtual
+# environment of PYTHON, in place of other versions there, and its name is printed: with that as VENV, recipes run. Nothing is
+# fetched.
 set -euo pipefail
 python=${PYTHON:-python3}
 here=$(dirname "${BASH_SOURCE[0]}")
+VENV=$("$python" -c 'import sys; print(sys.prefix if sys.prefix != sys.base_prefix else "")')
+[[ ${1:-} || $VENV ]] || { echo "$python is of no virtual environment: name the python of one in PYTHON, or a folder." >&2; exit 1; }
 site=${1:-$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')}
 "$python" -m pip install --quiet --no-index --no-deps --upgrade ${1:+--target "$1"} "$here"/*.whl
 
@@ -60,9 +63,8 @@ stand_in() {
 stand_in sklearn metrics "f1_score = matthews_corrcoef"
 stand_in scipy stats "pearsonr = spearmanr"
 [[ ! ${1:-} ]] || exit 0
-VENV=$("$python" -c 'import sys; print(sys.prefix)')
 { cat "$here"/../../recipes/setup/* && "$VENV/bin/python" -VV; } | cksum >"$VENV/.fairseq_plugins_setup" # as setup.sh ends
-echo "VENV=$VENV"
+echo "$VENV"
 INSTALL
 chmod +x "$wheels/install.sh"
 size=$(du --apparent-size --bytes --summarize "$wheels" | cut -f1)

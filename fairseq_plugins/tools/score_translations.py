@@ -19,6 +19,8 @@ tokeniser is the one for --lang: zh, ja-mecab or ko-mecab, char for other langua
 13a for all others; --tokenise chooses another one, such as flores200. --lowercase ignores case, for models of
 lower-cased text.
 
+The file of --json also has length_ratio, the number of tokens divided by that of the references.
+
 The preparation may have changed the references of tokenised BLEU, for example their punctuation. With
 --tokenise-references it is computed a second time, against the raw references, tokenised only. The test against a
 baseline is sacreBLEU's paired bootstrap (Koehn, 2004).

@@ -142,6 +142,11 @@ def wall_time(*paths: str) -> str:
     return f"{int(seconds // 3600)}:{int(seconds % 3600 // 60):02d}"
 
 
+def best_loss(path: str) -> str:
+    """The lowest validation loss, from a log of fairseq's format simple."""
+    return last(path, r"\bbest_loss ([\d.]+)")
+
+
 def least_loss(*choices: str) -> str:
     """Of several NAME=LOG, the NAME whose training has the lowest validation loss."""
     logs = dict(choice.split("=", 1) for choice in choices)
@@ -277,8 +282,8 @@ def chosen_flags(path: str) -> str:
 
 FIGURES = {
     "json": field, "bpc": bits_per_token, "ppl": perplexity, "parameters": parameters, "updates": updates,
-    "training_speed": training_speed, "milliseconds": milliseconds, "wall_time": wall_time, "least_loss": least_loss,
-    "end": end, "updates_of_epochs": updates_of_epochs, "generation_speed": generation_speed, "ratio": ratio,
+    "training_speed": training_speed, "milliseconds": milliseconds, "wall_time": wall_time, "best_loss": best_loss,
+    "least_loss": least_loss, "end": end, "updates_of_epochs": updates_of_epochs, "generation_speed": generation_speed, "ratio": ratio,
     "mean_of": mean_of, "best_of": best_of, "mean_reward": mean_reward, "reward_range": reward_range,
     "reached": reached, "spread": spread,
     "change_of_deviation": change_of_deviation,

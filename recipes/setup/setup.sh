@@ -80,6 +80,11 @@ check() { "$python" -c 'import torch, fairseq_cli.train, fairseq.data.data_utils
 finished && exit 0
 total=$SECONDS
 mkdir -p "$VENV"
+if exec {lock}>"$VENV/setup.lock" && type flock >/dev/null 2>&1 && ! flock -n "$lock" 2>/dev/null; then
+    echo "setup: waiting for another call, which is making $VENV"
+    flock "$lock" 2>/dev/null || : # a file system without locks
+    finished && exit 0
+fi
 rm -f "$stamp"
 "$python" -m pip --version >/dev/null 2>&1 || step "making the virtual environment $VENV" make_venv
 step "installing build tools" pip_install "setuptools>=77,<81" wheel "cython>=3.1,<4" \

@@ -170,13 +170,41 @@ def test_a_cell_that_another_queue_is_at_is_passed_over(queue, tmp_path):
 
 def test_two_queues_share_the_cells(queue, tmp_path):
     recipe = tmp_path / "recipes/feedback/table1_toy_tasks.sh"
-    recipe.write_text(recipe.read_text() + "sleep 0.3\n")
+    recipe.write_text(recipe.read_text().replace("echo ", "sleep 0.5; echo ", 1))
     names = ["copy-feedback", "copy-transformer", "copy-varied-feedback", "copy-varied-transformer"]
     with ThreadPoolExecutor() as pool:
         both = list(pool.map(lambda _: queue("copy-*"), range(2)))
     assert [done.returncode for done in both] == [0, 0], both
     assert sorted(row["cell"].partition(":")[0] for row in rows(tmp_path)) == names
-    assert sorted((tmp_path / "trained.log").read_text().split()) == [f"runs/evidence/{name}" for name in names]
+    assert len((tmp_path / "settings.log").read_text().splitlines()) == 4  # no recipe is called twice
+    assert all(", at most 45 minutes" in done.stdout for done in both)
+
+
+def test_a_queue_sees_what_another_has_finished_since_it_began(queue, tmp_path):
+    recipe = tmp_path / "recipes/feedback/table1_toy_tasks.sh"
+    row = json.dumps({"cell": "copy-transformer: copy", "command": "recipes"})
+    table = tmp_path / "benchmarks/evidence/rows.jsonl"
+    recipe.write_text(recipe.read_text() + f"mkdir -p {table.parent}; echo '{row}' >>{table}\n")
+    done = queue(FEEDBACK, TRANSFORMER)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "trained.log").read_text().split() == [f"runs/evidence/{FEEDBACK}"]
+
+
+def test_a_cell_that_has_failed_is_left_to_other_queues(queue, tmp_path):
+    recipe = tmp_path / "recipes/feedback/table1_toy_tasks.sh"
+    lock = tmp_path / f"runs/evidence/{FEEDBACK}/lock"
+    recipe.write_text(recipe.read_text() + f"flock -n {lock} echo free >{tmp_path}/lock.log\n")
+    done = queue(FEEDBACK, TRANSFORMER, FAILS="feedback")
+    assert done.returncode == 1 and "1 failed: copy-feedback" in done.stderr
+    assert (tmp_path / "lock.log").read_text() == "free\n"
+
+
+def test_a_cell_begun_on_a_cpu_does_not_go_on_in_half_precision(queue, tmp_path):
+    queue(FEEDBACK, FAILS="feedback")
+    done = queue(FEEDBACK, GPUS="1")
+    assert done.returncode == 1
+    assert f"{FEEDBACK} was begun with GPUS=0: give that again, or another OUT." in done.stderr
+    assert queue(FEEDBACK).returncode == 0
 
 
 def test_cells_train_on_a_gpu_where_asked(queue, tmp_path):

@@ -529,6 +529,7 @@ GRID += "| 1 | 0.1 | 0.2 | 0.5 |\n| 2 | 0.3 | 0.4 | 2 |\n| all |  |  | 9 |\n"
 def results(tmp_path):
     for name, text in {
         "test.log": EVALUATED, "train.log": TRAINED, "grid.txt": GRID, "maps.txt": "0.3=0.125 2.1=0.5\n",
+        "simple.log": "x | loss 3.1 | best_loss 4.009\nx | loss 3.0 | best_loss 4.004\n",
         "generate.log": "Translated 9 sentences (90 tokens) in 1s (9.00 sentences/s, 90.25 tokens/s)\n",
         "a.json": json.dumps({"bleu": 28.10, "accuracy": 80.0, "accuracy_deviation": 2}),
         "b.json": json.dumps({"bleu": 27.0, "accuracy": 82.0, "accuracy_deviation": 1}), "labels": "1\n" * 100,
@@ -546,7 +547,7 @@ def results(tmp_path):
     ("json:a.json:bleu", "28.1"), ("bpc:test.log", "1.500000"), ("ppl:test.log:without", "19.5"),
     ("parameters:test.log", "1.23M"), ("updates:train.log", "20"), ("training_speed:train.log", "200"),
     ("milliseconds:train.log:1000", "5000"), ("wall_time:train.log", "1:18"), ("wall_time:train.log:train.log", "2:36"),
-    ("least_loss:0.1=train.log:0.2=train.log", "0.1"), ("end:diverged", "all updates"),
+    ("best_loss:simple.log", "4.004"), ("least_loss:0.1=train.log:0.2=train.log", "0.1"), ("end:diverged", "all updates"),
     ("end:labels", "\n".join("1" * 100)),
     ("generation_speed:generate.log", "90.25"), ("ratio:generation_speed:generate.log:generate.log", "1.00"),
     ("mean_of:bleu:a.json:b.json", "27.55"), ("best_of:bleu:a.json:b.json", "28.1"),

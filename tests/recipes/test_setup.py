@@ -1,6 +1,7 @@
 """The set-up, and the package's own metadata, take the Pythons that the suite runs on and no others."""
 
 import os
+import subprocess
 import sys
 import tarfile
 from distutils.core import run_setup
@@ -29,6 +30,25 @@ def test_setup_takes_the_pythons_it_names(version, fits, run, tmp_path):
     assert done.returncode
     assert ("asked for: -m venv" in done.stderr) == fits
     assert ("PYTHON must name a Python 3.11 or 3.12" in done.stderr) != fits
+
+
+def test_two_set_ups_of_one_environment_come_one_after_the_other(tmp_path):
+    venv, python = tmp_path / "venv", tmp_path / "python"
+    venv.mkdir()
+    python.write_text(INTERPRETER.format(python=f"'{sys.executable}'", version=(3, 11, 0)))
+    os.chmod(python, 0o755)
+    environment = {**os.environ, "PYTHON": str(python), "VENV": str(venv)}
+    command = ["bash", ROOT / "recipes/setup/setup.sh"]
+    with subprocess.Popen(["flock", venv / "setup.lock", "cat"], stdin=subprocess.PIPE) as other:
+        while subprocess.run(["flock", "-n", venv / "setup.lock", "true"]).returncode == 0:
+            pass
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as setup:
+            first = setup.stdout.readline().decode()
+            assert not (venv / "setup.log").exists()
+            other.communicate(b"")
+            rest = setup.stdout.read().decode()
+    assert first == f"setup: waiting for another call, which is making {venv}\n"
+    assert f"setup: making the virtual environment {venv}" in rest
 
 
 def test_another_source_archive_of_fairseq_is_refused(run, tmp_path):

@@ -91,6 +91,10 @@ def test_tokenised_bleu_equals_fairseq_score(tmp_path):
         check=True,
     ).stdout
     assert float(re.search(r"BLEU4 = ([\d.]+),", printed)[1]) == round(tokenised_bleu(HYPOTHESES, REFERENCES), 2) > 0
+    log = write_log(tmp_path / "log", HYPOTHESES, REFERENCES)
+    tool("score_translations", log, "--json", tmp_path / "scores.json")
+    ratio = json.loads((tmp_path / "scores.json").read_text())["length_ratio"]
+    assert float(re.search(r"ratio=([\d.]+),", printed)[1]) == pytest.approx(ratio, abs=5e-4) != 1
 
 
 def test_compounds_are_split_at_hyphens_inside_words():

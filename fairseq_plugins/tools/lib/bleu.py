@@ -2,6 +2,7 @@
 translations."""
 
 import re
+from collections.abc import Iterable
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.text import languages
@@ -30,29 +31,37 @@ def split_compounds(line: str) -> str:
 
 
 def tokenised_scores(examples: list[Example], compound_split: bool = False, language: str = "en") -> dict:
-    """Tokenised BLEU against the references of the log, with or without compound splitting. Raw text without spaces
-    between words has none."""
+    """Tokenised BLEU against the references of the log, with or without compound splitting, and the number of tokens
+    divided by theirs. Raw text without spaces between words has neither."""
     scores = {"compound_split": compound_split, "sentences": len(examples)}
     targets = [example.target for example in examples]
     if examples[0].raw:
         if not languages.has_spaces(targets):
             return scores
         targets = map(Moses(language).tokenise, targets)
-    return {"bleu": token_score(examples, targets, compound_split, language), **scores}
+    hypotheses, targets = both_tokens(examples, targets, compound_split, language)
+    length_ratio = sum(map(count_tokens, hypotheses)) / sum(map(count_tokens, targets))
+    return {"bleu": tokenised_bleu(hypotheses, targets), "length_ratio": length_ratio, **scores}
 
 
 def raw_score(examples: list[Example], references: list[str], language: str, compound_split: bool = False) -> float:
     """Tokenised BLEU against raw references, which are tokenised here."""
-    return token_score(examples, map(Moses(language).tokenise, references), compound_split, language)
+    return tokenised_bleu(*both_tokens(examples, map(Moses(language).tokenise, references), compound_split, language))
 
 
-def token_score(examples: list[Example], targets, compound_split: bool, language: str) -> float:
-    """Tokenised BLEU against tokens. Raw hypotheses are tokenised by Moses."""
+def count_tokens(line: str) -> int:
+    return len(line.split())
+
+
+def both_tokens(
+    examples: list[Example], targets: Iterable[str], compound_split: bool, language: str
+) -> tuple[list[str], list[str]]:
+    """The tokens of the hypotheses and of the targets. Raw hypotheses are tokenised by Moses; targets are tokens."""
     split = split_compounds if compound_split else str
     hypotheses = [example.hypothesis for example in examples]
     if examples[0].raw:
         hypotheses = map(Moses(language).tokenise, hypotheses)
-    return tokenised_bleu([*map(split, hypotheses)], [*map(split, targets)])
+    return [*map(split, hypotheses)], [*map(split, targets)]
 
 
 def sacrebleu_scores(
