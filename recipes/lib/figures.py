@@ -283,7 +283,8 @@ def chosen_flags(path: str) -> str:
 FIGURES = {
     "json": field, "bpc": bits_per_token, "ppl": perplexity, "parameters": parameters, "updates": updates,
     "training_speed": training_speed, "milliseconds": milliseconds, "wall_time": wall_time, "best_loss": best_loss,
-    "least_loss": least_loss, "end": end, "updates_of_epochs": updates_of_epochs, "generation_speed": generation_speed, "ratio": ratio,
+    "least_loss": least_loss, "end": end, "updates_of_epochs": updates_of_epochs,
+    "generation_speed": generation_speed, "ratio": ratio,
     "mean_of": mean_of, "best_of": best_of, "mean_reward": mean_reward, "reward_range": reward_range,
     "reached": reached, "spread": spread,
     "change_of_deviation": change_of_deviation,
