@@ -16,10 +16,14 @@ ISO_639_3 = {"zho": "zh", "cmn": "zh", "yue": "zh", "wuu": "zh", "lzh": "zh", "j
 
 def tokenised_bleu(hypotheses: list[str], references: list[str]) -> float:
     """BLEU of the given tokens, without smoothing, as multi-bleu.perl and fairseq-score compute it."""
+    return score_of_tokens(hypotheses, references).score
+
+
+def score_of_tokens(hypotheses: list[str], references: list[str]):
+    """The same as a score of sacreBLEU's, which has the ratio of the lengths, too."""
     from sacrebleu.metrics import BLEU
 
-    metric = BLEU(tokenize="none", smooth_method="none", force=True)
-    return metric.corpus_score(hypotheses, [references]).score
+    return BLEU(tokenize="none", smooth_method="none", force=True).corpus_score(hypotheses, [references])
 
 
 def split_compounds(line: str) -> str:
@@ -39,29 +43,22 @@ def tokenised_scores(examples: list[Example], compound_split: bool = False, lang
         if not languages.has_spaces(targets):
             return scores
         targets = map(Moses(language).tokenise, targets)
-    hypotheses, targets = both_tokens(examples, targets, compound_split, language)
-    length_ratio = sum(map(count_tokens, hypotheses)) / sum(map(count_tokens, targets))
-    return {"bleu": tokenised_bleu(hypotheses, targets), "length_ratio": length_ratio, **scores}
+    found = token_score(examples, targets, compound_split, language)
+    return {"bleu": found.score, "length_ratio": found.ratio, **scores}
 
 
 def raw_score(examples: list[Example], references: list[str], language: str, compound_split: bool = False) -> float:
     """Tokenised BLEU against raw references, which are tokenised here."""
-    return tokenised_bleu(*both_tokens(examples, map(Moses(language).tokenise, references), compound_split, language))
+    return token_score(examples, map(Moses(language).tokenise, references), compound_split, language).score
 
 
-def count_tokens(line: str) -> int:
-    return len(line.split())
-
-
-def both_tokens(
-    examples: list[Example], targets: Iterable[str], compound_split: bool, language: str
-) -> tuple[list[str], list[str]]:
-    """The tokens of the hypotheses and of the targets. Raw hypotheses are tokenised by Moses; targets are tokens."""
+def token_score(examples: list[Example], targets: Iterable[str], compound_split: bool, language: str):
+    """sacreBLEU's score against tokens. Raw hypotheses are tokenised by Moses."""
     split = split_compounds if compound_split else str
     hypotheses = [example.hypothesis for example in examples]
     if examples[0].raw:
         hypotheses = map(Moses(language).tokenise, hypotheses)
-    return [*map(split, hypotheses)], [*map(split, targets)]
+    return score_of_tokens([*map(split, hypotheses)], [*map(split, targets)])
 
 
 def sacrebleu_scores(
