@@ -265,6 +265,7 @@ for seed in 1 2; do
         phases-inner-0.1 heads-2 heads-2-cross-head heads-8 heads-8-cross-head; do
         skip "$model" "$seed"
     done
+    skip phases-inner-0.1-moved "$seed" # beside phases-moved
 done
 
 # Whole passes of what came first

@@ -9,7 +9,7 @@
 #   phases              phase-1 for four fifths of the updates, then without
 #   phases-inner-0.1    the same with inner in place of linear (Table 9)
 #   both                cross-head and phases
-#   phases-moved        the same, where momentum moves a skipped layer on, as in the paper's code; so phase-1-moved, both-moved
+#   phases-moved        momentum moves a skipped layer on, as in the paper's code; -moved goes after all names that skip layers
 #   heads-8             plain with another number of heads, which divides 128; heads-8-cross-head: cross-head (Table 10)
 #
 # All other flags are the same. The learning rate falls to 0 as half a cosine over all updates. The times in the paper's
@@ -36,11 +36,11 @@ begin "$@"
 one_machine_only
 P='0\.[0-9]*[1-9]' # a probability
 for model in "${MODELS[@]}"; do
-    [[ $model =~ ^(plain|(phase-1|phases|both)(-moved)?|cross-head(-$P)?)$ || $model =~ ^(inner|uniform|not-first|not-last)-$P$ ||
-        $model =~ ^phases-inner-$P$ || $model =~ ^heads-[1-9][0-9]*(-cross-head)?$ ]] ||
+    [[ $model =~ ^(phase-1|phases|both|(inner|uniform|not-first|not-last|phases-inner)-$P)(-moved)?$ ||
+        $model =~ ^(plain|cross-head(-$P)?|heads-[1-9][0-9]*(-cross-head)?)$ ]] ||
         stop "MODELS: $model is none of plain, phase-1, phases, both, cross-head, and with a number, as 0.1, cross-head-0.1," \
             "inner-0.1, uniform-0.1, not-first-0.1, not-last-0.1, phases-inner-0.1, heads-8, heads-8-cross-head;" \
-            "or phase-1-moved, phases-moved, both-moved."
+            "those that skip layers may end with -moved."
 done
 for split in "${PRUNED[@]}"; do one_of PRUNED "$split" valid test; done
 DATA=${DATA:-runs/data/enwik8_excerpt} # the other recipes use runs/data/enwik8, all of enwik8
@@ -59,25 +59,25 @@ SCORED=(--tokens-per-sample $((4 * BLOCK)) --model-overrides "{'mem_len': $((2 *
 
 # train_model MODEL NAME FLAGS...: into OUT/NAME
 train_model() {
-    local heads=$HEADS PHASE_1_FLAGS=(--skip-schedule linear)
+    local heads=$HEADS method=${1%-moved} PHASE_1_FLAGS=(--skip-schedule linear)
     if [[ $1 =~ ^heads-([0-9]+) ]]; then heads=${BASH_REMATCH[1]}; fi
     local phases=("${@:2}" --decoder-attention-heads "$heads")
     if [[ $1 == *-moved ]]; then phases+=(--skipped-layers moved); fi
     local whole=("$2" "${TRAINING[@]}" --max-update "$TOTAL" "${phases[@]:1}")
-    case ${1%-moved} in
+    case $method in
         plain) train "${whole[@]}" ;;
         cross-head) train "${whole[@]}" --cross-head-p 0.1 ;;
-        cross-head-*) train "${whole[@]}" --cross-head-p "${1##*-}" ;;
+        cross-head-*) train "${whole[@]}" --cross-head-p "${method##*-}" ;;
         phase-1) train "${whole[@]}" --skip-schedule linear ;;
         phases) train_phases "${phases[@]}" ;;
         phases-inner-*)
             PHASE_1_FLAGS=(--skip-schedule inner)
-            train_phases "${phases[@]}" --skip-p "${1##*-}"
+            train_phases "${phases[@]}" --skip-p "${method##*-}"
             ;;
         both) train_phases "${phases[@]}" --cross-head-p 0.1 ;;
         heads-*-cross-head) train "${whole[@]}" --cross-head-p 0.1 ;;
         heads-*) train "${whole[@]}" ;;
-        *) train "${whole[@]}" --skip-schedule "${1%-*}" --skip-p "${1##*-}" ;;
+        *) train "${whole[@]}" --skip-schedule "${method%-*}" --skip-p "${method##*-}" ;;
     esac
 }
 
