@@ -9,7 +9,7 @@
 #   phases              phase-1 for four fifths of the updates, then without
 #   phases-inner-0.1    the same with inner in place of linear (Table 9)
 #   both                cross-head and phases
-#   phases-moved        momentum moves a skipped layer on, as in the paper's code; -moved goes after all names that skip layers
+#   phases-moved        momentum moves a skipped layer, as in the paper's code; any name that skips layers may end with -moved
 #   heads-8             plain with another number of heads, which divides 128; heads-8-cross-head: cross-head (Table 10)
 #
 # All other flags are the same. The learning rate falls to 0 as half a cosine over all updates. The times in the paper's
