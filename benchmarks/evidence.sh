@@ -262,10 +262,9 @@ done
 # Skip's ablations: the probability of cross-head attention, the schedules, the number of heads (Tables 6 to 10)
 for seed in 1 2; do
     for model in cross-head-0.04 cross-head-0.2 cross-head-0.5 inner-0.1 uniform-0.1 uniform-0.3 not-first-0.1 not-last-0.1 \
-        phases-inner-0.1 heads-2 heads-2-cross-head heads-8 heads-8-cross-head; do
+        phases-inner-0.1 phases-inner-0.1-moved heads-2 heads-2-cross-head heads-8 heads-8-cross-head; do
         skip "$model" "$seed"
     done
-    skip phases-inner-0.1-moved "$seed" # beside phases-moved
 done
 
 # Whole passes of what came first
