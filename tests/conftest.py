@@ -106,6 +106,13 @@ def warm():
 
 
 @pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory) -> Path:
+    """A folder that the processes of this run of the tests have in common."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
 def user_dir() -> Path:
     """The plugin package, for ``--user-dir``."""
     return ROOT / "fairseq_plugins"

@@ -16,6 +16,7 @@ of no paper. The numbers of smoke runs are nobody's.
 """
 
 import copy
+import fcntl
 import json
 import re
 import shutil
@@ -50,16 +51,20 @@ def text_of(paper: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def dry_run(run, venv, tmp_path_factory):
-    """The commands of a recipe, one a line; each recipe is called once."""
+def dry_run(run, venv, shared_folder):
+    """The commands of a recipe, one a line; each recipe is called once, by whichever process needs it first."""
 
     @lru_cache(None)
     def dry_run(paper: str, name: str, smoke: bool = False) -> list[str]:
-        file = tmp_path_factory.mktemp("commands") / name
         script, gpus = ROOT / "recipes" / paper / f"{name}.sh", Paper(text_of(paper)).gpus
         options = ("--smoke",) if smoke else ("--gpus", gpus, "--data", DATA)
-        options += ("--commands", file, "--out", OUT)
-        run("bash", script, *options, env={"VENV": str(venv)})
+        file = shared_folder / "commands" / paper / f"{name}{'-smoke' * smoke}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with open(f"{file}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not file.exists():
+                run("bash", script, *options, "--commands", f"{file}.part", "--out", OUT, env={"VENV": str(venv)})
+                Path(f"{file}.part").rename(file)
         return file.read_text().splitlines()
 
     return dry_run
