@@ -133,8 +133,8 @@ for seed in 2 3; do
 done
 
 # All-attention beside its feed-forward twin on char-PTB: depth and optimiser, two passes; then N and integrations (Figure 2)
-# two_passes NAME MODEL FLAGS: with Adam and with Adagrad, two seeds. The paper's rate rises over 32,000 of at least 150,000
-# updates, here over 1,000 of 4,900
+# two_passes NAME MODEL FLAGS: with Adam and with Adagrad, two seeds. The large model's rate rises over 32,000 of 200,000 updates
+# in the paper's code, here over 1,000 of 4,900
 two_passes() {
     local seed
     for seed in 1 2; do

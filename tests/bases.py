@@ -24,7 +24,7 @@ TASKS = {
     "language_modeling": "--task language_modeling --arch active_memory_lm_tiny --criterion cross_entropy"
     " --tokens-per-sample 16 --max-tokens 200",
     "synthetic_stream": "--task synthetic_stream --criterion label_cross_entropy --arch lstm_stream_lm_tiny"
-    " --batch-size 4 --tokens-per-sample 16 --train-episodes 20 --test-episodes 4 --train-length 4 --test-length 4",
+    " --batch-size 4 --tokens-per-sample 16 --train-episodes 100 --test-episodes 4",
     "algorithmic_curriculum": "--task algorithmic_curriculum --criterion label_cross_entropy"
     " --arch active_memory_algorithmic --batch-size 4 --decoder-layers 1",
 }

@@ -106,10 +106,10 @@ def warm():
 
 
 @pytest.fixture(scope="session")
-def shared_folder(tmp_path_factory) -> Path:
+def shared_folder(request, tmp_path_factory) -> Path:
     """A folder that the processes of this run of the tests have in common."""
     own = tmp_path_factory.getbasetemp()
-    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    return own.parent if hasattr(request.config, "workerinput") else own  # pytest-xdist's processes have this
 
 
 @pytest.fixture(scope="session")

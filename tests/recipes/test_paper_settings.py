@@ -52,7 +52,7 @@ def text_of(paper: str) -> str:
 
 @pytest.fixture(scope="session")
 def dry_run(run, venv, shared_folder):
-    """The commands of a recipe, one a line; each recipe is called once, by whichever process needs it first."""
+    """The commands of a recipe, one a line. The process that needs them first calls the recipe, the others read them."""
 
     @lru_cache(None)
     def dry_run(paper: str, name: str, smoke: bool = False) -> list[str]:
