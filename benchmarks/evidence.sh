@@ -193,9 +193,9 @@ done
 # Skip-Retain and cross-head attention: ten passes over 250 KB of enwik8, so that a regulariser has something to do. The
 # first 4 MB will do in place of all of enwik8
 excerpt=$([[ ! -f ${RAW:-}/enwik8/enwik8-first-4m.gz ]] || echo enwik8-first-4m.gz)
-# skip MODEL SEED [VARIABLE]
+# skip MODEL SEED [VARIABLE [SUFFIX]]
 skip() {
-    cell "skip-$1-seed$2" "SPLIT=250000,100000,100000 TOTAL=2440 MODELS=$1 SEEDS=$2 FILE=$excerpt ${3:-}" \
+    cell "skip-$1${4:-}-seed$2" "SPLIT=250000,100000,100000 TOTAL=2440 MODELS=$1 SEEDS=$2 FILE=$excerpt ${3:-}" \
         skip_cross_head/small "--data $OUT/data/enwik8_250k $(raw enwik8)"
 }
 for seed in 1 2 3; do
@@ -205,6 +205,9 @@ for seed in 1 2 3; do
 done
 for seed in 1 2 3; do # momentum moves a skipped layer on, as in the paper's code
     for model in phases-moved both-moved; do skip "$model" "$seed"; done
+done
+for seed in 1 2; do # positions and the first memory as in the paper
+    for model in plain phases both phases-inner-0.1; do skip "$model" "$seed" POSITIONS=last-token -last-token; done
 done
 
 # Active memory's Table 1 on the lines of WikiText-2

@@ -14,7 +14,9 @@
 #
 # All other flags are the same. The learning rate falls to 0 as half a cosine over all updates. The times in the paper's
 # Table 5 suggest that its phase 2 also took a fifth of the updates. Dev and test figures are exact: there is one stream,
-# and every token sees 2 x BLOCK tokens. Finished trainings and evaluations are skipped.
+# and every token sees 2 x BLOCK tokens. With POSITIONS=last-token positions (equation 15) and the first memory are those of
+# the paper, in place of Dai et al.'s; then scoring is by blocks of BLOCK with a memory of BLOCK, as in training. Finished
+# trainings and evaluations are skipped.
 #
 #   recipes/skip_cross_head/small.sh --raw DIR    an excerpt: SPLIT="3600000,200000,200000" FILE="name in DIR"
 #   recipes/skip_cross_head/small.sh              the same from all of enwik8, downloads 35 MB
@@ -27,7 +29,8 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/language_models.sh"
 SETTINGS+=([STREAMS]=16 [VALID_STREAMS]=16 [BLOCK]=64 [LEARNING_RATE]=0.001 [WARM_UP]=100 [TOTAL]=2000 [PHASE_1]=""
-    [INTERVAL]=400 [SPLIT]="3600000,200000,200000" [FILE]="" [HEADS]=4)
+    [INTERVAL]=400 [SPLIT]="3600000,200000,200000" [FILE]="" [HEADS]=4
+    [POSITIONS]=pairwise)
 WORDS+=([SIZES]="--decoder-layers 8 --decoder-embed-dim 128 --decoder-ffn-embed-dim 512")
 CHOICES+=([MODELS]="plain cross-head phase-1 phases both" [SEEDS]="1 2 3" [PRUNED]="")
 SMOKE_SETTINGS+=([MODELS]="plain phase-1 both" [SEEDS]=1 [PRUNED]=valid [WARM_UP]=5 [TOTAL]=40
@@ -43,6 +46,7 @@ for model in "${MODELS[@]}"; do
             "those that skip layers may end with -moved."
 done
 for split in "${PRUNED[@]}"; do one_of PRUNED "$split" valid test; done
+one_of POSITIONS "$POSITIONS" pairwise last-token
 DATA=${DATA:-runs/data/enwik8_excerpt} # the other recipes use runs/data/enwik8, all of enwik8
 PHASE_1=${PHASE_1:-$((TOTAL * 4 / 5))} UPDATES=$TOTAL
 if [[ ${MODELS[*]} =~ phases|both ]] && ((PHASE_1 >= TOTAL)); then
@@ -56,6 +60,10 @@ TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-p
     --warmup-updates "$WARM_UP" --warmup-init-lr 0 --lr-period-updates $((TOTAL - WARM_UP))
     --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --no-epoch-checkpoints)
 SCORED=(--tokens-per-sample $((4 * BLOCK)) --model-overrides "{'mem_len': $((2 * BLOCK)), 'same_length': True}")
+if [[ $POSITIONS == last-token ]]; then # their distances go no further than in training
+    TRAINING+=(--position-scheme last-token --initial-memory zeros)
+    SCORED=(--tokens-per-sample "$BLOCK")
+fi
 
 # train_model MODEL NAME FLAGS...: into OUT/NAME
 train_model() {
