@@ -39,7 +39,7 @@ DEPTHS = (1, 2, 6)
 GENERATION_PAIRS = 3  # times as many pairs as training: a job takes a second or two, and single ones scatter by a tenth
 SENTENCE = 25  # target tokens of a generated sentence
 AIMS = {"train 2": 0.7, "generate 1": 0.95, "generate 2": 1.1, "generate 6": 1.2}
-PAPER = {"train 2": 0.45, "generate 2": 1.7}  # Table 5; one GPU, larger batches
+PAPER = {"train 2": 0.45, "generate 2": 1.7}  # Table 5; on GPUs, batches not given
 
 
 def options() -> argparse.ArgumentParser:
@@ -81,7 +81,7 @@ def header(args) -> list:
         "",
         f"Medians of {args.pairs} pairs of runs in training and of {GENERATION_PAIRS * args.pairs} in generation; "
         "in brackets the smallest and the largest ratio. A ratio above 1 means that Feedback is faster. The paper's "
-        "ratios are of one GPU and larger batches (Table 5, Figure 4).",
+        "ratios are of GPUs, for generation of one; it gives no batch sizes (Table 5, Figure 4).",
         "",
         f"    {' '.join(['python', 'benchmarks/translation_speed.py', *sys.argv[1:]])}",
         "",

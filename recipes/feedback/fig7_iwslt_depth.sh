@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Figure 7 (left), IWSLT14 De-En: tokenised BLEU by decoder depth. The paper's numbers stand in the figure only; it
-# says that the shallower the decoder, the more the Feedback Transformer is ahead.
+# says that for shallower decoders the Feedback Transformer is better (section 6.2).
 #
 # From the paper: sizes and dropout (Table 8, in the architecture), learning rate 0.0005, beam 5, no averaging, no
 # compound splitting. Ours: batches of 4,096 tokens and weight decay 0.0001 as in fairseq's example for this corpus,

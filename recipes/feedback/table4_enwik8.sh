@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Table 4, enwik8, test bits per byte: Feedback Transformer 0.96 (77M parameters, 12 layers); the paper trained no
+# Table 4, enwik8, test bits per byte: Feedback Transformer 0.96 (77M parameters, 12 layers); the paper reports no
 # Transformer of this size. Newlines are scored; the paper's code leaves them out, about 1 % of the bytes, which makes
 # the figure "without line ends" the closer one to its own. Not yet run to the end by us.
 #

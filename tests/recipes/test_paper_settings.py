@@ -52,7 +52,7 @@ def text_of(paper: str) -> str:
 
 @pytest.fixture(scope="session")
 def dry_run(run, venv, shared_folder):
-    """The commands of a recipe, one a line. The process that needs them first calls the recipe, the others read them."""
+    """The commands of a recipe, one a line. The first process to need them calls the recipe, others read them."""
 
     @lru_cache(None)
     def dry_run(paper: str, name: str, smoke: bool = False) -> list[str]:

@@ -43,7 +43,8 @@ VERDICTS = {
     "does not hold": "The opposite of what the paper says came out in every run, under the same conditions as for "
     "holds. A check, which is named, excludes a fault of ours. It does not hold at the size that is named.",
     "not decided": "We tried it, and it is neither of the two: too few runs, ranges that overlap, budgets that "
-    "differ, a comparison that is not the paper's, or models that had hardly begun to learn the task.",
+    "differ, a comparison that is not the paper's, or models that had hardly begun to learn the task. That two are "
+    "equal is never decided.",
     "not tried": "There are no runs that could decide it.",
 }
 NOTES = {"tried": "What was tried", "checks": "What excludes a fault of ours"}  # what a statement may say besides
@@ -79,7 +80,10 @@ def sources(table: dict) -> list[dict]:
 
 # how the columns begin that may say the same in every row
 SHARED = ("the paper", "at random", "best possible")
-NO_NUMBERS = {"figure only": "The paper has a figure without numbers.", "not given": "The paper gives no number."}
+NO_NUMBERS = {
+    "figure only": "The paper's numbers stand in a figure, which the text that we have does not show.",
+    "not given": "The paper gives no number.",
+}
 
 
 def without_shared(tables: list[list[dict[str, str]]]) -> tuple[list[list[dict[str, str]]], str]:
