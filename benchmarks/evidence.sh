@@ -133,8 +133,8 @@ for seed in 2 3; do
 done
 
 # All-attention beside its feed-forward twin on char-PTB: depth and optimiser, two passes; then N and integrations (Figure 2)
-# two_passes NAME MODEL FLAGS: with Adam and with Adagrad, two seeds. The large model's rate rises over 32,000 of 200,000 updates
-# in the paper's code, here over 1,000 of 4,900
+# two_passes NAME MODEL FLAGS: with Adam and with Adagrad, two seeds. The rate of Adagrad rises over 1,000 updates, a
+# larger share than in the paper's code, which has 32,000 of 200,000 for the large model
 two_passes() {
     local seed
     for seed in 1 2; do
@@ -151,7 +151,7 @@ with_optimiser() {
 for depth in 2 4 8; do
     for model in all-attention feed-forward; do two_passes "depth-$depth-$model" "$model" "--decoder-layers $depth"; done
 done
-for each in "2 all-attention" "2 feed-forward" "4 feed-forward"; do # over 100 updates, as with Adam
+for each in "2 all-attention" "2 feed-forward" "4 feed-forward"; do # came first: the rate rises over 100 updates
     read -r depth model <<<"$each"
     with_optimiser "depth-$depth-$model-adagrad-seed1" "$model" "SEEDS=1 LEARNING_RATES=0.07" "--decoder-layers $depth" \
         "$adagrad"

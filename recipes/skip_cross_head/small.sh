@@ -15,8 +15,8 @@
 # All other flags are the same. The learning rate falls to 0 as half a cosine over all updates. The times in the paper's
 # Table 5 suggest that its phase 2 also took a fifth of the updates. Dev and test figures are exact: there is one stream,
 # and every token sees 2 x BLOCK tokens. With POSITIONS=last-token positions (equation 15) and the first memory are those of
-# the paper and its code, in place of Dai et al.'s; scoring is by blocks of BLOCK with a memory of BLOCK, as in training.
-# Finished trainings and evaluations are skipped.
+# the paper and its code, in place of Dai et al.'s; scoring is by blocks of BLOCK with a memory of BLOCK, as in training,
+# and the figures depend on BLOCK. Finished trainings and evaluations are skipped.
 #
 #   recipes/skip_cross_head/small.sh --raw DIR    an excerpt: SPLIT="3600000,200000,200000" FILE="name in DIR"
 #   recipes/skip_cross_head/small.sh              the same from all of enwik8, downloads 35 MB

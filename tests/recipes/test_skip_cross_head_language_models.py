@@ -38,6 +38,7 @@ def test_dry_run_parses_every_command_and_runs_none(name, recipe, tmp_path):
     ("small.sh", {"MODELS": "plain inner-0.1-0.2"}, "MODELS: inner-0.1-0.2 is none of plain, phase-1, phases, both"),
     ("small.sh", {"MODELS": "plain-moved"}, "those that skip layers may end with -moved."),
     ("small.sh", {"PRUNED": "train"}, "PRUNED: train is none of valid test"),
+    ("small.sh", {"POSITIONS": "first-token"}, "POSITIONS: first-token is none of pairwise last-token"),
 ])  # fmt: skip
 def test_what_cannot_be_is_named(name, env, sentence, recipe, tmp_path):
     done = recipe(name, "--dry-run", "--gpus", 2, "--out", tmp_path, folder=RECIPES, env=env)
@@ -57,6 +58,16 @@ def test_a_name_with_a_number_says_the_flags(model, flags, recipe, tmp_path):
     done = recipe("small.sh", "--dry-run", "--out", tmp_path, folder=RECIPES, env={"MODELS": model, "SEEDS": "1"})
     (training,) = (command for command in commands_of(done) if command.startswith("fairseq-train"))
     assert flags in training
+
+
+def test_positions_of_the_paper_are_scored_by_the_blocks_of_training(recipe, tmp_path):
+    env = {"MODELS": "plain", "SEEDS": "1", "POSITIONS": "last-token"}
+    commands = commands_of(recipe("small.sh", "--dry-run", "--out", tmp_path, folder=RECIPES, env=env))
+    (training,) = (command for command in commands if command.startswith("fairseq-train"))
+    assert "--position-scheme last-token --initial-memory zeros" in training
+    scored = [command for command in commands if command.startswith("fairseq-eval-lm")]
+    assert len(scored) == 2
+    assert all("--tokens-per-sample 64" in command and "--model-overrides" not in command for command in scored)
 
 
 @pytest.mark.parametrize("model, flags", [
