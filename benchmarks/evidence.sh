@@ -133,31 +133,29 @@ for seed in 2 3; do
 done
 
 # All-attention beside its feed-forward twin on char-PTB: depth and optimiser, two passes; then N and integrations (Figure 2)
-# two_passes NAME MODEL FLAGS: with Adam and with Adagrad, two seeds. The rate of Adagrad rises over 1,000 updates, a
-# larger share than in the paper's code, which has 32,000 of 200,000 for the large model
+# two_passes NAME MODEL VARIABLES SIZE [OPTIMISER]
 two_passes() {
-    local seed
-    for seed in 1 2; do
-        with_optimiser "$1-adam-seed$seed" "$2" "SEEDS=$seed LEARNING_RATES=0.002" "$3"
-        with_optimiser "$1-adagrad-1000-seed$seed" "$2" "SEEDS=$seed WARM_UP=1000 LEARNING_RATES=0.07" "$3" "$adagrad"
-    done
+    cell "$1" "PASS=4900 WIDTH=128 MODELS=$2 SCORED_STREAMS=8 $3" char_lm "$(raw ptb) -- $4 --max-epoch 2 ${5:-}"
 }
 # Adagrad clips each tensor on its own, so in half precision they must not be one flat tensor
 adagrad="--optimizer adagrad_clipped --clip-tensor-norm 0.03 --clip-norm 0 --fp16-no-flatten-grads"
-# with_optimiser NAME MODEL VARIABLES SIZE [OPTIMISER]
-with_optimiser() {
-    cell "$1" "PASS=4900 WIDTH=128 MODELS=$2 SCORED_STREAMS=8 $3" char_lm "$(raw ptb) -- $4 --max-epoch 2 ${5:-}"
+# both_optimisers NAME MODEL SIZE: two seeds. The rate of Adagrad rises over 1,000 updates, a larger share than in the paper's
+# code, which has 32,000 of 200,000 for the large model
+both_optimisers() {
+    local seed
+    for seed in 1 2; do
+        two_passes "$1-adam-seed$seed" "$2" "SEEDS=$seed LEARNING_RATES=0.002" "$3"
+        two_passes "$1-adagrad-1000-seed$seed" "$2" "SEEDS=$seed WARM_UP=1000 LEARNING_RATES=0.07" "$3" "$adagrad"
+    done
 }
 for depth in 2 4 8; do
-    for model in all-attention feed-forward; do two_passes "depth-$depth-$model" "$model" "--decoder-layers $depth"; done
+    for model in all-attention feed-forward; do both_optimisers "depth-$depth-$model" "$model" "--decoder-layers $depth"; done
 done
-for each in "2 all-attention" "2 feed-forward" "4 feed-forward"; do # came first: the rate rises over 100 updates
-    read -r depth model <<<"$each"
-    with_optimiser "depth-$depth-$model-adagrad-seed1" "$model" "SEEDS=1 LEARNING_RATES=0.07" "--decoder-layers $depth" \
-        "$adagrad"
+for each in 2-all-attention 2-feed-forward 4-feed-forward; do # came first: the rate rises over 100 updates
+    two_passes "depth-$each-adagrad-seed1" "${each#*-}" "SEEDS=1 LEARNING_RATES=0.07" "--decoder-layers ${each%%-*}" "$adagrad"
 done
 for depth in 6 12; do # one and a half times the layers of the twin of 4 or 8, and as many parameters
-    two_passes "deeper-$depth" all-attention "--decoder-layers $depth --persistent-vectors 256"
+    both_optimisers "deeper-$depth" all-attention "--decoder-layers $depth --persistent-vectors 256"
 done
 # one_pass NAME SEED RATE FLAGS
 one_pass() {

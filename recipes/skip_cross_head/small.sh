@@ -29,8 +29,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/language_models.sh"
 SETTINGS+=([STREAMS]=16 [VALID_STREAMS]=16 [BLOCK]=64 [LEARNING_RATE]=0.001 [WARM_UP]=100 [TOTAL]=2000 [PHASE_1]=""
-    [INTERVAL]=400 [SPLIT]="3600000,200000,200000" [FILE]="" [HEADS]=4
-    [POSITIONS]=pairwise)
+    [INTERVAL]=400 [SPLIT]="3600000,200000,200000" [FILE]="" [HEADS]=4 [POSITIONS]=pairwise)
 WORDS+=([SIZES]="--decoder-layers 8 --decoder-embed-dim 128 --decoder-ffn-embed-dim 512")
 CHOICES+=([MODELS]="plain cross-head phase-1 phases both" [SEEDS]="1 2 3" [PRUNED]="")
 SMOKE_SETTINGS+=([MODELS]="plain phase-1 both" [SEEDS]=1 [PRUNED]=valid [WARM_UP]=5 [TOTAL]=40

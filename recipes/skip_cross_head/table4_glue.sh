@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Table 4, GLUE, dev sets: fine-tuning with stochastic cross-head attention changes the mean little and lowers the
-# standard deviation over runs (here 5 seeds), by about 30 % on most tasks. The paper's numbers, which stand in the table, are
-# BERT-base's; ours are RoBERTa-base's, fairseq's closest to it, and cannot equal them. Not yet run to the end by us.
+# standard deviation over runs (here 5 seeds), by about 30 % on most tasks. The paper's numbers, which stand in the
+# table, are BERT-base's; ours are RoBERTa-base's, fairseq's closest to it, and cannot equal them. Not yet run to the end by us.
 #
 #   recipes/skip_cross_head/table4_glue.sh --raw DIR    the paper's run; DIR/MRPC/train.tsv, DIR/MRPC/dev.tsv ...
 #   recipes/skip_cross_head/table4_glue.sh --smoke      the same code path on generated text, CPU, a minute or two

@@ -231,7 +231,8 @@ def test_what_all_rows_say_alike_of_the_paper_is_said_once():
     ]
     narrow, words = evidence.without_shared([rows, rows])
     assert narrow == [[{"": "feedback", "reward": "1.0"}, {"": "lstm", "reward": "1.0"}]] * 2
-    assert words == f"In all rows: at random: 0.3. {evidence.NO_NUMBERS['figure only']}"
+    figure = "The paper's numbers stand in a figure, which the text that we have does not show."
+    assert words == f"In all rows: at random: 0.3. {figure}"
     rows[1] |= {"at random": "0.4", "the paper": "99.1"}
     assert evidence.without_shared([rows]) == ([rows], "")
 
