@@ -13,9 +13,10 @@ import os
 import torch
 from torch import Tensor
 
-from fairseq_plugins.modules.feedback.fast import FastRecurrence, TorchSteps
+from fairseq_plugins.modules.feedback.fast import FastRecurrence
 from fairseq_plugins.modules.feedback.manual_backward import Dropout, GrowingSource, Linear, Part
 from fairseq_plugins.modules.feedback.sliding_cache import ByPosition, add
+from fairseq_plugins.modules.feedback.state import TorchSteps
 from fairseq_plugins.modules.feedback.window import Limits
 
 LEAST_BLOCK, BLOCK_ELEMENTS = 16, 4096  # places or steps that a program reads at once; places times width of a head

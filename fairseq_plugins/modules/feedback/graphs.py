@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fairseq_plugins.modules.feedback.fast import STREAM_CAPACITY, Block, FastRecurrence
+from fairseq_plugins.modules.feedback.block import STREAM_CAPACITY, Block
 from fairseq_plugins.modules.feedback.manual_backward import Source, reorder_rows
+from fairseq_plugins.modules.feedback.state import RecurrenceState
 
 logger = logging.getLogger(__name__)
 MOST_GRAPHS = 8  # of a stack; a graph keeps what a block keeps in memory
@@ -132,7 +133,7 @@ def shapes(tensors: list[Tensor]) -> Hashable:
     return tuple((x.shape, x.stride(), x.dtype, x.device, x.requires_grad) for x in tensors)
 
 
-def constants(state: FastRecurrence) -> Hashable:
+def constants(state: RecurrenceState) -> Hashable:
     """What else must be the same where a graph is used again."""
     parameters = tuple((x.data_ptr(), x.requires_grad) for x in state.layers.parameters())
     modes = tuple(layer.training for layer in state.layers), torch.is_inference_mode_enabled()
@@ -156,7 +157,7 @@ class Graphs:
     def __reduce__(self):  # a copy of the model, as for a moving average, has other memory: it makes its own graphs
         return Graphs, ()
 
-    def block(self, state: FastRecurrence, x: Tensor, padding: Tensor | None, record: bool) -> "CapturedBlock | None":
+    def block(self, state: RecurrenceState, x: Tensor, padding: Tensor | None, record: bool) -> "CapturedBlock | None":
         """A block of x [T, B, C] as a graph, or None: to be computed operation by operation. padding and record are as
         of `Block`."""
         capture = self.capture_now(x.device)
@@ -172,7 +173,7 @@ class Graphs:
             self.in_use = weakref.ref(block)
         return block
 
-    def decoding(self, state: FastRecurrence, x: Tensor) -> "CapturedSteps | None":
+    def decoding(self, state: RecurrenceState, x: Tensor) -> "CapturedSteps | None":
         """Steps of decoding as graphs, for embeddings like x [B, C]; or None, as of `block`."""
         capture = self.capture_now(x.device)
         if capture is None or any(layer.training for layer in state.layers):  # dropout draws for many steps at once
@@ -268,7 +269,7 @@ class BlockGraph:
         gradients: of state.tensors(); None where there is none
     """
 
-    def __init__(self, state: FastRecurrence, x: Tensor, padding: Tensor | None, record: bool, capture: Capture):
+    def __init__(self, state: RecurrenceState, x: Tensor, padding: Tensor | None, record: bool, capture: Capture):
         self.inputs = Inputs()
         twin = state.mapped(self.inputs.copy)
         x = self.inputs.copy(x).detach()
@@ -297,7 +298,7 @@ class CapturedBlock:
         inputs: what `graph.inputs` are to hold
     """
 
-    def __init__(self, graph: BlockGraph, state: FastRecurrence, inputs: list[Tensor]):
+    def __init__(self, graph: BlockGraph, state: RecurrenceState, inputs: list[Tensor]):
         self.graph, self.inputs, self.tensors = graph, inputs, state.tensors()
         self.memories: list[tuple[Tensor, ...]] = []
         self.waits = False  # for the backward pass
@@ -335,7 +336,7 @@ class StepGraphs:
         block: computes steps one by one, too
     """
 
-    def __init__(self, state: FastRecurrence, x: Tensor, capacity: int, capture: Capture, warm: bool):
+    def __init__(self, state: RecurrenceState, x: Tensor, capacity: int, capture: Capture, warm: bool):
         self.inputs, self.capture, self.capacity, self.warm = Inputs(), capture, capacity, warm
         self.twin, self.x = state.mapped(self.inputs.copy), x.clone()
         self.computed = set(range(capacity + 1)) if warm else set()

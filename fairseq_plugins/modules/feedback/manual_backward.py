@@ -396,6 +396,11 @@ class Cast(Part):
         return self.body.gradients()
 
 
+def in_type(part: Part, dtype: torch.dtype, outer: torch.dtype) -> Part:
+    """The part, computing in this type; what is around it is of the outer one."""
+    return part if dtype is outer else Cast(part, dtype, outer)
+
+
 class Residual(Part):
     """x + body(norm(x)) with pre-norm, norm(x + body(x)) with post-norm."""
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from engine_comparison import assert_engines_agree, use_engine
 
-from fairseq_plugins.modules.feedback import fast, sliding_cache
+from fairseq_plugins.modules.feedback import block, fast, sliding_cache, state
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.sliding_cache import AcrossSums, AlongSums, ByPosition
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
@@ -15,7 +15,7 @@ B, C, HEADS, LAYERS, SPAN, STEPS = 3, 8, 2, 2, 5, 4
 
 @pytest.fixture(params=[AlongSums, AcrossSums, ByPosition])
 def layout(request, monkeypatch):
-    monkeypatch.setattr(fast, "fastest_layout", lambda device: request.param)
+    monkeypatch.setattr(state, "fastest_layout", lambda device: request.param)
     return request.param
 
 
@@ -30,8 +30,8 @@ def module():
 def test_training_agrees_with_the_plain_loop(layout, module):
     def run(x):
         memory, outputs = None, []
-        for block in x.split(STEPS, dim=1):
-            y, memory = module(block, memory)
+        for steps in x.split(STEPS, dim=1):
+            y, memory = module(steps, memory)
             outputs.append(y)
         return {"output": torch.cat(outputs, dim=1)}
 
@@ -41,7 +41,8 @@ def test_training_agrees_with_the_plain_loop(layout, module):
 @torch.no_grad()
 def test_steps_agree_with_the_plain_loop(layout, module, monkeypatch):
     """The window moves to the front of the buffers, a row begins anew, and rows change their places."""
-    monkeypatch.setattr(fast, "STREAM_CAPACITY", 3)
+    for part in (block, fast):
+        monkeypatch.setattr(part, "STREAM_CAPACITY", 3)
     x = torch.randn(8, B, C, dtype=torch.double)
 
     def outputs(engine):

@@ -1,0 +1,284 @@
+"""The steps of a block of the fast recurrence, forward and backward, put together of the parts in `manual_backward`.
+
+T steps, B batch, C width, H heads, D width of a head, R = B * H, S source positions, L layers, G memories a step, n
+steps in memory.
+"""
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from fairseq_plugins.modules.common.activations import ACTIVATIONS
+from fairseq_plugins.modules.feedback.layer import FeedbackLayer
+from fairseq_plugins.modules.feedback.manual_backward import (
+    Attention,
+    Chain,
+    Dropouts,
+    FixedSource,
+    GrowingSource,
+    LayerNorm,
+    Linear,
+    Part,
+    Pointwise,
+    ReluLinear,
+    Residual,
+    Source,
+    in_type,
+)
+from fairseq_plugins.modules.feedback.memory_writer import MemoryWriter, Mixture
+from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource
+from fairseq_plugins.modules.feedback.state import RecurrenceState, score_mask
+from fairseq_plugins.modules.feedback.window import Limits
+
+STREAM_CAPACITY = 64  # positions; then the window moves to the front, as rows of wider buffers are slower to read
+
+
+class Block:
+    """The parts of all layers, put together for one block of T steps, or for step-by-step decoding.
+
+    Args:
+        state: what the block belongs to.
+        like: the embeddings of a step are like it [B, C].
+        capacity: room for so many steps.
+        padding: [B, T], True where the input is padding, or None.
+        record: save what the backward pass needs.
+    """
+
+    def __init__(
+        self, state: RecurrenceState, like: Tensor, capacity: int, padding: Tensor | None = None, record: bool = False
+    ):
+        self.record, self.heads, self.beam, self.capacity = record, state.heads, state.beam, capacity
+        few_rows, many_steps = len(like) <= 2, state.limits is not None and capacity >= STREAM_CAPACITY
+        self.transposes_weights = few_rows and many_steps and not record
+        self.dtype, layers = state.dtype, state.cast_layers
+        products = like.new_empty(like.shape, dtype=self.dtype)  # a tensor that products make, of a step
+        self.mixture = Mixture(state.mixing, like, record)
+        mask = None
+        if padding is not None:
+            mask = score_mask(F.pad(padding, (1, 0)), self.heads, products)  # m_0 is never padding
+
+        self.kinds = state.steps(products, record)
+        sources = {
+            key: state.new_source(key, products, capacity, mask, self.kinds) for key in dict.fromkeys(state.sources())
+        }
+        self.layers: list[Chain] = []
+        self.context_attentions: list[Attention] = []
+        self.contexts = [FixedSource(keys, values, state.context_mask) for keys, values in state.context]
+        for i, (layer, key) in enumerate(zip(layers, state.sources())):
+            context = self.contexts[i] if self.contexts else None
+            limits = state.limits[i] if state.limits else None
+            self.layers.append(self.assemble(layer, sources[key], context, limits))
+        self.writers: list[MemoryWriter] = []  # one a memory that is attended to
+        for memory, projection in state.projections.items():
+            own = [source for key, source in sources.items() if key[0] == memory]
+            self.writers.append(MemoryWriter(projection, state.memory_norm, own, record, like.dtype, capacity))
+            if state.limits is not None:
+                self.writers[-1].fill(state.memories[memory])
+        self.memories: list[list[Tensor]] = []  # G tensors [B, C] for each step of a block
+        self.starts_with_zero = state.limits is None
+        if self.starts_with_zero:
+            self.write([torch.zeros_like(like)] * len(state.mixing))  # m_0: zeros, which are attended to
+
+    def assemble(
+        self, layer: FeedbackLayer, memory: Source, context: FixedSource | None, limits: Limits | None
+    ) -> Chain:
+        """The parts of one layer, which attends to these sources."""
+        config, record = layer.config, self.record
+        dropouts = Dropouts(self.capacity, layer.training, record, layer.fc1.weight.device)
+
+        def sublayer(norm, *parts):
+            body = in_type(Chain(*parts, dropouts.part(config.dropout)), self.dtype, norm.weight.dtype)
+            return Residual(LayerNorm(norm, record), body, config.pre_norm)
+
+        def attention(norm, projections, source, make, *options):
+            weight_dropout = dropouts.unscaled(config.attention_dropout, grows=isinstance(source, GrowingSource))
+            attend = make(Linear(projections.q_proj, record), source, weight_dropout, config.heads, record, *options)
+            if source is context:
+                self.context_attentions.append(attend)
+            out = Linear(projections.out_proj, record, dropouts.scale(config.attention_dropout))
+            out.grad_slot = attend.output_grad_slot
+            return sublayer(norm, attend, out)
+
+        sublayers = [attention(layer.self_attn_layer_norm, layer.self_attn, memory, self.kinds.attention, limits)]
+        if context is not None:
+            norm = layer.encoder_attn_layer_norm
+            sublayers.append(attention(norm, layer.encoder_attn, context, Attention, self.beam))
+        narrow = Linear(layer.fc2, record, dropouts.scale(config.activation_dropout))
+        widen: Linear
+        if config.activation == "relu":
+            dropout = dropouts.unscaled(config.activation_dropout, record=False)
+            widen = ReluLinear(layer.fc1, dropout, record, self.capacity)
+            parts: list[Part] = [widen, narrow]
+        else:
+            widen = Linear(layer.fc1, record)
+            activation = Pointwise(ACTIVATIONS[config.activation], record)
+            parts = [widen, activation, dropouts.unscaled(config.activation_dropout), narrow]
+        if self.transposes_weights:
+            widen.transpose_weight()
+        return Chain(*sublayers, sublayer(layer.final_layer_norm, *parts))
+
+    def context_weights(self) -> Tensor | None:
+        """The top layer's attention to the encoder at the latest step [B, H, S], or None without an encoder."""
+        if not self.context_attentions:
+            return None
+        top = self.context_attentions[-1]
+        return top.merge_heads(top.weights)
+
+    def write(self, memories: list[Tensor]) -> None:
+        """Append the memories of one step, G tensors [B, C], to all sources."""
+        for writer, memory in zip(self.writers, memories, strict=True):
+            writer.forward(memory)
+
+    def step(self, x: Tensor) -> Tensor:
+        """One embedding [B, C] -> output of the top layer [B, C]."""
+        states = self.run_layers(x)
+        self.write(self.mixture.forward(states))
+        return states[-1]
+
+    def run_layers(self, x: Tensor) -> list[Tensor]:
+        """One embedding [B, C] -> x^0 .. x^L, each [B, C]."""
+        states = [x]
+        for layer in self.layers:
+            states.append(layer.forward(states[-1]))
+        return states
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Embeddings [T, B, C] -> outputs of the top layer [T, B, C]. The memories of all steps are left in
+        `self.memories`."""
+        outputs = []
+        for x_t in x[:-1]:
+            states = self.run_layers(x_t)
+            outputs.append(states[-1])
+            memories = self.mixture.forward(states)
+            self.memories.append(memories)
+            self.write(memories)
+        states = self.run_layers(x[-1])  # no step of the block attends to the last memory
+        self.memories.append(self.mixture.mix(states))
+        return torch.stack([*outputs, states[-1]])
+
+    def restart(self, rows: Tensor) -> None:
+        """Start a new stream in these rows; rows [B] is True there."""
+        for writer in self.writers:
+            writer.restart(rows.repeat_interleave(self.heads))
+
+    def backward(self, d_top: Tensor) -> tuple[Tensor, dict]:
+        """Gradient of the outputs [T, B, C] -> gradient of the embeddings [T, B, C], and gradients of all other tensors
+        by their id."""
+        d_top = d_top.contiguous()
+        dx: list[Tensor] = []  # the last step first
+        for d_top_t in reversed(d_top.unbind()):
+            dx.append(self.step_backward(d_top_t, self.read_gradients() if dx else []))
+        if self.starts_with_zero:
+            self.read_gradients()  # m_0 is constant, but its key and value pass gradients to their biases
+        gradients: dict[int, Tensor] = {}
+        parts: list[Part | Source | MemoryWriter | Mixture]
+        parts = [*self.layers, *self.contexts, *self.writers, self.mixture]
+        for part in parts:
+            for tensor, gradient in part.gradients():
+                known = gradients.get(id(tensor))
+                gradients[id(tensor)] = gradient if known is None else known + gradient
+        return torch.stack(dx[::-1]), gradients
+
+    def read_gradients(self) -> list[Tensor]:
+        """Gradients of the memories of the last step that the backward pass has not reached yet, G tensors [B, C]."""
+        return [writer.backward() for writer in self.writers]
+
+    def step_backward(self, dx: Tensor, d_memories: list[Tensor]) -> Tensor:
+        """Gradients of the top layer's output [B, C] and of the step's memories -> gradient of the embedding [B, C]."""
+        if not d_memories:
+            for layer in reversed(self.layers):
+                dx = layer.backward(dx)
+            return dx
+        *mixed, top = self.mixture.backward(d_memories)
+        dx = dx + top
+        for layer, part in zip(reversed(self.layers), reversed(mixed)):
+            dx = layer.backward(dx) + part
+        return dx
+
+    def reorder(self, order: Tensor) -> None:
+        """Continue row order[i] of the batch as row i."""
+        for source in self.memory_sources():
+            source.reorder(order)
+        if not self.contexts:
+            return
+        sentences, together, moved = self.sentences(order)
+        if not together:  # every row gets keys and values of its own
+            self.beam = 1
+            for attention in self.context_attentions:
+                attention.beam = 1
+        if moved:
+            for context in self.contexts:
+                context.reorder(sentences, self.heads)
+
+    def memory_sources(self) -> list[GrowingSource | SlidingSource]:
+        return [source for writer in self.writers for source in writer.sources]
+
+    def sentences(self, order: Tensor) -> tuple[Tensor, bool, bool]:
+        """Which rows of the context this order of rows needs, whether all rows of a sentence stay together, as they do
+        in beam search, and whether the context changes."""
+        sentences = order // self.beam
+        groups = sentences.view(-1, self.beam) if len(order) % self.beam == 0 else sentences[:, None]
+        same_number = groups.numel() == self.beam * len(self.contexts[0].keys) // self.heads
+        stays = torch.arange(len(groups), device=order.device).unsqueeze(1)
+        checks = groups != groups[:, :1], groups != stays
+        left, moved = torch.stack([check.any() for check in checks]).tolist()  # both at once: the host waits for it
+        if groups.size(1) != self.beam or left:
+            return sentences, False, True
+        return groups[:, 0], True, moved or not same_number
+
+
+class SteppedBlock(Block):
+    """A block whose steps are taken one by one, and which is differentiated afterwards."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.outputs: list[Tensor] = []
+        self.states: list[Tensor] = []  # of the last step, until its memory is written
+
+    def step(self, x: Tensor) -> Tensor:
+        self.write_last()
+        self.states = self.run_layers(x)
+        self.outputs.append(self.states[-1])
+        return self.states[-1]
+
+    def write_last(self) -> None:
+        """Write the memory of the last step, now that another step follows."""
+        if self.states:
+            memories = self.mixture.forward(self.states)
+            self.memories.append(memories)
+            self.write(memories)
+            self.states = []
+
+    def restart(self, rows: Tensor) -> None:
+        self.write_last()
+        super().restart(rows)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The outputs of the steps [T, B, C]; x [T, B, C] are their inputs."""
+        assert self.states and len(x) == len(self.outputs), "these are not the steps that were taken"
+        self.memories.append(self.mixture.mix(self.states))
+        return torch.stack(self.outputs)
+
+
+class RecordedBlock(torch.autograd.Function):
+    """A block as one node of the graph of autograd. The arguments after x are all other tensors that get gradients."""
+
+    @staticmethod
+    def forward(ctx, block, x, *tensors):
+        ctx.block, ctx.tensors = block, tensors
+        return block.forward(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, d_top):
+        block, ctx.block = ctx.block, None  # frees what the block has saved
+        if block is None:
+            raise RuntimeError("the feedback recurrence was differentiated a second time; its activations are gone")
+        dx, gradients = block.backward(d_top)
+        if not gradients.keys() <= {id(tensor) for tensor in ctx.tensors}:
+            raise RuntimeError(
+                "the layers' parameters are not those of the module, as with torch.nn.DataParallel or --ddp-backend"
+                " fully_sharded; take DistributedDataParallel, or the engine reference"
+            )
+        return None, dx, *(gradients.get(id(tensor)) for tensor in ctx.tensors)

@@ -1,0 +1,179 @@
+"""What the steps of the fast recurrence read, the same for a whole block.
+
+T steps, B batch, C width, H heads, D width of a head, R = B * H, S source positions, L layers, G memories a step, n
+steps in memory.
+"""
+
+import copy
+from collections.abc import Callable
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_plugins.modules.common.module_list import ModuleList
+from fairseq_plugins.modules.feedback.autocast import cast_products, no_autocast, product_dtype
+from fairseq_plugins.modules.feedback.layer import FeedbackLayer
+from fairseq_plugins.modules.feedback.manual_backward import Attention, GrowingSource, Linear, Part, Projection
+from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource, WindowAttention, fastest_layout
+from fairseq_plugins.modules.feedback.window import Limits
+
+
+def score_mask(padding: Tensor, heads: int, like: Tensor) -> Tensor:
+    """padding [B, S] -> the mask [R, 1, S] that is added to scores: 0, or -inf for padding."""
+    mask = like.new_zeros(padding.shape).masked_fill_(padding, float("-inf"))
+    return mask.repeat_interleave(heads, dim=0).unsqueeze(1)
+
+
+class TorchSteps:
+    """What a step's attention to the memory is made of, by operations of torch."""
+
+    growing: type[GrowingSource] = GrowingSource
+
+    @staticmethod
+    def sliding(device: torch.device) -> type[SlidingSource]:
+        return fastest_layout(device)
+
+    @staticmethod
+    def attention(query: Linear, source, weight_dropout: Part, heads: int, record: bool, limits: Limits | None):
+        """The part of one layer; `limits` are those of a stream."""
+        if limits is None:
+            return Attention(query, source, weight_dropout, heads, record)
+        return WindowAttention(query, source, weight_dropout, heads, record, *limits)
+
+
+class RecurrenceState:
+    """What the steps of a recurrence read: the projections of the memories, the encoder's keys and values, and the
+    memories of earlier blocks.
+
+    Args:
+        layers: the stack, the lowest layer first.
+        mixing: coefficients of the memories [G, L + 1].
+        context: encoder output [B, S, context_dim], or None.
+        context_padding: [B, S], True where the encoder's input is padding, or None.
+        beam: how many neighbouring rows of the batch share one row of the context (in step-by-step decoding only).
+            Hypotheses for one sentence share the keys and values of its context.
+        limits: for a stream, how far back each layer looks; None: to the start.
+        memories: for a stream, those of earlier blocks, G tensors [B, n, C]. n is at least the width of every layer.
+    """
+
+    def __init__(
+        self,
+        layers: ModuleList[FeedbackLayer],
+        mixing: Tensor,
+        context: Tensor | None = None,
+        context_padding: Tensor | None = None,
+        beam: int = 1,
+        limits: list[Limits] | None = None,
+        memories: list[Tensor] | None = None,
+    ):
+        self.dtype = product_dtype(layers[0].fc1.weight)
+        self.layers, self.mixing, self.beam = layers, mixing, beam
+        self.heads = layers[0].config.heads
+        self.limits = limits and [limit.for_products(self.dtype) for limit in limits]
+        self.memories = memories or []
+        self.context, self.context_mask = [], None
+        if context is not None:
+            self.context = [self.project_context(layer, context) for layer in layers]
+            if context_padding is not None:
+                self.context_mask = score_mask(context_padding, self.heads, self.context[0][0])
+        with no_autocast(mixing.device):
+            self.projections = self.project_memories()
+        self.cast_layers = cast_products(layers, self.dtype)
+        norm = layers[0].self_attn_layer_norm
+        self.memory_norm = None
+        if layers[0].config.pre_norm:
+            self.memory_norm = nn.LayerNorm(norm.normalized_shape, norm.eps, elementwise_affine=False)
+
+    def project_memories(self) -> dict[int, Projection]:
+        """For each memory, by its number, the projection to the keys and values of all sources that are made of it."""
+        first = {key: layer for layer, key in reversed(list(zip(self.layers, self.sources())))}
+        memories: dict[int, list[Projection]] = {}
+        for memory, matrix in dict.fromkeys(self.sources()):
+            memories.setdefault(memory, []).append(key_and_value(first[memory, matrix]))
+        return {memory: joined(projections, self.dtype) for memory, projections in memories.items()}
+
+    def project_context(self, layer: FeedbackLayer, context: Tensor) -> tuple[Tensor, Tensor]:
+        """Context [B, S, context_dim] -> its keys, scaled, and its values, both [R, S, D]."""
+
+        def split_heads(x):
+            return x.unflatten(-1, (self.heads, -1)).transpose(1, 2).flatten(0, 1)
+
+        projections, scale = layer.encoder_attn, layer.config.head_dim**-0.5
+        assert projections is not None, "the layer does not attend to an encoder"
+        return split_heads(projections.k_proj(context) * scale), split_heads(projections.v_proj(context))
+
+    def sources(self) -> list[tuple[int, int]]:
+        """What each layer attends to: the number of its memory, and the identity of its key matrix. Layers that agree
+        in both share one source."""
+        last = len(self.mixing) - 1
+        return [(min(i, last), id(layer.self_attn.k_proj)) for i, layer in enumerate(self.layers)]
+
+    def steps(self, like: Tensor, record: bool) -> type[TorchSteps]:
+        """What attention to the memory is made of, for inputs like [B, C]; `record` is as of `Block`."""
+        return TorchSteps
+
+    def new_source(
+        self, key: tuple[int, int], like: Tensor, capacity: int, mask: Tensor | None, kinds: type[TorchSteps]
+    ):
+        """An empty source for inputs like [B, C], with room for `capacity` steps."""
+        head_dim = self.layers[0].config.head_dim
+        if self.limits is None:
+            return kinds.growing(len(like), self.heads, head_dim, capacity, like, mask)
+        widths = [limits.width for source, limits in zip(self.sources(), self.limits) if source == key]
+        return kinds.sliding(like.device)(len(like), self.heads, head_dim, max(widths), capacity, like)
+
+    def tensors(self) -> list[Tensor]:
+        """What a block's gradients are of, besides its inputs."""
+        pairs = (*self.context, *self.projections.values(), *(self.limits or []))
+        return [self.mixing, *(x for pair in pairs for x in pair if x is not None), *self.cast_layers.parameters()]
+
+    def own_tensors(self) -> list[Tensor]:
+        """All tensors that a block reads, in the order in which `mapped` changes them, but for the model's
+        parameters."""
+        pairs = (*self.projections.values(), *(self.limits or []))
+        others = [self.context_mask, *(x for pair in pairs for x in pair), *self.memories]
+        tensors = [self.mixing, *(x for pair in self.context for x in pair), *(x for x in others if x is not None)]
+        return tensors if self.cast_layers is self.layers else [*tensors, *self.cast_layers.parameters()]
+
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The same state with a change made to each of `own_tensors`."""
+
+        def changed(x):
+            return None if x is None else change(x)
+
+        twin = copy.copy(self)
+        twin.mixing = change(self.mixing)
+        twin.context = [(change(keys), change(values)) for keys, values in self.context]
+        twin.context_mask = changed(self.context_mask)
+        twin.projections = {memory: Projection(*map(changed, pair)) for memory, pair in self.projections.items()}
+        twin.limits = self.limits and [Limits(*map(changed, limit)) for limit in self.limits]
+        twin.memories = [change(vectors) for vectors in self.memories]
+        if self.cast_layers is not self.layers:
+            twin.cast_layers = copy.deepcopy(
+                self.cast_layers, {id(x): change(x) for x in self.cast_layers.parameters()}
+            )
+        return twin
+
+
+def key_and_value(layer: FeedbackLayer) -> Projection:
+    """The key matrix, scaled, and below it the value matrix [2 * H * D, C], and their biases.
+
+    With pre-norm, the scale and shift of the LayerNorm before them are multiplied into them. What is left of it is the
+    same for all layers: autograd divides the gradients among the parameters.
+    """
+    scale, projections = layer.config.head_dim**-0.5, layer.self_attn
+    key, value = projections.k_proj, projections.v_proj
+    weight = torch.cat([key.weight * scale, value.weight])
+    bias = None if key.bias is None else torch.cat([key.bias * scale, value.bias])
+    if layer.config.pre_norm:
+        norm = layer.self_attn_layer_norm
+        shift = torch.mv(weight, norm.bias)
+        weight, bias = weight * norm.weight, shift if bias is None else bias + shift
+    return Projection(weight, bias)
+
+
+def joined(projections: list[Projection], dtype: torch.dtype) -> Projection:
+    """Several projections as one, their outputs side by side."""
+    weights, biases = zip(*projections)
+    return Projection(torch.cat(weights).to(dtype), None if biases[0] is None else torch.cat(biases).to(dtype))
