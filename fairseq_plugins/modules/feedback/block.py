@@ -10,20 +10,17 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
+from fairseq_plugins.modules.feedback.growing_cache import Attention, FixedSource, GrowingSource, Source
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer
 from fairseq_plugins.modules.feedback.manual_backward import (
-    Attention,
     Chain,
     Dropouts,
-    FixedSource,
-    GrowingSource,
     LayerNorm,
     Linear,
     Part,
     Pointwise,
     ReluLinear,
     Residual,
-    Source,
     in_type,
 )
 from fairseq_plugins.modules.feedback.memory_writer import MemoryWriter, Mixture

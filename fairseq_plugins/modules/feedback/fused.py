@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from fairseq_plugins.modules.feedback.fast import FastRecurrence
-from fairseq_plugins.modules.feedback.manual_backward import Dropout, GrowingSource, Linear, Part
+from fairseq_plugins.modules.feedback.growing_cache import GrowingSource
+from fairseq_plugins.modules.feedback.manual_backward import Dropout, Linear, Part
 from fairseq_plugins.modules.feedback.sliding_cache import ByPosition, add
 from fairseq_plugins.modules.feedback.state import TorchSteps
 from fairseq_plugins.modules.feedback.window import Limits

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fairseq_plugins.modules.feedback.block import STREAM_CAPACITY, Block
-from fairseq_plugins.modules.feedback.manual_backward import Source, reorder_rows
+from fairseq_plugins.modules.feedback.growing_cache import Source, reorder_rows
 from fairseq_plugins.modules.feedback.state import RecurrenceState
 
 logger = logging.getLogger(__name__)

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.feedback.autocast import cast_products, no_autocast, product_dtype
+from fairseq_plugins.modules.feedback.growing_cache import Attention, GrowingSource
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer
-from fairseq_plugins.modules.feedback.manual_backward import Attention, GrowingSource, Linear, Part, Projection
+from fairseq_plugins.modules.feedback.manual_backward import Linear, Part, Projection
 from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource, WindowAttention, fastest_layout
 from fairseq_plugins.modules.feedback.window import Limits
 

@@ -1,0 +1,189 @@
+"""Attention to keys and values that grow by a step, or remain as those of an encoder, as parts of a recurrence (see
+`manual_backward`).
+
+B batch, H heads, R = B * H, D width of a head, C = H * D, S positions attended to.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from fairseq_plugins.modules.feedback.manual_backward import Gradients, Linear, Part, aten
+
+
+class Source:
+    """Keys and values [R, S, D] that queries attend to: in decoding, the KV cache. The keys are scaled by D^-1/2
+    already, so the scores need no scaling.
+
+    A use of a source is one attention to it, of one layer at one step.
+    """
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []  # by `add_use`
+
+    def window(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What the present step attends to: keys and values [R, S, D], and the mask [R, 1, S] that is added to the
+        scores, or None."""
+        raise NotImplementedError
+
+    def written(self) -> list[Tensor]:
+        """Views of all that has been written; their rows are R."""
+        return [x for x in self.window() if x is not None]
+
+    def add_use(self, query: Tensor, dscores: Tensor, weights: Tensor, dy: Tensor) -> None:
+        """Take the four tensors of one use, in the backward pass: query, gradient of the scores, weights after dropout,
+        and gradient of the output, each [R, 1, ...]."""
+        self.taken.append((query, dscores, weights, dy))
+
+    def gradients(self) -> Gradients:
+        return iter(())
+
+    def products(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The factors of the gradients of all uses so far, which are then forgotten. The gradient of the keys is the
+        product of the first two, the gradient of the values is the product of the last two."""
+        query, dscores, weights, dy = (torch.cat(column, dim=1) for column in zip(*self.taken))
+        self.taken.clear()
+        return dscores.transpose(1, 2), query, weights.transpose(1, 2), dy
+
+
+def reorder_rows(x: Tensor, order: Tensor, heads: int, out: Tensor | None = None) -> Tensor:
+    """Rows [B * heads, ...] with the batch in a new order [B']. They are written to the first rows of `out`, if
+    given."""
+    if out is not None:
+        out = out[: len(order) * heads].unflatten(0, (-1, heads))
+    return torch.index_select(x.unflatten(0, (-1, heads)), 0, order, out=out).flatten(0, 1)
+
+
+class FixedSource(Source):
+    """A source that is the same at all steps: the encoder's output. mask [R, 1, S] is added to the scores, or None."""
+
+    def __init__(self, keys: Tensor, values: Tensor, mask: Tensor | None):
+        super().__init__()
+        self.keys, self.values, self.mask = keys, values, mask
+
+    def window(self):
+        return self.keys, self.values, self.mask
+
+    def gradients(self) -> Gradients:
+        dscores, query, weights, dy = self.products()
+        yield self.keys, torch.bmm(dscores, query)
+        yield self.values, torch.bmm(weights, dy)
+
+    def reorder(self, order: Tensor, heads: int) -> None:
+        self.keys, self.values = (reorder_rows(x, order, heads) for x in (self.keys, self.values))
+        if self.mask is not None:
+            self.mask = reorder_rows(self.mask, order, heads)
+
+
+class GrowingSource(Source):
+    """A source that grows by one position at every step. Keys and values are written in place.
+
+    In the backward pass `pop_kv_grads` returns the gradients of the last position and forgets the position: by then the
+    loop has passed all uses of it. All layers of a step add to the gradients by one product.
+    """
+
+    def __init__(self, batch: int, heads: int, head_dim: int, capacity: int, like: Tensor, mask: Tensor | None = None):
+        super().__init__()
+        self.batch, self.heads, self.mask = batch, heads, mask
+        self.steps = 0
+        self.keys = like.new_empty(batch * heads, capacity, head_dim)
+        self.values = torch.empty_like(self.keys)
+        self.kv_grads: tuple[Tensor, Tensor] | None = None  # made by the first `pop_kv_grads`
+        self.spare: tuple[Tensor, Tensor] | None = None  # buffers, made by the first `reorder`
+
+    def append(self, key: Tensor, value: Tensor) -> None:
+        """key and value [B, H, D]"""
+        if self.steps == self.keys.size(1):
+            self.keys, self.values = (torch.cat([x, torch.empty_like(x)], dim=1) for x in (self.keys, self.values))
+        for buffer, x in ((self.keys, key), (self.values, value)):
+            buffer.unflatten(0, (-1, self.heads))[:, :, self.steps] = x
+        self.steps += 1
+
+    def window(self):
+        n = self.steps
+        return self.keys[:, :n], self.values[:, :n], None if self.mask is None else self.mask[..., :n]
+
+    def pop_kv_grads(self) -> tuple[Tensor, Tensor]:
+        """Gradients of the last position's key and value, both [R, D]."""
+        n = self.steps
+        if self.kv_grads is None:
+            self.kv_grads = torch.zeros_like(self.keys), torch.zeros_like(self.values)
+        key_grads, value_grads = self.kv_grads
+        dscores, query, weights, dy = self.products()
+        # not baddbmm_: on a part of the buffer it is ten times slower
+        key_grads[:, :n] += torch.bmm(dscores, query)
+        value_grads[:, :n] += torch.bmm(weights, dy)
+        self.steps -= 1
+        return key_grads[:, n - 1], value_grads[:, n - 1]
+
+    def reorder(self, order: Tensor) -> None:
+        """Continue row order[i] of the batch as row i."""
+        if self.spare is None or self.spare[0].shape[1:] != self.keys.shape[1:] or len(order) > self.batch:
+            shape = (len(order) * self.heads, *self.keys.shape[1:])
+            self.spare = self.keys.new_empty(shape), self.values.new_empty(shape)
+        keys, values = self.spare
+        self.spare = self.keys, self.values
+        self.keys = reorder_rows(self.keys, order, self.heads, keys)
+        self.values = reorder_rows(self.values, order, self.heads, values)
+        self.batch = len(order)
+
+
+class Attention(Part):
+    """Attention of one query [B, C] to a source.
+
+    With beam > 1 the source has one row for every `beam` neighbouring rows of queries, which attend to it together.
+
+    Attributes:
+        output_grad_slot: returns where the gradient of the output is to be written [B, C]; None: to a new tensor
+    """
+
+    output_grad_slot: Callable[[], Tensor] | None = None
+
+    def __init__(self, query: Linear, source: Source, weight_dropout: Part, heads: int, record: bool, beam: int = 1):
+        self.query, self.source, self.weight_dropout, self.record = query, source, weight_dropout, record
+        self.heads, self.beam = heads, beam
+        self.weights: Tensor  # [B / beam * heads, beam, S] of the latest step
+        self.saved: list = []  # what the backward pass needs of each step
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        """[B, C] -> [B / beam * heads, beam, D]"""
+        return (
+            x.view(-1, self.beam, self.heads, x.size(1) // self.heads)
+            .transpose(1, 2)
+            .reshape(-1, self.beam, x.size(1) // self.heads)
+        )
+
+    def merge_heads(self, x: Tensor) -> Tensor:
+        """[B / beam * heads, beam, D] -> [B, heads, D]"""
+        return x.view(-1, self.heads, self.beam, x.size(2)).transpose(1, 2).reshape(-1, self.heads, x.size(2))
+
+    def forward(self, x):
+        query = self.split_heads(self.query.forward(x))
+        keys, values, mask = self.source.window()
+        keys = keys.transpose(1, 2)
+        scores = torch.bmm(query, keys) if mask is None else torch.baddbmm(mask, query, keys)
+        self.weights = scores.softmax(-1)
+        dropped = self.weight_dropout.forward(self.weights)
+        if self.record:
+            self.saved.append((query, self.weights))
+        return self.merge_heads(torch.bmm(dropped, values)).flatten(1)
+
+    def backward(self, dy):
+        return self.query.backward(self.query_grad(dy))
+
+    def backward_onto(self, dy, base):
+        return self.query.backward_onto(self.query_grad(dy), base)
+
+    def query_grad(self, dy: Tensor) -> Tensor:
+        """Gradient of the output [B, C] -> gradient of the query [B, C]"""
+        query, weights = self.saved.pop()
+        keys, values, _ = self.source.window()
+        dy = self.split_heads(dy)
+        dweights = self.weight_dropout.backward(torch.bmm(dy, values.transpose(1, 2)))
+        dscores = aten._softmax_backward_data(dweights, weights, -1, weights.dtype)
+        self.source.add_use(query, dscores, self.weight_dropout.recompute(weights), dy)
+        return self.merge_heads(torch.bmm(dscores, keys)).flatten(1)
+
+    def gradients(self):
+        return self.query.gradients()
