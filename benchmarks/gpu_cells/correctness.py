@@ -22,7 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from fairseq_plugins.models import active_memory_lm, transformer_xl_lm  # noqa: F401  (registered)
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
-from fairseq_plugins.modules.feedback import graphs
+from fairseq_plugins.modules.feedback import cuda_capture
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.memory import FeedbackMemory
 from fairseq_plugins.modules.feedback.stack import ENGINES, FeedbackStack
@@ -152,14 +152,14 @@ class FailedCapture(Correctness):
             return ONLY_A_GPU
         device = torch.zeros(1, device="cuda").device
         try:
-            graphs.CudaCapture(device)(lambda: torch.ones(1, device="cuda").item())
+            cuda_capture.CudaCapture(device)(lambda: torch.ones(1, device="cuda").item())
         except RuntimeError as error:
             row: Row = {"refused": str(error).splitlines()[0]}
         else:
             raise ValueError("a capture that makes the host wait did not fail")
         pinned = torch.arange(10000).pin_memory().cuda(non_blocking=True)
         drawn = torch.nn.functional.dropout(torch.ones(10000, device="cuda"), 0.5).mean().item()
-        uniform, replay = graphs.CudaCapture(device)(lambda: torch.rand(10000, device="cuda"))
+        uniform, replay = cuda_capture.CudaCapture(device)(lambda: torch.rand(10000, device="cuda"))
         replay()
         mean = uniform.mean().item()
         if not (0.9 < drawn < 1.1 and 0.45 < mean < 0.55 and pinned.sum().item() == 49995000):

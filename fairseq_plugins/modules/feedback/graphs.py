@@ -7,19 +7,18 @@ Python decides while a graph is captured is constant afterwards, so it is part o
 T steps, B batch, C width, G memories a step.
 """
 
-import gc
 import logging
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from fairseq_plugins.modules.feedback.block import STREAM_CAPACITY, Block
+from fairseq_plugins.modules.feedback.cuda_capture import Capture, capture_for, release_memory, within_a_capture
 from fairseq_plugins.modules.feedback.growing_cache import Source, reorder_rows
 from fairseq_plugins.modules.feedback.state import RecurrenceState
 
@@ -28,87 +27,7 @@ MOST_GRAPHS = 8  # of a stack; a graph keeps what a block keeps in memory
 MOST_KEYS = 4096  # that are remembered: how often they have to come before they get a graph
 MANY_USES = 16  # after which a graph has paid for its capture
 MOST_STEPS = 128  # of decoding without a window; later steps are launched one by one
-ABANDONED: list[torch.cuda.CUDAGraph] = []  # whose captures have failed; torch still asks for them
-T = TypeVar("T")
 GraphT = TypeVar("GraphT")
-
-
-class Capture(Protocol):
-    """Captures operations. On a GPU they are not computed meanwhile."""
-
-    def __call__(self, function: Callable[[], T]) -> tuple[T, Callable[[], None]]:
-        """What the function returns, in memory that remains, and what computes it (again)."""
-
-
-class CudaCapture:
-    """Captures the operations of a GPU. All its graphs have one pool of memory: no two of them may be in use.
-
-    torch.cuda.graph collects garbage and empties the cache of memory at each capture. That costs more than a step of
-    decoding, so it is left out here.
-    """
-
-    def __init__(self, device: torch.device):
-        self.pool, self.stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream(device)
-        with torch.cuda.stream(self.stream):  # libraries make their workspaces of a stream at its first product
-            torch.ones(1, 1, device=device).mm(torch.ones(1, 1, device=device))
-
-    def __call__(self, function):
-        graph = torch.cuda.CUDAGraph()
-        torch.cuda.synchronize(self.stream.device)
-        with torch.cuda.stream(self.stream), no_garbage_collection():
-            try:
-                # "thread_local": threads of torch.distributed ask the GPU for their own events meanwhile
-                graph.capture_begin(self.pool, capture_error_mode="thread_local")
-                result = function()
-                graph.capture_end()
-            except BaseException:
-                self.abandon(graph)
-                raise
-        return result, graph.replay
-
-    def abandon(self, graph: torch.cuda.CUDAGraph) -> None:
-        """After a capture that has failed. Else torch would believe that it goes on: it would take memory from the pool
-        and draw no random numbers.
-
-        What gives out pinned memory of the host believes so in any case: it refuses the pool to another capture, and
-        may ask the graph for its number as long as there is a capture anywhere.
-        """
-        device = self.stream.device.index
-        with suppress(RuntimeError):  # it says again what has failed
-            graph.capture_end()
-        with suppress(RuntimeError):  # where the line before got so far, the pool is closed already
-            torch._C._cuda_endAllocateToPool(device, self.pool)
-        generator = torch.cuda.default_generators[device]
-        generator.graphsafe_set_state(generator.clone_state())
-        ABANDONED.append(graph)
-
-
-@contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Garbage may be a graph, which cannot be freed while another is captured."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def capture_for(device: torch.device) -> Capture | None:
-    """What captures operations on this device, or None."""
-    return CudaCapture(device) if device.type == "cuda" else None
-
-
-def within_a_capture(device: torch.device) -> bool:
-    """Is a graph of the user's own being captured? It takes in what it is given, but no graph."""
-    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
-
-
-def release_memory(device: torch.device) -> None:
-    """Give back what the first block has left behind. A graph has memory of its own and cannot take it."""
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
 
 
 class Inputs:
