@@ -60,8 +60,8 @@ def verdicts(_: str) -> str:
 
 # what a page says of its commands, where they have these words
 NOTES = {
-    "evidence.sh": "`benchmarks/evidence.sh` passes over what has its numbers; [Evidence](evidence.md) says how to "
-    "repeat it.",
+    "evidence.sh": "`benchmarks/evidence.sh` passes over what has its numbers: put `ROWS=mine.jsonl` before it to "
+    "train it again ([Evidence](evidence.md)). Differences in the text are of unrounded numbers.",
     "DIR": "In commands `DIR` is your folder of data, with ptb/, multi30k/, enwik8/ and wikitext-2/ in it.",
 }
 

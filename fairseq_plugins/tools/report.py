@@ -28,7 +28,8 @@ TITLE = "What of the papers holds"
 HOW_TO_RUN = (
     "Every number has its command below. Commands run in the root of the repository, in the environment that its "
     "README makes. DIR is a folder of raw text; without `RAW=DIR` or `--raw DIR` the text is downloaded. "
-    "`benchmarks/evidence.sh` passes over what has its numbers here; `ROWS=mine.jsonl` before it trains it again."
+    "`benchmarks/evidence.sh` passes over what has its numbers here; `ROWS=mine.jsonl` before it trains it again. "
+    "Differences in the text are of unrounded numbers."
 )
 GLOSSARY = {
     "bits": "Bits per character, of a language model: how badly it predicts. Lower is better.",
