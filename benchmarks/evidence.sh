@@ -125,6 +125,10 @@ table4() {
 for task in reverse sort addition remember; do
     for mixer in ${TRIED[$task]}; do table4 "$task" "$mixer" 1; done
 done
+for mixer in self-attention convolution; do # with the vocabulary that the authors' code has as published; the paper's has 100
+    cell "table4-reverse-20-$mixer" "MIXERS=$mixer TASKS=reverse SEEDS=1 JOBS=1 FLAGS='--vocabulary 20'" \
+        active_memory/table4_algorithmic
+done
 for mixer in ${TRIED[addition]}; do # convolution and the sum are within a fifth of one another
     for seed in 2 3; do table4 addition "$mixer" "$seed"; done
 done

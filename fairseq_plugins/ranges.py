@@ -209,6 +209,7 @@ RANGES = {
         # synthetic tasks
         (whole(1), "train_episodes test_episodes train_length test_length start_size epoch_batches"),
         (whole(0), "size_step"),
+        (whole(2), "vocabulary"),
         # reinforcement learning
         (RATE, "discount rmsprop_alpha"),
         (number(0), "entropy_cost value_cost"),

@@ -3,7 +3,9 @@
 B batch, N size, T length of a sequence (N, or 2 N). All randomness comes from the generator that is passed in.
 """
 
+import copy
 from math import isqrt
+from typing import Self
 
 import numpy as np
 from numpy.random import Generator
@@ -21,6 +23,12 @@ class Algorithm:
 
     vocabulary = 20
     step = 1
+
+    def with_vocabulary(self, size: int) -> Self:
+        """The same task with integers below `size`."""
+        task = copy.copy(self)
+        task.vocabulary = size
+        return task
 
     def inputs(self, rng: Generator, batch: int, size: int) -> np.ndarray:
         """[B, T] integers."""
@@ -48,10 +56,14 @@ class Sort(Algorithm):
         return np.sort(inputs, axis=1)
 
 
-class Not(Algorithm):
-    """Invert bits. The vocabulary is that of all binary tasks."""
+class Binary(Algorithm):
+    """A task of bits. All such tasks have one vocabulary: the bits, and what separates two numbers."""
 
     vocabulary = 3
+
+
+class Not(Binary):
+    """Invert bits."""
 
     def inputs(self, rng, batch, size):
         return rng.integers(2, size=(batch, size))
@@ -77,11 +89,10 @@ class Duplicate(Remember):
         return np.tile(inputs[:, : inputs.shape[1] // 2], 2)
 
 
-class BinaryOperation(Algorithm):
+class BinaryOperation(Binary):
     """Two numbers of (N - 1) / 2 bits with a separator between them; the result has N bits. The most significant bit
     comes first. A curriculum lengthens both numbers by one bit at a time."""
 
-    vocabulary = 3
     step = 2
 
     def bound(self, size: int) -> int:

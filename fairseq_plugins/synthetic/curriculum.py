@@ -12,7 +12,7 @@ from fairseq.data import FairseqDataset
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.streams.resuming import ResumableIterator
-from fairseq_plugins.synthetic.algorithms import ALGORITHMS
+from fairseq_plugins.synthetic.algorithms import Algorithm
 
 TRAINING, TEST = 0, 1
 
@@ -72,13 +72,13 @@ class DrawnDataset(FairseqDataset):
     """Batches that are drawn on access, each as a ``Draw`` says.
 
     Args:
-        algorithm: name of the algorithm
+        algorithm: what is drawn and answered
         first: index of the integer 0 in the dictionary
     """
 
-    def __init__(self, algorithm: str, first: int):
+    def __init__(self, algorithm: Algorithm, first: int):
         super().__init__()
-        self.algorithm, self.first = ALGORITHMS[algorithm], first
+        self.algorithm, self.first = algorithm, first
 
     def __getitem__(self, draw: Draw) -> dict:
         """A sample with source and target [B, T]."""

@@ -12,7 +12,7 @@ from omegaconf import II
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import model_class
-from fairseq_plugins.synthetic.algorithms import ALGORITHMS, BinaryOperation
+from fairseq_plugins.synthetic.algorithms import ALGORITHMS, Binary, BinaryOperation
 from fairseq_plugins.synthetic.curriculum import TEST, TRAINING, Curriculum, CurriculumIterator, Draw, DrawnDataset
 
 
@@ -24,6 +24,10 @@ class AlgorithmicCurriculumConfig(FairseqDataclass):
     size_step: Optional[int] = field(
         default=None,
         metadata={"help": "how much the size grows at a time (default: 2 for addition and multiply, else 1)"},
+    )
+    vocabulary: Optional[int] = field(
+        default=None,
+        metadata={"help": "integers are below this number (default: 100 for reverse, 3 for binary tasks, else 20)"},
     )
     epoch_batches: int = field(default=100, metadata={"help": "number of batches in an epoch"})
     seed: int = II("common.seed")
@@ -44,10 +48,12 @@ class AlgorithmicCurriculumTask(FairseqTask):
 
     def __init__(self, cfg: AlgorithmicCurriculumConfig):
         super().__init__(cfg)
-        algorithm = ALGORITHMS[cfg.algorithm]
+        self.algorithm = algorithm = ALGORITHMS[cfg.algorithm]
         check_options(cfg, algorithm)
+        if cfg.vocabulary is not None:
+            self.algorithm = algorithm.with_vocabulary(cfg.vocabulary)
         self.dictionary = Dictionary()
-        for value in range(algorithm.vocabulary):
+        for value in range(self.algorithm.vocabulary):
             self.dictionary.add_symbol(str(value))
         step = algorithm.step if cfg.size_step is None else cfg.size_step
         self.curriculum = Curriculum(str(cfg.algorithm), cfg.start_size, step)
@@ -77,7 +83,7 @@ class AlgorithmicCurriculumTask(FairseqTask):
         return super().build_criterion(cfg, from_checkpoint)
 
     def load_dataset(self, split, **unused):
-        self.datasets[split] = DrawnDataset(str(self.cfg.algorithm), self.dictionary.index("0"))
+        self.datasets[split] = DrawnDataset(self.algorithm, self.dictionary.index("0"))
 
     def get_batch_iterator(
         self, dataset, max_tokens=None, max_sentences=None, num_shards=1, shard_id=0, num_workers=0, epoch=1,
@@ -99,6 +105,7 @@ class AlgorithmicCurriculumTask(FairseqTask):
             "--batch-size": max_sentences,
             "--distributed-world-size": num_shards,
             "--epoch-batches": self.cfg.epoch_batches,
+            "--vocabulary": self.algorithm.vocabulary,
             "--size-step": self.curriculum.step,
         }
         batches = CurriculumIterator(
@@ -142,6 +149,8 @@ def check_options(cfg, algorithm) -> None:
     """
     if cfg.start_size < 1 or cfg.epoch_batches < 1 or (cfg.size_step is not None and cfg.size_step < 0):
         raise UserError("--start-size or --epoch-batches is below 1, or --size-step below 0; choose larger values.")
+    if cfg.vocabulary is not None and isinstance(algorithm, Binary):
+        raise UserError(f"--algorithm {cfg.algorithm} is a task of bits; leave out --vocabulary.")
     odd = cfg.start_size % 2 and cfg.start_size >= 3 and (cfg.size_step or 0) % 2 == 0
     if isinstance(algorithm, BinaryOperation) and not odd:
         raise UserError(

@@ -107,6 +107,21 @@ def test_targets_are_the_answers(algorithm):
         assert np.array_equal(ALGORITHMS[algorithm].answers(inputs), sample["target"].numpy() - zero)
 
 
+def test_another_vocabulary():
+    task = make(vocabulary=7)
+    zero = task.dictionary.index("0")
+    assert len(task.dictionary) == zero + 7
+    samples = train(task, [RIGHT] * 3)
+    assert {int(value) - zero for sample in samples for value in sample["target"].flatten()} == set(range(7))
+    assert ALGORITHMS["reverse"].vocabulary == 100
+
+
+@pytest.mark.parametrize("algorithm", ["not", "addition", "multiply"])
+def test_bits_have_no_other_vocabulary(algorithm):
+    with pytest.raises(UserError, match=f"--algorithm {algorithm} is a task of bits; leave out --vocabulary"):
+        make(algorithm, vocabulary=3)
+
+
 def test_every_batch_is_new_and_depends_on_the_seed():
     samples = train(make(), [WRONG, WRONG])
     rows = {tuple(row) for sample in samples for row in sample["target"].tolist()}
