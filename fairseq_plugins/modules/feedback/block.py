@@ -1,7 +1,6 @@
-"""The steps of a block of the fast recurrence, forward and backward, put together of the parts in `manual_backward`.
+"""The steps of a block of the fast recurrence, forward and backward, put together of parts (see `manual_backward`).
 
-T steps, B batch, C width, H heads, D width of a head, R = B * H, S source positions, L layers, G memories a step, n
-steps in memory.
+T steps, B batch, C width, H heads, S source positions, L layers, G memories a step.
 """
 
 import torch
@@ -10,7 +9,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
-from fairseq_plugins.modules.feedback.growing_cache import Attention, FixedSource, GrowingSource, Source
+from fairseq_plugins.modules.feedback.attention import Attention, FixedSource, GrowingSource, Source
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer
 from fairseq_plugins.modules.feedback.manual_backward import (
     Chain,

@@ -1,9 +1,9 @@
 """The fast engine of the Feedback Transformer. It computes what `reference` computes.
 
 Keys and values are written into buffers in place. The backward pass leaves all that no earlier step needs until the end
-of the block (see `block`).
+of the block (see `manual_backward`).
 
-T steps, B batch, C width, H heads, S source positions, G memories a step, n steps in memory.
+T steps, B batch, C width, H heads, S source positions, G memories a step.
 """
 
 import torch
@@ -19,15 +19,15 @@ INITIAL_CAPACITY = 32  # positions; doubled whenever the buffers are full
 
 
 class FastRecurrence(RecurrenceState):
-    """A Feedback Transformer between two steps: its state, and the block that computes them.
+    """A Feedback Transformer between two steps: its state, and the block that computes the steps.
 
-    It is a `contracts.Recurrence`.
+    It is a `contracts.Recurrence`. The arguments are those of `RecurrenceState`.
 
     Attributes:
         captures: whether blocks and steps may be launched as graphs
         graphs: makes them; None: no graphs
-        block: of `run`
-        decoder: of `step`
+        block: of `run` or `record_steps`; None: none yet
+        decoder: of `step` or `record_steps`; None: none yet
     """
 
     captures = True

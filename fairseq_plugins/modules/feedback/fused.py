@@ -13,8 +13,8 @@ import os
 import torch
 from torch import Tensor
 
+from fairseq_plugins.modules.feedback.attention import GrowingSource
 from fairseq_plugins.modules.feedback.fast import FastRecurrence
-from fairseq_plugins.modules.feedback.growing_cache import GrowingSource
 from fairseq_plugins.modules.feedback.manual_backward import Dropout, Linear, Part
 from fairseq_plugins.modules.feedback.sliding_cache import ByPosition, add
 from fairseq_plugins.modules.feedback.state import TorchSteps

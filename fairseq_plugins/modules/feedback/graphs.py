@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fairseq_plugins.modules.feedback.attention import Source, reorder_rows
 from fairseq_plugins.modules.feedback.block import STREAM_CAPACITY, Block
 from fairseq_plugins.modules.feedback.cuda_capture import Capture, capture_for, release_memory, within_a_capture
-from fairseq_plugins.modules.feedback.growing_cache import Source, reorder_rows
 from fairseq_plugins.modules.feedback.state import RecurrenceState
 
 logger = logging.getLogger(__name__)

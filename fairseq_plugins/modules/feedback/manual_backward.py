@@ -55,10 +55,6 @@ class Part:
         """base + backward(dy)"""
         return base + self.backward(dy)
 
-    def record_grad(self, dy: Tensor) -> None:
-        """Take the gradient of the output without computing that of the input. To be called instead of `backward` where
-        the input was a constant."""
-
     def gradients(self) -> Gradients:
         return iter(())
 

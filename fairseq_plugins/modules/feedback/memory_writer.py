@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fairseq_plugins.modules.feedback.growing_cache import GrowingSource
+from fairseq_plugins.modules.feedback.attention import GrowingSource
 from fairseq_plugins.modules.feedback.manual_backward import (
     Gradients,
     LayerNorm,

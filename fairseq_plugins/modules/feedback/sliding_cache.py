@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fairseq_plugins.modules.common.adaptive_span import divisor
-from fairseq_plugins.modules.feedback.growing_cache import Attention, Source, reorder_rows
+from fairseq_plugins.modules.feedback.attention import Attention, Source, reorder_rows
 from fairseq_plugins.modules.feedback.manual_backward import aten
 
 

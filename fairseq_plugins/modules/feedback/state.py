@@ -1,7 +1,7 @@
-"""What the steps of the fast recurrence read, the same for a whole block.
+"""What the steps of the fast recurrence read, the same for a whole block, and the kinds of attention they are made of.
 
-T steps, B batch, C width, H heads, D width of a head, R = B * H, S source positions, L layers, G memories a step, n
-steps in memory.
+B batch, C width, H heads, D width of a head, R = B * H, S source positions, L layers, G memories a step, n steps in
+memory.
 """
 
 import copy
@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.module_list import ModuleList
+from fairseq_plugins.modules.feedback.attention import Attention, GrowingSource
 from fairseq_plugins.modules.feedback.autocast import cast_products, no_autocast, product_dtype
-from fairseq_plugins.modules.feedback.growing_cache import Attention, GrowingSource
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer
 from fairseq_plugins.modules.feedback.manual_backward import Linear, Part, Projection
 from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource, WindowAttention, fastest_layout
@@ -92,7 +92,7 @@ class RecurrenceState:
         memories: dict[int, list[Projection]] = {}
         for memory, matrix in dict.fromkeys(self.sources()):
             memories.setdefault(memory, []).append(key_and_value(first[memory, matrix]))
-        return {memory: joined(projections, self.dtype) for memory, projections in memories.items()}
+        return {memory: joined_projections(projections, self.dtype) for memory, projections in memories.items()}
 
     def project_context(self, layer: FeedbackLayer, context: Tensor) -> tuple[Tensor, Tensor]:
         """Context [B, S, context_dim] -> its keys, scaled, and its values, both [R, S, D]."""
@@ -174,7 +174,7 @@ def key_and_value(layer: FeedbackLayer) -> Projection:
     return Projection(weight, bias)
 
 
-def joined(projections: list[Projection], dtype: torch.dtype) -> Projection:
+def joined_projections(projections: list[Projection], dtype: torch.dtype) -> Projection:
     """Several projections as one, their outputs side by side."""
     weights, biases = zip(*projections)
     return Projection(torch.cat(weights).to(dtype), None if biases[0] is None else torch.cat(biases).to(dtype))
