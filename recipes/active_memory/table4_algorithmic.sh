@@ -8,7 +8,8 @@
 # dropout 0.1, also of attention weights and after feed-forward activations; attention scores divided by the root of the
 # head's width, as in the paper, and then by the width, which is only in the code; the positions' wavelengths.
 # FLAGS="--attention-scaling sqrt" gives the paper's scores, and FLAGS="--convolution-activation gelu_accurate" the code's
-# activation instead of ReLU.
+# activation instead of ReLU. FLAGS="--vocabulary 20" with TASKS=reverse gives reverse the 20 integers that the code has as
+# published, where the paper says 100.
 #
 # Finished runs are skipped. The table counts all finished runs, also those of other SEEDS. JOBS trainings run at a time:
 # by default one per GPU (of CUDA_VISIBLE_DEVICES, if it is set), or one per CPU core, with one thread each.
