@@ -304,6 +304,7 @@ def test_where_many_shapes_take_turns_captures_get_rare(capture, caplog):
 
 def test_a_device_that_cannot_capture_is_said_once(monkeypatch, caplog):
     caplog.set_level("WARNING", logger=graphs.__name__)  # also where an earlier test has asked for more
+
     def fails(function):
         TapeCapture()(function)
         raise RuntimeError("operation not permitted when stream is capturing")
