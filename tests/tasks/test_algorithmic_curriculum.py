@@ -188,6 +188,7 @@ def test_a_checkpoint_of_another_algorithm_is_refused():
     ({"epoch_batches": 4}, {}, "--epoch-batches 3,.* has 4"),
     ({"size_step": 3}, {}, "--size-step 1,.* has 3"),
     ({}, {"max_sentences": 8}, "--batch-size 4,.* has 8"),
+    ({"vocabulary": 7}, {}, "--vocabulary 100,.* has 7"),
     ({}, {"num_shards": 2}, "--distributed-world-size 1,.* has 2"),
 ])  # fmt: skip
 def test_other_flags_are_for_the_beginning_of_an_epoch(options, loading, words):
