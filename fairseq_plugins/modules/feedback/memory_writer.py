@@ -29,7 +29,6 @@ class Mixture:
     def __init__(self, mixing: Tensor, like: Tensor, record: bool):
         self.mixing, self.record = mixing, record
         self.coefficients = mixing.detach().to(like)
-        self.count = len(mixing)
         self.states: list[list[Tensor]] = []
         self.output_grads: list[list[Tensor]] = []
 
