@@ -198,10 +198,10 @@ done
 # Skip-Retain and cross-head attention: ten passes over 250 KB of enwik8, so that a regulariser has something to do. The
 # first 4 MB will do in place of all of enwik8
 excerpt=$([[ ! -f ${RAW:-}/enwik8/enwik8-first-4m.gz ]] || echo enwik8-first-4m.gz)
-# skip MODEL SEED [VARIABLE [SUFFIX]]
+# skip MODEL SEED [VARIABLE [SUFFIX [FLAGS]]]
 skip() {
     cell "skip-$1${4:-}-seed$2" "SPLIT=250000,100000,100000 TOTAL=2440 MODELS=$1 SEEDS=$2 FILE=$excerpt ${3:-}" \
-        skip_cross_head/small "--data $OUT/data/enwik8_250k $(raw enwik8)"
+        skip_cross_head/small "--data $OUT/data/enwik8_250k $(raw enwik8)${5:+ -- $5}"
 }
 for seed in 1 2 3; do
     skip plain "$seed" PRUNED=valid # for Table 3
@@ -213,6 +213,11 @@ for seed in 1 2 3; do # momentum moves a skipped layer on, as in the paper's cod
 done
 for seed in 1 2; do # positions and the first memory as in the paper
     for model in plain phases both phases-inner-0.1; do skip "$model" "$seed" POSITIONS=last-token -last-token; done
+done
+# A rate that falls and rises nine times, as the paper's does, so that phase 2 has a fifth of it: it is 0 when phase 1 ends
+wave="--lr-scheduler cosine_wave --lr-period-updates 260"
+for seed in 1 2; do
+    for model in plain phases phases-inner-0.1 both; do skip "$model" "$seed" PHASE_1=1920 -wave "$wave"; done
 done
 
 # Active memory's Table 1 on the lines of WikiText-2
