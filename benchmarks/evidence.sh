@@ -277,6 +277,15 @@ for model in feedback transformer lstm; do
     toy "programs-longer-$model" "$model" "$programs LEARNING_RATE=0.001 UPDATES=18000 EVERY=2000" "${LARGER[$model]}"
 done
 
+# Why do they not read the name that is printed? With a span that makes the token before stand out from the start, and with
+# programs of 100 statements, where more labels need the name
+for model in feedback transformer; do
+    toy "programs-$model-span-16" "$model" "$programs LEARNING_RATE=0.001" "${LARGER[$model]} --attention-span 16"
+done
+for model in transformer feedback lstm; do
+    toy "programs-100-$model" "$model" "TASKS=programs-3 LEARNING_RATE=0.001" "${LARGER[$model]}"
+done
+
 # Programs with 5 variables, at the rate that is best with 3 so far
 declare -A PROGRAMS_RATE=([feedback]=0.002 [transformer]=0.0005 [lstm]=0.002)
 for model in feedback transformer lstm; do
