@@ -214,7 +214,7 @@ done
 for seed in 1 2; do # positions and the first memory as in the paper
     for model in plain phases both phases-inner-0.1; do skip "$model" "$seed" POSITIONS=last-token -last-token; done
 done
-# A rate that falls and rises nine times, as the paper's does, so that phase 2 has a fifth of it: it is 0 when phase 1 ends
+# A rate that falls and rises, as the paper's does, in nine half periods, of which phase 2 has two: it is 0 when phase 1 ends
 wave="--lr-scheduler cosine_wave --lr-period-updates 260"
 for seed in 1 2; do
     for model in plain phases phases-inner-0.1 both; do skip "$model" "$seed" PHASE_1=1920 -wave "$wave"; done
