@@ -16,7 +16,7 @@
 #
 # A cell is one training; on a CPU it takes one thread. When it is done, its rows go into ROWS, and a cell that has rows there is
 # skipped. One that fails is named, and the next one begins. Several queues may run at a time: a cell that another is at is
-# passed over, so with four cores call this four times. `python -m fairseq_plugins.tools.results_table show mine.jsonl` shows
+# passed over, so with four cores call this four times. A cell waits while a benchmark measures speed. `python -m fairseq_plugins.tools.results_table show mine.jsonl` shows
 # the rows.
 set -euo pipefail
 stop() { echo "evidence.sh: error: $*" >&2 && exit 2; }
@@ -331,6 +331,7 @@ if [[ $listing ]]; then
     exit
 fi
 failed=() cell=''
+TRAINING=${TMPDIR:-/tmp}/fairseq_plugins-$UID.training # cells share this lock; a measurement of speed has it alone (timing.py)
 end() {
     [[ ! $cell ]] || kill -- "-$cell" # timeout and what it runs are a group of their own
     exit "$1"
@@ -363,11 +364,14 @@ for name in "${open[@]}"; do
         continue
     fi
     echo "$GPUS" >"$OUT/$name/gpus"
+    exec {training}>"$TRAINING"
+    flock -sn "$training" || { echo "evidence.sh: $name waits until a measurement of speed has ended." && flock -s "$training"; }
     echo "evidence.sh: $name, at most $MINUTES minutes"
     timeout --kill-after=30 "$((MINUTES * 60))" bash -c "${COMMANDS[$name]}" </dev/null >>"$OUT/$name/output.log" 2>&1 &
     cell=$!
     wait "$cell" || status=$?
     cell=''
+    exec {training}>&-
     if ((!status)); then "${VENV:-.venv}/bin/python" benchmarks/evidence_rows.py "$OUT/$name" --rows "$ROWS" || status=$?; fi
     case $status in
         0) ;;

@@ -4,12 +4,16 @@ A job is called without arguments, does its work and returns how many tokens tha
 """
 
 import ctypes
+import fcntl
 import json
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,14 +85,31 @@ def in_own_process(*arguments):
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
+TRAINING = Path(tempfile.gettempdir()) / f"fairseq_plugins-{os.getuid()}.training"  # evidence.sh holds it in a cell
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Wait until no cell of evidence.sh trains and nothing else is measured here, and let none begin."""
+    with TRAINING.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("waiting: a cell of evidence.sh trains here, or speed is measured", file=sys.stderr, flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 BOUNDS = "What the machine allows at most: [bounds](bounds.md)."
 
 
 def report(parts: Iterable[list[str]], output: Path | None) -> None:
-    """Print the lines of each part as soon as it is measured; write all of them to a file at the end."""
+    """Print the lines of each part as soon as it is measured, beside no training of evidence.sh; write all of them to a
+    file at the end."""
     lines = []
-    for part in parts:
-        print("\n".join(part), flush=True)
-        lines += part
+    with alone():
+        for part in parts:
+            print("\n".join(part), flush=True)
+            lines += part
     if output:
         output.write_text("\n".join([*lines, *([""] if lines[-1] else []), BOUNDS]) + "\n")

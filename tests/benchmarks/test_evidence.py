@@ -1,5 +1,6 @@
 """benchmarks/evidence.sh: cells that have rows are skipped, one that fails ends no queue, and wrong input is named."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -34,10 +35,11 @@ def queue(tmp_path):
     )
     recipe.chmod(0o755)
 
-    def run(*patterns, folder=tmp_path, **variables):
-        environment = {**os.environ, "VENV": os.environ.get("VENV", str(ROOT / ".venv")), "FAILS": "", **variables}
+    def run(*patterns, folder=tmp_path, call=subprocess.run, **variables):
+        venv = os.environ.get("VENV", str(ROOT / ".venv"))
+        environment = {**os.environ, "VENV": venv, "FAILS": "", "TMPDIR": str(tmp_path), **variables}
         command = ["bash", tmp_path / "benchmarks/evidence.sh", *patterns]
-        return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
+        return call(command, env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     return run
 
@@ -166,6 +168,17 @@ def test_a_cell_that_another_queue_is_at_is_passed_over(queue, tmp_path):
         other.communicate(b"")
     assert done.returncode == 0 and f"{FEEDBACK} is passed over: another queue is at it" in done.stdout
     assert [row["cell"] for row in rows(tmp_path)] == ["copy-transformer: copy"]
+
+
+def test_a_cell_waits_until_a_measurement_of_speed_has_ended(queue, tmp_path):
+    with (tmp_path / f"fairseq_plugins-{os.getuid()}.training").open("w") as measurement:
+        fcntl.flock(measurement, fcntl.LOCK_EX)
+        waiting = queue(FEEDBACK, call=subprocess.Popen)
+        assert waiting.stdout.readline() == f"evidence.sh: {FEEDBACK} waits until a measurement of speed has ended.\n"
+        assert not (tmp_path / "trained.log").exists()
+    _, errors = waiting.communicate()
+    assert waiting.returncode == 0, errors
+    assert [row["cell"] for row in rows(tmp_path)] == ["copy-feedback: copy"]
 
 
 def test_two_queues_share_the_cells(queue, tmp_path):
