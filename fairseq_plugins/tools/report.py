@@ -16,6 +16,7 @@ The page is one file without links to other files or hosts. It is readable on a 
 
 import argparse
 import re
+from datetime import date
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
@@ -77,7 +78,7 @@ def main():
 
 
 def parts(papers: dict[str, dict], own: list[own_results.Results]) -> list[str]:
-    made = [contents(own)]
+    made = [f'<p class="small">Made on {date.today().isoformat()}.</p>', contents(own)]
     if papers:
         made += [summary(papers), *(paper(name, entry) for name, entry in papers.items())]
     if own:
@@ -99,9 +100,9 @@ def contents(own: list[own_results.Results]) -> str:
 def summary(papers: dict[str, dict]) -> str:
     """What the verdicts mean, and which statements of each paper have which."""
     words = (
-        "The tables and figures of four papers: what each says, and what came of it in this repository. It ran on "
-        "CPUs, most of it far below the papers' sizes, where no GPU is named. A statement that was tried in two ways, "
-        "such as on a CPU and on a GPU, has two entries. This is the rule:"
+        "The tables and figures of four papers: what each says, and what came of it in this repository. Everything ran "
+        "on CPUs, unless a GPU is named, and most of it far below the papers' sizes. A statement that was tried in two "
+        "ways, such as on a CPU and on a GPU, has two entries. This is the rule:"
     )
     terms = {badge(verdict): rule for verdict, rule in evidence.VERDICTS.items()}
     lists = "\n".join(map(by_verdict, papers, papers.values()))
@@ -134,7 +135,7 @@ def statement(entry: dict, name: str) -> str:
         [
             f'<section id="{name}"><h3>{text(entry["item"])}</h3>',
             f"<p>The paper: {text(entry['says'])}<br>{badge(entry['verdict'])} {with_code(entry.get('why', ''))}</p>",
-            *(table(rows, entry["item"]) for rows in escaped),
+            *(table(rows, ", ".join(filter(None, (entry["item"], *rows[0])))) for rows in escaped),
             f'<p class="small">{text(words)}</p>' if words else "",
             *map(picture, entry.get("pictures", [])),
             *(f'<p class="small">{title}: {with_code(entry[key])}</p>' for key, title in notes.items() if key in entry),

@@ -1,5 +1,6 @@
 """The report: every picture is in the page and described, and nothing is fetched from elsewhere."""
 
+import argparse
 import json
 import os
 from html.parser import HTMLParser
@@ -7,8 +8,8 @@ from html.parser import HTMLParser
 import pytest
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools import report
-from fairseq_plugins.tools.lib import evidence, html_page
+from fairseq_plugins.tools import plot, report
+from fairseq_plugins.tools.lib import evidence, figures, html_page
 
 STATEMENTS = evidence.all_statements()
 LOG = "".join(
@@ -199,6 +200,33 @@ def test_whole_numbers_have_a_mean_and_what_diverged_is_said(made, tmp_path):
     (tmp_path / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     page = made(tmp_path)
     assert "3.5 (2 to 5)" in page.text and "not a number" in page.text and "nan" not in page.text
+
+
+def test_a_picture_of_a_recipe_says_what_it_shows(made, tmp_path):
+    (tmp_path / "runs/a").mkdir(parents=True)
+    (tmp_path / "runs/a/train.log").write_text(LOG)
+    (tmp_path / "runs/results.jsonl").write_text('{"cell": "a", "bpc": 1}\n')
+    for name, draw in (("losses", plot.draw_curves), ("memory", plot.draw_memory)):
+        arguments = {"runs": [f"a={tmp_path}/runs/a"], "run": tmp_path / "runs/a", "metric": "loss"}
+        figures.save(draw(argparse.Namespace(**arguments)), tmp_path / f"runs/{name}.png")
+    losses, memory, *_ = [image["alt"] for image in made(tmp_path / "runs").images[-4:]]
+    assert losses == "losses, of runs. loss, validation (thin: training) over updates. a from 3 to 1."
+    weights = "embedding from 0.5 to 0.5; layer 1 from 0.5 to 0.5"
+    assert memory == f"memory, of runs. weight in the memory, softmax(w) over updates. {weights}."
+
+
+def test_rows_with_the_same_columns_are_one_table_and_many_commands_are_folded(made, tmp_path):
+    rows = [{"cell": f"lm{n}", "bpc": n, "command": f"lm.sh {n}"} for n in range(4)]
+    rows += [{"cell": f"mt{n}", "BLEU": n, "command": f"mt.sh {n}"} for n in range(4)]
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    own = made(tmp_path).text.rpartition("Your own results")[2]
+    assert "bpclm00" in own and "BLEUmt00" in own and "8 commandslm.sh 0" in own
+
+
+def test_a_log_has_a_date(made, tmp_path):
+    (tmp_path / "train.log").write_text(LOG)
+    os.utime(tmp_path / "train.log", (1e9, 1e9))
+    assert "Last entry: 2001-09-09" in made(tmp_path).text
 
 
 def test_a_damaged_picture_is_left_out_and_said(made, tmp_path):

@@ -1,5 +1,6 @@
 """Figures of matplotlib: shared by the tools that draw."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
@@ -12,7 +13,45 @@ def add_out(parser) -> None:
 
 
 def save(figure, out: Path) -> None:
-    write_whole(out, lambda path: figure.savefig(path, format=out.suffix[1:], dpi=150))
+    """Write a figure; a PNG says in words, too, what its curves show, for readers who do not see it."""
+    words = {"Description": described(figure)} if out.suffix == ".png" else {}
+    write_whole(out, lambda path: figure.savefig(path, format=out.suffix[1:], dpi=150, metadata=words))
+
+
+def described(figure) -> str:
+    """The titles and axes of a figure, and where each curve of its legends begins and ends."""
+    return " ".join(filter(None, map(_of_axes, figure.axes)))
+
+
+def _of_axes(axes) -> str:
+    titles = [axes.get_title(loc=place) for place in ("left", "center")]
+    names = " over ".join(filter(None, (axes.get_ylabel(), axes.get_xlabel())))
+    curves = [f"{name.strip()} {course(line.get_ydata())}" for name, line in _curves(axes)]
+    return " ".join(f"{part}." for part in (*titles, names, "; ".join(curves)) if part)
+
+
+def _curves(axes) -> Iterator:
+    """The names and lines of a legend; of a line with bars for its errors the line alone."""
+    for line, name in zip(*axes.get_legend_handles_labels()):
+        line = line[0] if isinstance(line, tuple) else line
+        if hasattr(line, "get_ydata") and len(line.get_ydata()):
+            yield name, line
+
+
+def course(values) -> str:
+    """A series in words."""
+    return f"from {values[0]:.4g} to {values[-1]:.4g}"
+
+
+def description(file: Path) -> str:
+    """What a PNG that ``save`` wrote says in words; "" of others, and where Pillow is missing, which matplotlib needs."""
+    try:
+        from PIL import Image
+
+        with Image.open(file) as picture:
+            return picture.info.get("Description", "")
+    except (ImportError, OSError, SyntaxError, ValueError):  # Pillow raises a SyntaxError for a damaged part
+        return ""
 
 
 def legend_name(name: str) -> str:

@@ -31,7 +31,8 @@ dd { margin: 0 0 .4rem; break-inside: avoid }
 pre { font-size: .85rem; margin: .3rem 0 }
 pre, code { overflow-wrap: anywhere; white-space: pre-wrap }
 @media screen and (max-width: 40rem) {
-  img { min-width: 34rem }
+  img { min-width: calc(var(--inches) * 3.75rem) }
+  .table:not(.narrow) th[scope=row] { position: sticky; left: 0; max-width: 8rem; background: Canvas }
   .table::before, figure::before { content: "if it is cut off, move it sideways"; font-size: .8rem; opacity: .8 }
   .table.narrow::before { content: none }
 }
@@ -47,10 +48,17 @@ pre, code { overflow-wrap: anywhere; white-space: pre-wrap }
 """
 
 
+# a browser refuses whatever is not in the page itself
+LOADS_NOTHING = (
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
+    "style-src 'unsafe-inline'\">\n"
+)
+
+
 def page(title: str, parts: list[str]) -> str:
     return (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{text(title)}</title>\n'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<style>{STYLE}</style>\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n{LOADS_NOTHING}<style>{STYLE}</style>\n'
         f"<h1>{text(title)}</h1>\n" + "\n".join(parts) + "\n</html>\n"
     )
 
@@ -64,9 +72,18 @@ def image(data: bytes, description: str, caption: str) -> str:
     """A PNG with a caption for all, and a description for those who do not see it."""
     encoded = base64.b64encode(data).decode()
     return (
-        f'<figure tabindex="0"><img src="data:image/png;base64,{encoded}" alt="{text(description)}">'
+        f'<figure tabindex="0"><img src="data:image/png;base64,{encoded}" style="--inches:{inches(data):.1f}"'
+        f' alt="{text(description)}">'
         f"<figcaption>{text(caption)}</figcaption></figure>"
     )
+
+
+def inches(png: bytes) -> float:
+    """How wide a PNG is: its pixels, by those of an inch where it says so, else by 100."""
+    pixels, density = int.from_bytes(png[16:20], "big"), 100.0
+    if (place := png.find(b"pHYs")) > 0:
+        density = int.from_bytes(png[place + 4 : place + 8], "big") * 0.0254  # from those of a metre
+    return pixels / max(density, 1.0)
 
 
 def definitions(terms: dict[str, str], style: str = "") -> str:

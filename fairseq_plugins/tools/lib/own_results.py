@@ -13,6 +13,7 @@ from pathlib import Path
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import plot, results_table
 from fairseq_plugins.tools.lib import training_log
+from fairseq_plugins.tools.lib.figures import course, description
 from fairseq_plugins.tools.lib.html_page import image, table, text
 
 RECIPES_TABLE = "results.jsonl"
@@ -109,7 +110,7 @@ def of_recipe(file: Path, start: Path) -> Results:
         raise UserError(str(error)) from None
     if not rows:
         raise UserError(f"{file} has no rows yet; wait until its recipe has written the first, or leave it out.")
-    written = date.fromtimestamp(file.stat().st_mtime).isoformat()
+    written = written_on(file.stat().st_mtime)
     if file.name != RECIPES_TABLE:  # what lies beside it need not belong to it
         return Results(file.name, file, rows, written)
     name = short(file.parent, start if start.is_dir() else file.parent)
@@ -130,35 +131,54 @@ def logs_in(folder: Path) -> dict[Path, training_log.TrainingLog]:
     return found
 
 
+FEW_COMMANDS = 5  # as many are shown, more are folded
+
+
 def section(results: Results, number: int) -> str:
-    """Means over seeds where there are some, every row, the commands, the date of the last row, and pictures."""
+    """Means over seeds where there are some, every row, the commands, the date of the last entry, and pictures."""
     means = results_table.means(results.rows)
     warnings = map(results_table.warning, results_table.differing(results.rows))
-    commands = dict.fromkeys(row["command"] for row in results.rows.values() if "command" in row)
     return "\n".join(
         [
             f'<section id="own-{number}"><h3>{text(results.name)}</h3>',
-            cells(means, f"{results.name}, means over seeds") if means else "",
+            *cells(means, f"{results.name}, means over seeds"),
             *(f"<p>{text(warning)}</p>" for warning in warnings),
-            cells(results.rows, results.name),
-            *(f"<pre>{text(command)}</pre>" for command in commands),
-            f'<p class="small">Last row: {results.written}</p>' if results.written else "",
+            *cells(results.rows, results.name),
+            commands(results.rows),
+            f'<p class="small">{last_entry(results)}</p>',
             *pictures(results),
             "</section>",
         ]
     )
 
 
-def cells(rows: dict[str, dict], name: str) -> str:
-    """Rows of results_table as a table, without their commands."""
-    return table(
-        [
-            {"": text(cell)}
-            | {name: text(results_table.shown(value)) for name, value in row.items() if name != "command"}
-            for cell, row in rows.items()
-        ],
-        name,
-    )
+def cells(rows: dict[str, dict], name: str) -> list[str]:
+    """Rows of results_table, without their commands: those with the same columns in one table."""
+    groups: dict[tuple, list[dict[str, str]]] = {}
+    for cell, row in rows.items():
+        shown = {column: text(results_table.shown(value)) for column, value in row.items() if column != "command"}
+        groups.setdefault(tuple(shown), []).append({"": text(cell)} | shown)
+    return [table(group, ", ".join((name, *columns))) for columns, group in groups.items()]
+
+
+def commands(rows: dict[str, dict]) -> str:
+    found = dict.fromkeys(row["command"] for row in rows.values() if "command" in row)
+    blocks = "".join(f"<pre>{text(command)}</pre>" for command in found)
+    if len(found) <= FEW_COMMANDS:
+        return blocks
+    return f"<details><summary>{len(found)} commands</summary>{blocks}</details>"
+
+
+def last_entry(results: Results) -> str:
+    """The date of the last row, or of the last entry of a log. A log has no command."""
+    if results.written:
+        return f"Last row: {results.written}"
+    last = max(training_log.log_of(run).stat().st_mtime for run in results.logs)
+    return f"Last entry: {written_on(last)}. The first lines of a training's log have all its settings."
+
+
+def written_on(seconds: float) -> str:
+    return date.fromtimestamp(seconds).isoformat()
 
 
 def pictures(results: Results) -> Iterator[str]:
@@ -189,17 +209,12 @@ def shown(run: Path, results: Results) -> str:
     return results.where.resolve().name if inside == "." else inside
 
 
-def course(values: list[float]) -> str:
-    """A series in words."""
-    return f"from {values[0]:.4g} to {values[-1]:.4g}"
-
-
 def recipes_picture(file: Path, name: str) -> str:
     data = file.read_bytes()
     if not (data.startswith(PNG[0]) and data.endswith(PNG[1])):
         return f"<p>{text(file.name)} is damaged and left out; run the recipe's plot again.</p>"
     what = f"{file.stem.replace('_', ' ')}, of {name}"
-    return image(data, f"Picture that the recipe drew: {what}. The table above has its figures.", f"{what}.")
+    return image(data, f"{what}. {description(file) or 'The table above has its figures.'}", f"{what}.")
 
 
 # what --log-learned writes into a log: names there, what draws them, what it is, the name of one
