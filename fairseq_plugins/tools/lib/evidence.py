@@ -43,8 +43,8 @@ VERDICTS = {
     "does not hold": "The opposite of what the paper says came out in every run, under the same conditions as for "
     "holds. A check, which is named, excludes a fault of ours. It does not hold at the size that is named.",
     "not decided": "We tried it, and it is neither of the two: too few runs, ranges that overlap, budgets that "
-    "differ, a comparison that is not the paper's, or models that had hardly begun to learn the task. That two are "
-    "equal is never decided.",
+    "differ, a comparison that is not the paper's, or models that had not yet learned the task. This rule cannot show "
+    "that two are equal.",
     "not tried": "There are no runs that could decide it.",
 }
 NOTES = {"tried": "What was tried", "checks": "What excludes a fault of ours"}  # what a statement may say besides
