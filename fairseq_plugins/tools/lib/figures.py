@@ -44,7 +44,7 @@ def course(values) -> str:
 
 
 def description(file: Path) -> str:
-    """What a PNG that ``save`` wrote says in words; "" of others, and where Pillow is missing, which matplotlib needs."""
+    """What a PNG that ``save`` wrote says in words; "" of others, and without Pillow, which matplotlib needs."""
     try:
         from PIL import Image
 
