@@ -15,7 +15,8 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs chromium or google-chrome on the PATH")
 
 # a page that looks into the report: how many pictures are drawn, what it fetched, and how wide it is
-LOOK = """<!doctype html><body><iframe id="page" src="report.html" style="width: WIDTHpx; height: 800px; border: 0"></iframe>
+LOOK = """<!doctype html>
+<body><iframe id="page" src="report.html" style="width: WIDTHpx; height: 800px; border: 0"></iframe>
 <script>
 const page = document.getElementById("page")
 page.onload = () => {
