@@ -50,6 +50,10 @@ def words(text):
     return set(re.findall(r"[a-z0-9](?:[a-z0-9.,]*[a-z0-9])?", text.lower()))
 
 
+def numbers(text):
+    return re.findall(r"\d+(?:[.,/]\d+)*", text)
+
+
 # How the tables here call a row that has another name where its number stands
 CALLED = {
     "feedback / transformer": "",
@@ -178,10 +182,20 @@ def test_numbers_of_other_rows_are_found_on_the_page():
 def test_numbers_in_words_stand_on_the_page_or_in_the_table(name):
     entry = RESOLVED[name]
     known = page_of(entry) + json.dumps(entry["rows"]) + entry["says"]
-    known = set(re.findall(r"\d+(?:[.,/]\d+)*", known.replace("`", "")))
+    known = set(numbers(known.replace("`", "")))
     for key in ("why", "size", "tried", "checks"):
-        said = re.findall(r"\d+(?:[.,/]\d+)*", re.sub(r"Figure \d|of 0 tasks", "", entry.get(key, "")))
+        said = numbers(re.sub(r"Figure \d|of 0 tasks", "", entry.get(key, "")))
         assert not set(said) - known, key
+
+
+def test_what_came_out_so_far_stands_on_a_page():
+    """The last column of the tables in evidence.md."""
+    queue = evidence.BENCHMARKS / "evidence.md"
+    pages = {*evidence.BENCHMARKS.glob("*.md"), evidence.ROOT / "docs/results.md"} - {queue}
+    known = set(numbers("".join(page.read_text(encoding="utf-8") for page in pages)))
+    tables = [table for paper in ("Feedback", "All-", "Active", "Skip") for table in evidence.tables(queue, paper)]
+    said = [(row[0], row[header.index("so far")]) for header, *rows in tables for row in rows]
+    assert len(said) > 30 and not [(cells, far) for cells, far in said if not set(numbers(far)) <= known]
 
 
 def test_every_row_of_the_queue_is_in_a_statement():
