@@ -183,12 +183,13 @@ def main():
     parser.add_argument("--output", type=Path, metavar="FILE", help="a page with the table; the text below it remains")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    flops, bandwidth = products_a_second(), bytes_a_second()
-    rows = []
-    for page in args.pages:
-        jobs, options = PAGES[page]
-        for bounded in tqdm(jobs(options().parse_args(["--device", "cpu"])), desc=page):
-            rows.append(row(page, bounded, flops, bandwidth))
+    with timing.alone():
+        flops, bandwidth = products_a_second(), bytes_a_second()
+        rows = []
+        for page in args.pages:
+            jobs, options = PAGES[page]
+            for bounded in tqdm(jobs(options().parse_args(["--device", "cpu"])), desc=page):
+                rows.append(row(page, bounded, flops, bandwidth))
     machine = f"CPU ({platform.machine()}), {args.threads} threads, float32, torch {torch.__version__}"
     lines = [
         "# What bounds the speeds",

@@ -16,7 +16,7 @@
 #
 # A cell is one training; on a CPU it takes one thread. When it is done, its rows go into ROWS, and a cell that has rows there is
 # skipped. One that fails is named, and the next one begins. Several queues may run at a time: a cell that another is at is
-# passed over, so with four cores call this four times. A cell waits while a benchmark measures speed. `python -m fairseq_plugins.tools.results_table show mine.jsonl` shows
+# passed over, so with four cores call this four times. A cell waits while a *_speed.py, bounds.py or gpu.py measures. `python -m fairseq_plugins.tools.results_table show mine.jsonl` shows
 # the rows.
 set -euo pipefail
 stop() { echo "evidence.sh: error: $*" >&2 && exit 2; }
@@ -331,7 +331,24 @@ if [[ $listing ]]; then
     exit
 fi
 failed=() cell=''
-TRAINING=${TMPDIR:-/tmp}/fairseq_plugins-$UID.training # cells share this lock; a measurement of speed has it alone (timing.py)
+# Cells share the lock .training, and a measurement of speed has it alone (timing.py). A measurement that waits for it holds
+# .next, so that no cell begins before it.
+SPEED=${TMPDIR:-/tmp}/fairseq_plugins-$UID
+[[ -w ${SPEED%/*} ]] || stop "TMPDIR: there is no folder ${SPEED%/*} where you may write; name another."
+beside_no_measurement() {
+    exec {next}>>"$SPEED.next" {training}>>"$SPEED.training"
+    share "$next" && share "$training"
+    exec {next}>&-
+}
+share() { # FILE: lock it together with others
+    local status=0
+    flock -sn "$1" || status=$?
+    ((status <= 1)) || stop "TMPDIR: ${SPEED%/*} takes no locks; name a folder of another file system."
+    ((status)) || return 0
+    echo "evidence.sh: $name waits until a measurement of speed has ended."
+    flock -s "$1" &
+    wait $! # a signal ends this, and would not end flock itself
+}
 end() {
     [[ ! $cell ]] || kill -- "-$cell" # timeout and what it runs are a group of their own
     exit "$1"
@@ -364,8 +381,7 @@ for name in "${open[@]}"; do
         continue
     fi
     echo "$GPUS" >"$OUT/$name/gpus"
-    exec {training}>"$TRAINING"
-    flock -sn "$training" || { echo "evidence.sh: $name waits until a measurement of speed has ended." && flock -s "$training"; }
+    beside_no_measurement
     echo "evidence.sh: $name, at most $MINUTES minutes"
     timeout --kill-after=30 "$((MINUTES * 60))" bash -c "${COMMANDS[$name]}" </dev/null >>"$OUT/$name/output.log" 2>&1 &
     cell=$!

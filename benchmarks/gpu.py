@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import signal
 import sys
+from contextlib import nullcontext
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from gpu_cells.machine import Machine  # noqa: E402
 from gpu_cells.runner import apart, run_cells, show  # noqa: E402
 
 import fairseq_plugins  # noqa: E402, F401  patches fairseq
+import timing  # noqa: E402
 from fairseq_plugins.errors import UserError  # noqa: E402
 
 RUNS = Path("runs/gpu")
@@ -63,7 +65,8 @@ def main():
         raise UserError(
             f"--device {args.device} cannot be used ({machine['state']}); choose another, or --start spawn."
         )
-    sys.exit(not run_cells(cells, setting, rows, machine, 60 * args.minutes))
+    with nullcontext() if args.smoke else timing.alone():
+        sys.exit(not run_cells(cells, setting, rows, machine, 60 * args.minutes))
 
 
 def end(number: int, frame) -> None:

@@ -10,10 +10,9 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,18 +84,27 @@ def in_own_process(*arguments):
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
-TRAINING = Path(tempfile.gettempdir()) / f"fairseq_plugins-{os.getuid()}.training"  # evidence.sh holds it in a cell
+SPEED = f"{os.environ.get('TMPDIR') or '/tmp'}/fairseq_plugins-{os.getuid()}"  # as in evidence.sh
 
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Wait until no cell of evidence.sh trains and nothing else is measured here, and let none begin."""
-    with TRAINING.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("waiting: a cell of evidence.sh trains here, or speed is measured", file=sys.stderr, flush=True)
-            fcntl.flock(file, fcntl.LOCK_EX)
+    """Let no cell of evidence.sh begin, and wait until none trains and nothing else is measured here.
+
+    Raises:
+        SystemExit: the folder of the locks is not there
+    """
+    with ExitStack() as held:
+        for name in ("next", "training"):
+            try:
+                file = held.enter_context(open(f"{SPEED}.{name}", "a"))
+            except OSError as error:
+                sys.exit(f"error: TMPDIR: {error}; name a folder where you may write.")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                print("waiting: a cell of evidence.sh trains here, or speed is measured", file=sys.stderr, flush=True)
+                fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

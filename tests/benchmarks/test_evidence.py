@@ -170,15 +170,33 @@ def test_a_cell_that_another_queue_is_at_is_passed_over(queue, tmp_path):
     assert [row["cell"] for row in rows(tmp_path)] == ["copy-transformer: copy"]
 
 
-def test_a_cell_waits_until_a_measurement_of_speed_has_ended(queue, tmp_path):
-    with (tmp_path / f"fairseq_plugins-{os.getuid()}.training").open("w") as measurement:
+@pytest.mark.parametrize("held", ["next", "training"])
+def test_a_cell_and_a_measurement_of_speed_wait_for_one_another(queue, tmp_path, held):
+    locks = tmp_path / f"fairseq_plugins-{os.getuid()}"
+    recipe = tmp_path / "recipes/feedback/table1_toy_tasks.sh"
+    recipe.write_text(
+        recipe.read_text()
+        + f"flock -sn {locks}.training true || echo beside a measurement >>{tmp_path}/faults.log\n"
+        + f"flock -xn {locks}.training echo a measurement may begin >>{tmp_path}/faults.log || true\n"
+    )
+    with open(f"{locks}.{held}", "w") as measurement:
         fcntl.flock(measurement, fcntl.LOCK_EX)
         waiting = queue(FEEDBACK, call=subprocess.Popen)
         assert waiting.stdout.readline() == f"evidence.sh: {FEEDBACK} waits until a measurement of speed has ended.\n"
-        assert not (tmp_path / "trained.log").exists()
     _, errors = waiting.communicate()
     assert waiting.returncode == 0, errors
     assert [row["cell"] for row in rows(tmp_path)] == ["copy-feedback: copy"]
+    assert (tmp_path / "faults.log").read_text() == ""
+
+
+def test_a_queue_that_waits_for_a_measurement_can_be_ended(queue, tmp_path):
+    with open(tmp_path / f"fairseq_plugins-{os.getuid()}.training", "w") as measurement:
+        fcntl.flock(measurement, fcntl.LOCK_EX)
+        waiting = queue(FEEDBACK, call=subprocess.Popen)
+        waiting.stdout.readline()
+        waiting.terminate()
+        assert waiting.wait() == 143
+    waiting.communicate()
 
 
 def test_two_queues_share_the_cells(queue, tmp_path):

@@ -9,16 +9,42 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-REPORT = "import timing; timing.report([['a table']], None)"
+# says whether a cell of evidence.sh could train while something is measured
+MEASURE = """
+import fcntl, timing
+def parts():
+    with open(f"{timing.SPEED}.training") as other:
+        try:
+            fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            yield ["a cell trains"]
+        except BlockingIOError:
+            yield ["alone"]
+timing.report(parts(), None)
+"""
 
 
-@pytest.mark.parametrize("other", [fcntl.LOCK_SH, fcntl.LOCK_EX], ids=["a cell trains", "speed is measured"])
-def test_a_measurement_waits_until_it_is_alone(tmp_path, other):
-    environment = os.environ | {"PYTHONPATH": str(BENCHMARKS), "TMPDIR": str(tmp_path)}
-    with (tmp_path / f"fairseq_plugins-{os.getuid()}.training").open("w") as held:
-        fcntl.flock(held, other)
-        command = [sys.executable, "-c", REPORT]
+@pytest.fixture
+def measure(tmp_path):
+    def start(folder=tmp_path):
+        environment = os.environ | {"PYTHONPATH": str(BENCHMARKS), "TMPDIR": str(folder)}
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        waiting = subprocess.Popen(command, env=environment, **streams)
+        return subprocess.Popen([sys.executable, "-c", MEASURE], env=environment, **streams)
+
+    return start
+
+
+def test_a_measurement_waits_for_the_cells_that_train_and_lets_none_begin(measure, tmp_path):
+    locks = tmp_path / f"fairseq_plugins-{os.getuid()}"
+    with open(f"{locks}.training", "w") as cell:
+        fcntl.flock(cell, fcntl.LOCK_SH)
+        waiting = measure()
         assert waiting.stderr.readline() == "waiting: a cell of evidence.sh trains here, or speed is measured\n"
-    assert waiting.communicate() == ("a table\n", "") and waiting.returncode == 0
+        with open(f"{locks}.next") as next_cell, pytest.raises(BlockingIOError):
+            fcntl.flock(next_cell, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    assert waiting.communicate() == ("alone\n", "") and waiting.returncode == 0
+
+
+def test_a_folder_that_is_not_there_is_named(measure, tmp_path):
+    failed = measure(tmp_path / "nowhere")
+    errors = failed.communicate()[1]
+    assert failed.returncode == 1 and errors.startswith("error: TMPDIR:") and "name a folder" in errors
