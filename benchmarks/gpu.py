@@ -24,13 +24,13 @@ os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = (
 )
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import timing  # noqa: E402
 from gpu_cells import CELLS, engines  # noqa: E402
 from gpu_cells.cell import Cell, Setting  # noqa: E402
 from gpu_cells.machine import Machine  # noqa: E402
 from gpu_cells.runner import apart, run_cells, show  # noqa: E402
 
 import fairseq_plugins  # noqa: E402, F401  patches fairseq
-import timing  # noqa: E402
 from fairseq_plugins.errors import UserError  # noqa: E402
 
 RUNS = Path("runs/gpu")

@@ -101,8 +101,8 @@ def summary(papers: dict[str, dict]) -> str:
     """What the verdicts mean, and which statements of each paper have which."""
     words = (
         "The tables and figures of four papers: what each says, and what came of it in this repository. Everything ran "
-        "on CPUs, unless a GPU is named, and most of it far below the papers' sizes. A statement that was tried in two "
-        "ways, such as on a CPU and on a GPU, has two entries. This is the rule:"
+        "on CPUs, unless a GPU is named, and most of it far below the papers' sizes. A statement with two halves, "
+        "or tried in two ways, such as on a CPU and on a GPU, has an entry for each. This is the rule:"
     )
     terms = {badge(verdict): rule for verdict, rule in evidence.VERDICTS.items()}
     lists = "\n".join(map(by_verdict, papers, papers.values()))
@@ -135,7 +135,7 @@ def statement(entry: dict, name: str) -> str:
         [
             f'<section id="{name}"><h3>{text(entry["item"])}</h3>',
             f"<p>The paper: {text(entry['says'])}<br>{badge(entry['verdict'])} {with_code(entry.get('why', ''))}</p>",
-            *(table(rows, ", ".join(filter(None, (entry["item"], *rows[0])))) for rows in escaped),
+            *(table(rows, own_results.named(f"{entry['item']}, {n}", rows)) for n, rows in enumerate(escaped, 1)),
             f'<p class="small">{text(words)}</p>' if words else "",
             *map(picture, entry.get("pictures", [])),
             *(f'<p class="small">{title}: {with_code(entry[key])}</p>' for key, title in notes.items() if key in entry),

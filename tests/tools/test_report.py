@@ -102,7 +102,7 @@ def test_results_of_ones_own_have_a_table_the_command_and_curves(made, tmp_path)
     }
     other = row | {"cell": "weighted-seed2", "dev bpc": 1.7}
     (run / "results.jsonl").write_text(json.dumps(row) + "\n" + json.dumps(other) + "\n")
-    os.utime(run / "results.jsonl", (1e9, 1e9))
+    os.utime(run / "results.jsonl", (1e9 + 43200,) * 2)  # on 2001-09-09 in every time zone
     page = made(tmp_path / "runs")
     assert page.links <= page.ids and "own-1" in page.links
     assert "runs/fig5" in page.text and str(tmp_path) not in page.text
@@ -225,7 +225,7 @@ def test_rows_with_the_same_columns_are_one_table_and_many_commands_are_folded(m
 
 def test_a_log_has_a_date(made, tmp_path):
     (tmp_path / "train.log").write_text(LOG)
-    os.utime(tmp_path / "train.log", (1e9, 1e9))
+    os.utime(tmp_path / "train.log", (1e9 + 43200,) * 2)  # on that day in every time zone
     assert "Last entry: 2001-09-09" in made(tmp_path).text
 
 

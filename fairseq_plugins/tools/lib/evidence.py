@@ -19,7 +19,7 @@ are the sources:
     {"section": "Training", "row": "2", "column": "ratio"}
     {"paper": "feedback", "table": "Table 1", "row": "programs-3, accuracy", "column": "lstm"}
 
-A file is one of benchmarks/; several cells give their mean, the smallest, the largest and their number. A section is
+A file is one of benchmarks/; a list of cells gives their mean, the smallest, the largest and their number. A section is
 one of the statement's page: its table has one row that begins with these cells, where | stands between two. A paper is
 that of recipes/PAPER/paper.json.
 """
@@ -156,7 +156,7 @@ def in_rows(file: str, cell: str | list[str], column: str, digits: int = 3, rang
         least, most = map(float, rows[cell][range].split(" to "))
         return f"{mean} ({least:.{digits}f} to {most:.{digits}f}; n = {rows[cell][runs]:.0f})"
     if len(values) == 1:
-        return mean
+        return mean if isinstance(cell, str) else f"{mean} (n = 1)"
     return f"{mean} ({min(values):.{digits}f} to {max(values):.{digits}f}; n = {len(values)})"
 
 

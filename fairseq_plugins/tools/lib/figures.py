@@ -14,7 +14,7 @@ def add_out(parser) -> None:
 
 def save(figure, out: Path) -> None:
     """Write a figure; a PNG says in words, too, what its curves show, for readers who do not see it."""
-    words = {"Description": described(figure)} if out.suffix == ".png" else {}
+    words = {"Description": described(figure)} if out.suffix.lower() == ".png" else {}
     write_whole(out, lambda path: figure.savefig(path, format=out.suffix[1:], dpi=150, metadata=words))
 
 
@@ -35,7 +35,7 @@ def _curves(axes) -> Iterator:
     for line, name in zip(*axes.get_legend_handles_labels()):
         line = line[0] if isinstance(line, tuple) else line
         if hasattr(line, "get_ydata") and len(line.get_ydata()):
-            yield name, line
+            yield name.replace(r"\$", "$"), line
 
 
 def course(values) -> str:
@@ -47,10 +47,12 @@ def description(file: Path) -> str:
     """What a PNG that ``save`` wrote says in words; "" of others, and without Pillow, which matplotlib needs."""
     try:
         from PIL import Image
-
+    except ImportError:
+        return ""
+    try:
         with Image.open(file) as picture:
             return picture.info.get("Description", "")
-    except (ImportError, OSError, SyntaxError, ValueError):  # Pillow raises a SyntaxError for a damaged part
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):  # SyntaxError: of a damaged part
         return ""
 
 

@@ -13,7 +13,7 @@ img { max-width: 100%; height: auto; background: white }
 .table { overflow-x: auto; margin: .5rem 0 }
 table { border-collapse: collapse }
 th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid #8884; vertical-align: top }
-th[scope=row] { font-weight: normal; min-width: 6rem }
+th[scope=row] { font-weight: normal; min-width: 6rem; overflow-wrap: anywhere }
 td.short { white-space: nowrap }
 .table.wide { font-size: .95rem }
 .table.wide td.short { white-space: normal }
@@ -43,6 +43,7 @@ pre, code { overflow-wrap: anywhere; white-space: pre-wrap }
   h2, h3 { break-after: avoid }
   figure, tr { break-inside: avoid }
   .table.wide { font-size: 7.5pt }
+  details::details-content { content-visibility: visible }
   img { max-height: 9cm; width: auto }
 }
 """
@@ -81,8 +82,9 @@ def image(data: bytes, description: str, caption: str) -> str:
 def inches(png: bytes) -> float:
     """How wide a PNG is: its pixels, by those of an inch where it says so, else by 100."""
     pixels, density = int.from_bytes(png[16:20], "big"), 100.0
-    if (place := png.find(b"pHYs")) > 0:
-        density = int.from_bytes(png[place + 4 : place + 8], "big") * 0.0254  # from those of a metre
+    place = png.find(b"pHYs")
+    if place > 0 and png[place + 12] == 1:  # it gives the pixels of a metre, not only their shape
+        density = int.from_bytes(png[place + 4 : place + 8], "big") * 0.0254
     return pixels / max(density, 1.0)
 
 

@@ -154,11 +154,16 @@ def section(results: Results, number: int) -> str:
 
 def cells(rows: dict[str, dict], name: str) -> list[str]:
     """Rows of results_table, without their commands: those with the same columns in one table."""
-    groups: dict[tuple, list[dict[str, str]]] = {}
+    groups: dict[frozenset, list[dict[str, str]]] = {}
     for cell, row in rows.items():
         shown = {column: text(results_table.shown(value)) for column, value in row.items() if column != "command"}
-        groups.setdefault(tuple(shown), []).append({"": text(cell)} | shown)
-    return [table(group, ", ".join((name, *columns))) for columns, group in groups.items()]
+        groups.setdefault(frozenset(shown), []).append({"": text(cell)} | shown)
+    return [table(group, named(name, group)) for group in groups.values()]
+
+
+def named(name: str, rows: list[dict[str, str]]) -> str:
+    """A table's name for those who do not see it: that of its results, and of its columns."""
+    return ", ".join((name, *filter(None, rows[0])))
 
 
 def commands(rows: dict[str, dict]) -> str:
@@ -187,6 +192,8 @@ def pictures(results: Results) -> Iterator[str]:
     for file in filter(Path.is_file, files):
         yield recipes_picture(file, results.name)
     runs = [run for run, log in results.logs.items() if log.series("valid", "loss")[0]]
+    if len(runs) < len(results.logs):
+        yield f"<p>{len(results.logs) - len(runs)} of {len(results.logs)} trainings have no validation yet.</p>"
     for first in range(0, len(runs), plot.FEW):
         some = {shown(run, results): run for run in runs[first : first + plot.FEW]}
         ends = [f"{name} {course(results.logs[run].series('valid', 'loss')[1])}" for name, run in some.items()]
