@@ -16,8 +16,8 @@
 #
 # A cell is one training; on a CPU it takes one thread. When it is done, its rows go into ROWS, and a cell that has rows there is
 # skipped. One that fails is named, and the next one begins. Several queues may run at a time: a cell that another is at is
-# passed over, so with four cores call this four times. A cell waits while a *_speed.py, bounds.py or gpu.py measures. `python -m fairseq_plugins.tools.results_table show mine.jsonl` shows
-# the rows.
+# passed over, so with four cores call this four times. A cell waits while a *_speed.py, bounds.py or gpu.py measures.
+# `python -m fairseq_plugins.tools.results_table show mine.jsonl` shows the rows.
 set -euo pipefail
 stop() { echo "evidence.sh: error: $*" >&2 && exit 2; }
 if [[ ${1:-} == --help || ${1:-} == -h ]]; then sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" && exit; fi
@@ -340,7 +340,7 @@ beside_no_measurement() {
     share "$next" && share "$training"
     exec {next}>&-
 }
-share() { # FILE: lock it together with others
+share() { # DESCRIPTOR: lock its file together with others
     local status=0
     flock -sn "$1" || status=$?
     ((status <= 1)) || stop "TMPDIR: ${SPEED%/*} takes no locks; name a folder of another file system."

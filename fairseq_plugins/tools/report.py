@@ -135,7 +135,7 @@ def statement(entry: dict, name: str) -> str:
         [
             f'<section id="{name}"><h3>{text(entry["item"])}</h3>',
             f"<p>The paper: {text(entry['says'])}<br>{badge(entry['verdict'])} {with_code(entry.get('why', ''))}</p>",
-            *(table(rows, own_results.named(f"{entry['item']}, {n}", rows)) for n, rows in enumerate(escaped, 1)),
+            *(table(rows, f"{entry['item']}, {n}") for n, rows in enumerate(escaped, 1)),
             f'<p class="small">{text(words)}</p>' if words else "",
             *map(picture, entry.get("pictures", [])),
             *(f'<p class="small">{title}: {with_code(entry[key])}</p>' for key, title in notes.items() if key in entry),

@@ -101,16 +101,17 @@ SHORT = 32  # letters of a cell that stays on one line
 
 def table(rows: list[dict[str, str]], name: str) -> str:
     """Rows of cells that are HTML already; the columns in the order in which they first appear, the first one names its
-    row. A reader with a keyboard can move a table that is wider than the page; ``name`` says what it is."""
+    row. A reader with a keyboard can move a table that is wider than the page; ``name`` and the columns say what it is."""
     if not rows:
         return ""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     head = "".join(f'<th scope="col">{text(column)}</th>' for column in columns)
     body = "".join(f"<tr>{_cells(row, columns)}</tr>" for row in rows)
     letters = _letters(rows, columns)
+    label = ", ".join((name, *filter(None, columns)))
     style = " narrow" if letters <= NARROW else " wide" if letters > WIDE else ""
     return (
-        f'<div class="table{style}" tabindex="0" role="region" aria-label="{text(name)}">'
+        f'<div class="table{style}" tabindex="0" role="region" aria-label="{text(label)}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 

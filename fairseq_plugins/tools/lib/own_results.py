@@ -158,12 +158,7 @@ def cells(rows: dict[str, dict], name: str) -> list[str]:
     for cell, row in rows.items():
         shown = {column: text(results_table.shown(value)) for column, value in row.items() if column != "command"}
         groups.setdefault(frozenset(shown), []).append({"": text(cell)} | shown)
-    return [table(group, named(name, group)) for group in groups.values()]
-
-
-def named(name: str, rows: list[dict[str, str]]) -> str:
-    """A table's name for those who do not see it: that of its results, and of its columns."""
-    return ", ".join((name, *filter(None, rows[0])))
+    return [table(group, name) for group in groups.values()]
 
 
 def commands(rows: dict[str, dict]) -> str:
