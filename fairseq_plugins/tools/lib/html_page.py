@@ -101,7 +101,7 @@ SHORT = 32  # letters of a cell that stays on one line
 
 def table(rows: list[dict[str, str]], name: str) -> str:
     """Rows of cells that are HTML already; the columns in the order in which they first appear, the first one names its
-    row. A reader with a keyboard can move a table that is wider than the page; ``name`` and the columns say what it is."""
+    row. A reader with a keyboard can move a table that is wider than the page; ``name`` and the columns name it."""
     if not rows:
         return ""
     columns = list(dict.fromkeys(column for row in rows for column in row))
