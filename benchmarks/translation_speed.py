@@ -2,6 +2,9 @@
 
     python benchmarks/translation_speed.py                  # sizes of IWSLT De-En (Table 8)
     python benchmarks/translation_speed.py --output benchmarks/translation_speed.md
+    python benchmarks/translation_speed.py --encoder-layers 3 --depths 1 2 4 --embed-dim 256 --vocabulary 7876
+
+The last line has the sizes of benchmarks/multi30k.md.
 
 Both models run in turn in one process (A B A B ...) and the ratio is the median over the pairs, so that a drift of the
 machine's speed hits both. Training is forward, backward and Adam step on generated sentence pairs; generation is
@@ -35,7 +38,6 @@ import fairseq_plugins  # noqa: E402, F401  patches fairseq
 from fairseq_plugins.models import feedback_transformer  # noqa: E402, F401  registers it
 
 ARCHS = {"transformer": "transformer", "feedback": "feedback_transformer"}
-DEPTHS = (1, 2, 6)
 GENERATION_PAIRS = 3  # times as many pairs as training: a job takes a second or two, and single ones scatter by a tenth
 SENTENCE = 25  # target tokens of a generated sentence
 AIMS = {"train 2": 0.7, "generate 1": 0.95, "generate 2": 1.1, "generate 6": 1.2}
@@ -44,6 +46,10 @@ PAPER = {"train 2": 0.45, "generate 2": 1.7}  # Table 5; on GPUs, batches not gi
 
 def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--encoder-layers", type=int, default=6)
+    parser.add_argument(
+        "--depths", type=int, nargs="+", default=[1, 2, 6], metavar="LAYERS", help="of the decoder (%(default)s)"
+    )
     parser.add_argument("--embed-dim", type=int, default=512)
     parser.add_argument("--ffn-dim", type=int, default=1024)
     parser.add_argument("--heads", type=int, default=4)
@@ -76,8 +82,8 @@ def header(args) -> list:
         "# Translation speed: Feedback Transformer against fairseq's Transformer",
         "",
         f"{datetime.date.today()}, {device} ({platform.machine()}), {args.dtype}, Python {platform.python_version()}, "
-        f"torch {torch.__version__}. Both: 6 encoder layers, width {args.embed_dim}, FFN {args.ffn_dim}, "
-        f"{args.heads} heads, vocabulary {args.vocabulary}; Feedback: shared keys and values.",
+        f"torch {torch.__version__}. Both: {args.encoder_layers} encoder layers, width {args.embed_dim}, "
+        f"FFN {args.ffn_dim}, {args.heads} heads, vocabulary {args.vocabulary}; Feedback: shared keys and values.",
         "",
         f"Medians of {args.pairs} pairs of runs in training and of {GENERATION_PAIRS * args.pairs} in generation; "
         "in brackets the smallest and the largest ratio. A ratio above 1 means that Feedback is faster. The paper's "
@@ -95,7 +101,7 @@ def train_table(args) -> list:
         "| decoder layers | Transformer | Feedback | ratio | aim | paper |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    for depth in tqdm(DEPTHS, desc="training"):
+    for depth in tqdm(args.depths, desc="training"):
         jobs = (Training(args, name, depth) for name in ARCHS)
         rows.append(row(f"{depth}", timing.compare(*jobs, args.pairs), f"train {depth}"))
     return [*rows, ""]
@@ -110,12 +116,13 @@ def generation_table(args) -> list:
     ]
     generation_pairs = GENERATION_PAIRS * args.pairs
     for batch, batches in ((1, 8), (32, 1)):
-        jobs = {(name, depth): Generation(args, name, depth, batch, batches) for name in ARCHS for depth in DEPTHS}
-        for depth in tqdm(DEPTHS, desc=f"generation, batch {batch}"):
+        jobs = {(name, depth): Generation(args, name, depth, batch, batches) for name in ARCHS for depth in args.depths}
+        for depth in tqdm(args.depths, desc=f"generation, batch {batch}"):
             both = timing.compare(*(jobs[name, depth] for name in ARCHS), generation_pairs)
             rows.append(row(f"{depth} | {batch}", both, f"generate {depth}"))
-        shallow = timing.compare(jobs["transformer", 6], jobs["feedback", 1], generation_pairs)
-        rows.append(row(f"Feedback 1, Transformer 6 | {batch}", shallow, "generate 1 against 6"))
+        shallow, deep = min(args.depths), max(args.depths)
+        across = timing.compare(jobs["transformer", deep], jobs["feedback", shallow], generation_pairs)
+        rows.append(row(f"Feedback {shallow}, Transformer {deep} | {batch}", across, "shallow against deep"))
     return [*rows, ""]
 
 
@@ -126,7 +133,7 @@ def memory_table(args) -> list:
         "| decoder layers | job | Transformer | Feedback | Feedback / Transformer |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for depth in tqdm(DEPTHS, desc="memory"):
+    for depth in tqdm(args.depths, desc="memory"):
         for job in ("training", "generation"):
             plain, feedback = (timing.in_own_process("--memory-of", name, depth, job) for name in ARCHS)
             rows.append(f"| {depth} | {job} | {plain:.0f} | {feedback:.0f} | {feedback / plain:.2f} |")
@@ -142,7 +149,7 @@ def row(label: str, measured: timing.Compared, key: str) -> str:
 
 
 class Job:
-    """A model of 6 + depth layers and generated data; a call does the work and returns the number of target tokens."""
+    """A model with `depth` decoder layers, and generated data; a call does the work and returns the target tokens."""
 
     def __init__(self, args, name: str, depth: int, **options):
         torch.manual_seed(1)
@@ -154,7 +161,7 @@ class Job:
         task = SimpleNamespace(source_dictionary=self.dictionary, target_dictionary=self.dictionary)
         sizes = dict(embed_dim=args.embed_dim, ffn_embed_dim=args.ffn_dim, attention_heads=args.heads)
         config = Namespace(
-            encoder_layers=6,
+            encoder_layers=args.encoder_layers,
             decoder_layers=depth,
             dropout=0.3,
             share_decoder_input_output_embed=True,

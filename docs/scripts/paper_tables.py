@@ -2,6 +2,7 @@
 the papers' statements."""
 
 import json
+import re
 from pathlib import Path
 
 from markdown_table import code, table
@@ -77,19 +78,19 @@ def held(page: str) -> str:
 
 
 def statements(_: str) -> str:
-    """What benchmarks/statements.json says of each statement of the papers, with a link to the page of the numbers."""
+    """What benchmarks/statements.json says of each statement, with a link to what ``numbers`` has of it."""
     parts = []
     for paper in evidence.statements().values():
         tried = [entry for entry in paper["statements"] if "page" in entry]
-        rows = [[entry["item"], entry["says"], verdict(entry), entry["why"]] for entry in tried]
+        rows = [[to_numbers(entry), entry["says"], entry["here"], entry["verdict"]] for entry in tried]
         others = [[each["item"], each["says"], each["why"]] for each in paper["statements"] if "page" not in each]
-        parts += [f"**{paper['title']}**", table(["", "the paper says", "here", "why"], rows).rstrip()]
+        parts += [f"**{paper['title']}**", table(["", "the paper says", "here", "verdict"], rows).rstrip()]
         parts += ["Not tried:", table(["", "the paper says", "why"], others).rstrip()]
     return "\n\n".join(parts)
 
 
 def numbers(_: str) -> str:
-    """The numbers behind the verdicts, a table for each statement."""
+    """What is behind the verdicts: for each statement that was tried the reasons and the numbers."""
     parts = []
     for paper in evidence.statements().values():
         parts += [f"### {paper['title']}", *(measured(entry) for entry in paper["statements"] if "tables" in entry)]
@@ -98,13 +99,15 @@ def numbers(_: str) -> str:
 
 def measured(entry: dict) -> str:
     dates = ", ".join(dict.fromkeys(each["date"] for each in entry["commands"]))
-    source = f"{entry['size']} ([{dates}](../benchmarks/{entry['page']}))."
+    source = f"*Size*: {entry['size']} ([{dates}](../benchmarks/{entry['page']}))."
     notes = [f"*{title}*: {entry[key]}" for key, title in evidence.NOTES.items() if key in entry]
-    title = f"**{entry['item']}.** {source[0].upper()}{source[1:]}"
+    reasons = " ".join([f"**{entry['verdict']}**: {entry['here']}", *filter(None, [entry.get("why")])])
     tables, words = evidence.without_shared(entry["tables"])
     shown = [table([*rows[0]], [[*row.values()] for row in rows]).rstrip() for rows in tables]
-    return "\n\n".join([title, *shown, *filter(None, [words]), *notes])
+    return "\n\n".join([f"#### {entry['item']}", reasons, *shown, *filter(None, [words]), source, *notes])
 
 
-def verdict(entry: dict) -> str:
-    return f"[{entry['verdict']}](../benchmarks/{entry['page']})"
+def to_numbers(entry: dict) -> str:
+    """A link to what ``measured`` has of a statement."""
+    anchor = re.sub(r"[^\w\- ]", "", entry["item"].lower()).replace(" ", "-")
+    return f"[{entry['item']}](#{anchor})"

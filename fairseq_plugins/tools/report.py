@@ -105,17 +105,24 @@ def summary(papers: dict[str, dict]) -> str:
         "or tried in two ways, such as on a CPU and on a GPU, has an entry for each. This is the rule:"
     )
     terms = {badge(verdict): rule for verdict, rule in evidence.VERDICTS.items()}
-    lists = "\n".join(map(by_verdict, papers, papers.values()))
-    return f"<p>{words}</p>{definitions(terms, 'wide')}{lists}<p>{with_code(HOW_TO_RUN)}</p>"
+    overviews = "\n".join(map(overview, papers, papers.values()))
+    return f"<p>{words}</p>{definitions(terms, 'wide')}{overviews}<p>{with_code(HOW_TO_RUN)}</p>"
 
 
-def by_verdict(name: str, entry: dict) -> str:
-    """Links to the statements of a paper, those of each verdict together."""
-    links = {verdict: [] for verdict in evidence.VERDICTS}
+def overview(name: str, entry: dict) -> str:
+    """A row for each statement of a paper that was tried, those of each verdict together, and links to the others."""
+    rows, others = {verdict: [] for verdict in evidence.VERDICTS}, []
     for number, each in enumerate(entry["statements"], 1):
-        links[each["verdict"]].append(f'<a href="#{name}-{number}">{text(each["item"])}</a>')
-    rows = [f"<p>{badge(verdict)} {len(each)}: {' · '.join(each)}</p>" for verdict, each in links.items() if each]
-    return f'<p><a href="#{name}"><b>{text(entry["title"])}</b></a></p><div class="list">{"".join(rows)}</div>'
+        link = f'<a href="#{name}-{number}">{text(each["item"])}</a>'
+        if "here" in each:
+            label = f"{badge(each['verdict'])}<br>{link}"
+            rows[each["verdict"]].append({"": label, "the paper": text(each["says"]), "here": text(each["here"])})
+        else:
+            others.append(link)
+    tried = table([row for of_verdict in rows.values() for row in of_verdict], entry["title"], "stacked")
+    title = f'<p><a href="#{name}"><b>{text(entry["title"])}</b></a></p>'
+    not_tried = f"<p>{badge('not tried')} {' · '.join(others)}</p>" if others else ""
+    return title + tried + not_tried
 
 
 def badge(verdict: str) -> str:
@@ -134,7 +141,8 @@ def statement(entry: dict, name: str) -> str:
     return "\n".join(
         [
             f'<section id="{name}"><h3>{text(entry["item"])}</h3>',
-            f"<p>The paper: {text(entry['says'])}<br>{badge(entry['verdict'])} {with_code(entry.get('why', ''))}</p>",
+            f"<p>The paper: {text(entry['says'])}<br>{badge(entry['verdict'])} {text(entry.get('here', ''))}</p>",
+            f"<p>{with_code(entry['why'])}</p>" if "why" in entry else "",
             *(table(rows, f"{entry['item']}, {n}") for n, rows in enumerate(escaped, 1)),
             f'<p class="small">{text(words)}</p>' if words else "",
             *map(picture, entry.get("pictures", [])),

@@ -77,11 +77,16 @@ def test_the_page_says_of_every_statement_whether_it_holds(made):
     assert page.links <= page.ids and len(page.links) > len(STATEMENTS)
 
 
-def test_the_beginning_lists_statements_by_verdict():
-    statements = [{"item": "Table 1", "verdict": "not tried"}, {"item": "Table 2", "verdict": "holds"}]
-    listed = Page(report.by_verdict("paper", {"title": "A paper", "statements": statements}))
-    assert listed.text == "A paperholds 1: Table 2not tried 1: Table 1"
-    assert listed.links == {"paper", "paper-1", "paper-2"}
+def test_the_beginning_has_a_row_for_each_statement_by_verdict():
+    statements = [
+        {"item": "Table 1", "verdict": "not tried", "says": "more"},
+        {"item": "Table 2", "verdict": "not decided", "says": "90 %", "here": "80 %, two seeds"},
+        {"item": "Table 3", "verdict": "holds", "says": "less", "here": "less"},
+    ]
+    listed = Page(report.overview("paper", {"title": "A paper", "statements": statements}))
+    rows = "holdsTable 3lessless" + "not decidedTable 290 %80 %, two seeds"
+    assert listed.text == f"A paperthe paperhere{rows}not tried Table 1"
+    assert listed.links == {"paper", "paper-1", "paper-2", "paper-3"}
 
 
 def test_words_between_backticks_are_code():

@@ -18,6 +18,7 @@ td.short { white-space: nowrap }
 .table.wide { font-size: .95rem }
 .table.wide td.short { white-space: normal }
 .table.wide :is(td, th) { padding-right: .5rem }
+.table.stacked :is(th[scope=row], td) { width: 32% }
 section { border-top: 1px solid #8888; margin-top: 1.5rem }
 nav ul, dl { columns: 18rem; margin-top: .3rem }
 dl.wide { columns: auto }
@@ -26,7 +27,6 @@ dd { margin: 0 0 .4rem; break-inside: avoid }
 .verdict { display: inline-block; padding: 0 .5rem; border-radius: .3rem; color: white }
 .holds { background: #15703a } .does-not-hold { background: #b3261e }
 .not-decided { background: #7a5900 } .not-tried { background: #5f6368 }
-.list { margin-left: 1rem } .list p { margin: .3rem 0 }
 .small { font-size: .9rem; margin: .4rem 0 }
 pre { font-size: .85rem; margin: .3rem 0 }
 pre, code { overflow-wrap: anywhere; white-space: pre-wrap }
@@ -34,7 +34,13 @@ pre, code { overflow-wrap: anywhere; white-space: pre-wrap }
   img { min-width: calc(var(--inches) * 3.75rem) }
   .table:not(.narrow) th[scope=row] { position: sticky; left: 0; max-width: 8rem; background: Canvas }
   .table::before, figure::before { content: "if it is cut off, move it sideways"; font-size: .8rem; opacity: .8 }
-  .table.narrow::before { content: none }
+  .table:is(.narrow, .stacked)::before { content: none }
+  .table.stacked tr { display: block; border-bottom: 1px solid #8884; padding: .5rem 0 }
+  .table.stacked :is(th[scope=row], td) { display: block; width: auto; max-width: none; border: none; padding: 0 }
+  .table.stacked thead { display: none }
+  .table.stacked th[scope=row] { position: static; font-weight: bold }
+  .table.stacked td { white-space: normal }
+  .table.stacked td::before { content: attr(data-column) ": " }
 }
 @media print {
   body { max-width: none; font-size: 10pt; padding: 0 }
@@ -99,21 +105,26 @@ WIDE = 100  # as many do not fit a sheet of paper, if every short cell stays on 
 SHORT = 32  # letters of a cell that stays on one line
 
 
-def table(rows: list[dict[str, str]], name: str) -> str:
+def table(rows: list[dict[str, str]], name: str, style: str | None = None) -> str:
     """Rows of cells that are HTML already; the columns in the order in which they first appear, the first one names its
-    row. A reader with a keyboard can move a table that is wider than the page; ``name`` and the columns name it."""
+    row. A reader with a keyboard can move a table that is wider than the page; ``name`` and the columns name it. In the
+    style "stacked" a phone shows the cells of a row one below the other; without a style it follows from the width."""
     if not rows:
         return ""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     head = "".join(f'<th scope="col">{text(column)}</th>' for column in columns)
     body = "".join(f"<tr>{_cells(row, columns)}</tr>" for row in rows)
-    letters = _letters(rows, columns)
     label = ", ".join((name, *filter(None, columns)))
-    style = " narrow" if letters <= NARROW else " wide" if letters > WIDE else ""
+    style = _style(rows, columns) if style is None else style
     return (
-        f'<div class="table{style}" tabindex="0" role="region" aria-label="{text(label)}">'
+        f'<div class="table {style}" tabindex="0" role="region" aria-label="{text(label)}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def _style(rows: list[dict[str, str]], columns: list[str]) -> str:
+    letters = _letters(rows, columns)
+    return "narrow" if letters <= NARROW else "wide" if letters > WIDE else ""
 
 
 def _letters(rows: list[dict[str, str]], columns: list[str]) -> int:
@@ -138,9 +149,10 @@ def _is_short(cell: str) -> bool:
 
 def _cells(row: dict[str, str], columns: list[str]) -> str:
     first, *others = columns
-    cells = "".join(_cell(row.get(column, "")) for column in others)
+    cells = "".join(_cell(row.get(column, ""), column) for column in others)
     return f'<th scope="row">{row.get(first, "")}</th>{cells}'
 
 
-def _cell(cell: str) -> str:
-    return f'<td class="short">{cell}</td>' if _is_short(cell) else f"<td>{cell}</td>"
+def _cell(cell: str, column: str) -> str:
+    style = ' class="short"' if _is_short(cell) else ""
+    return f'<td{style} data-column="{text(column)}">{cell}</td>'
