@@ -242,7 +242,9 @@ wiki_lines self-attention-twice self-attention 1 0.002 "$twice"
 wiki_lines self-attention-twice-0.008 self-attention 1 0.008 "$twice"
 wiki_lines self-attention+highway-convolution-twice-0.008 self-attention+highway-convolution 1 0.008 "$twice"
 # With weights that do not hide the positions at the start
-for mixer in self-attention convolution; do wiki_lines "$mixer-glorot" "$mixer" 1 0.002 "FLAGS='--weight-init glorot'"; done
+for mixer in self-attention convolution self-attention+highway-convolution; do
+    wiki_lines "$mixer-glorot" "$mixer" 1 0.002 "FLAGS='--weight-init glorot'"
+done
 for mixer in cgru persistent-convolution highway-convolution self-attention+convolution self-attention+persistent-convolution; do
     wiki_lines "$mixer-seed1" "$mixer" 1 0.002
 done
