@@ -52,10 +52,9 @@ def published(paper: str) -> str:
 
 def verdicts(_: str) -> str:
     """The rule by which a statement gets its verdict, and how many statements have which."""
-    given = [entry["verdict"] for entry in evidence.all_statements()]
+    count = evidence.count_verdicts(evidence.statements())
     return "\n".join(
-        f"- **{verdict}** ({given.count(verdict)} of {len(given)}): {rule}"
-        for verdict, rule in evidence.VERDICTS.items()
+        f"- **{verdict}** ({count[verdict]} of {count.total()}): {rule}" for verdict, rule in evidence.VERDICTS.items()
     )
 
 

@@ -33,8 +33,12 @@ HOW_TO_RUN = (
     "Differences in the text are of unrounded numbers."
 )
 GLOSSARY = {
-    "bits": "Bits per character, of a language model: how badly it predicts. Lower is better.",
+    "bits": "Bits per character or byte, of a language model: how badly it predicts. Lower is better.",
     "loss": "How badly a model predicts a token, in bits or in nats; 1 nat is 1.44 bits. Lower is better.",
+    "perplexity": "Two to the power of the bits a word. Lower is better.",
+    "ahead, behind": "Better, worse; so a lower loss is ahead.",
+    "4 layers of 256": "4 layers whose hidden states have 256 numbers.",
+    "plain": "The same model without the paper's method.",
     "dev, validation": "The text on which settings are chosen; the test is other text.",
     "labels right": "Share of the places with a known answer at which the model gives it, in per cent.",
     "BLEU": "How much of a translation agrees with a reference. Higher is better.",
@@ -78,7 +82,7 @@ def main():
 
 
 def parts(papers: dict[str, dict], own: list[own_results.Results]) -> list[str]:
-    made = [f'<p class="small">Made on {date.today().isoformat()}.</p>', contents(own)]
+    made = [f'<p class="small">Made on {date.today().isoformat()}.</p>', contents(papers, own)]
     if papers:
         made += [summary(papers), *(paper(name, entry) for name, entry in papers.items())]
     if own:
@@ -87,11 +91,13 @@ def parts(papers: dict[str, dict], own: list[own_results.Results]) -> list[str]:
     return [*made, '<h2 id="words">Words</h2>', definitions(GLOSSARY)]
 
 
-def contents(own: list[own_results.Results]) -> str:
-    """Links to one's own results, and to the glossary."""
+def contents(papers: dict[str, dict], own: list[own_results.Results]) -> str:
+    """Links to the papers, to one's own results, and to the glossary."""
     links = [f'<li><a href="#own-{number}">{text(results.name)}</a></li>' for number, results in enumerate(own, 1)]
     parts = f"<p>Your own results:</p><ul>{''.join(links)}</ul>" if own else ""
-    return f'<nav aria-label="contents">{parts}<p><a href="#words">What the words mean</a></p></nav>'
+    main = [f'<a href="#{name}">{text(entry["title"])}</a>' for name, entry in papers.items()]
+    main.append('<a href="#words">What the words mean</a>')
+    return f'<nav aria-label="contents">{parts}<p>{" · ".join(main)}</p></nav>'
 
 
 # The papers
@@ -102,9 +108,11 @@ def summary(papers: dict[str, dict]) -> str:
     words = (
         "The tables and figures of four papers: what each says, and what came of it in this repository. Everything ran "
         "on CPUs, unless a GPU is named, and most of it far below the papers' sizes. A statement with two halves, "
-        "or tried in two ways, such as on a CPU and on a GPU, has an entry for each. This is the rule:"
+        "or tried in two ways, such as on a CPU and on a GPU, has an entry for each. The tables are sorted by verdict. "
+        "This is the rule:"
     )
-    terms = {badge(verdict): rule for verdict, rule in evidence.VERDICTS.items()}
+    count = evidence.count_verdicts(papers)
+    terms = {f"{badge(verdict)} {count[verdict]}": rule for verdict, rule in evidence.VERDICTS.items()}
     overviews = "\n".join(map(overview, papers, papers.values()))
     return f"<p>{words}</p>{definitions(terms, 'wide')}{overviews}<p>{with_code(HOW_TO_RUN)}</p>"
 
@@ -166,9 +174,10 @@ def source(entry: dict) -> str:
     commands = "".join(
         f'<p class="small">{text(each["date"])}:</p><pre>{text(each["run"])}</pre>' for each in entry["commands"]
     )
+    dates = ", ".join(dict.fromkeys(text(each["date"]) for each in entry["commands"]))
     return (
-        f"<details open><summary>Commands</summary>{commands}</details>"
-        f'<p class="small">More of it: <code>benchmarks/{text(entry["page"])}</code></p>'
+        f"<details><summary>Commands, {dates}</summary>{commands}</details>"
+        f'<p class="small">More of it: <code>benchmarks/{text(entry["page"])}</code> · <a href="#top">top</a></p>'
     )
 
 

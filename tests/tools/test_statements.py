@@ -217,6 +217,13 @@ def test_every_row_of_the_queue_is_in_a_statement():
     assert results_table.read_rows(evidence.BENCHMARKS / "evidence/rows.jsonl").keys() == shown
 
 
+def test_the_readme_counts_the_verdicts():
+    count = evidence.count_verdicts(PAPERS)
+    said = "Of {} statements of the papers {} hold here, {} do not hold, {} are not decided and {} were not tried"
+    text = " ".join((evidence.ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert said.format(count.total(), *(count[verdict] for verdict in evidence.VERDICTS)) in text
+
+
 def test_a_source_that_is_not_there_is_named():
     with pytest.raises(UserError, match="which is not there; correct it"):
         evidence.number({"file": "char_lm.jsonl", "cell": "nobody", "column": "test bpc"}, "char_lm.md")

@@ -27,6 +27,7 @@ that of recipes/PAPER/paper.json.
 import json
 import re
 import statistics
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,8 +39,9 @@ BENCHMARKS = ROOT / "benchmarks"
 
 VERDICTS = {
     "holds": "What the paper says, the order or the direction, came out in every run that we tried. There were two "
-    "or more runs of each side. All models had the same budget of training, and the ranges of their runs do not "
-    "overlap. It holds at the size that is named, and the difference may be smaller or larger than the paper's.",
+    "or more runs of each side, on active memory's Table 4 three. All models had the same budget of training, and the "
+    "ranges of their runs do not overlap. It holds at the size that is named, and the difference may be smaller or "
+    "larger than the paper's.",
     "does not hold": "The opposite of what the paper says came out in every run, under the same conditions as for "
     "holds. A check, which is named, excludes a fault of ours. It does not hold at the size that is named.",
     "not decided": "We tried it, and it is neither of the two: too few runs, ranges that overlap, budgets that "
@@ -60,6 +62,11 @@ def statements() -> dict[str, dict]:
 def all_statements() -> list[dict]:
     """The statements of all papers, one after the other."""
     return [statement for paper in statements().values() for statement in paper["statements"]]
+
+
+def count_verdicts(papers: dict[str, dict]) -> Counter[str]:
+    """How many statements have which verdict."""
+    return Counter(each["verdict"] for paper in papers.values() for each in paper["statements"])
 
 
 def with_numbers(statement: dict) -> dict:

@@ -13,7 +13,7 @@ img { max-width: 100%; height: auto; background: white }
 .table { overflow-x: auto; margin: .5rem 0 }
 table { border-collapse: collapse }
 th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid #8884; vertical-align: top }
-th[scope=row] { font-weight: normal; min-width: 6rem; overflow-wrap: anywhere }
+th[scope=row] { font-weight: normal; min-width: 6rem; overflow-wrap: break-word }
 td.short { white-space: nowrap }
 .table.wide { font-size: .95rem }
 .table.wide td.short { white-space: normal }
@@ -32,6 +32,7 @@ pre { font-size: .85rem; margin: .3rem 0 }
 pre, code { overflow-wrap: anywhere; white-space: pre-wrap }
 @media screen and (max-width: 40rem) {
   img { min-width: calc(var(--inches) * 3.75rem) }
+  td.short { white-space: normal }
   .table:not(.narrow) th[scope=row] { position: sticky; left: 0; max-width: 8rem; background: Canvas }
   .table::before, figure::before { content: "if it is cut off, move it sideways"; font-size: .8rem; opacity: .8 }
   .table:is(.narrow, .stacked)::before { content: none }
@@ -39,7 +40,6 @@ pre, code { overflow-wrap: anywhere; white-space: pre-wrap }
   .table.stacked :is(th[scope=row], td) { display: block; width: auto; max-width: none; border: none; padding: 0 }
   .table.stacked thead { display: none }
   .table.stacked th[scope=row] { position: static; font-weight: bold }
-  .table.stacked td { white-space: normal }
   .table.stacked td::before { content: attr(data-column) ": " }
 }
 @media print {
@@ -66,7 +66,7 @@ def page(title: str, parts: list[str]) -> str:
     return (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{text(title)}</title>\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n{LOADS_NOTHING}<style>{STYLE}</style>\n'
-        f"<h1>{text(title)}</h1>\n" + "\n".join(parts) + "\n</html>\n"
+        f'<h1 id="top">{text(title)}</h1>\n' + "\n".join(parts) + "\n</html>\n"
     )
 
 
