@@ -150,7 +150,7 @@ def statement(entry: dict, name: str) -> str:
         [
             f'<section id="{name}"><h3>{text(entry["item"])}</h3>',
             f"<p>The paper: {text(entry['says'])}<br>{badge(entry['verdict'])} {text(entry.get('here', ''))}</p>",
-            f"<p>{with_code(entry['why'])}</p>" if "why" in entry else "",
+            *(f"<p>{with_code(paragraph)}</p>" for paragraph in entry.get("why", "").split("\n\n") if paragraph),
             *(table(rows, f"{entry['item']}, {n}") for n, rows in enumerate(escaped, 1)),
             f'<p class="small">{text(words)}</p>' if words else "",
             *map(picture, entry.get("pictures", [])),

@@ -1,6 +1,8 @@
 """What the papers say and what came of it here: benchmarks/statements.json, with every number that it names.
 
-No measured number is written down in it. A statement's table has columns that say where their numbers stand, and rows
+A statement has what came out in one sentence (``here``) and the reasons for its verdict (``why``, an empty line between
+paragraphs). The numbers in these must stand on its page or in its tables, and no table has a measured number written
+down. A table has columns that say where their numbers stand, and rows
 that fill in what is in braces; a row's name is its label, where it gives no other:
 
     {"columns": {
