@@ -2,8 +2,8 @@
 
 A statement has what came out in one sentence (``here``) and the reasons for its verdict (``why``, an empty line between
 paragraphs). The numbers in these must stand on its page or in its tables, and no table has a measured number written
-down. A table has columns that say where their numbers stand, and rows
-that fill in what is in braces; a row's name is its label, where it gives no other:
+down. It has columns that say where their numbers stand, and rows that fill in what is in braces; a row's name is its
+label, where it gives no other:
 
     {"columns": {
        "test bits": {"file": "char_lm.jsonl", "cell": ["{name}-seed1", "{name}-seed2"], "column": "test bpc"},
