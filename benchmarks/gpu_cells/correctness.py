@@ -231,7 +231,7 @@ class Generation(Correctness):
 
     @torch.no_grad()
     def sentences(self, device: str, engine: str) -> list[list[int]]:
-        sizes = dict(embed_dim=32, ffn_dim=64, heads=4, vocabulary=50, max_tokens=100)
+        sizes = dict(encoder_layers=6, embed_dim=32, ffn_dim=64, heads=4, vocabulary=50, max_tokens=100)
         job = translation_speed.Job(
             Namespace(**sizes, device=device, dtype="float32"), "feedback", 2, feedback_engine=engine
         )
