@@ -111,7 +111,7 @@ for rate in 0.0005 0.002; do
 done
 
 # Active memory's Table 4, with the scores and dropouts of the authors' code; active_memory_table4.md has attention on sort.
-# The last sum is the one that is best on reverse and sort
+# The last sum is the one that is best on reverse; on sort it is level with the other
 declare -A TRIED=([reverse]="self-attention convolution self-attention+convolution self-attention+persistent-convolution"
     [sort]="convolution self-attention+convolution self-attention+persistent-convolution"
     [addition]="self-attention convolution self-attention+convolution"

@@ -104,7 +104,7 @@ def contents(papers: dict[str, dict], own: list[own_results.Results]) -> str:
 
 
 def summary(papers: dict[str, dict]) -> str:
-    """What the verdicts mean, and which statements of each paper have which."""
+    """The rule for verdicts, how many statements have each, and a table of the statements of each paper."""
     words = (
         "The tables and figures of four papers: what each says, and what came of it in this repository. Everything ran "
         "on CPUs, unless a GPU is named, and most of it far below the papers' sizes. A statement with two halves, "
@@ -114,7 +114,7 @@ def summary(papers: dict[str, dict]) -> str:
     count = evidence.count_verdicts(papers)
     terms = {f"{badge(verdict)} {count[verdict]}": rule for verdict, rule in evidence.VERDICTS.items()}
     overviews = "\n".join(map(overview, papers, papers.values()))
-    return f"<p>{words}</p>{definitions(terms, 'wide')}{overviews}<p>{with_code(HOW_TO_RUN)}</p>"
+    return f"<p>{words}</p>{definitions(terms, 'wide')}<h2>Overview</h2>{overviews}<p>{with_code(HOW_TO_RUN)}</p>"
 
 
 def overview(name: str, entry: dict) -> str:
@@ -124,11 +124,12 @@ def overview(name: str, entry: dict) -> str:
         link = f'<a href="#{name}-{number}">{text(each["item"])}</a>'
         if "here" in each:
             label = f"{badge(each['verdict'])}<br>{link}"
-            rows[each["verdict"]].append({"": label, "the paper": text(each["says"]), "here": text(each["here"])})
+            row = {"statement": label, "the paper": text(each["says"]), "here": text(each["here"])}
+            rows[each["verdict"]].append(row)
         else:
             others.append(link)
     tried = table([row for of_verdict in rows.values() for row in of_verdict], entry["title"], "stacked")
-    title = f'<p><a href="#{name}"><b>{text(entry["title"])}</b></a></p>'
+    title = f'<h3><a href="#{name}">{text(entry["title"])}</a></h3>'
     not_tried = f"<p>{badge('not tried')} {' · '.join(others)}</p>" if others else ""
     return title + tried + not_tried
 
@@ -177,7 +178,8 @@ def source(entry: dict) -> str:
     dates = ", ".join(dict.fromkeys(text(each["date"]) for each in entry["commands"]))
     return (
         f"<details><summary>Commands, {dates}</summary>{commands}</details>"
-        f'<p class="small">More of it: <code>benchmarks/{text(entry["page"])}</code> · <a href="#top">top</a></p>'
+        f'<p class="small">More of it: <code>benchmarks/{text(entry["page"])}</code> '
+        '<a class="top" href="#top">top</a></p>'
     )
 
 

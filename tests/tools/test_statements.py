@@ -28,7 +28,7 @@ def by_name(papers, rows_of):
 ENTRIES = by_name(WRITTEN, evidence.sources)
 RESOLVED = by_name(PAPERS, list)
 
-SHORT = 150  # letters of what came out, which has one row in the overview
+SHORT = 150  # letters that `here` has at most, so that a row of the overview stays short
 
 every = pytest.mark.parametrize("name", ENTRIES)
 measured = pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if "rows" in entry])

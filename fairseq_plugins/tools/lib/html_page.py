@@ -45,7 +45,7 @@ pre, code { overflow-wrap: anywhere; white-space: pre-wrap }
 @media print {
   body { max-width: none; font-size: 10pt; padding: 0 }
   .verdict { color: #000; background: none; border: 1px solid }
-  nav { display: none }
+  nav, .top { display: none }
   h2, h3 { break-after: avoid }
   figure, tr { break-inside: avoid }
   .table.wide { font-size: 7.5pt }
@@ -113,9 +113,9 @@ def table(rows: list[dict[str, str]], name: str, style: str | None = None) -> st
         return ""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     head = "".join(f'<th scope="col">{text(column)}</th>' for column in columns)
-    body = "".join(f"<tr>{_cells(row, columns)}</tr>" for row in rows)
-    label = ", ".join((name, *filter(None, columns)))
     style = _style(rows, columns) if style is None else style
+    body = "".join(f"<tr>{_cells(row, columns, named=style == 'stacked')}</tr>" for row in rows)
+    label = ", ".join((name, *filter(None, columns)))
     return (
         f'<div class="table {style}" tabindex="0" role="region" aria-label="{text(label)}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
@@ -147,12 +147,13 @@ def _is_short(cell: str) -> bool:
     return len(html.unescape(cell)) <= SHORT
 
 
-def _cells(row: dict[str, str], columns: list[str]) -> str:
+def _cells(row: dict[str, str], columns: list[str], named: bool) -> str:
+    """The cells of a row; where they are named, each says its column for the style sheet."""
     first, *others = columns
-    cells = "".join(_cell(row.get(column, ""), column) for column in others)
+    cells = "".join(_cell(row.get(column, ""), f' data-column="{text(column)}"' * named) for column in others)
     return f'<th scope="row">{row.get(first, "")}</th>{cells}'
 
 
-def _cell(cell: str, column: str) -> str:
+def _cell(cell: str, name: str) -> str:
     style = ' class="short"' if _is_short(cell) else ""
-    return f'<td{style} data-column="{text(column)}">{cell}</td>'
+    return f"<td{style}{name}>{cell}</td>"
