@@ -20,10 +20,10 @@ class Models:
 
     def __init__(self, depth: int, setting: Setting):
         self.depth = depth
-        sizes = dict(encoder_layers=6, embed_dim=1024, ffn_dim=4096, heads=16, vocabulary=32000, max_tokens=3584)
+        sizes = dict(embed_dim=1024, ffn_dim=4096, heads=16, vocabulary=32000, max_tokens=3584)
         if setting.smoke:
-            sizes = dict(encoder_layers=6, embed_dim=16, ffn_dim=32, heads=2, vocabulary=20, max_tokens=96)
-        self.args = Namespace(**sizes, device=setting.device, dtype=speed.DTYPE)
+            sizes = dict(embed_dim=16, ffn_dim=32, heads=2, vocabulary=20, max_tokens=96)
+        self.args = Namespace(**sizes, encoder_layers=6, device=setting.device, dtype=speed.DTYPE)
 
     def build(self, job, name: str, *arguments):
         if name == "transformer":

@@ -97,10 +97,9 @@ def numbers(_: str) -> str:
 
 
 def measured(entry: dict) -> str:
-    dates = ", ".join(dict.fromkeys(each["date"] for each in entry["commands"]))
-    source = f"*Size*: {entry['size']} ([{dates}](../benchmarks/{entry['page']}))."
+    source = f"*Size*: {entry['size']} ([{evidence.dates(entry)}](../benchmarks/{entry['page']}))."
     notes = [f"*{title}*: {entry[key]}" for key, title in evidence.NOTES.items() if key in entry]
-    reasons = " ".join([f"**{entry['verdict']}**: {entry['here']}", *filter(None, [entry.get("why")])])
+    reasons = f"**{entry['verdict']}**: {entry['here']} {entry['why']}"
     tables, words = evidence.without_shared(entry["tables"])
     shown = [table([*rows[0]], [[*row.values()] for row in rows]).rstrip() for rows in tables]
     return "\n\n".join([f"#### {entry['item']}", reasons, *shown, *filter(None, [words]), source, *notes])

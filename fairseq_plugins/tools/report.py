@@ -119,19 +119,19 @@ def summary(papers: dict[str, dict]) -> str:
 
 def overview(name: str, entry: dict) -> str:
     """A row for each statement of a paper that was tried, those of each verdict together, and links to the others."""
-    rows, others = {verdict: [] for verdict in evidence.VERDICTS}, []
-    for number, each in enumerate(entry["statements"], 1):
-        link = f'<a href="#{name}-{number}">{text(each["item"])}</a>'
-        if "here" in each:
-            label = f"{badge(each['verdict'])}<br>{link}"
-            row = {"statement": label, "the paper": text(each["says"]), "here": text(each["here"])}
-            rows[each["verdict"]].append(row)
-        else:
-            others.append(link)
-    tried = table([row for of_verdict in rows.values() for row in of_verdict], entry["title"], "stacked")
+    verdicts = [*evidence.VERDICTS]
+    numbered = sorted(enumerate(entry["statements"], 1), key=lambda pair: verdicts.index(pair[1]["verdict"]))
+    linked = [(f'<a href="#{name}-{number}">{text(each["item"])}</a>', each) for number, each in numbered]
+    rows = [overview_row(link, each) for link, each in linked if "here" in each]
+    others = [link for link, each in linked if "here" not in each]
     title = f'<h3><a href="#{name}">{text(entry["title"])}</a></h3>'
     not_tried = f"<p>{badge('not tried')} {' · '.join(others)}</p>" if others else ""
-    return title + tried + not_tried
+    return title + table(rows, entry["title"], "stacked") + not_tried
+
+
+def overview_row(link: str, entry: dict) -> dict[str, str]:
+    label = f"{badge(entry['verdict'])}<br>{link}"
+    return {"statement": label, "the paper": text(entry["says"]), "here": text(entry["here"])}
 
 
 def badge(verdict: str) -> str:
@@ -151,7 +151,7 @@ def statement(entry: dict, name: str) -> str:
         [
             f'<section id="{name}"><h3>{text(entry["item"])}</h3>',
             f"<p>The paper: {text(entry['says'])}<br>{badge(entry['verdict'])} {text(entry.get('here', ''))}</p>",
-            *(f"<p>{with_code(paragraph)}</p>" for paragraph in entry.get("why", "").split("\n\n") if paragraph),
+            *(f"<p>{with_code(paragraph)}</p>" for paragraph in entry["why"].split("\n\n")),
             *(table(rows, f"{entry['item']}, {n}") for n, rows in enumerate(escaped, 1)),
             f'<p class="small">{text(words)}</p>' if words else "",
             *map(picture, entry.get("pictures", [])),
@@ -175,9 +175,8 @@ def source(entry: dict) -> str:
     commands = "".join(
         f'<p class="small">{text(each["date"])}:</p><pre>{text(each["run"])}</pre>' for each in entry["commands"]
     )
-    dates = ", ".join(dict.fromkeys(text(each["date"]) for each in entry["commands"]))
     return (
-        f"<details><summary>Commands, {dates}</summary>{commands}</details>"
+        f"<details><summary>Commands, {text(evidence.dates(entry))}</summary>{commands}</details>"
         f'<p class="small">More of it: <code>benchmarks/{text(entry["page"])}</code> '
         '<a class="top" href="#top">top</a></p>'
     )

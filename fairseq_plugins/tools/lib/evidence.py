@@ -71,6 +71,11 @@ def count_verdicts(papers: dict[str, dict]) -> Counter[str]:
     return Counter(each["verdict"] for paper in papers.values() for each in paper["statements"])
 
 
+def dates(statement: dict) -> str:
+    """The days of a statement's commands, each once."""
+    return ", ".join(dict.fromkeys(command["date"] for command in statement["commands"]))
+
+
 def with_numbers(statement: dict) -> dict:
     if "tables" not in statement:
         return statement

@@ -148,12 +148,14 @@ def _is_short(cell: str) -> bool:
 
 
 def _cells(row: dict[str, str], columns: list[str], named: bool) -> str:
-    """The cells of a row; where they are named, each says its column for the style sheet."""
+    """The cells of a row; where they are named, each says its column."""
     first, *others = columns
-    cells = "".join(_cell(row.get(column, ""), f' data-column="{text(column)}"' * named) for column in others)
+    cells = "".join(_cell(row.get(column, ""), column if named else "") for column in others)
     return f'<th scope="row">{row.get(first, "")}</th>{cells}'
 
 
-def _cell(cell: str, name: str) -> str:
+def _cell(cell: str, column: str) -> str:
+    """A cell; it says its column, if there is one, for the style sheet."""
     style = ' class="short"' if _is_short(cell) else ""
+    name = f' data-column="{text(column)}"' if column else ""
     return f"<td{style}{name}>{cell}</td>"
