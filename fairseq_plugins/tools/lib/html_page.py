@@ -116,8 +116,9 @@ def table(rows: list[dict[str, str]], name: str, style: str | None = None) -> st
     style = _style(rows, columns) if style is None else style
     body = "".join(f"<tr>{_cells(row, columns, named=style == 'stacked')}</tr>" for row in rows)
     label = ", ".join((name, *filter(None, columns)))
+    classes = " ".join(filter(None, ("table", style)))
     return (
-        f'<div class="table {style}" tabindex="0" role="region" aria-label="{text(label)}">'
+        f'<div class="{classes}" tabindex="0" role="region" aria-label="{text(label)}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
