@@ -175,6 +175,15 @@ def test_rows_and_the_page_agree(name):
         assert on_one_line(text, numbers), run
 
 
+def test_the_ratios_on_the_page_of_the_gpu_are_those_of_its_rows():
+    lines = (evidence.BENCHMARKS / "gpu_h200.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    ends = ", smallest and largest"
+    measured = {f"{row[key[: -len(ends)]]:.3f} ({row[key]})" for row in rows for key in row if key.endswith(ends)}
+    shown = re.findall(r"\d+\.\d{3} \([^)]*\)", (evidence.BENCHMARKS / "gpu.md").read_text(encoding="utf-8"))
+    assert len(shown) > 20 and not set(shown) - measured
+
+
 def test_numbers_of_other_rows_are_found_on_the_page():
     text = page_of(ENTRIES["feedback: Figure 6: water maze"])
     runs = values_by_run(ENTRIES["feedback: Figure 6: water maze"])
