@@ -72,8 +72,8 @@ def count_verdicts(papers: dict[str, dict]) -> Counter[str]:
 
 
 def dates(statement: dict) -> str:
-    """The days of a statement's commands, each once."""
-    return ", ".join(dict.fromkeys(command["date"] for command in statement["commands"]))
+    """The days of a statement's commands, the earliest first."""
+    return ", ".join(sorted({command["date"] for command in statement["commands"]}))
 
 
 def with_numbers(statement: dict) -> dict:
