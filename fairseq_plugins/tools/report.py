@@ -107,8 +107,8 @@ def summary(papers: dict[str, dict]) -> str:
     """The rule for verdicts, how many statements have each, and a table of the statements of each paper."""
     words = (
         "The tables and figures of four papers: what each says, and what came of it in this repository. Everything ran "
-        "on CPUs, unless a GPU is named, and most of it far below the papers' sizes. A statement whose parts differ in "
-        "what came out, or that was tried in two ways, such as on a CPU and on a GPU, has an entry for each. The "
+        "on CPUs, unless a GPU is named, and most of it far below the papers' sizes. What we judge part by part, such "
+        "as a table with several tasks, or tried in two ways, such as on a CPU and on a GPU, has an entry for each. The "
         "tables are sorted by verdict. This is the rule:"
     )
     count = evidence.count_verdicts(papers)
