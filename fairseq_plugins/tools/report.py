@@ -108,8 +108,8 @@ def summary(papers: dict[str, dict]) -> str:
     words = (
         "The tables and figures of four papers: what each says, and what came of it in this repository. Everything ran "
         "on CPUs, unless a GPU is named, and most of it far below the papers' sizes. What we judge part by part, such "
-        "as a table with several tasks, or tried in two ways, such as on a CPU and on a GPU, has an entry for each. The "
-        "tables are sorted by verdict. This is the rule:"
+        "as a table with several tasks, or tried in two ways, such as on a CPU and on a GPU, has an entry for each. "
+        "The tables are sorted by verdict. This is the rule:"
     )
     count = evidence.count_verdicts(papers)
     terms = {f"{badge(verdict)} {count[verdict]}": rule for verdict, rule in evidence.VERDICTS.items()}
