@@ -41,10 +41,14 @@ def initialise_transformer_xl(module: nn.Module) -> None:
             nn.init.normal_(projection, std=0.01)
     if isinstance(module, AdaptiveSoftmax):
         nn.init.normal_(module.cluster_weight, std=0.02)
+        for bias in (*module.biases, module.cluster_bias):
+            nn.init.zeros_(bias)
 
 
 def initialise_skip_cross_head(module: nn.Module) -> None:
-    """As in the authors' code: torch's defaults, and N(0, 1) for biases of queries and projections of embeddings."""
+    """As in the authors' code: N(0, 1) for biases of queries and projections of embeddings. All else is as torch and
+    modules/common/adaptive_io.py draw it: N(0, 1) for tables of the input, U(-width^-0.5, width^-0.5) for those of the
+    output, for cluster scores and for all biases."""
     if isinstance(module, Biases):
         for bias in module.parameters():
             nn.init.normal_(bias)

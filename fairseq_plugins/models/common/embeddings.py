@@ -30,8 +30,8 @@ WIKITEXT103_WORDS = {
 def build_embeddings(
     args, vocabulary: int, embed_dim: int | None = None, tie_head: bool = True
 ) -> tuple[nn.Module, nn.Module]:
-    """Input and output layer. Embedding tables are drawn from N(0, 1), but a table that the output layer shares has
-    the standard deviation width^-0.5.
+    """Input and output layer. Embedding tables are drawn from N(0, 1), but a plain table that the output layer shares
+    has the standard deviation width^-0.5. An output layer of its own is drawn as torch's linear layers are.
 
     Args:
         embed_dim: width of embeddings that are projected to the model's width; None: the model's width

@@ -57,28 +57,31 @@ class Clusters:
         return [(own, tokens[own] - begin) for own, begin in zip(places, self.bounds)]
 
 
-def make_tables(clusters: Clusters) -> nn.ParameterList:
-    """A table [V_i, E_i] for each cluster"""
-    return nn.ParameterList(torch.randn(size, width) for size, width in zip(clusters.sizes(), clusters.widths))
+def linear(width: int, *shape: int) -> Tensor:
+    """Initial weights or biases of torch's linear layers for inputs of this width: U(-width^-0.5, width^-0.5)"""
+    return torch.empty(shape).uniform_(-(width**-0.5), width**-0.5)
 
 
 def make_projections(clusters: Clusters, widths: list[int]) -> nn.ParameterList:
-    """A projection [C, E] for each of these widths, with the initial values of a Linear layer. There are none if all
-    clusters have width C."""
+    """A projection [C, E] for each of these widths. There are none if all clusters have width C."""
     dim = clusters.dim
     if all(width == dim for width in clusters.widths):
         return nn.ParameterList()
-    return nn.ParameterList(torch.empty(dim, width).uniform_(-(width**-0.5), width**-0.5) for width in widths)
+    return nn.ParameterList(linear(width, dim, width) for width in widths)
 
 
 class AdaptiveInput(nn.Module):
-    """Embeddings that are projected to width C and multiplied by sqrt(C). The arguments are those of Clusters."""
+    """Embeddings that are projected to width C and multiplied by sqrt(C). The arguments are those of Clusters.
+
+    As in the all-attention paper's code, tables [V_i, E_i] are drawn from N(0, 1), projections as weights of linear
+    layers.
+    """
 
     def __init__(self, vocabulary: int, cutoffs: list[int], dim: int, factor: float = 4, embed_dim: int | None = None):
         super().__init__()
         self.clusters, self.dim = Clusters(vocabulary, cutoffs, dim, factor, embed_dim), dim
-        self.tables = make_tables(self.clusters)
         widths = self.clusters.widths
+        self.tables = nn.ParameterList(torch.randn(*shape) for shape in zip(self.clusters.sizes(), widths))
         self.projections = make_projections(self.clusters, widths[:1] if len(set(widths)) == 1 else widths)
 
     def projection(self, cluster: int) -> nn.Parameter:
@@ -114,6 +117,9 @@ class AdaptiveSoftmax(nn.Module):
     One softmax, the head, scores the words of the first cluster and, after them, the other clusters. In it cluster i is
     the i-th from the end.
 
+    As in the all-attention paper's code, what is its own is drawn as weights and biases of linear layers: tables for
+    inputs of width E_i, scores of clusters for those of width E_0. Tables that it shares are the input's, N(0, 1).
+
     Args:
         vocabulary, cutoffs, dim, factor, embed_dim: as of Clusters
         tied_to: the input whose tables the softmax shares, None for tables of its own
@@ -134,15 +140,18 @@ class AdaptiveSoftmax(nn.Module):
     ):
         super().__init__()
         self.clusters = Clusters(vocabulary, cutoffs, dim, factor, embed_dim)
-        self.tables = tied_to.tables if tied_to else make_tables(self.clusters)
+        shapes = list(zip(self.clusters.sizes(), self.clusters.widths))
+        own = (linear(width, size, width) for size, width in shapes)
+        self.tables = tied_to.tables if tied_to else nn.ParameterList(own)
         self.projections = make_projections(self.clusters, self.clusters.widths)
         if tied_to and tie_projections and self.projections:
-            own = 0 if tie_head else 1
-            shared = [tied_to.projection(cluster) for cluster in range(own, len(self.clusters))]
-            self.projections = nn.ParameterList([*self.projections[:own], *shared])
-        self.biases = nn.ParameterList(torch.zeros(size) for size in self.clusters.sizes())
-        self.cluster_weight = nn.Parameter(torch.zeros(len(cutoffs), self.clusters.widths[0]))
-        self.cluster_bias = nn.Parameter(torch.zeros(len(cutoffs)))
+            first = 0 if tie_head else 1
+            shared = [tied_to.projection(cluster) for cluster in range(first, len(self.clusters))]
+            self.projections = nn.ParameterList([*self.projections[:first], *shared])
+        self.biases = nn.ParameterList(linear(width, size) for size, width in shapes)
+        widest = self.clusters.widths[0]
+        self.cluster_weight = nn.Parameter(linear(widest, len(cutoffs), widest))
+        self.cluster_bias = nn.Parameter(linear(widest, len(cutoffs)))
 
     def head(self, hidden: Tensor) -> Tensor:
         """hidden [n, C] -> log-probabilities of the first cluster's words and of the other clusters [n, V_0 + ...]"""
