@@ -53,6 +53,20 @@ def test_figure_9_is_its_two_halves(recipe, tmp_path):
     assert commands("") == commands("char_ptb") + commands("wikitext103")
 
 
+@pytest.mark.parametrize("corpus, small, large", [("enwik8", 600000, 150000), ("text8", 900000, 250000)])
+def test_transformers_have_the_updates_of_the_scripts_for_their_corpus(corpus, small, large, recipe, tmp_path):
+    """enwik8.sh, enwik8_large.sh, text8.sh and text8_large.sh of Sukhbaatar et al. (2019)"""
+    name = next(name for name in NAMES if name.endswith(f"{corpus}.sh") and name.startswith("all_attention"))
+    env = {"MODELS": "transformer-small transformer-large"}
+    done = recipe(name, "--dry-run", "--gpus", 8, "--out", tmp_path, folder=RECIPES, env=env)
+    updates = [
+        found[1]
+        for command in commands_of(done)
+        if (found := re.search(r"--max-update (?:\$.*--else )?(\d+)", command))
+    ]
+    assert [*map(int, updates)] == [small, large, large + 20000]
+
+
 @pytest.mark.parametrize("name, env, options, sentence", [
     ("feedback/fig9_depth.sh", {"CORPUS": "text8"}, [], "CORPUS: text8 is neither char_ptb nor wikitext103"),
     ("all_attention/table1_enwik8.sh", {"MODELS": "tiny"}, [], "MODELS: tiny is none of"),
