@@ -33,6 +33,7 @@ PARTS: dict[str, Callable[[str], str]] = {
     "patches": code_tables.patches,
     "notebook": notebook.page,
     "settings": paper_tables.settings,
+    "initial_weights": paper_tables.initial_weights,
     "published": paper_tables.published,
     "verdicts": paper_tables.verdicts,
     "held": paper_tables.held,

@@ -40,6 +40,16 @@ def setting(option: str, value) -> str:
     return f"`{option} = {value}`"
 
 
+def initial_weights(paper: str) -> str:
+    """One row for each code that first weights are of, and each source."""
+    rows = [
+        (", ".join(map(code, architectures)), rules, source)
+        for rules, sources in read(paper)["initial weights"].items()
+        for source, architectures in sources.items()
+    ]
+    return table(["architectures", "first weights as of", "source"], rows)
+
+
 def published(paper: str) -> str:
     """A table for each table or figure of the paper that its recipes print numbers of."""
     parts = []

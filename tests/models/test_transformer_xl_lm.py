@@ -120,7 +120,7 @@ def test_whether_figures_depend_on_the_block_is_said(options, depends):
     assert settings.endswith("; the figures depend on the block length") == depends
 
 
-# Embeddings and initial weights
+# Embeddings
 
 
 @torch.no_grad()
@@ -143,20 +143,6 @@ def test_embeddings_of_another_width(options):
     if "untie_head_proj" in options:
         head, *tails = (a is b for a, b in zip(model.decoder.embed.projections, model.decoder.output.projections))
         assert not head and all(tails)
-
-
-def test_initial_weights():
-    xl, skip = (build(TINY, {**UNSHARED, "weight_init": name}) for name in ("transformer-xl", "skip-cross-head"))
-    for model, tables, biases, projection in ((xl, 0.02, 0.02, 0.02), (skip, 1, 1, 64**-0.5 / 3**0.5)):
-        body = model.decoder.body
-        assert model.decoder.embed.weight.std().item() == pytest.approx(tables, rel=0.1)
-        assert body.biases[0].content.std().item() == pytest.approx(biases, rel=0.3)
-        assert body.layers[0].attention.q_proj.weight.std().item() == pytest.approx(projection, rel=0.1)
-    words = [
-        build(TINY, {**UNSHARED, **ADAPTIVE_IO, "weight_init": name}).decoder.embed.projections[0].std().item()
-        for name in ("transformer-xl", "skip-cross-head")
-    ]
-    assert words == pytest.approx([0.01, 1], rel=0.1)
 
 
 # Cross-head attention

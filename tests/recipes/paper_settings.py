@@ -9,6 +9,9 @@
           "ours: why": {"fp16": true}                   ours, and the reason
         }
       },
+      "initial weights": {                          of which code in tests/models/initial_weights.py they are,
+        "transformer-sequential": {"code": ["feedback_lm_enwik8"]}    by which source, and of which architectures
+      },
       "recipes": {
         "table4_enwik8": {                          one recipe or several, with spaces between
           "train *": ["enwik8"],                        the commands of such names, and the groups that hold for them;

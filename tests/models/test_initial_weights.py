@@ -1,0 +1,136 @@
+"""Every published architecture begins as the code of its paper does, or as recipes/PAPER/paper.json declares: first
+weights and first loss.
+
+Sizes are small; ties, clusters of words and norms are those of the architecture, which recipes do not change.
+"""
+
+import json
+from argparse import Namespace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
+from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
+from initial_weights import FIRST_LOSS, RULES, misfits
+from language_models import Vocabulary
+from omegaconf import OmegaConf
+
+import fairseq_plugins  # noqa: F401  (registers every architecture)
+from fairseq_plugins.models.all_attention_lm import INTEGRATIONS
+from fairseq_plugins.modules.active_memory.mixers import MIXERS
+from fairseq_plugins.modules.feedback.stack import KEYS_AND_VALUES
+
+RECIPES = Path(__file__).resolve().parents[2] / "recipes"
+DECLARED = [
+    (code, source, pattern)
+    for file in sorted(RECIPES.glob("*/paper.json"))
+    for code, sources in json.loads(file.read_text(encoding="utf-8"))["initial weights"].items()
+    for source, patterns in sources.items()
+    for pattern in patterns
+]
+PUBLISHED = sorted(
+    name
+    for name, model in ARCH_MODEL_REGISTRY.items()
+    if model.__module__.startswith("fairseq_plugins.") and not name.endswith("_tiny")
+)
+WORDS = Vocabulary(204)
+LAYERS = 2
+SIZES = {"embed_dim": 64, "ffn_embed_dim": 128, "attention_heads": 2, "layers": LAYERS}
+SMALL = {
+    **{f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in SIZES.items()},
+    "decoder_head_dim": None,
+    "attention_span": 32,
+    "mem_len": 32,
+    "persistent_vectors": 16,
+    "max_target_positions": None,
+    "seed": 1,
+}
+CLUSTERS = {"adaptive_input_cutoff": "20,60", "adaptive_softmax_cutoff": "20,60"}
+
+
+def published(arch):
+    """The options that an architecture sets."""
+    options = Namespace()
+    ARCH_CONFIG_REGISTRY[arch](options)
+    return options
+
+
+def form(arch):
+    """How input and output have their words."""
+    options = published(arch)
+    if getattr(options, "adaptive_input", False):
+        return "clusters"
+    shared = ("share_decoder_input_output_embed", "share_all_embeddings")
+    return "tied" if any(getattr(options, name, False) for name in shared) else "plain"
+
+
+def build(arch, seed, **others):
+    """An architecture in small, as fairseq-train builds it."""
+    torch.manual_seed(seed)
+    options = Namespace(arch=arch, **{**SMALL, **others})
+    ARCH_CONFIG_REGISTRY[arch](options)
+    task = SimpleNamespace(
+        source_dictionary=WORDS, target_dictionary=WORDS, keeps_memory=True, agent_sizes=lambda: ([5, 4], 3, 4)
+    )
+    if "roberta" in arch:
+        task = SentencePredictionTask(SentencePredictionConfig(num_classes=3, max_positions=64), WORDS, WORDS)
+    if defaults := MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch]):
+        defaults = OmegaConf.structured(defaults())
+        given = {name: value for name, value in vars(options).items() if name in defaults}
+        options = OmegaConf.merge(defaults, {"_name": arch, **given}, CLUSTERS if form(arch) == "clusters" else {})
+    model = ARCH_MODEL_REGISTRY[arch].build_model(options, task)
+    if "roberta" in arch:
+        model.register_classification_head("sentence", num_classes=3)
+    return model.eval()
+
+
+def codes(arch):
+    """The codes that are declared for an architecture; one, if all is well."""
+    return [code for code, _, pattern in DECLARED if fnmatchcase(arch, pattern)]
+
+
+def test_each_declared_code_has_rules_and_each_pattern_an_architecture():
+    for code, _, pattern in DECLARED:
+        assert code in RULES
+        assert any(fnmatchcase(arch, pattern) for arch in PUBLISHED), pattern
+    assert {code for code, _, _ in DECLARED} == {*RULES}
+
+
+PRE_NORM = {"decoder_normalize_before": True}
+VARIANTS = [(arch, {}) for arch in PUBLISHED] + [
+    *((arch, {"mixer": mixer}) for arch in ("active_memory_lm", "active_memory_algorithmic") for mixer in MIXERS),
+    *(("all_attention_lm_text8_large", {"persistent_integration": name}) for name in INTEGRATIONS),
+    *(("feedback_lm_char_ptb", {"feedback_memory": name}) for name in ("top", "recurrent", "layer-1")),
+    *((arch, {"feedback_kv": kv}) for arch in ("feedback_lm_enwik8", "feedback_agent_maze") for kv in KEYS_AND_VALUES),
+    *((arch, PRE_NORM) for arch in ("feedback_lm", "span_transformer_lm")),
+    ("transformer_xl_lm_wikitext103", {"decoder_input_dim": 48}),
+]
+
+
+@pytest.mark.parametrize("arch, options", VARIANTS, ids=str)
+def test_first_weights_are_those_of_the_declared_code(arch, options):
+    (code,) = codes(arch)
+    pre_norm = "agent" in arch or {**vars(published(arch)), **options}.get("decoder_normalize_before")
+    found = misfits(build(arch, seed=1, **options), code, 2 * LAYERS if pre_norm else 1)
+    assert not found, "\n".join(found)
+
+
+@torch.no_grad()
+def first_loss(model):
+    """Mean loss in nats of random words after random words, and of classes of random sentences."""
+    x, y = torch.randint(4, len(WORDS), (2, 32, 32))
+    if hasattr(model, "classification_heads"):
+        scores, _ = model(x, features_only=True, classification_head_name="sentence")
+        return torch.nn.functional.cross_entropy(scores, y[:, 0] % 3).item()
+    output = model(x, torch.full((32,), 32), x) if hasattr(model, "encoder") else model(x)
+    return -model.get_normalized_probs(output, log_probs=True).gather(-1, y.unsqueeze(-1)).mean().item()
+
+
+@pytest.mark.parametrize("arch", [arch for arch in PUBLISHED if "_agent" not in arch])  # an agent's scores are zeros
+def test_first_loss_is_that_of_the_declared_code(arch):
+    (code,) = codes(arch)
+    losses = [first_loss(build(arch, seed)) for seed in range(1, 5)]
+    assert sum(losses) / 4 == pytest.approx(FIRST_LOSS[code, form(arch)], rel=0.1 if form(arch) == "clusters" else 0.03)
