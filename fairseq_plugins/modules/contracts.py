@@ -22,7 +22,8 @@ class BodyMemory(Protocol):
     """The memory that a stream body hands from block to block. Nothing changes it in place.
 
     Its tensors carry no history for autograd. A list of tensors is what is saved to a file, so `from_tensors` reads all
-    lists that `tensors` has ever made, those of earlier versions too.
+    lists that `tensors` has ever made, those of earlier versions too. The first dimension of a floating-point
+    tensor is that of the streams; a tensor of integers is the same for all streams.
     """
 
     def tensors(self) -> list[Tensor]:

@@ -40,7 +40,7 @@ class StreamCheckpoints:
             state = {
                 "updates": trainer.get_num_updates(),
                 "identity": trainer.checkpoint_identity,
-                "memory": self.training.memory.state_dict(),
+                "memory": self.training.state_dict(),
                 "guard": self.guard.state_dict(),
                 "convergence": self.convergence.state_dict(),
                 "random": random_state(),
@@ -66,7 +66,7 @@ class StreamCheckpoints:
             epoch_itr.begin_after(updates)
         if not self.full:
             if blocks:
-                replay(self.training.memory, trainer, epoch_itr)
+                replay(self.training, trainer, epoch_itr)
             return
         if anew and not updates:  # only the weights are wanted
             return
@@ -100,15 +100,15 @@ class StreamCheckpoints:
             ValueError: the memory has numbers that are not finite, or is of another model
             Exception: whatever the model raises
         """
-        memory = self.training.memory
-        memory.load_state_dict(state, trainer.device)
-        tensors = memory.tensors()
-        if not all(tensor.isfinite().all() for tensor in tensors):
-            raise ValueError("not finite")
-        model, streams = trainer.get_model(), self.args.batch_size or len(tensors[0])
-        model.eval()
-        with torch.no_grad():
-            model(torch.zeros(streams, 1, dtype=torch.long, device=trainer.device), memory=memory.copy())
+        self.training.load_state_dict(state, trainer.device)
+        model = trainer.get_model().eval()
+        for memory in self.training.groups:
+            tensors = memory.tensors()
+            if not all(tensor.isfinite().all() for tensor in tensors):
+                raise ValueError("not finite")
+            streams = self.args.batch_size // len(self.training.groups) if self.args.batch_size else len(tensors[0])
+            with torch.no_grad():
+                model(torch.zeros(streams, 1, dtype=torch.long, device=trainer.device), memory=memory.copy())
 
 
 def rank_of(trainer) -> tuple[int, int]:

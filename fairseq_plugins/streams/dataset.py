@@ -84,12 +84,13 @@ class StreamDataset(FairseqDataset):
         source, target = np.full(shape, self.pad, dtype=np.int64), np.full(shape, self.pad, dtype=np.int64)
         for row, places in enumerate(positions):
             source[row, : len(places)], target[row, : len(places)] = self.read(places)
-        lengths = np.array([len(places) for places in positions])
+        lengths = [len(places) for places in positions]
         return {
             "id": torch.arange(block.first, block.last),
-            "net_input": {"src_tokens": torch.from_numpy(source), "src_lengths": torch.from_numpy(lengths)},
+            "net_input": {"src_tokens": torch.from_numpy(source), "src_lengths": torch.tensor(lengths)},
             "target": torch.from_numpy(target),
-            "ntokens": int(lengths.sum()),
+            "lengths": lengths,
+            "ntokens": sum(lengths),
             "nsentences": shape[0],
             "split": self.split,
             "block": block.number,

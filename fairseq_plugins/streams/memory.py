@@ -4,6 +4,7 @@ import sys
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
+from fairseq_plugins.streams.groups import join_states, split_sample, split_state
 from fairseq_plugins.streams.loss_guard import diverged
 
 NO_STREAM = "--sample-break-mode eos is for fairseq-generate, which takes lines as prompts; leave it out."
@@ -28,21 +29,24 @@ def with_memory(sample: dict, memory: StreamMemory) -> dict:
 
 
 class TrainingMemory:
-    """The memory of the training split's streams on this rank.
+    """The memory of the training split's streams on this rank, one StreamMemory for each group of --split-streams.
 
     fairseq feeds the blocks of an update again in two cases: with --amp, when it has lowered the loss scale; and
     otherwise, when it looks for the cause of an error, usually of gradients that are not finite.
+
+    Args:
+        groups: number of groups
     """
 
-    def __init__(self):
-        self.memory = StreamMemory()
-        self._newest_block, self._update_begins, self._before_update = -1, True, StreamMemory()
+    def __init__(self, groups: int = 1):
+        self.groups = [StreamMemory() for _ in range(groups)]
+        self._newest_block, self._update_begins, self._before_update = -1, True, self.groups
 
     def begin_epoch(self) -> None:
         self._newest_block = -1
 
-    def next_block(self, sample: dict, update: int, repeats: bool) -> dict:
-        """The sample with its memory.
+    def next_block(self, sample: dict, update: int, repeats: bool) -> list[dict]:
+        """The sample of each group with its memory.
 
         Args:
             update: number of the update that the block belongs to, from 1
@@ -54,12 +58,27 @@ class TrainingMemory:
         if sample.get("block", 0) <= self._newest_block:
             if not repeats:
                 raise _fed_again(update, sample["block"])
-            self.memory = self._before_update.copy()
+            self.groups = [memory.copy() for memory in self._before_update]
         elif repeats and self._update_begins:
-            self._before_update = self.memory.copy()
-        sample = with_memory(sample, self.memory)
+            self._before_update = [memory.copy() for memory in self.groups]
+        samples = [
+            with_memory(part, memory) for part, memory in zip(split_sample(sample, len(self.groups)), self.groups)
+        ]
         self._newest_block, self._update_begins = sample["block"], False
-        return sample
+        return samples
+
+    def state_dict(self) -> dict:
+        """As ``StreamMemory.state_dict``, of all streams of the rank. It does not depend on the number of groups."""
+        return join_states([memory.state_dict() for memory in self.groups])
+
+    def load_state_dict(self, state: dict, device=None) -> None:
+        """Take over what another ``state_dict`` returned, also of another number of groups.
+
+        Raises:
+            ValueError: the memory does not fit these groups, or is empty though tokens were read
+        """
+        for memory, part in zip(self.groups, split_state(state, len(self.groups))):
+            memory.load_state_dict(part, device)
 
     def end_update(self) -> None:
         self._update_begins = True

@@ -3,6 +3,7 @@
 B streams (--batch-size) on each rank, M tokens in a block (--tokens-per-sample).
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Optional
@@ -17,6 +18,7 @@ from omegaconf import II
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.base import keeps_memory
+from fairseq_plugins.modules.common.cross_head import draw_again
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.optim.half_precision import master_copies
 from fairseq_plugins.optim.skipped_parameters import STEPS
@@ -25,6 +27,7 @@ from fairseq_plugins.streams.convergence import Convergence
 from fairseq_plugins.streams.dataset import BlockSchedule, StreamDataset, flat_tokens
 from fairseq_plugins.streams.evaluation import Evaluation, Figures, check_evaluation
 from fairseq_plugins.streams.flags import check_flags, check_training_flags
+from fairseq_plugins.streams.groups import check_groups, gradients_stay, sum_logged
 from fairseq_plugins.streams.iterator import StreamIterator, StreamLayout
 from fairseq_plugins.streams.loss_guard import LossGuard
 from fairseq_plugins.streams.memory import TrainingMemory, with_memory
@@ -47,6 +50,13 @@ class StreamingLanguageModelingConfig(LanguageModelingConfig):
     )
     block_warmup: int = field(default=0, metadata={"help": "M in the first --block-warmup-updates updates"})
     block_warmup_updates: int = field(default=0, metadata={"help": "updates with blocks of --block-warmup tokens"})
+    split_streams: int = field(
+        default=1,
+        metadata={
+            "help": "train the streams of each rank in this many groups, one after the other, and update once: takes"
+            " less memory, and gives the same gradients"
+        },
+    )
     memory_in_checkpoint: ChoiceEnum(["full", "replay"]) = field(
         default="full",
         metadata={
@@ -96,7 +106,7 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
 
     def __init__(self, args, dictionary, output_dictionary=None, targets=None):
         super().__init__(args, dictionary, output_dictionary, targets)
-        self.training = TrainingMemory()
+        self.training = TrainingMemory(args.split_streams)
         self.memories: dict[str, StreamMemory] = {}  # of evaluated splits, by their names
         self.guard = LossGuard(args.max_loss_rise)
         self.convergence = Convergence(args.converged_by, args.converged_over)
@@ -185,6 +195,7 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
     def _training_layout(self, batch: int, world_size: int) -> StreamLayout:
         args = self.args
         check_training_flags(args)
+        check_groups(args.split_streams, batch)
         schedule = BlockSchedule(
             args.tokens_per_sample, args.block_warmup, args.block_warmup_updates, tuple(args.update_freq)
         )
@@ -200,13 +211,20 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         self.training.begin_epoch()
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False, **kwargs):
-        sample = self.training.next_block(sample, update_num + 1, repeats=isinstance(optimizer, AMPOptimizer))
-        loss, sample_size, logged = super().train_step(
-            sample, model, criterion, optimizer, update_num, ignore_grad, **kwargs
-        )
+        groups = self.training.next_block(sample, update_num + 1, repeats=isinstance(optimizer, AMPOptimizer))
+        steps = []
+        for number, group in enumerate(groups, start=1):
+            draw_again(model, number > 1)
+            with gradients_stay(model) if number < len(groups) else nullcontext():
+                loss, *others = super().train_step(
+                    group, model, criterion, optimizer, update_num, ignore_grad, **kwargs
+                )
+            steps.append((loss.detach(), *others))
+        losses, sizes, logged = zip(*steps)
+        loss, sample_size = sum(losses), sum(sizes)
         if not ignore_grad and sample_size:
             self.guard.check(loss.item() / float(sample_size), update_num + 1, sample["block"])
-        return loss, sample_size, logged
+        return loss, sample_size, sum_logged(logged)
 
     def optimizer_step(self, optimizer, model, update_num):
         with STEPS[model.skipped_layers](optimizer, model.skipped_parameters()):

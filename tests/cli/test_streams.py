@@ -244,6 +244,33 @@ def test_two_ranks_resume_exactly(run, command, tmp_path):
     assert_same(tmp_path / "save", tmp_path / "again")
 
 
+# Groups of streams
+
+
+def test_groups_of_streams_are_one_batch_on_one_rank_or_two(run, command, tmp_path):
+    """Two ranks send gradients once, after their last group."""
+    command = [*command, *FEW_BLOCKS, "--dropout", 0, "--max-update", 15, "--optimizer", "sgd", "--lr", 0.3]
+    run(*command, "--save-dir", tmp_path / "whole")
+    run(*command, "--split-streams", 4, "--save-dir", tmp_path / "groups")
+    assert_same(tmp_path / "whole", tmp_path / "groups", rtol=1e-4, atol=1e-5)
+    two = ["--batch-size", 2, "--split-streams", 2, "--ddp-backend"]
+    for backend in ("legacy_ddp", "pytorch_ddp"):
+        torchrun(run, command, *two, backend, "--save-dir", tmp_path / backend)
+        assert_same(tmp_path / "whole", tmp_path / backend, rtol=1e-4, atol=1e-5)
+
+
+def test_groups_of_streams_resume_exactly_and_in_another_number(run, command, tmp_path):
+    command = [*command, *FEW_BLOCKS, "--split-streams", 2, "--max-update", 15]
+    whole = run(*command, "--save-interval-updates", 5, "--save-dir", tmp_path / "save")
+    (checkpoint,) = (tmp_path / "save").glob("checkpoint_*_5.pt")
+    resume = [*command, "--restore-file", checkpoint]
+    assert losses(run(*resume, "--save-dir", tmp_path / "again")) == after(5, losses(whole)) != {}
+    assert_same(tmp_path / "save", tmp_path / "again")
+    one = [*resume, "--dropout", 0, "--max-update", 6]
+    other = [*one, "--split-streams", 1]
+    assert losses(run(*one, "--save-dir", tmp_path / "2")) == losses(run(*other, "--save-dir", tmp_path / "1"))
+
+
 # Evaluation
 
 

@@ -57,8 +57,8 @@ HOUSEKEEPING = {
     "arch", "data", "path", "paths", "out", "output", "json", "raw", "inputs", "references", "generated", "bpe_dir",
     "checkpoint", "checkpoints", "folder", "save_dir", "user_dir", "gen_subset", "subset",
     "log_format", "log_interval", "log_learned", "no_progress_bar", "no_epoch_checkpoints", "keep_interval_updates",
-    "memory_in_checkpoint", "num_workers", "workers", "published", "distributed_world_size", "distributed_rank",
-    "no_seed_provided",
+    "memory_in_checkpoint", "split_streams", "num_workers", "workers", "published",
+    "distributed_world_size", "distributed_rank", "no_seed_provided",
     "update_epoch_batch_itr", "feedback_engine", "plasma_path", "find_unused_parameters", "batch_size_valid",
     "max_tokens_valid",
     "size",  # of preprocess/: how many merges if --bpe does not say, which recipes do

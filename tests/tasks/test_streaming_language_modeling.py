@@ -83,9 +83,9 @@ def test_validation_in_the_middle_of_training_changes_nothing(make_task, model, 
 def test_the_memory_matters_and_carries_no_gradient(make_task, model):
     task = make_task({"train": tokens_of(100)}, tokens_per_sample=5)
     sample = blocks(task)[1]
-    task.training.memory.advance(SpanMemory([torch.ones(2, 6, 8, dtype=torch.float64)]), 5)
+    task.training.groups[0].advance(SpanMemory([torch.ones(2, 6, 8, dtype=torch.float64)]), 5)
     (with_memory,) = train(task, model, [sample], sgd(model, lr=0))
-    assert task.training.memory.position == 10 and not task.training.memory.tensors()[0].requires_grad
+    assert task.training.groups[0].position == 10 and not task.training.groups[0].tensors()[0].requires_grad
     with torch.no_grad():
         log_probs = model.get_normalized_probs(model(**sample["net_input"]), log_probs=True)
     without = -log_probs.gather(-1, sample["target"].unsqueeze(-1)).mean().item()
@@ -342,8 +342,8 @@ def test_a_rank_goes_on_with_memory_guard_and_random_state(make_task, model, tmp
     resumed = make_task(batch_size=2)
     resumed.after_loading(last, fake_trainer(model, 7), in_epoch(3))
     assert torch.equal(torch.rand(3), drawn)
-    assert resumed.training.memory.position == 15
-    assert torch.equal(resumed.training.memory.tensors()[0], task.training.memory.tensors()[0])
+    assert resumed.training.groups[0].position == 15
+    assert torch.equal(resumed.training.groups[0].tensors()[0], task.training.groups[0].tensors()[0])
     assert resumed.guard.state_dict() == task.guard.state_dict()
 
 
@@ -387,7 +387,7 @@ def test_the_guard_goes_on_at_an_epochs_start_too(make_task, model, tmp_path):
     train(task, model, blocks(task))
     resumed = make_task()
     resumed.after_loading(saved(task, tmp_path, model), fake_trainer(model, 7), in_epoch(0))
-    assert resumed.guard.state_dict() == task.guard.state_dict() and resumed.training.memory.position == 0
+    assert resumed.guard.state_dict() == task.guard.state_dict() and resumed.training.groups[0].position == 0
 
 
 def test_all_ranks_go_on_or_none_does(make_task, model, tmp_path, monkeypatch):
@@ -413,17 +413,20 @@ def test_streams_begun_anew_count_the_updates_before_them(make_task, model, tmp_
     assert [sample["target"].size(1) for sample in epochs.next_epoch_itr()] == [6, 6]
 
 
-@pytest.mark.parametrize("memory_length", [6, 0])
-def test_replay_rebuilds_the_memory_of_unchanged_parameters_exactly(make_task, model, memory_length, tmp_path, caplog):
+@pytest.mark.parametrize("memory_length, groups", [(6, 1), (0, 1), (6, 2)])
+def test_replay_rebuilds_the_memory_of_unchanged_parameters_exactly(
+    make_task, model, memory_length, groups, tmp_path, caplog
+):
     model.memory_length = memory_length
-    task = make_task({"train": tokens_of(200)}, tokens_per_sample=5, memory_in_checkpoint="replay")
+    options = dict(tokens_per_sample=5, memory_in_checkpoint="replay", split_streams=groups)
+    task = make_task({"train": tokens_of(200)}, **options)
     epochs = task.stream_iterator(task.datasets["train"], 2, training=True)
     batches = epochs.next_epoch_itr()
     train(task, model, [next(batches) for _ in range(9)], sgd(model, lr=0))
-    resumed = make_task({"train": tokens_of(200)}, tokens_per_sample=5, memory_in_checkpoint="replay")
+    resumed = make_task({"train": tokens_of(200)}, **options)
     resumed.after_loading(tmp_path / "checkpoint_last.pt", fake_trainer(model), epochs)
-    assert resumed.training.memory.position == 45
-    assert torch.equal(resumed.training.memory.tensors()[0], task.training.memory.tensors()[0])
+    for again, memory in zip(resumed.training.groups, task.training.groups, strict=True):
+        assert again.position == 45 and torch.equal(again.tensors()[0], memory.tensors()[0])
     assert f"from {12 if memory_length else 45} tokens" in caplog.text and "differ slightly" in caplog.text
 
 
@@ -483,7 +486,7 @@ def test_evaluated_splits_have_memories_of_their_own(make_task):
     task = make_task({"valid": tokens_of(60), "test": tokens_of(60)})
     memories = [task.with_memory(blocks(task, split)[0])["net_input"]["memory"] for split in ("valid", "test")]
     assert all(isinstance(memory, StreamMemory) for memory in memories)
-    assert len({id(memory) for memory in [*memories, task.training.memory]}) == 3
+    assert len({id(memory) for memory in [*memories, *task.training.groups]}) == 3
 
 
 @pytest.mark.parametrize("name", ["sentence_avg", "skip_remainder_batch"])

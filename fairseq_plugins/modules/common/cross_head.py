@@ -19,6 +19,9 @@ class CrossHead(nn.Module):
 
     With p = 0 and in evaluation no random number is drawn.
 
+    Attributes:
+        again: take the permutation of the forward pass before, which was of other rows of the same batch
+
     Args:
         heads: H
         p: the probability
@@ -32,12 +35,16 @@ class CrossHead(nn.Module):
         if not 0 <= p <= 1:
             raise ValueError(f"cross-head probability {p} is out of range; choose a number from 0 to 1")
         self.heads, self.p = heads, p
+        self.again = False
+        self._visited: Tensor | None = None
 
     def draw(self) -> Tensor | None:
         """For each head, the head whose keys it looks at [H]. None if each head looks at its own."""
-        if not self.training or not self.p or torch.rand(()) >= self.p:
+        if not self.training or not self.p:
             return None
-        return torch.randperm(self.heads)
+        if not self.again:
+            self._visited = torch.randperm(self.heads) if torch.rand(()) < self.p else None
+        return self._visited
 
     def forward(self, attend: Callable[..., Tensor], *queries: Tensor) -> Tensor:
         """attend(*queries) [H, ...], where the heads may be exchanged. All queries are [H, ...] too."""
@@ -47,3 +54,10 @@ class CrossHead(nn.Module):
         visited = visited.to(queries[0].device, non_blocking=True)
         visitor = visited.argsort()
         return attend(*(query.index_select(0, visitor) for query in queries)).index_select(0, visited)
+
+
+def draw_again(model: nn.Module, again: bool) -> None:
+    """Tell every CrossHead of a model whether the next rows are of the same batch as those before (`again`)."""
+    for module in model.modules():
+        if isinstance(module, CrossHead):
+            module.again = again
