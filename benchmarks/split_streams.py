@@ -1,0 +1,145 @@
+"""Peak memory of a training whose streams are split into N groups (--split-streams).
+
+    MALLOC_MMAP_THRESHOLD_=131072 python benchmarks/split_streams.py --output benchmarks/split_streams.md
+
+A job is two updates through the task, with Adam, in a process of its own. Measured is what it adds at its peak to a
+process that has the weights and Adam's moments: gradients, activations and the memory of all streams. The variable
+makes the C library return the memory of every tensor at once, so that none is counted that is free.
+"""
+
+import argparse
+import datetime
+import platform
+import sys
+from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import timing
+import torch
+from omegaconf import OmegaConf
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from fairseq.data import Dictionary  # noqa: E402
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY  # noqa: E402
+from fairseq.models import MODEL_DATACLASS_REGISTRY as CONFIGS  # noqa: E402
+
+import fairseq_plugins.models  # noqa: E402, F401  registers the architectures
+from fairseq_plugins.criterions.streaming_lm import StreamingLMCriterion  # noqa: E402
+from fairseq_plugins.streams.dataset import StreamDataset  # noqa: E402
+from fairseq_plugins.tasks.streaming_language_modeling import (  # noqa: E402
+    StreamingLanguageModelingConfig,
+    StreamingLanguageModelingTask,
+)
+
+GROUPS = (1, 2, 4, 8)
+XL = {"mem_len": 128, "decoder_ffn_embed_dim": 1024, "seed": 1}
+FAMILIES = {
+    "Transformer-XL": ("transformer_xl_lm_tiny", XL),
+    "Skip Cross-Head, phase 1": (
+        "transformer_xl_lm_tiny",
+        {**XL, "initial_memory": "zeros", "skip_schedule": "linear", "cross_head_p": 0.1},
+    ),
+    "all-attention": ("all_attention_lm_tiny", {"attention_span": 128, "persistent_vectors": 512}),
+    "Feedback": ("feedback_lm_tiny", {"attention_span": 128, "decoder_ffn_embed_dim": 1024}),
+}
+
+
+def options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    sizes = dict(layers=4, width=256, heads=4, block=128, streams=32, vocabulary=205)
+    for name, value in sizes.items():
+        parser.add_argument(f"--{name}", type=int, default=value, help="(%(default)s)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the table there too (Markdown)")
+    parser.add_argument("--memory-of", nargs=2, help=argparse.SUPPRESS)
+    return parser
+
+
+def main():
+    args = options().parse_args()
+    torch.set_num_threads(1)
+    if args.memory_of:
+        family, groups = args.memory_of
+        print(timing.added_memory(Training(args, *FAMILIES[family], int(groups))))
+        return
+    timing.report((part(args) for part in (header, table)), args.output)
+
+
+def header(args) -> list[str]:
+    return [
+        "# Peak memory with --split-streams",
+        "",
+        f"{datetime.date.today()}, CPU ({platform.machine()}), float32, Python {platform.python_version()}, torch "
+        f"{torch.__version__}. {args.layers} layers, width {args.width}, {args.heads} heads, block and memory "
+        f"{args.block}, {args.streams} streams, vocabulary {args.vocabulary}.",
+        "",
+        "MiB that training takes at its peak beyond the weights and Adam's moments: gradients, activations, and the "
+        "memory of all streams. In brackets the share of what one group takes.",
+        "",
+        f"    MALLOC_MMAP_THRESHOLD_=131072 {' '.join(['python', 'benchmarks/split_streams.py', *sys.argv[1:]])}",
+        "",
+    ]
+
+
+def table(args) -> list[str]:
+    rows = [f"| groups (N) | {' | '.join(map(str, GROUPS))} |", "| --- " * (len(GROUPS) + 1) + "|"]
+    for family in FAMILIES:
+        peaks = [timing.in_own_process("--memory-of", family, str(groups)) for groups in GROUPS]
+        shares = [f"{peak:.0f} ({peak / peaks[0]:.2f})" for peak in peaks]
+        rows.append(f"| {' | '.join([family, *shares])} |")
+    return [*rows, "", "Gradients and the memory of all streams are there whatever N is; the activations are divided by it."]
+
+
+class Training:
+    """Two updates over streams; a call trains and returns the number of tokens."""
+
+    def __init__(self, args, arch: str, options: dict, groups: int):
+        self.args, words = args, Dictionary()
+        for number in range(args.vocabulary - words.nspecial):
+            words.add_symbol(str(number))
+        self.task = self.make_task(words, groups)
+        self.model = self.build(arch, options)
+        self.criterion = StreamingLMCriterion(self.task)
+        self.adam = torch.optim.Adam(self.model.parameters(), lr=1e-4)
+        for parameter in self.model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        self.adam.step()  # makes the moments
+        self.adam.zero_grad()
+
+    def make_task(self, words: Dictionary, groups: int) -> StreamingLanguageModelingTask:
+        given = {"seed": 1, "batch_size": self.args.streams, "update_freq": [1], "sample_break_mode": "none"}
+        given |= {"tokens_per_sample": self.args.block, "split_streams": groups}
+        given |= dict.fromkeys(("disable_validation", "no_save", "sentence_avg", "skip_remainder_batch"), False)
+        defaults = OmegaConf.to_container(OmegaConf.structured(StreamingLanguageModelingConfig()))
+        task = StreamingLanguageModelingTask.setup_task(OmegaConf.create({**defaults, **given}))
+        task.dictionary = task.output_dictionary = words
+        tokens = np.random.default_rng(1).integers(4, len(words), 2 * self.args.streams * self.args.block)
+        task.datasets["train"] = StreamDataset(tokens, "train", words.pad(), words.eos())
+        return task
+
+    def build(self, arch: str, options: dict):
+        torch.manual_seed(1)
+        sizes = {"decoder_layers": self.args.layers, "decoder_embed_dim": self.args.width}
+        given = SimpleNamespace(decoder_attention_heads=self.args.heads, **sizes, **options)
+        ARCH_CONFIG_REGISTRY[arch](given)
+        defaults = OmegaConf.structured(CONFIGS[ARCH_MODEL_NAME_REGISTRY[arch]]())
+        config = OmegaConf.merge(defaults, {"_name": arch, **vars(given)})
+        return ARCH_MODEL_REGISTRY[arch].build_model(config, self.task)
+
+    def __call__(self) -> int:
+        blocks = self.task.stream_iterator(self.task.datasets["train"], self.args.streams, training=True)
+        self.task.begin_epoch(1, self.model)
+        return sum(self.update(*pair) for pair in enumerate(islice(blocks.next_epoch_itr(shuffle=False), 2)))
+
+    def update(self, number: int, sample: dict) -> int:
+        optimizer = SimpleNamespace(backward=lambda loss: loss.backward(), step=self.adam.step)
+        self.adam.zero_grad()
+        _, tokens, _ = self.task.train_step(sample, self.model, self.criterion, optimizer, number)
+        self.task.optimizer_step(optimizer, self.model, number)
+        return tokens
+
+
+if __name__ == "__main__":
+    main()
