@@ -89,7 +89,7 @@ def table(args) -> list[str]:
         peaks = [timing.in_own_process("--memory-of", family, str(groups)) for groups in GROUPS]
         shares = [f"{peak:.0f} ({peak / peaks[0]:.2f})" for peak in peaks]
         rows.append(f"| {' | '.join([family, *shares])} |")
-    return [*rows, "", "Gradients and the memory of all streams are there whatever N is; the activations are divided by it."]
+    return [*rows, "", "Gradients and the memory of all streams do not depend on N; the activations are divided by it."]
 
 
 class Training:
