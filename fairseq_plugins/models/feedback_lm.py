@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 
+from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import register_architecture
 from fairseq_plugins.models.common.feedback import TABLE_9, FeedbackConfig
 from fairseq_plugins.models.common.span import PRE_NORM, SpanLanguageModel, SpanLanguageModelConfig, sizes, span
@@ -21,6 +22,13 @@ class FeedbackLanguageModelConfig(FeedbackConfig, SpanLanguageModelConfig):
     feedback_kv: ChoiceEnum(list(KEYS_AND_VALUES)) = field(
         default="per-layer", metadata={"help": "one key and one value matrix for all layers, or one per layer"}
     )
+    normalise_memory_twice: bool = field(
+        default=False,
+        metadata={
+            "help": "memories of earlier blocks are normalised once more, by the lowest layer, as the paper's code does"
+            " with --decoder-normalize-before: for its checkpoints"
+        },
+    )
 
 
 @register_model("feedback_lm", dataclass=FeedbackLanguageModelConfig)
@@ -28,6 +36,12 @@ class FeedbackLanguageModel(SpanLanguageModel):
     """Every layer attends to the memories of earlier tokens. The memory of a token is a mixture of all its layers."""
 
     SIZES = (*SpanLanguageModel.SIZES, "decoder_ffn_embed_dim")
+
+    @classmethod
+    def check_options(cls, config):
+        super().check_options(config)
+        if config.normalise_memory_twice and not config.decoder_normalize_before:
+            raise UserError("--normalise-memory-twice needs --decoder-normalize-before; add it, or leave it out.")
 
     @classmethod
     def build_body(cls, config):
@@ -50,8 +64,19 @@ class FeedbackLanguageModel(SpanLanguageModel):
             initial=config.span_init,
         )
         return FeedbackStream(
-            layer, config.decoder_layers, window, config.feedback_memory, config.feedback_kv, config.feedback_engine
+            layer,
+            config.decoder_layers,
+            window,
+            config.feedback_memory,
+            config.feedback_kv,
+            config.feedback_engine,
+            config.normalise_memory_twice,
         )
+
+    def evaluation_settings(self, block):
+        """The block, if the figures of an evaluation depend on it."""
+        twice = self.decoder.body.stack.normalise_twice
+        return f"block {block}, memories normalised twice; the figures depend on the block length" if twice else ""
 
     def learned(self):
         """The spans; with --log-learned also the memory's weights of the layers, softmax(w) of equation 1."""

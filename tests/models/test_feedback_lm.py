@@ -30,6 +30,10 @@ def test_the_weights_of_the_memory_are_logged_on_demand():
         ({"decoder_attention_heads": 3}, "--decoder-embed-dim 64 is not divisible by --decoder-attention-heads 3"),
         ({"attention_span": 0}, "--attention-span 0 is too small"),
         ({"dropout": 1.5}, "--dropout 1.5 is out of range"),
+        (
+            {"normalise_memory_twice": True, "decoder_normalize_before": False},
+            "--normalise-memory-twice needs --decoder-normalize-before",
+        ),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, words):

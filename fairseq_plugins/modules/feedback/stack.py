@@ -41,6 +41,9 @@ class FeedbackStack(nn.Module):
         engine: "fast", with CUDA graphs on a GPU; "eager" without graphs; "fused" with graphs, and with kernels in
             Triton where they can run; or "reference" for a plain loop.
         window: for streams, how far back the layers look; None: to the start.
+        normalise_twice: at the end of a block of a stream, its memories go through the lowest layer's attention
+            LayerNorm. With pre-norm the next blocks then normalise them a second time. The papers' public code does
+            this by mistake, so it is for its checkpoints. What a stream gives then depends on the length of its blocks.
 
     Raises:
         ValueError: a name is not known.
@@ -54,13 +57,14 @@ class FeedbackStack(nn.Module):
         kv: str = "shared",
         engine: str = "fast",
         window: MemoryWindow | None = None,
+        normalise_twice: bool = False,
     ):
         super().__init__()
         self.layers = ModuleList(FeedbackLayer(config) for _ in range(num_layers))
         self.memory = build_composition(memory, num_layers)
         KEYS_AND_VALUES[kv](self.layers)
         self.engine = ENGINES[engine]
-        self.window = window
+        self.window, self.normalise_twice = window, normalise_twice
         self.graphs = Graphs()
 
     def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors):
@@ -169,7 +173,17 @@ class FeedbackStack(nn.Module):
         vectors = [resize(vectors.to(self.dtype), length) for vectors in memory.vectors]
         state = self.start(memory=FeedbackMemory(vectors), limits=limits)
         y = state.run(x.to(self.dtype))
-        return y, FeedbackMemory(state.final_memories(length, padding))
+        after = state.final_memories(length, padding)
+        return y, FeedbackMemory([self.normalised(vectors, len(x)) for vectors in after])
+
+    @torch.no_grad()
+    def normalised(self, memories: Tensor, steps: int) -> Tensor:
+        """Memories [B, n, C] after a block of so many steps, in the form in which the next block takes them."""
+        if not self.normalise_twice:
+            return memories
+        own = min(steps, memories.size(1))
+        earlier, latest = memories.split([memories.size(1) - own, own], dim=1)
+        return torch.cat([earlier, self.layers[0].self_attn_layer_norm(latest).to(latest.dtype)], dim=1)
 
 
 def resize(memory: Tensor, length: int) -> Tensor:

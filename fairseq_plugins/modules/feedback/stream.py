@@ -24,7 +24,7 @@ class FeedbackStream(nn.Module):
         config: what the layers share.
         num_layers: L.
         window: how far back the layers look.
-        memory, kv, engine: as of FeedbackStack.
+        memory, kv, engine, normalise_twice: as of FeedbackStack.
     """
 
     memory_type = FeedbackMemory
@@ -37,9 +37,10 @@ class FeedbackStream(nn.Module):
         memory: str = "weighted",
         kv: str = "per-layer",
         engine: str = "fast",
+        normalise_twice: bool = False,
     ):
         super().__init__()
-        self.stack = FeedbackStack(config, num_layers, memory, kv, engine, window)
+        self.stack = FeedbackStack(config, num_layers, memory, kv, engine, window, normalise_twice)
         self.norm = nn.LayerNorm(config.embed_dim) if config.pre_norm else nn.Identity()
         initialise_as_published(self.stack.layers)
 

@@ -30,10 +30,10 @@ def config(**options):
 RATES = {"attention_dropout": 0.2, "activation_dropout": 0.1}
 
 
-def stream(memory="weighted", kv="shared", **window):
+def stream(memory="weighted", kv="shared", normalise_twice=False, **window):
     window = MemoryWindow(6, LAYERS, HEADS, C // HEADS, **window)
     layers = config(pre_norm=True, attention_bias=False, activation="gelu", **RATES)
-    module = FeedbackStream(layers, LAYERS, window, memory, kv)
+    module = FeedbackStream(layers, LAYERS, window, memory, kv, normalise_twice=normalise_twice)
     for adaptive in window.spans:
         adaptive.span_ratio.data.uniform_(0.3, 1)
     return module
@@ -79,6 +79,7 @@ CASES = {
     "per-layer": lambda: Stream(kv="per-layer"),
     "spans": lambda: Stream(ramp=3, trim_step=2),
     "top": lambda: Stream(memory="top"),
+    "normalised twice": lambda: Stream(normalise_twice=True),
     "recurrent": lambda: Stream(memory="recurrent", kv="per-layer"),
     "translation": lambda: Translation(),
     "padded translation": lambda: Translation(padded=True),

@@ -58,6 +58,38 @@ def test_engines_agree(kind, memory, kv, pre_norm, rate):
     assert_engines_agree_over_blocks(stream, embeddings(10), blocks=5)
 
 
+@pytest.mark.parametrize(
+    "kind, kv, blocks", [("fixed", "shared", 5), ("adaptive", "per-layer", 5), ("fixed", "shared", 9)]
+)
+def test_engines_agree_where_memories_are_normalised_twice(kind, kv, blocks):
+    stream = build(kind=kind, kv=kv, pre_norm=True)
+    stream.stack.normalise_twice = True
+    assert_engines_agree_over_blocks(stream, embeddings(20), blocks)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("blocks", [2, 9])  # shorter and longer than the span
+def test_memories_are_normalised_twice_from_the_second_block_on(engine, blocks):
+    """By hand: each block's own memories go through the lowest layer's LayerNorm before the next block sees them, which
+    normalises all memories as ever; those of earlier blocks and the zeros of the start are left as they are."""
+    stream, x = build(pre_norm=True, kv="per-layer").eval(), embeddings(3 * blocks)
+    use_engine(stream, engine)
+    norm, by_hand, ours = stream.stack.layers[0].self_attn_layer_norm, None, None
+    with torch.no_grad():
+        for block in x.split(blocks, dim=1):
+            stream.stack.normalise_twice = False
+            expected, ((vectors,),) = stream(block, by_hand)
+            own = min(blocks, 6)
+            by_hand = FeedbackMemory([torch.cat([vectors[:, :-own], norm(vectors[:, -own:])], dim=1)])
+            stream.stack.normalise_twice = True
+            y, after = stream(block, ours)
+            state = stream.start(ours, block[:, 0])
+            steps = torch.stack([stream.step(state, x_t) for x_t in block.unbind(1)], dim=1)
+            assert torch.allclose(y, expected, atol=1e-12) and torch.allclose(steps, expected, atol=1e-12)
+            ours = FeedbackMemory.from_tensors([tensor.clone() for tensor in after.tensors()])  # as from a file
+    assert torch.allclose(ours.vectors[0], by_hand.vectors[0], atol=1e-12)
+
+
 @pytest.mark.parametrize("kind", SPANS)
 @pytest.mark.parametrize("pre_norm", [False, True])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
