@@ -30,17 +30,18 @@ class StreamDataset(FairseqDataset):
     """All tokens of a split. Each is a target exactly once, for any S, M and world size.
 
     The tokens are rotated by a shift and cut into S contiguous streams whose lengths differ by at most one. The input
-    of a target is the token before it in the split; for the first token of the split it is end-of-sentence.
+    of a target is the token before it in the split; for the first token of the split it is ``first_input``.
 
     Args:
         tokens: [N], an integer array, which may be mapped from a file
         split: its name, which is put into every sample
-        pad, eos: indices in the dictionary
+        pad: index in the dictionary
+        first_input: index of the token that the first is predicted after, such as end-of-sentence
     """
 
-    def __init__(self, tokens: np.ndarray, split: str, pad: int, eos: int):
+    def __init__(self, tokens: np.ndarray, split: str, pad: int, first_input: int):
         super().__init__()
-        self.tokens, self.split, self.pad, self.eos = tokens, split, pad, eos
+        self.tokens, self.split, self.pad, self.first_input = tokens, split, pad, first_input
 
     def __len__(self):
         return len(self.tokens)
@@ -108,7 +109,7 @@ class StreamDataset(FairseqDataset):
 
     def read(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets at these positions of the split."""
-        return np.where(positions == 0, self.eos, self.tokens[positions - 1]), self.tokens[positions]
+        return np.where(positions == 0, self.first_input, self.tokens[positions - 1]), self.tokens[positions]
 
     def _bounds(self, stream: int, streams: int) -> tuple[int, int]:
         """The begin and the end of a stream in the rotated split."""

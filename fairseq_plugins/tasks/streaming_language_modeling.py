@@ -44,6 +44,13 @@ class StreamingLanguageModelingConfig(LanguageModelingConfig):
     no_end_of_line: bool = field(
         default=False, metadata={"help": "leave out the end-of-line tokens that fairseq-preprocess appends"}
     )
+    no_first_target: bool = field(
+        default=False,
+        metadata={
+            "help": "the first token of a split is only read, as the public code of the papers does (default: it is"
+            " predicted after an end of line)"
+        },
+    )
     stream_offset: ChoiceEnum(["zero", "random"]) = field(
         default="zero",
         metadata={"help": "zero: training streams start at the beginning of the data; random: each epoch rotates them"},
@@ -153,9 +160,12 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         tokens = flat_tokens(lines)
         if self.args.no_end_of_line:
             tokens = tokens[tokens != self.dictionary.eos()]
+        first_input = self.dictionary.eos()
+        if self.args.no_first_target and len(tokens):
+            first_input, tokens = int(tokens[0]), tokens[1:]
         if not len(tokens):
-            raise UserError(f"{path} holds no tokens; check the file given to fairseq-preprocess.")
-        self.datasets[split] = StreamDataset(tokens, split, self.dictionary.pad(), self.dictionary.eos())
+            raise UserError(f"{path} holds no tokens to predict; check the file given to fairseq-preprocess.")
+        self.datasets[split] = StreamDataset(tokens, split, self.dictionary.pad(), first_input)
 
     def get_batch_iterator(self, dataset, max_tokens=None, max_sentences=None, **options):
         if not isinstance(dataset, StreamDataset):  # prompts

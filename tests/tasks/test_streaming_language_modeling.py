@@ -297,6 +297,26 @@ def test_all_tokens_are_scored_where_fairseqs_truncated_bptt_loses_some(make_tas
     assert len(scores) == 123
 
 
+def test_the_first_token_of_a_split_may_be_read_only(make_task, dictionary, tmp_path):
+    tokens = tokens_of(11)
+    dictionary.save(str(tmp_path / "dict.txt"))
+    split = indexed_dataset.make_builder(str(tmp_path / "test.bin"), impl="mmap", vocab_size=len(dictionary))
+    split.add_item(torch.from_numpy(tokens))
+    split.finalize(str(tmp_path / "test.idx"))
+    pairs = {}
+    for only_read in (False, True):
+        task = make_task(data=str(tmp_path), no_first_target=only_read, tokens_per_sample=4)
+        task.load_dataset("test")
+        samples = blocks(task, "test", batch=1)
+        pairs[only_read] = [
+            torch.cat([part.flatten() for part in parts]).tolist()
+            for parts in zip(*((sample["net_input"]["src_tokens"], sample["target"]) for sample in samples))
+        ]
+        assert [sample["target"].numel() for sample in samples] == ([4, 4, 2] if only_read else [4, 4, 3])
+    assert pairs[False] == [[dictionary.eos(), *tokens[:-1]], [*tokens]]
+    assert pairs[True] == [[*tokens[:-1]], [*tokens[1:]]]
+
+
 # Two ranks
 
 
