@@ -1,0 +1,114 @@
+"""The symbols of a model in its own order, which no checkpoint holds: from a pickled corpus, a text or a list."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fairseq_plugins.conversion.reading import StandIn, is_torch_file, read
+from fairseq_plugins.conversion.sources import Converted, Source
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.text.reading import read_text
+
+END_OF_LINE, UNKNOWN = "<eos>", "<unk>"  # as the repositories write them
+
+
+class Vocabulary(NamedTuple):
+    """
+    Attributes:
+        symbols: in the order of the model's rows
+        ends_lines: does an end of line follow each line of a text?
+    """
+
+    symbols: list[str]
+    ends_lines: bool
+
+
+def read_vocabulary(path: Path, source: Source, repository: str, converted: Converted) -> Vocabulary:
+    """The vocabulary of a model.
+
+    Args:
+        path: the corpus that the repository pickled, the training text that it counted, or a list of symbols, one a
+            line, each perhaps followed by its count
+        repository: its name, for messages
+
+    Raises:
+        UserError: the file is unreadable, or does not have as many symbols as the model
+    """
+    if not path.is_file():
+        raise UserError(f"--vocabulary {path} {'is a folder' if path.is_dir() else 'does not exist'}; give a file.")
+    if is_torch_file(path):
+        found = source.pickled_vocabulary(read(path, source.corpus_types, f"a corpus of {repository}"))
+    elif listed := listed_symbols(path, converted.symbols):
+        found = Vocabulary(listed, END_OF_LINE in listed)
+    else:
+        found = source.counted_vocabulary(path, converted)
+    check(path, found.symbols, converted.symbols)
+    return found
+
+
+def check(path: Path, symbols: list[str], wanted: int) -> None:
+    if len(symbols) != wanted:
+        raise UserError(
+            f"--vocabulary {path} has {len(symbols)} symbols, the model has {wanted}; give the corpus, the training"
+            " text or the list of symbols that belongs to the checkpoint."
+        )
+    if len(set(symbols)) != len(symbols):
+        twice = next(symbol for symbol, count in Counter(symbols).items() if count > 1)
+        raise UserError(f"--vocabulary {path} has the symbol {twice!r} twice; give the file of this checkpoint.")
+
+
+def pickled_symbols(corpus: Any, dictionary: str, symbols: str, repository: str) -> list[str]:
+    """The symbols of a pickled corpus.
+
+    Args:
+        corpus: what the file holds
+        dictionary, symbols: the attribute of the corpus that has the list of symbols, and that of the list
+
+    Raises:
+        UserError: it is no corpus of this repository
+    """
+    found = getattr(getattr(corpus, dictionary, None), symbols, None) if isinstance(corpus, StandIn) else None
+    if not isinstance(found, list) or not all(isinstance(symbol, str) for symbol in found):
+        raise UserError(f"--vocabulary is no corpus that {repository} pickles; give its file, or its train.txt.")
+    return found
+
+
+def listed_symbols(path: Path, wanted: int) -> list[str]:
+    """The symbols of a list of so many lines with different symbols, each perhaps followed by its count; empty for any
+    other text."""
+    symbols: list[str] = []
+    for line in read_text(path):
+        symbol, *count = line.split()[:3] or [""]
+        if len(symbols) == wanted or len(count) > 1 or not all(map(str.isdecimal, count)):
+            return []
+        symbols.append(symbol)
+    return symbols if len(symbols) == wanted == len(set(symbols) - {""}) else []
+
+
+def words(*paths: Path) -> Iterator[str]:
+    """All words of some texts, and an end of line after each line."""
+    for path in paths:
+        piece = "\n"
+        for piece in read_text(path):
+            yield from piece.split()
+            if piece.endswith("\n"):
+                yield END_OF_LINE
+        if not piece.endswith("\n"):
+            yield END_OF_LINE
+
+
+def by_appearance(symbols: Iterable[str]) -> list[str]:
+    """Different symbols in the order in which they first appear."""
+    return list(dict.fromkeys(symbols))
+
+
+def by_count(symbols: Iterable[str], first: Iterable[str] = ()) -> list[str]:
+    """Different symbols by falling count. Of those with equal counts, the one that appears last comes first.
+
+    Args:
+        first: symbols that count as if they had appeared before, but not as an appearance
+    """
+    counts = Counter(dict.fromkeys(first, 0))
+    counts.update(symbols)
+    return sorted(counts, key=counts.__getitem__)[::-1]

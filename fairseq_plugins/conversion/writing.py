@@ -1,0 +1,171 @@
+"""The folder of a converted model: a checkpoint, its dictionary, and how raw text becomes its symbols."""
+
+import os
+import shlex
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fairseq import options, tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
+
+from fairseq_plugins.conversion.placing import placed, places
+from fairseq_plugins.conversion.sources import Converted
+from fairseq_plugins.conversion.vocabulary import Vocabulary
+from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.files import sealed
+from fairseq_plugins.files.whole import NotWritten
+from fairseq_plugins.models.common.hub import BEST
+from fairseq_plugins.text.levels import Bytes, Characters, Words
+from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.tokenisers import Plain
+
+DICTIONARY = "dict.txt"
+TASK = ["--task", "streaming_language_modeling"]
+
+
+class Written(NamedTuple):
+    """What a folder holds.
+
+    Attributes:
+        parameters: their number
+        symbols: the kind of the symbols, in words
+        model_flags: the architecture and its flags, for a training that goes on from the weights
+        task_flags: of each command that reads text with the model
+    """
+
+    parameters: int
+    symbols: str
+    model_flags: list[str]
+    task_flags: list[str]
+
+
+def write(folder: Path, converted: Converted, vocabulary: Vocabulary) -> Written:
+    """Write the folder of a model, whole or not at all.
+
+    Raises:
+        UserError: the parameters do not fit the architecture, or the folder cannot be written
+    """
+    text = prepared_text(vocabulary.symbols)
+    found = places(vocabulary.symbols)
+    converted = placed(converted, vocabulary.symbols)
+    model_flags = ["--arch", converted.arch, *flags_of(converted.options)]
+    task_flags = [*TASK, "--tokens-per-sample", str(converted.block)]
+    if not vocabulary.ends_lines:
+        task_flags.append("--no-end-of-line")
+    with whole_folder(folder) as temporary:
+        lines = "".join(f"{symbol} 1\n" for symbol in found.symbols)
+        (temporary / DICTIONARY).write_text(lines, encoding="utf-8")
+        text.save(temporary)
+        state, parameters = checkpoint([*task_flags, *model_flags], converted, temporary, folder)
+        sealed.save(state, temporary / BEST)
+    kind = f"{type(text.level).__name__.lower()}{', with an end of line' if vocabulary.ends_lines else ''}"
+    return Written(parameters, kind, model_flags, task_flags)
+
+
+def checkpoint(flags: list[str], converted: Converted, data: Path, folder: Path) -> tuple[dict, int]:
+    """The content of a checkpoint of fairseq, without the state of an optimiser, and the number of parameters.
+
+    Args:
+        flags: of the task and the architecture
+        data: a folder with the dictionary
+        folder: where the checkpoint will be
+    """
+    words = [str(data), *flags, "--criterion", "streaming_lm"]
+    parser = options.get_training_parser()
+    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, input_args=words))
+    task = tasks.setup_task(cfg.task)
+    model = task.build_model(cfg.model)
+    try:
+        model.load_state_dict(converted.state)
+    except RuntimeError as error:
+        where = str(error).splitlines()[1:2] or [str(error)]
+        raise UserError(
+            f"the parameters do not make a model ({where[0].strip()}); check --from, or get the checkpoint again."
+        ) from error
+    cfg.task.data = str(folder.absolute())
+    history = {"num_updates": 0, "criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
+    state = {
+        "args": None,
+        "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
+        "model": model.state_dict(),
+        "optimizer_history": [history],
+        "task_state": {},
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}, "val_loss": None},
+        "last_optimizer_state": None,
+    }
+    return state, sum(parameter.numel() for parameter in model.parameters())
+
+
+def flags_of(options: dict[str, Any]) -> list[str]:
+    """Options as flags: {"adaptive_span": True, "span_ramp": 32} -> ["--adaptive-span", "--span-ramp", "32"]"""
+    words = []
+    for name, value in options.items():
+        if value is True:
+            words.append(flag(name))
+        else:
+            words += [flag(name), ",".join(map(str, value)) if isinstance(value, list) else str(value)]
+    return words
+
+
+def prepared_text(symbols: list[str]) -> PreparedText:
+    """How the text of these symbols is made of raw text: of bytes as numbers, of characters, or of words."""
+    own = [symbol for symbol in symbols if not (symbol.startswith("<") and symbol.endswith(">"))]
+    if all(symbol.isdecimal() and int(symbol) < 256 for symbol in own):
+        level: object = Bytes()
+    elif all(len(symbol) == 1 for symbol in own):
+        level = Characters(space="_")
+    else:
+        level = Words()
+    return PreparedText(Plain(), Plain(), level)
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A new folder, which gets this name at the end of the context. After an error it is removed.
+
+    Raises:
+        NotWritten: the system could not write it
+    """
+    temporary = folder.with_name(f"{folder.name}.{os.getpid()}.partial")
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        if folder.is_dir():
+            folder.rmdir()  # it is empty
+        temporary.rename(folder)
+    except OSError as error:
+        raise NotWritten(f"{folder} could not be written ({error.strerror or error}).") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def refuse_folder(folder: Path) -> None:
+    """Raises UserError for a place where no new folder can be."""
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"--out {folder} is a file; name a new folder.")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise UserError(f"--out {folder} is not empty, and nothing is overwritten; name a new folder.")
+
+
+def told(folder: Path, converted: Converted, written: Written) -> str:
+    """What was made, and the commands that use it."""
+    package = Path(__file__).resolve().parents[1]
+    out, plugins = shlex.quote(str(folder)), f"--user-dir {shlex.quote(os.path.relpath(package))}"
+    task, model = shlex.join(written.task_flags), shlex.join(written.model_flags)
+    return f"""\
+wrote {folder}: {converted.arch}, {written.parameters:,} parameters; symbols are {written.symbols}
+{"".join(f"note: {note}{chr(10)}" for note in converted.notes)}
+# binarise the repository's test.txt, and evaluate it block by block as the repository does
+fairseq-preprocess {plugins} --only-source --srcdict {out}/{DICTIONARY} --testpref test.txt --destdir DATA
+fairseq-eval-lm DATA {plugins} {task} --no-first-target --path {out}/{BEST} --gen-subset test --batch-size 1
+
+# let it write, and score raw text
+python -m fairseq_plugins.tools.sample --path {out}/{BEST} --prompt "" --length 200
+python -m fairseq_plugins.tools.score_text {out}/{BEST} FILE
+
+# train it further: add an optimiser, --lr and --save-dir
+fairseq-train DATA {plugins} {task} --criterion streaming_lm --finetune-from-model {out}/{BEST} {model}"""

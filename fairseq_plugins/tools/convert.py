@@ -1,0 +1,63 @@
+"""Make a checkpoint of the papers' public code a checkpoint of this suite.
+
+    python -m fairseq_plugins.tools.convert enwik8.pt --from adaptive-span --vocabulary data/enwik8/corpus.pt \
+        --out runs/enwik8_published
+
+The folder can be evaluated with fairseq-eval-lm, sampled from, used to score raw text, trained further and loaded with
+``from_pretrained``; the tool prints the commands. Nothing in the file is run: torch's safe loader reads it.
+
+No checkpoint holds its symbols. --vocabulary takes the corpus that the repository pickled in its data folder
+(corpus.pt, corpus_sorted.pt), the train.txt that was counted, or a list of symbols, one a line, in the model's order.
+docs/published_checkpoints.md says where the authors' files are and what they should score.
+"""
+
+import argparse
+from pathlib import Path
+
+from fairseq_plugins.conversion.sources import SOURCES, source
+from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.ranges import RANGES, whole
+
+SPECIAL = ("span_ramp",)  # options that only some repositories need
+
+
+def main():
+    args = options().parse_args()
+    repository = source(args.source)
+    for name in SPECIAL:
+        if getattr(args, name) is not None and name not in repository.flags:
+            raise UserError(f"{flag(name)} is no option of --from {args.source}; leave it out.")
+    from fairseq_plugins.conversion import reading, vocabulary, writing
+
+    writing.refuse_folder(args.out)
+    if args.vocabulary is None:
+        raise UserError(
+            "--vocabulary is missing: no checkpoint holds its symbols; give the repository's pickled corpus, its"
+            " train.txt, or a list of symbols."
+        )
+    checkpoint = reading.read(args.checkpoint, repository.checkpoint_types, f"a checkpoint of {args.source}")
+    converted = repository.convert(checkpoint, args)
+    if args.tokens_per_sample:
+        converted = converted._replace(block=args.tokens_per_sample)
+    symbols = vocabulary.read_vocabulary(args.vocabulary, repository, args.source, converted)
+    written = writing.write(args.out, converted, symbols)
+    print(writing.told(args.out, converted, written))
+
+
+def options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", type=Path, help="the file that the repository saved")
+    parser.add_argument("--from", dest="source", choices=SOURCES, required=True, help="the repository")
+    parser.add_argument("--vocabulary", type=Path, metavar="FILE", help="where its symbols are")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new folder")
+    parser.add_argument(
+        "--span-ramp", type=RANGES["span_ramp"], metavar="N", help="width of the soft edge of adaptive spans (32)"
+    )
+    parser.add_argument(
+        "--tokens-per-sample", type=whole(1), metavar="N", help="tokens in a block (as the repository's scripts have)"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    main()
