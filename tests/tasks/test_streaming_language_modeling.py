@@ -305,7 +305,7 @@ def test_the_first_token_of_a_split_may_be_read_only(make_task, dictionary, tmp_
     split.finalize(str(tmp_path / "test.idx"))
     pairs = {}
     for only_read in (False, True):
-        task = make_task(data=str(tmp_path), no_first_target=only_read, tokens_per_sample=4)
+        task = make_task(data=str(tmp_path), no_first_target=only_read, tokens_per_sample=4, dataset_impl=None)
         task.load_dataset("test")
         samples = blocks(task, "test", batch=1)
         pairs[only_read] = [
