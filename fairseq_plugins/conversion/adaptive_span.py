@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fairseq_plugins.conversion.adaptive_io import take_adaptive_io
 from fairseq_plugins.conversion.sources import Converted, Source
-from fairseq_plugins.conversion.spans import heads, ramp_note, span_options
+from fairseq_plugins.conversion.spans import distances, heads, ramp_note, span_options
 from fairseq_plugins.conversion.vocabulary import Vocabulary, by_appearance, by_count, pickled_symbols, words
 from fairseq_plugins.conversion.weights import Weights, model_of
 
@@ -48,9 +48,9 @@ CONSTANTS = r"layers\.\d+\.attn\.attn\.(persistent_memory\.)?adaptive_span\._mas
 
 def convert(checkpoint: Any, args: Namespace) -> Converted:
     weights = Weights(model_of(checkpoint, NAME), NAME)
-    weights.drop(CONSTANTS)
     layers = weights.count(r"layers\.(\d+)\..*")
     position = weights.take("key_pe", dim=3)[0]  # [D, S]
+    weights.drop(CONSTANTS, distances(position))
     persistent, adaptive = (f"layers.0.{name}" in weights for name in (f"{MEMORY}.key", SPAN))
     options: dict[str, Any] = {}
     state: dict[str, Tensor] = {"body.position.weight": position}

@@ -5,6 +5,7 @@ D width of a head, S maximum span.
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from fairseq_plugins.errors import UserError
@@ -12,9 +13,14 @@ from fairseq_plugins.errors import UserError
 RAMP = 32  # the default of both repositories
 
 
+def distances(position: Tensor) -> Tensor:
+    """The constant that is saved beside each adaptive span [S]."""
+    return torch.arange(1 - position.size(1), 1, dtype=torch.float32)
+
+
 def heads(width: int, position: Tensor) -> int:
     """How many heads make up a width, by the positions [D, S] of one head."""
-    if width % len(position):
+    if not len(position) or width % len(position):
         raise UserError(
             f"the checkpoint has heads of width {len(position)}, which do not make up {width}; check --from, or get it"
             " again."

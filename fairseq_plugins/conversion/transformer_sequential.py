@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_plugins.conversion.sources import Converted, Source
-from fairseq_plugins.conversion.spans import heads, ramp_note, span_options
+from fairseq_plugins.conversion.spans import distances, heads, ramp_note, span_options
 from fairseq_plugins.conversion.vocabulary import UNKNOWN, Vocabulary, by_count, pickled_symbols, words
 from fairseq_plugins.conversion.weights import Weights, model_of
 
@@ -46,12 +46,13 @@ POSITIONS = ("body.stack.window.position.weight", "body.position.weight")
 SPAN = "attn.attn.adaptive_span.mask.size_ratio"  # [H, 1, 1], or [1] where the heads of a layer share it; fraction of S
 SPANS = ("body.stack.window.spans.{}.span_ratio", "body.layers.{}.attention.span.span_ratio")
 MIXING = "single_memory_attn_params"  # [1, L + 1], logits of what the memory is made of, the embedding first
-CONSTANTS = r"single_memory_attn_buf|layers\.\d+\.attn\.attn\.adaptive_span\.mask\.mask_template"
+CONSTANTS = r"layers\.\d+\.attn\.attn\.adaptive_span\.mask\.mask_template"
+LATEST = "single_memory_attn_buf"  # the softmax of MIXING at the last forward pass
 
 
 def convert(checkpoint: Any, args: Namespace) -> Converted:
     weights = Weights(model_of(checkpoint, NAME), NAME)
-    weights.drop(CONSTANTS)
+    weights.drop(LATEST)
     layers = weights.count(r"layers\.(\d+)\..*")
     feedback, pre_norm, adaptive = MIXING in weights, "out_norm.weight" in weights, f"layers.0.{SPAN}" in weights
     column = 0 if feedback else 1
@@ -62,6 +63,7 @@ def convert(checkpoint: Any, args: Namespace) -> Converted:
     shared = feedback and layers > 1 and any(weights.same(of_layers(name)[:2]) for name in KEYS_AND_VALUES)
     one_parameter = KEYS_AND_VALUES + (FIRST_NORM if pre_norm else ()) if shared else ()
     position = weights.take_same(of_layers(POSITION) or [f"layers.0.{POSITION}"], dim=3)[0]  # [D, S]
+    weights.drop(CONSTANTS, distances(position))
     state = {ours: weights.take(theirs) for theirs, ours in (IO | (OUT_NORM if pre_norm else {})).items()}
     state[POSITIONS[column]] = position
     for name, ours in LAYER.items():

@@ -1,7 +1,9 @@
 """The parameters of a checkpoint by their names there, each of which is taken once."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -56,7 +58,10 @@ class Weights:
             raise UserError(f"the checkpoint has no {name}, so {self.repository} did not save it; check --from.")
         tensor = self.left.pop(name)
         if not tensor.is_floating_point() or dim is not None and tensor.dim() != dim:
-            raise UserError(f"{name} has the shape {list(tensor.shape)}, not that of {self.repository}; check --from.")
+            raise UserError(
+                f"the checkpoint has {name} as {tensor.dtype} of shape {list(tensor.shape)}, unlike {self.repository};"
+                " check --from."
+            )
         return tensor.float()
 
     def same(self, names: Iterable[str]) -> bool:
@@ -82,10 +87,19 @@ class Weights:
             self.take(other, dim)
         return tensor
 
-    def drop(self, pattern: str) -> None:
-        """Leave out constants whose whole names match."""
+    def drop(self, pattern: str, constant: Tensor | None = None) -> None:
+        """Leave out what is no parameter, by a pattern of whole names.
+
+        Args:
+            constant: what all of them are; None: anything
+
+        Raises:
+            UserError: one of them is something else
+        """
         for match in self.matching(pattern):
-            del self.left[match[0]]
+            if constant is not None and not torch.allclose(self.take(match[0]), constant):
+                raise UserError(f"{match[0]} of the checkpoint is not the constant that it should be; get it again.")
+            self.left.pop(match[0], None)
 
     def finish(self) -> None:
         """
@@ -99,6 +113,24 @@ class Weights:
                 f"the checkpoint has {name}{more}, which no model of {self.repository} that can be converted has; check"
                 " --from."
             )
+
+
+@contextmanager
+def shapes_that_fit(path: Path, repository: str) -> Iterator[None]:
+    """In this context an error with the parameters of a checkpoint is one of its shapes.
+
+    Raises:
+        UserError: there was such an error
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{path} does not have the shapes that {repository} saves ({type(error).__name__}:"
+            f" {str(error).splitlines()[0]}); check --from, or get it again."
+        ) from error
 
 
 def model_of(checkpoint: Any, repository: str) -> Any:

@@ -27,7 +27,7 @@ def main():
     for name in SPECIAL:
         if getattr(args, name) is not None and name not in repository.flags:
             raise UserError(f"{flag(name)} is no option of --from {args.source}; leave it out.")
-    from fairseq_plugins.conversion import reading, vocabulary, writing
+    from fairseq_plugins.conversion import reading, vocabulary, weights, writing
 
     writing.refuse_folder(args.out)
     if args.vocabulary is None:
@@ -36,11 +36,13 @@ def main():
             " train.txt, or a list of symbols."
         )
     checkpoint = reading.read(args.checkpoint, repository.checkpoint_types, f"a checkpoint of {args.source}")
-    converted = repository.convert(checkpoint, args)
+    with weights.shapes_that_fit(args.checkpoint, args.source):
+        converted = repository.convert(checkpoint, args)
     if args.tokens_per_sample:
         converted = converted._replace(block=args.tokens_per_sample)
     symbols = vocabulary.read_vocabulary(args.vocabulary, repository, args.source, converted)
-    written = writing.write(args.out, converted, symbols)
+    with weights.shapes_that_fit(args.checkpoint, args.source):
+        written = writing.write(args.out, converted, symbols)
     print(writing.told(args.out, converted, written))
 
 
