@@ -46,7 +46,7 @@ class Weights:
         return max((int(match[1]) + 1 for match in self.matching(pattern)), default=0)
 
     def take(self, name: str, dim: int | None = None) -> Tensor:
-        """A parameter in float32.
+        """A parameter, in float32 at least.
 
         Args:
             dim: how many dimensions it must have; None: any number
@@ -62,7 +62,7 @@ class Weights:
                 f"the checkpoint has {name} as {tensor.dtype} of shape {list(tensor.shape)}, unlike {self.repository};"
                 " check --from."
             )
-        return tensor.float()
+        return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
     def same(self, names: Iterable[str]) -> bool:
         """Are these parameters equal?"""
@@ -97,7 +97,7 @@ class Weights:
             UserError: one of them is something else
         """
         for match in self.matching(pattern):
-            if constant is not None and not torch.allclose(self.take(match[0]), constant):
+            if constant is not None and not torch.allclose(self.take(match[0]).float(), constant):
                 raise UserError(f"{match[0]} of the checkpoint is not the constant that it should be; get it again.")
             self.left.pop(match[0], None)
 

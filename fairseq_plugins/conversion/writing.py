@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
+from torch import Tensor, nn
 
 from fairseq_plugins.conversion.placing import placed, places
 from fairseq_plugins.conversion.sources import Converted
@@ -60,35 +61,32 @@ def write(folder: Path, converted: Converted, vocabulary: Vocabulary) -> Written
         lines = "".join(f"{symbol} 1\n" for symbol in found.symbols)
         (temporary / DICTIONARY).write_text(lines, encoding="utf-8")
         text.save(temporary)
-        state, parameters = checkpoint([*task_flags, *model_flags], converted, temporary, folder)
-        sealed.save(state, temporary / BEST)
+        cfg, model = build([*task_flags, *model_flags], temporary)
+        fill(model, converted.state)
+        cfg.task.data = str(folder.absolute())
+        sealed.save(checkpoint(cfg, model), temporary / BEST)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
     kind = f"{type(text.level).__name__.lower()}{', with an end of line' if vocabulary.ends_lines else ''}"
     return Written(parameters, kind, model_flags, task_flags)
 
 
-def checkpoint(flags: list[str], converted: Converted, data: Path, folder: Path) -> tuple[dict, int]:
-    """The content of a checkpoint of fairseq, without the state of an optimiser, and the number of parameters.
+def build(flags: list[str], data: Path) -> tuple[DictConfig, nn.Module]:
+    """The configuration and the model that fairseq-train makes of flags.
 
     Args:
         flags: of the task and the architecture
         data: a folder with the dictionary
-        folder: where the checkpoint will be
     """
-    words = [str(data), *flags, "--criterion", "streaming_lm"]
     parser = options.get_training_parser()
+    words = [str(data), *flags, "--criterion", "streaming_lm"]
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, input_args=words))
-    task = tasks.setup_task(cfg.task)
-    model = task.build_model(cfg.model)
-    try:
-        model.load_state_dict(converted.state)
-    except RuntimeError as error:
-        where = str(error).splitlines()[1:2] or [str(error)]
-        raise UserError(
-            f"the parameters do not make a model ({where[0].strip()}); check --from, or get the checkpoint again."
-        ) from error
-    cfg.task.data = str(folder.absolute())
+    return cfg, tasks.setup_task(cfg.task).build_model(cfg.model)
+
+
+def checkpoint(cfg: DictConfig, model: nn.Module) -> dict[str, Any]:
+    """The content of a checkpoint of fairseq, without the state of an optimiser."""
     history = {"num_updates": 0, "criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
-    state = {
+    return {
         "args": None,
         "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
         "model": model.state_dict(),
@@ -97,7 +95,17 @@ def checkpoint(flags: list[str], converted: Converted, data: Path, folder: Path)
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}, "val_loss": None},
         "last_optimizer_state": None,
     }
-    return state, sum(parameter.numel() for parameter in model.parameters())
+
+
+def fill(model: nn.Module, state: dict[str, Tensor]) -> None:
+    """Raises UserError for parameters that are not those of the model."""
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as error:
+        where = str(error).splitlines()[1:2] or [str(error)]
+        raise UserError(
+            f"the parameters do not make a model ({where[0].strip()}); check --from, or get the checkpoint again."
+        ) from error
 
 
 def flags_of(options: dict[str, Any]) -> list[str]:

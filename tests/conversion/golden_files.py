@@ -1,0 +1,115 @@
+"""Checkpoints in the layouts of the public code, made of the parameters in tests/goldens.
+
+H heads, D width of a head, N persistent vectors, S maximum span.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+
+GOLDENS = Path(__file__).parents[1] / "goldens"
+# Names in goldens, and in adaptive-span and transformer-sequential
+PLAIN = {"attn.query": "attn.proj_query", "attn.key": "attn.proj_key", "attn.value": "attn.proj_val"}
+PLAIN |= {"attn.out": "attn.proj_out", "norm_attn": "norm1", "norm_ffn": "norm2", "ffn.": "ff."}
+ADAPTIVE_SPAN = {"embed.weight": "in_emb.weight", "output.": "out_emb."}
+SEQUENTIAL = {"embed.weight": "in_emb.weight", "output.": "out.out_emb.", "final_norm": "out_norm"}
+SPANS = {
+    "adaptive-span": "attn.attn.adaptive_span._mask.current_val",
+    "transformer-sequential": "attn.attn.adaptive_span.mask.size_ratio",
+}
+TEMPLATES = {
+    "adaptive-span": "attn.attn.adaptive_span._mask.mask_template",
+    "transformer-sequential": "attn.attn.adaptive_span.mask.mask_template",
+}
+
+
+class Golden:
+    """A case of tests/goldens.
+
+    Attributes:
+        source: for --from
+        state: the state dict that the repository would save, in float64
+    """
+
+    def __init__(self, name: str):
+        self.case = np.load(GOLDENS / f"{name}.npz")
+        self.config = json.loads(str(self.case["config"]))
+        self.source = self.config["source"].split("/")[1].split("@")[0]
+        self.ramp = self.config["ramp"]
+        parameters = {name[6:]: torch.tensor(self.case[name]) for name in self.case.files if name.startswith("param/")}
+        layers = self.config["layers"]
+        self.state: dict[str, torch.Tensor] = {}
+        for name, tensor in parameters.items():
+            self.add(name, tensor, layers)
+        if self.config.get("share_kv"):  # one parameter, saved under each layer
+            shared = ["attn.proj_key.weight", "attn.proj_val.weight"]
+            shared += ["norm1.weight", "norm1.bias"] if self.config["pre_norm"] else []
+            for name in shared:
+                self.state |= {
+                    f"module.layers.{layer}.{name}": self.state[f"module.layers.0.{name}"] for layer in (0, 1)
+                }
+
+    def add(self, name: str, tensor: torch.Tensor, layers: int) -> None:
+        sequential = self.source == "transformer-sequential"
+        if name == "pos_key":  # [D, S]
+            own = [f"layers.{layer}.attn.attn.key_pe" for layer in range(layers)] if sequential else ["key_pe"]
+            return self.put(tensor.unsqueeze(0), *own)
+        if name == "mix_logits":
+            return self.put(tensor.unsqueeze(0), "single_memory_attn_params")
+        prefix, own = name.split(".", 1) if name.startswith("layer") else ("", name)
+        prefix = prefix.replace("layer", "layers.") + "." if prefix else ""
+        if own == "span_ratio":
+            self.put(tensor.view(-1, 1, 1), prefix + SPANS[self.source])
+            template = torch.arange(1 - self.config["attn_span"], 1).double()
+            self.put(template, prefix + TEMPLATES[self.source])
+            if self.config.get("persistent"):  # the same two once more
+                again = prefix + "attn.attn.persistent_memory.adaptive_span._mask."
+                self.put(tensor.view(-1, 1, 1), again + "current_val")
+                self.put(template, again + "mask_template")
+        elif own == "persistent_key":  # [H, N, D]; in the file [H, D, N]
+            self.put(tensor.transpose(1, 2), f"{prefix}attn.attn.persistent_memory.key")
+        elif own == "persistent_value":
+            self.put(tensor, f"{prefix}attn.attn.persistent_memory.val")
+        elif "cluster" in own:
+            self.add_cluster(own, tensor)
+        else:
+            for golden, theirs in {**PLAIN, **(SEQUENTIAL if sequential else ADAPTIVE_SPAN)}.items():
+                own = own.replace(golden, theirs)
+            self.put(tensor, prefix + own)
+
+    def add_cluster(self, name: str, tensor: torch.Tensor) -> None:
+        part, cluster, what = name.split(".")
+        number = cluster.removeprefix("cluster")
+        tied = part == "embed"  # what is of the input is of the output too
+        if number == "_logits":
+            self.put(tensor, f"out_emb.cluster_proj.{what}")
+        elif what == "weight":
+            self.put(tensor, f"in_emb.emb_layers.{number}.weight", *[f"out_emb.out_layers.{number}.weight"] * tied)
+        elif what == "proj":
+            self.put(tensor, f"in_emb.emb_projs.{number}", *[f"out_emb.out_projs.{number}"] * tied)
+        else:
+            self.put(tensor, f"out_emb.out_layers.{number}.{what}")
+
+    def put(self, tensor: torch.Tensor, *names: str) -> None:
+        self.state |= {f"module.{name}": tensor.contiguous() for name in names}
+
+    @property
+    def symbols(self) -> list[str]:
+        """Of a vocabulary of this size; the end of line and the unknown word are among them."""
+        return ["the", "<eos>", "<unk>", *(f"w{number}" for number in range(self.config["vocab"] - 3))]
+
+    def blocks(self) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+        """Tokens, targets and the log-probabilities of all symbols of each block, from an empty stream on."""
+        parts = ("tokens", "targets", "logprobs")
+        count = self.config["blocks"]
+        return [tuple(torch.tensor(self.case[f"block{n}/{part}"]) for part in parts) for n in range(count)]
+
+    def save(self, folder: Path, legacy: bool = False) -> tuple[Path, Path]:
+        """Write a checkpoint and a list of its symbols."""
+        checkpoint, vocabulary = folder / "checkpoint.pt", folder / "symbols.txt"
+        content = {"model": self.state, "logger": {}, "optimizer": {"state": {}, "param_groups": []}}
+        torch.save(content, checkpoint, _use_new_zipfile_serialization=not legacy)
+        vocabulary.write_text("".join(f"{symbol}\n" for symbol in self.symbols))
+        return checkpoint, vocabulary
