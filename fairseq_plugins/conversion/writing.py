@@ -21,7 +21,7 @@ from fairseq_plugins.files import sealed
 from fairseq_plugins.files.whole import NotWritten
 from fairseq_plugins.models.common.hub import BEST
 from fairseq_plugins.text.levels import Bytes, Characters, Words
-from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.prepared import FILE, PreparedText
 from fairseq_plugins.text.tokenisers import Plain
 
 DICTIONARY = "dict.txt"
@@ -169,6 +169,7 @@ wrote {folder}: {converted.arch}, {written.parameters:,} parameters; symbols are
 {"".join(f"note: {note}{chr(10)}" for note in converted.notes)}
 # binarise the repository's test.txt, and evaluate it block by block as the repository does
 fairseq-preprocess {plugins} --only-source --srcdict {out}/{DICTIONARY} --testpref test.txt --destdir DATA
+cp {out}/{FILE} DATA
 fairseq-eval-lm DATA {plugins} {task} --no-first-target --path {out}/{BEST} --gen-subset test --batch-size 1
 
 # let it write, and score raw text
