@@ -1,4 +1,4 @@
-"""Make a checkpoint of the papers' public code a checkpoint of this suite.
+r"""Make a checkpoint of the papers' public code a checkpoint of this suite.
 
     python -m fairseq_plugins.tools.convert enwik8.pt --from adaptive-span --vocabulary data/enwik8/corpus.pt \
         --out runs/enwik8_published
