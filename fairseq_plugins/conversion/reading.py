@@ -79,5 +79,5 @@ def read(path: Path, types: Iterable[str] = (), types_of: str = "it") -> Any:
 def is_torch_file(path: Path) -> bool:
     """Is this a file of torch.save or another pickle, and no text?"""
     with open(path, "rb") as file:
-        start = file.read(2)
-    return start == b"PK" or start[:1] == b"\x80"
+        start = file.read(4)
+    return start == b"PK\x03\x04" or start[:1] == b"\x80"  # an archive, or a pickle
