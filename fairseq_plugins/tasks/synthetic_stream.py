@@ -45,7 +45,7 @@ class SyntheticStreamTask(StreamingLanguageModelingTask):
 
     @classmethod
     def setup_task(cls, args, **kwargs):
-        for name in ("data", "no_end_of_line", "sample_break_mode"):
+        for name in ("data", "no_end_of_line", "no_first_target", "sample_break_mode"):
             if getattr(args, name) not in NOTHING:
                 what = "the data folder" if name == "data" else flag(name)
                 raise UserError(f"--task synthetic_stream draws its data: leave out {what}.")
@@ -120,15 +120,15 @@ class EpisodeDataset(StreamDataset):
     Args:
         symbols, labels: [N]; ``pad`` in the labels means that there is none
         starts: [episodes + 1], the start of each episode, and N
-        split, pad, eos: as in StreamDataset
+        split, pad, first_input: as in StreamDataset
         settings: that the episodes were drawn with, by their flags
     """
 
     def __init__(
-        self, symbols: np.ndarray, labels: np.ndarray, starts: np.ndarray, split: str, pad: int, eos: int,
-        settings: dict[str, str] | None = None,
+        self, symbols: np.ndarray, labels: np.ndarray, starts: np.ndarray, split: str, pad: int,
+        first_input: int, settings: dict[str, str] | None = None,
     ):  # fmt: skip
-        super().__init__(symbols, split, pad, eos)
+        super().__init__(symbols, split, pad, first_input)
         self.labels, self.starts, self.settings = labels, starts, settings or {}
 
     @property
@@ -137,7 +137,7 @@ class EpisodeDataset(StreamDataset):
 
     @cached_property
     def checksum(self) -> int:
-        return StreamDataset(np.stack([self.tokens, self.labels]), self.split, self.pad, self.eos).checksum
+        return StreamDataset(np.stack([self.tokens, self.labels]), self.split, self.pad, self.first_input).checksum
 
     def longest(self, streams):
         return max(end - begin for begin, end in (self._bounds(stream, streams) for stream in range(streams)))

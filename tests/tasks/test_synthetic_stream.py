@@ -96,6 +96,7 @@ def test_the_memory_goes_on_from_block_to_block():
 @pytest.mark.parametrize("options, words", [
     ({"data": "data/bin"}, "leave out the data folder"),
     ({"no_end_of_line": True}, "leave out --no-end-of-line"),
+    ({"no_first_target": True}, "leave out --no-first-target"),
     ({"sample_break_mode": "eos"}, "leave out --sample-break-mode"),
     ({"train_episodes": 0}, "--train-episodes 0 is too small"),
     ({"test_length": -3}, "--test-length -3 is too small"),
