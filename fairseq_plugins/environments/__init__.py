@@ -6,16 +6,16 @@ Each is written once, for many copies at a time, in numpy (``world.py``). A sing
 
 import gymnasium
 
-for name, where in {
-    "Corridor-v0": "corridor:Corridor",
-    "MazeNavigation-v0": "maze_navigation:MazeNavigation",
-    "MazeNavigationEasy-v0": "maze_navigation:MazeNavigationEasy",
-    "WaterMaze-v0": "water_maze:WaterMaze",
-}.items():
-    module, world = where.split(":")
+for name, where, settings in [
+    ("Corridor-v0", "corridor:Corridor", {}),
+    ("MazeNavigation-v0", "maze_navigation:MazeNavigation", {}),
+    ("MazeNavigationEasy-v0", "maze_navigation:MazeNavigationEasy", {}),
+    ("WaterMaze-v0", "water_maze:WaterMaze", {"view": "where"}),  # stays for the agents that were trained in it
+    ("WaterMaze-v1", "water_maze:WaterMaze", {}),
+]:
     gymnasium.register(
         f"fairseq_plugins/{name}",
         entry_point="fairseq_plugins.environments.single:SingleEnvironment",
         vector_entry_point="fairseq_plugins.environments.vector:VectorEnvironment",
-        kwargs={"world": f"fairseq_plugins.environments.{where}"},
+        kwargs={"world": f"fairseq_plugins.environments.{where}", **settings},
     )

@@ -1,8 +1,11 @@
 """Water Maze (Fan et al., 2020, sections 6.1 and 7.3): find the same place again and again.
 
 Each cell of a square has an id. The ids and the goal stay as they are within an episode. The agent sees the ids of its
-cell and of the goal, and where the goal is if it lies within the 3 x 3 cells around the agent. Reaching the goal
-gives a reward of 1 and puts the agent on a random cell.
+cell and of the goal, and something of the goal if it is near. Reaching the goal gives a reward of 1 and puts the agent
+on a random cell.
+
+"The agent can see if the goal is within a 3 x 3 area around it", says section 7.3. There are two readings (VIEWS): the
+agent sees *whether* the goal is there, as the words say; or, more generously, *where* it is.
 
 Our choices: no two cells have the same id; the agent moves up, right, down or left, and stays where it is at the
 edge; it is never put on the goal.
@@ -14,22 +17,40 @@ from gymnasium import spaces
 from fairseq_plugins.environments.pictures import COLOURS, FREE, agent_letter, enlarge
 from fairseq_plugins.environments.world import MOVES, World, check_whole
 
-AHEAD = 9  # cells of the 3 x 3 view; the last number of an observation is AHEAD if the goal is not in view
+CELLS = 9  # of the 3 x 3 area
+
+
+def whether(near: np.ndarray, down: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """1 if the goal is near, else 0."""
+    return near.astype(np.int64)
+
+
+def where(near: np.ndarray, down: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The goal's place in the area, row by row, or CELLS if it is not near."""
+    return np.where(near, (down + 1) * 3 + right + 1, CELLS)
+
+
+# what an agent sees of the goal, by the names of the setting ``view``, and how many values that has
+VIEWS = {"whether": (whether, 2), "where": (where, CELLS + 1)}
 
 
 class WaterMaze(World):
     """The actions are 0: up, 1: right, 2: down, 3: left. An observation has the id of the agent's cell, the id of the
-    goal, and the goal's place in the view, row by row, or 9.
+    goal, and what the view shows of the goal.
 
     Args:
         size: cells to a side
+        view: what the agent sees of a goal in the 3 x 3 cells around it, one of VIEWS
     """
 
-    def __init__(self, copies: int, max_steps: int = 200, size: int = 15):
+    def __init__(self, copies: int, max_steps: int = 200, size: int = 15, view: str = "whether"):
         super().__init__(copies, max_steps)
         check_whole("size", size, 2, 500)
+        if view not in VIEWS:
+            raise ValueError(f"view {view!r} is none of {', '.join(VIEWS)}.")
         self.size = size
-        self.observation_space = spaces.MultiDiscrete([size**2, size**2, AHEAD + 1])
+        self.view, values = VIEWS[view]
+        self.observation_space = spaces.MultiDiscrete([size**2, size**2, values])
         self.action_space = spaces.Discrete(len(MOVES))
         self.ids = np.zeros((copies, size, size), dtype=np.int64)
         self.goal = np.zeros((copies, 2), dtype=np.int64)
@@ -59,7 +80,7 @@ class WaterMaze(World):
         goal = self.ids[every, self.goal[:, 0], self.goal[:, 1]]
         down, right = (self.goal - self.place).T
         near = (abs(down) <= 1) & (abs(right) <= 1)
-        return np.stack([here, goal, np.where(near, (down + 1) * 3 + right + 1, AHEAD)], 1)
+        return np.stack([here, goal, self.view(near, down, right)], 1)
 
     def best_actions(self) -> np.ndarray:
         (down, right) = (self.goal - self.place).T

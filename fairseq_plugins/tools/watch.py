@@ -2,7 +2,7 @@
 
     python -m fairseq_plugins.tools.watch runs/maze/checkpoint_best.pt --out episode.gif
     python -m fairseq_plugins.tools.watch runs/maze/checkpoint_best.pt --text --episodes 100
-    python -m fairseq_plugins.tools.watch --agent best --environment fairseq_plugins/WaterMaze-v0 --episodes 100
+    python -m fairseq_plugins.tools.watch --agent best --environment fairseq_plugins/WaterMaze-v1 --episodes 100
 
 Prints the mean reward of the episodes, and its standard error; --json writes them into a file. --out draws the first
 episode, from its first state to its last, as an animated picture; --text prints it. The best agent takes a shortest way

@@ -11,7 +11,7 @@ import fairseq_plugins.environments  # noqa: E402, F401
 from fairseq_plugins.environments import kruskal  # noqa: E402
 from fairseq_plugins.environments.distances import FAR  # noqa: E402
 
-NAMES = ["Corridor-v0", "MazeNavigation-v0", "MazeNavigationEasy-v0", "WaterMaze-v0"]
+NAMES = ["Corridor-v0", "MazeNavigation-v0", "MazeNavigationEasy-v0", "WaterMaze-v0", "WaterMaze-v1"]
 pytestmark = pytest.mark.filterwarnings("ignore:.*not within the observation space")
 
 
@@ -117,7 +117,7 @@ def test_the_best_agent_takes_a_shortest_way():
 
 
 @pytest.mark.parametrize(
-    "name, least", [("Corridor-v0", 0), ("MazeNavigation-v0", 1), ("MazeNavigationEasy-v0", 2), ("WaterMaze-v0", 0)]
+    "name, least", [("Corridor-v0", 0), ("MazeNavigation-v0", 1), ("MazeNavigationEasy-v0", 2), ("WaterMaze-v1", 0)]
 )
 def test_the_best_and_the_random_agent(name, least):
     best, worst = total_reward(name, 20, oracle), total_reward(name, 20, random_agent)
@@ -135,13 +135,29 @@ def test_the_view_turns_with_the_agent():
     assert world.observe()[0, :9].tolist() == [2, 5, 8, 1, 4, 7, 0, 3, 6]
 
 
-def test_water_maze_shows_the_goal_when_it_is_near():
-    world = make("WaterMaze-v0").unwrapped.world
+PLACES = [(4, 4), (5, 4), (6, 6), (5, 7)]  # the last is not within 3 x 3 of (5, 5)
+
+
+@pytest.mark.parametrize("name, settings, seen", [
+    ("WaterMaze-v1", {}, [1, 1, 1, 0]),
+    ("WaterMaze-v1", {"view": "where"}, [8, 5, 0, 9]),
+    ("WaterMaze-v0", {}, [8, 5, 0, 9]),
+])  # fmt: skip
+def test_water_maze_shows_the_goal_when_it_is_near(name, settings, seen):
+    environment = make(name, **settings)
+    world = environment.unwrapped.world
     world.reset(np.array([0]))
     world.goal[0] = 5, 5
-    for place, seen in (((4, 4), 8), ((5, 4), 5), ((6, 6), 0), ((5, 7), 9)):
+    for place, value in zip(PLACES, seen):
         world.place[0] = place
-        assert world.observe()[0].tolist() == [world.ids[0][place], world.ids[0][5, 5], seen]
+        assert world.observe()[0].tolist() == [world.ids[0][place], world.ids[0][5, 5], value]
+    assert environment.observation_space.nvec[2] == {1: 2, 9: 10}[max(seen)]
+
+
+def test_both_readings_of_water_maze_are_one_world():
+    """An agent that pays no attention to what it sees has the same rewards in both."""
+    new, old = (total_reward(f"WaterMaze-{version}", 20, oracle) for version in ("v1", "v0"))
+    assert new == old > 0
 
 
 def test_the_corridor_shows_the_colour_at_its_start_only():
@@ -158,9 +174,10 @@ def test_the_corridor_shows_the_colour_at_its_start_only():
 
 
 @pytest.mark.parametrize("name, settings", [("MazeNavigation-v0", {"size": 8}), ("MazeNavigation-v0", {"objects": 9}),
-                                            ("WaterMaze-v0", {"size": 1}), ("Corridor-v0", {"length": 1})])  # fmt: skip
+                                            ("WaterMaze-v1", {"size": 1}), ("WaterMaze-v1", {"view": "here"}),
+                                            ("Corridor-v0", {"length": 1})])  # fmt: skip
 def test_wrong_settings_are_refused(name, settings):
-    with pytest.raises(ValueError, match=f"{next(iter(settings))} {next(iter(settings.values()))} is"):
+    with pytest.raises(ValueError, match=f"{next(iter(settings))} {next(iter(settings.values()))!r} is"):
         make(name, **settings)
 
 
@@ -171,8 +188,8 @@ def test_wrong_settings_are_refused(name, settings):
         ("Corridor-v0", "length"),
         ("MazeNavigation-v0", "objects"),
         ("MazeNavigation-v0", "size"),
-        ("WaterMaze-v0", "max_steps"),
-        ("WaterMaze-v0", "size"),
+        ("WaterMaze-v1", "max_steps"),
+        ("WaterMaze-v1", "size"),
     ],
 )
 def test_a_setting_is_a_whole_number(name, setting, value):
@@ -253,7 +270,7 @@ def test_some_copies_are_reset():
 
 
 def test_seeds():
-    environment = make_vec("WaterMaze-v0", 3)
+    environment = make_vec("WaterMaze-v1", 3)
     expected, _ = environment.reset(seed=4)
     for seed in (np.int64(4), np.arange(4, 7), (4, 5, 6)):
         np.testing.assert_array_equal(environment.reset(seed=seed)[0], expected)
@@ -270,7 +287,7 @@ def test_wrong_actions_are_refused(actions):
 
 
 def test_a_wrong_action_is_refused():
-    environment = make("WaterMaze-v0")
+    environment = make("WaterMaze-v1")
     environment.reset(seed=1)
     for action in (4, -1, 1.5, None, [1]):
         with pytest.raises(ValueError, match="are not 1 whole numbers from 0 to 3"):

@@ -28,7 +28,7 @@ def test_wrong_environments(name, settings, words):
         make_environments(name, 2, settings)
 
 
-@pytest.mark.parametrize("name", ["CartPole-v1", "Blackjack-v1", "FrozenLake-v1", "fairseq_plugins/WaterMaze-v0"])
+@pytest.mark.parametrize("name", ["CartPole-v1", "Blackjack-v1", "FrozenLake-v1", "fairseq_plugins/WaterMaze-v1"])
 def test_a_limit_of_steps_is_a_setting(name):
     environments = make_environments(name, 2, json.dumps({"max_episode_steps": 3}))
     environments.reset(seed=1)

@@ -45,7 +45,7 @@ def test_an_episode_is_shown_to_its_end(run, environment):
 
 
 def test_the_last_state_is_drawn(run, tmp_path):
-    options = ("--environment", "fairseq_plugins/WaterMaze-v0", "--environment-settings", '{"size": 2, "max_steps": 1}')
+    options = ("--environment", "fairseq_plugins/WaterMaze-v1", "--environment-settings", '{"size": 2, "max_steps": 1}')
     run(*WATCH, "--agent", "best", *options, "--episodes", 3, "--out", tmp_path / "a.gif")
     assert pytest.importorskip("PIL.Image").open(tmp_path / "a.gif").n_frames == 2
 
