@@ -26,7 +26,8 @@ memory: softmax(w) of equation 1 of the Feedback Transformer, the weight of each
 attention: attention maps of some heads of a language model, for context and persistent vectors (Figure 3 of the
 all-attention paper). Prints LAYER.HEAD=SHARE, the fraction of a head's attention that goes to the context. Of a
 Feedback model it draws what the heads attend to in the memory, and the weight of each layer in the memory. Of a model
-without persistent vectors, as Feedback is, it prints LAYER.HEAD=DISTANCE: how many tokens back a head looks on average.
+without persistent vectors, as Feedback and Transformer-XL are, it prints LAYER.HEAD=DISTANCE: how many tokens back a
+head looks on average.
 
 lags: the age in blocks of each layer's memory in Skip-Retain training, update by update (Figures 1 and 2 of the Skip
 Cross-Head paper show it for two updates), with the random numbers of a training with this --seed.
@@ -289,11 +290,13 @@ def draw_map(figure, axes, head, what: str) -> None:
     tokens, span = head.context.shape
     norm = PowerNorm(0.4, 0, max(float(part.max()) for part in (head.context, head.persistent) if part.numel()))
     look = {"aspect": "auto", "interpolation": "nearest", "cmap": "magma_r", "norm": norm}
-    picture = axes[0].imshow(head.context, extent=(-span - 0.5, -0.5, tokens + 0.5, 0.5), **look)
+    last = 0.5 - head.nearest
+    picture = axes[0].imshow(head.context, extent=(last - span, last, tokens + 0.5, 0.5), **look)
     share = f"{head.context_share:.0%} of its attention to the context, there " if len(axes) > 1 else ""
     title = f"layer {head.layer}, head {head.head}: {share}{head.distance:.1f} {what} back on average"
     axes[0].set_title(title, fontsize=9, loc="left")  # it may be wider than its panel
-    axes[0].set(xlabel=f"{what} before (-1: the nearest)", ylabel="token")
+    nearest = "-1: the nearest" if head.nearest else "0: the token itself"
+    axes[0].set(xlabel=f"{what} before ({nearest})", ylabel="token")
     if len(axes) > 1:
         vectors = head.persistent.size(-1)
         axes[1].imshow(head.persistent, extent=(0.5, vectors + 0.5, tokens + 0.5, 0.5), **look)

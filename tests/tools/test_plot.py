@@ -260,6 +260,46 @@ def test_the_memory_from_checkpoints_and_what_a_feedback_model_attends_to(
     assert [list(row) for row in zip(*lines_of(axes).values())] == weights
 
 
+@pytest.mark.parametrize("flags, first", [(["--mem-len", 12], 19), (["--mem-len", 12, "--same-length"], 12)])
+def test_attention_maps_of_transformer_xl(flags, first, run, user_dir, streams, plot, tmp_path, capsys):
+    """A token sees itself and, unless all see as many, also what of its block is before it and the whole memory."""
+    folder = train(run, user_dir, streams, tmp_path, "transformer_xl_lm_tiny", *flags)
+    checkpoint = folder / "checkpoint_last.pt"
+    maps, memory = attention_maps.attention_maps(checkpoint, None, "test", 7)
+    assert memory == [] and [(head.layer, head.head) for head in maps] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    for head in maps:
+        assert head.context.shape == (7, 19) and head.persistent.shape == (7, 0) and head.context_share == 1
+        torch.testing.assert_close(head.context.sum(-1), torch.ones(7))
+        assert (head.context > 0).sum(-1).tolist() == [min(first, 13 + token) for token in range(7)]
+        assert (head.context[:, -1] > 0).all()  # each token itself
+    figure = plot.draw_attention(Namespace(checkpoint=checkpoint, data=None, split="test", tokens=7, heads=2))
+    assert figure.axes[0].get_xlabel() == "tokens before (0: the token itself)"
+    assert figure.axes[0].get_images()[0].get_extent() == [-18.5, 0.5, 7.5, 0.5]
+    assert "how many tokens back a head looks on average" in capsys.readouterr().err
+
+
+def test_attention_by_distance_is_that_of_the_forward_pass():
+    from fairseq_plugins.modules.transformer_xl.attention import XLConfig
+    from fairseq_plugins.modules.transformer_xl.stack import XLStack
+
+    torch.manual_seed(1)
+    stack = XLStack(XLConfig(embed_dim=8, heads=2, ffn_dim=8, mem_len=5), 1).double().eval()
+    attention = stack.layers[0].attention
+    _, memory = stack(torch.randn(1, 5, 8).double())
+    recorder, outputs = attention_maps.XLRecorder(stack), []
+    hook = attention.register_forward_hook(lambda _, given, y: outputs.append((given[0], given[1], y)))
+    stack(torch.randn(1, 4, 8).double(), memory)
+    hook.remove()
+    ((x, before, y),) = outputs
+    ((context, _),) = recorder.maps(5)
+    values = attention.heads(attention.v_proj(torch.cat([before, x], dim=1)))[:, 0]  # [H, n, D]
+    heads = torch.zeros(2, 4, 4).double()
+    for token in range(4):
+        for distance in range(5 + token + 1):
+            heads[:, token] += context[:, token, -1 - distance, None] * values[:, 5 + token - distance]
+    torch.testing.assert_close(attention.out_proj(heads.transpose(0, 1).flatten(1)), y[0])
+
+
 def test_a_folder_with_neither_a_log_nor_checkpoints(plot, tmp_path):
     for draw in (plot.draw_memory, plot.draw_spans):
         with pytest.raises(UserError, match="holds no checkpoints .*, and no log with what was to be drawn"):

@@ -1,6 +1,7 @@
-"""Attention maps of the heads of a trained model: of layers with span attention, and of a Feedback model's layers.
+"""Attention maps of the heads of a trained model: of layers with span attention, of a Feedback model's layers, and of a
+Transformer-XL's.
 
-H heads, M query tokens, S span, N persistent vectors of a head.
+H heads, M query tokens, S columns of distances, N persistent vectors of a head.
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from fairseq_plugins.modules.feedback.reference import ReferenceRecurrence
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
 from fairseq_plugins.modules.span.attention import Context, SpanAttention
 from fairseq_plugins.modules.span.band import band
+from fairseq_plugins.modules.transformer_xl.attention import XLAttention
 from fairseq_plugins.tools.lib.load import load
 
 BLOCK = 512
@@ -29,12 +31,14 @@ class HeadMap:
         layer, head: counted from 1
         context: [M, S], weights of the tokens before, the nearest last; in a Feedback model, of their memories
         persistent: [M, N], weights of persistent vectors
+        nearest: distance of the last column: 0 where a token sees itself, else 1
     """
 
     layer: int
     head: int
     context: Tensor
     persistent: Tensor
+    nearest: int = 1
 
     @property
     def context_share(self) -> float:
@@ -44,7 +48,7 @@ class HeadMap:
     @property
     def distance(self) -> float:
         """How far back the head looks in the context: the mean over its weights, in tokens."""
-        distances = torch.arange(self.context.size(1), 0, -1, dtype=self.context.dtype)
+        distances = torch.arange(self.context.size(1), dtype=self.context.dtype).flip(0) + self.nearest
         return float((self.context @ distances).sum() / self.context.sum())
 
 
@@ -62,7 +66,8 @@ def attention_maps(
     if record is None or not hasattr(model, "memory_length"):  # agents have none
         raise UserError(
             f"{checkpoint} has no attention that this can draw; give a language model with span attention"
-            " (--arch all_attention_lm, span_transformer_lm) or with a feedback memory (--arch feedback_lm)."
+            " (--arch all_attention_lm, span_transformer_lm), with a feedback memory (--arch feedback_lm), or a"
+            " Transformer-XL (--arch transformer_xl_lm)."
         )
     task.load_dataset(split)
     dataset, before = task.dataset(split), model.memory_length
@@ -78,7 +83,7 @@ def attention_maps(
             model(dataset[block]["net_input"]["src_tokens"], memory=memory)
         layers = recorder.maps(before)
     maps = [
-        HeadMap(number, head + 1, context[head], persistent[head])
+        HeadMap(number, head + 1, context[head], persistent[head], recorder.nearest)
         for number, (context, persistent) in enumerate(layers, 1)
         for head in range(len(context))
     ]
@@ -87,7 +92,7 @@ def attention_maps(
 
 def recorder_of(model: nn.Module):
     """The class that records the attention of a model, or None."""
-    kinds = {FeedbackStream: FeedbackRecorder, SpanAttention: SpanRecorder}
+    kinds = {FeedbackStream: FeedbackRecorder, SpanAttention: SpanRecorder, XLAttention: XLRecorder}
     return next((kinds[kind] for kind in kinds if modules_of(model, kind)), None)
 
 
@@ -97,6 +102,8 @@ def modules_of(model: nn.Module, kind: type) -> list:
 
 class FeedbackRecorder:
     """Records what the layers of a Feedback model attend to in the memory, from now on."""
+
+    nearest = 1
 
     def __init__(self, model: nn.Module):
         self.stack = modules_of(model, FeedbackStream)[0].stack
@@ -132,6 +139,8 @@ class _RecordingRecurrence(ReferenceRecurrence):
 
 class SpanRecorder:
     """Records the attention of all layers with span attention, from now on."""
+
+    nearest = 1
 
     def __init__(self, model: nn.Module):
         self.layers = [_LayerRecorder(layer) for layer in modules_of(model, SpanAttention)]
@@ -180,6 +189,37 @@ class _LayerRecorder:
             )
         total = context.sum(-1, keepdim=True) + rest.sum(-1, keepdim=True)
         return context / total, rest / total
+
+
+class XLRecorder:
+    """Records the attention of the layers of a Transformer-XL, from now on. A token sees itself."""
+
+    nearest = 0
+
+    def __init__(self, model: nn.Module):
+        layers = modules_of(model, XLAttention)
+        self.weights: list[Tensor] = []  # of each layer [H, M, n], of memory and block
+        self.hooks = [layer.dropout.register_forward_pre_hook(self._store) for layer in layers]
+
+    def _store(self, dropout, given):
+        self.weights.append(given[0])
+
+    def maps(self, span: int) -> list[tuple[Tensor, Tensor]]:
+        """Of each layer the weights [H, M, n] by distance, and no persistent vectors [H, M, 0]."""
+        for hook in self.hooks:
+            hook.remove()
+        return [(by_distance(weights), weights[..., :0]) for weights in self.weights]
+
+    def memory_weights(self) -> list[list[float]]:
+        return []
+
+
+def by_distance(weights: Tensor) -> Tensor:
+    """Weights [H, M, n] of n - M tokens before a block and of the block -> the same, where column n - 1 is a token
+    itself, and column n - 1 - d the token d places before it."""
+    block, tokens = weights.shape[1:]
+    rows = (F.pad(weights[:, t, : tokens - block + t + 1], (block - 1 - t, 0)) for t in range(block))
+    return torch.stack([*rows], dim=1)
 
 
 def choose(maps: list[HeadMap], number: int) -> list[HeadMap]:
