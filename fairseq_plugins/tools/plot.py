@@ -1,4 +1,4 @@
-"""Plot learning curves and learned parameters.
+"""Plot learning curves, learned parameters and results.
 
     python -m fairseq_plugins.tools.plot curves feedback=runs/a transformer=runs/b --metric bpc --out curves.png
     python -m fairseq_plugins.tools.plot spans runs/a --out spans.png
@@ -7,6 +7,7 @@
     python -m fairseq_plugins.tools.plot lags linear --layers 15 --updates 64 --out lags.png
     python -m fairseq_plugins.tools.plot rewards lstm=runs/seed1 lstm=runs/seed2 --line best=best.json --out rewards.png
     python -m fairseq_plugins.tools.plot rewards_by_size lstm=8:runs/a lstm=16:runs/b --out sizes.png
+    python -m fairseq_plugins.tools.plot rows runs/a/results.jsonl --metric BLEU=paper --out depth.png
 
 A run is the log of a training, or a folder with a train.log. A recipe writes RUN/train.log; without one, name a
 --log-file in training, or keep what fairseq-train prints, whatever its --log-format:
@@ -38,6 +39,10 @@ paper). `python -m fairseq_plugins.tools.watch --agent best --environment ID --e
 the file for a line.
 
 rewards_by_size: the reward in the last validation over a size, as that of the memory (Figure 3 of the Feedback paper).
+
+rows: columns of a recipe's table, a panel each. If all names of rows end in a number, as feedback-2, there are lines
+over it, else a bar for each row (Figures 4, 5 and 7 to 9 of the Feedback paper). --metric BLEU=paper draws the numbers
+of the column paper, too, where it has any.
 """
 
 import argparse
@@ -47,7 +52,7 @@ from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.ranges import whole
-from fairseq_plugins.tools.lib import reward_figures, skip_schedule, training_log
+from fairseq_plugins.tools.lib import reward_figures, row_figures, skip_schedule, training_log
 from fairseq_plugins.tools.lib.figures import add_out, legend_name, new_figure, save, shades
 
 
@@ -93,7 +98,9 @@ def parse():
     reward_figures.add_curves(rewards)
     rewards_by_size = kinds.add_parser("rewards_by_size", help="rewards of agents over a size")
     reward_figures.add_sizes(rewards_by_size)
-    for kind in (curves, spans, memory, attention, lags, rewards, rewards_by_size):
+    rows = kinds.add_parser("rows", help="columns of a recipe's table")
+    row_figures.add_rows(rows)
+    for kind in (curves, spans, memory, attention, lags, rewards, rewards_by_size, rows):
         add_out(kind)
     return parser.parse_args()
 

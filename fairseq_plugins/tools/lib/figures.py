@@ -19,7 +19,7 @@ def save(figure, out: Path) -> None:
 
 
 def described(figure) -> str:
-    """The titles and axes of a figure, and where each curve of its legends begins and ends."""
+    """The titles and axes of a figure, where each curve of its legends begins and ends, and how long named bars are."""
     return " ".join(filter(None, map(_of_axes, figure.axes)))
 
 
@@ -27,7 +27,15 @@ def _of_axes(axes) -> str:
     titles = [axes.get_title(loc=place) for place in ("left", "center")]
     names = " over ".join(filter(None, (axes.get_ylabel(), axes.get_xlabel())))
     curves = [f"{name.strip()} {course(line.get_ydata())}" for name, line in _curves(axes)]
-    return " ".join(f"{part}." for part in (*titles, names, "; ".join(curves)) if part)
+    return " ".join(f"{part}." for part in (*titles, names, "; ".join(curves), ", ".join(_bars(axes))) if part)
+
+
+def _bars(axes) -> Iterator[str]:
+    """The name of each horizontal bar on its axis, and its length."""
+    names = [name.get_text().strip().replace(r"\$", "$") for name in axes.get_yticklabels()]
+    for bars in axes.containers:
+        for bar in bars if getattr(bars, "orientation", "") == "horizontal" else ():
+            yield f"{bars.get_label()} {names[round(bar.get_y() + bar.get_height() / 2)]} {bar.get_width():.4g}"
 
 
 def _curves(axes) -> Iterator:

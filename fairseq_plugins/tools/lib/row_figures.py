@@ -1,0 +1,126 @@
+"""Pictures of the rows of a recipe's table, as in Figures 4, 5 and 7 to 9 of the Feedback paper."""
+
+import re
+from math import floor, isfinite, isnan, log10, nan
+from pathlib import Path
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools import results_table
+from fairseq_plugins.tools.lib.figures import legend_name, new_figure
+
+NUMBERED = re.compile(r"(.+)-(\d+)")  # the name of a row that is a point of a line, as feedback-2
+NARROW = 0.5  # bars begin at 0, unless all of them are longer than this part of the longest
+Values = dict[str, tuple[float, float]]  # by row our number and the paper's; nan where there is none
+
+
+def add_rows(parser) -> None:
+    parser.add_argument("table", type=Path, metavar="ROWS", help="a results.jsonl, or the folder that it is in")
+    parser.add_argument(
+        "--metric",
+        nargs="+",
+        required=True,
+        metavar="COLUMN[=PAPER]",
+        help="columns, a panel each, and the columns that have the paper's numbers of them",
+    )
+    parser.add_argument("--over", default="layers", metavar="TEXT", help="what the numbers in names are (%(default)s)")
+    parser.set_defaults(draw=draw_rows)
+
+
+def draw_rows(args):
+    table = read(args.table)
+    panels = {metric: values(table, *metric.partition("=")[::2], args.table) for metric in args.metric}
+    names = [name for rows in panels.values() for name in rows]
+    lines = all(map(NUMBERED.fullmatch, names))
+    height = 4.5 if lines else 1.5 + 0.4 * max(map(len, panels.values()))
+    figure, (grid,) = new_figure(columns=len(panels), width=max(6.5, 4.5 * len(panels)), height=height)
+    for axes, (metric, rows) in zip(grid, panels.items()):
+        title = metric.partition("=")[0]
+        draw_lines(axes, rows, title, args.over) if lines else draw_bars(axes, rows, title)
+    legend = {name: handle for axes in grid for handle, name in zip(*axes.get_legend_handles_labels())}
+    if legend.keys() != {"ours"}:
+        figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=min(len(legend), 4))
+    return figure
+
+
+def read(path: Path) -> results_table.Rows:
+    """
+    Raises:
+        UserError: there is no such table, or it is damaged
+    """
+    file = path / "results.jsonl" if path.is_dir() else path
+    if not file.exists():
+        raise UserError(f"{file} does not exist; name a results.jsonl that a recipe has written, or its --out.")
+    try:
+        return results_table.read_rows(file)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def values(table: results_table.Rows, ours: str, papers: str, path: Path) -> Values:
+    """The rows that have a number in the column of ours.
+
+    Raises:
+        UserError: there is no such row
+    """
+    columns = list(dict.fromkeys(column for row in table.values() for column in row))
+    if papers and papers not in columns:
+        raise UserError(f"{path} has no column {papers!r} for the paper's numbers; there are {', '.join(columns)}.")
+    found = {name: (number(row.get(ours)), number(row.get(papers))) for name, row in table.items()}
+    found = {name: pair for name, pair in found.items() if not isnan(pair[0])}
+    if not found:
+        raise UserError(f"{path} has no number in a column {ours!r}; there are the columns {', '.join(columns)}.")
+    return found
+
+
+def number(value) -> float:
+    """nan for a text, and for what a training that diverged has."""
+    return value if isinstance(value, int | float) and isfinite(value) else nan
+
+
+def draw_lines(axes, rows: Values, metric: str, over: str) -> None:
+    """A line for each part of the names before the last hyphen, over the number behind it; the paper's are diamonds."""
+    series: dict[str, dict[int, tuple[float, float]]] = {}
+    for name, pair in rows.items():
+        model, place = NUMBERED.fullmatch(name).groups()
+        series.setdefault(model, {})[int(place)] = pair
+    for colour, (model, points) in enumerate(series.items()):
+        places = sorted(points)
+        ours, papers = zip(*(points[place] for place in places))
+        axes.plot(places, ours, color=f"C{colour}", marker="o", label=legend_name(model))
+        there = [(place, value) for place, value in zip(places, papers) if not isnan(value)]
+        if there:
+            look = {"color": f"C{colour}", "markerfacecolor": "white", "markersize": 8}
+            axes.plot(*zip(*there), "D", label=legend_name(f"{model}, the paper's"), **look)
+    axes.set_xticks(sorted({place for points in series.values() for place in points}))
+    axes.set(xlabel=over, ylabel=metric)
+    axes.grid(alpha=0.3)
+
+
+def draw_bars(axes, rows: Values, metric: str) -> None:
+    """A bar for each row, from above in the order of the table, and below it one for the paper's number."""
+    ours = [pair[0] for pair in rows.values()]
+    papers = {place: pair[1] for place, pair in enumerate(rows.values()) if not isnan(pair[1])}
+    places = [place - 0.2 * bool(papers) for place in range(len(rows))]
+    drawn = [axes.barh(places, ours, height=0.4 if papers else 0.65, label="ours")]
+    if papers:
+        look = {"height": 0.3, "color": "white", "edgecolor": "C0", "label": "the paper's"}
+        drawn.append(axes.barh([place + 0.2 for place in papers], papers.values(), **look))
+    for bars in drawn:
+        axes.bar_label(bars, fmt="%#.4g", padding=4, fontsize=8)
+    start, end = limits([*ours, *papers.values()])
+    axes.set_xlim(start, end + 0.18 * (end - start))  # room for the number behind the longest bar
+    axes.set_yticks(range(len(rows)), [legend_name(name) for name in rows])
+    axes.invert_yaxis()
+    axes.set(xlabel=metric + (f" (bars begin at {start:.6g})" if start > 0 else ""))
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_axisbelow(True)
+
+
+def limits(found: list[float]) -> tuple[float, float]:
+    """Where bars begin, and where the longest ends: at 0, or at a round number if their differences were not seen."""
+    lowest, highest = min(found), max(found)
+    difference = highest - lowest or 0.1 * abs(highest)
+    if not lowest > NARROW * highest > 0:
+        return min(0, lowest), max(0, highest)
+    step = 10.0 ** floor(log10(difference))
+    return floor((lowest - difference / 2) / step) * step, highest

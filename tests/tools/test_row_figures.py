@@ -1,0 +1,74 @@
+"""Pictures of a recipe's rows: lines over a number, bars over names, the paper's numbers beside ours."""
+
+import json
+
+import pytest
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools import plot
+from fairseq_plugins.tools.lib.figures import description
+
+pytest.importorskip("matplotlib")
+
+DEPTHS = {
+    "feedback-1": {"BLEU": 28.1, "paper": 28.3, "words/s": 4000.0},
+    "transformer-1": {"BLEU": 27.0, "paper": 27.3, "words/s": 3000.0},
+    "feedback-12": {"BLEU": 29.6, "paper": "figure", "words/s": 1000.0},
+    "feedback-6": {"BLEU": 29.4, "paper": 29.5, "words/s": 2000.0},
+    "transformer-6": {"BLEU": float("nan"), "paper": 29.3, "words/s": 1500.0},
+}
+MEMORIES = {
+    "feedback-layer-1": {"dev bpc": 1.25, "paper": "figure"},
+    "transformer": {"dev bpc": 1.27, "paper": 1.3},
+    "_feedback $x$": {"dev bpc": 1.19, "paper": "figure"},
+}
+
+
+@pytest.fixture
+def draw(tmp_path, monkeypatch):
+    """draw(rows, options...): the description of the picture, which says what is in it."""
+
+    def draw(rows, *options):
+        lines = [json.dumps({"cell": name, **row}) + "\n" for name, row in rows.items()]
+        (tmp_path / "results.jsonl").write_text("".join(lines))
+        out = tmp_path / "picture.png"
+        monkeypatch.setattr("sys.argv", ["plot", "rows", str(tmp_path), *options, "--out", str(out)])
+        plot.main()
+        return description(out)
+
+    return draw
+
+
+def test_lines_over_the_number_in_the_names(draw):
+    assert draw(DEPTHS, "--metric", "BLEU=paper", "words/s", "--over", "decoder layers") == (
+        "BLEU over decoder layers. feedback from 28.1 to 29.6; feedback, the paper's from 28.3 to 29.5; "
+        "transformer from 27 to 27; transformer, the paper's from 27.3 to 27.3. "
+        "words/s over decoder layers. feedback from 4000 to 1000; transformer from 3000 to 1500."
+    )
+
+
+def test_bars_over_names(draw):
+    assert draw(MEMORIES, "--metric", "dev bpc=paper") == (
+        "dev bpc (bars begin at 1.1). ours feedback-layer-1 1.25, ours transformer 1.27, ours _feedback $x$ 1.19, "
+        "the paper's transformer 1.3."
+    )
+    assert draw({"a": {"x": 1.0}, "b": {"x": 5.0}}, "--metric", "x") == "x. ours a 1, ours b 5."
+
+
+@pytest.mark.parametrize("metric, sentence", [
+    ("ROUGE", "has no number in a column 'ROUGE'; there are the columns BLEU, paper, words/s"),
+    ("BLEU=papers", "has no column 'papers' for the paper's numbers; there are BLEU, paper, words/s"),
+])  # fmt: skip
+def test_columns_that_are_not_there(metric, sentence, draw):
+    with pytest.raises(UserError, match=sentence):
+        draw(DEPTHS, "--metric", metric)
+
+
+def test_what_is_no_table(draw, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["plot", "rows", str(tmp_path), "--metric", "x", "--out", str(tmp_path / "x.png")])
+    with pytest.raises(UserError, match="results.jsonl does not exist; name a results.jsonl that a recipe has written"):
+        plot.main()
+    (tmp_path / "results.jsonl").write_text("{}\n")
+    with pytest.raises(UserError, match="has no whole row in line 1"):
+        plot.main()
+    assert not (tmp_path / "x.png").exists()
