@@ -25,7 +25,7 @@ for what in "$@"; do
         maze_easy) WORLD=$maze BPTT=50 UPDATES=1000 LEARNING_RATE=0.001 recipe fig6_maze_easy maze_easy ;;
         maze) WORLD=$maze BPTT=50 UPDATES=1500 LEARNING_RATE=0.001 recipe fig4_maze maze ;;
         water_maze)
-            WORLD='{"size": 5, "max_steps": 100}' BPTT=100 UPDATES=1000 LEARNING_RATE=0.001 LSTM_LEARNING_RATE=0.001 \
+            WORLD='{"size": 5, "max_steps": 100, "view": "where"}' BPTT=100 UPDATES=1000 LEARNING_RATE=0.001 LSTM_LEARNING_RATE=0.001 \
                 recipe fig6_water_maze water_maze ;;
         *) echo "agents.sh: $what is none of corridor, corridor_longer, maze_easy, maze, water_maze." >&2 && exit 2 ;;
     esac

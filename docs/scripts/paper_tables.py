@@ -25,13 +25,19 @@ class Number(str):
 
 
 def settings(paper: str) -> str:
-    """One row for each group of settings and each source."""
+    """One row for each group of settings and each source, and of the choices that no option changes."""
+    content = read(paper)
     rows = [
-        ("" if number else name, "<br>".join(setting(option, value) for option, value in options.items()), source)
-        for name, sources in read(paper)["settings"].items()
-        for number, (source, options) in zip(range(len(sources)), sources.items(), strict=True)
+        ("" if number else name, "<br>".join(each(values)), source)
+        for kind, each in (("settings", options), ("choices", list))
+        for name, sources in content.get(kind, {}).items()
+        for number, (source, values) in enumerate(sources.items())
     ]
     return table(["what", "settings", "source"], rows)
+
+
+def options(values: dict) -> list[str]:
+    return [setting(option, value) for option, value in values.items()]
 
 
 def setting(option: str, value) -> str:

@@ -17,6 +17,7 @@ SMOKE_SETTINGS+=([STREAMS]=4 [VALID_STREAMS]=2 [BLOCK]=32 [WARM_UP]=10 [UPDATES]
 # begin_characters CORPUS OPTIONS...
 begin_characters() {
     begin "${@:2}"
+    README="README of the code, $1"
     share_streams
     BOTH=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
         --stream-offset random --optimizer adagrad_clipped --clip-tensor-norm 0.03 --clip-norm 0 --fp16-no-flatten-grads
@@ -40,13 +41,16 @@ train_characters() {
 }
 declare -A FINISHED=() # for each model, the name of its last training
 
-# row_characters NAME TABLE [DEV]: a row with bits per character on the dev and the test set, ours and those of the paper's
-# TABLE. If TABLE has no number for the dev set, the row shows DEV instead (default: "not given").
+# row_characters NAME TABLE [DEV]: a row with bits per character on the dev and the test set, ours, those of the paper's
+# TABLE and those of the README of its code. If TABLE has no number for the dev set, the row shows DEV instead (default: "not given").
 row_characters() {
     local name=${FINISHED[$1]}
     evaluate "$name" valid "${EVALUATION[@]}"
     evaluate "$name" test "${EVALUATION[@]}"
     row "$1" "dev bpc=@bpc:$OUT/$name/valid.log" "paper, dev=$(published "$2" "$1" "dev bpc" "${3:-not given}")" \
         "test bpc=@bpc:$OUT/$name/test.log" "paper, test=$(published "$2" "$1" "test bpc" "not given")" \
-        parameters="@parameters:$OUT/$name/test.log"
+        "code, dev=$(published "$README" "$1" "dev bpc" "not given")" \
+        "code, test=$(published "$README" "$1" "test bpc" "not given")" \
+        parameters="@parameters:$OUT/$name/test.log" \
+        "paper, parameters=$(published "$2" "$1" parameters "not given")"
 }

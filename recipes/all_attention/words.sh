@@ -33,7 +33,7 @@ begin_words() {
 # row_words NAME: a row with the perplexity on the dev and the test set. Without line ends it stands beside the paper's;
 # with line ends it stands beside that of the paper's code.
 row_words() {
-    local dev=$OUT/$1/valid.log test=$OUT/$1/test.log code="README of the code"
+    local dev=$OUT/$1/valid.log test=$OUT/$1/test.log code="README of the code, WikiText-103"
     evaluate "$1" valid "${EVALUATION[@]}"
     evaluate "$1" test "${EVALUATION[@]}"
     row "$1" "dev ppl without line ends=@ppl:$dev:without" \
@@ -42,5 +42,5 @@ row_words() {
         "paper, test=$(published "Table 3" "$1" "test ppl" "not given")" \
         "dev ppl with line ends=@ppl:$dev" "code, dev=$(published "$code" "$1" "dev ppl" "not given")" \
         "test ppl with line ends=@ppl:$test" "code, test=$(published "$code" "$1" "test ppl" "not given")" \
-        parameters="@parameters:$test"
+        parameters="@parameters:$test" "paper, parameters=$(published "Table 3" "$1" parameters "not given")"
 }

@@ -11,7 +11,7 @@ declare -A AGENT=([feedback]=feedback_agent [transformer]=span_transformer_agent
 # begin_agents NAME OPTIONS...: read the options; set ENVIRONMENT, of that NAME, and TRAINING, the flags of all trainings
 begin_agents() {
     local each
-    ENVIRONMENT=fairseq_plugins/$1-v0
+    ENVIRONMENT=fairseq_plugins/$1
     begin "${@:2}"
     DATA='' # the environments are the data
     for each in "${MODELS[@]}"; do one_of MODELS "$each" "${!AGENT[@]}"; done

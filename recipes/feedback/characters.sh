@@ -43,5 +43,5 @@ row_char_ptb() {
     evaluate "$1-fine" valid "${EVALUATION[@]}"
     evaluate "$1-fine" test "${EVALUATION[@]}"
     row "$1" "dev bpc=@bpc:$folder/valid.log" "test bpc=@bpc:$folder/test.log" paper=figure \
-        parameters="@parameters:$folder/test.log"
+        parameters="@parameters:$folder/test.log" "paper, parameters=$(published "Table 9" char-PTB parameters)"
 }

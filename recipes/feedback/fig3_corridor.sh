@@ -17,7 +17,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/agents.sh"
 SETTINGS+=([SIZE]=water_maze [ENVIRONMENTS]=64 [BPTT]=100 [UPDATES]=5000)
 CHOICES+=([MODELS]="feedback transformer" [SEEDS]="1 2 3" [SPANS]="4 8 16 32 64 128")
 SMOKE_SETTINGS+=([MODELS]="feedback transformer" [SEEDS]=1 [SPANS]="2 4" [WORLD]='{"length": 3}')
-begin_agents Corridor "$@"
+begin_agents Corridor-v0 "$@"
 
 for model in "${MODELS[@]}"; do
     for SPAN in "${SPANS[@]}"; do

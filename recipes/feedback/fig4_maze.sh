@@ -14,6 +14,6 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/agents.sh"
 SETTINGS+=([SIZE]=maze [ENVIRONMENTS]=1024 [BPTT]=100 [UPDATES]=5000)
-begin_agents MazeNavigation "$@"
+begin_agents MazeNavigation-v0 "$@"
 
 all_agents --optimizer adam --entropy-cost 0.0005

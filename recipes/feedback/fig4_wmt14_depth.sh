@@ -2,7 +2,7 @@
 # Figure 4 (left), WMT14 En-De: BLEU (newstest2014, tokenised, after compound splitting) and generated words a second
 # on one GPU by decoder depth. With 1 layer the Feedback Transformer has 28.3 and the Transformer 27.3, and decoding
 # is 4.2 times as fast as with 6; the other points stand in the figure only. Twelve trainings, each as long as those
-# of table2_wmt14.sh or shorter; not yet run to the end by us.
+# of table2_wmt14.sh or shorter; not yet run to the end by us. Draws depth.png.
 #
 #   recipes/feedback/fig4_wmt14_depth.sh            the paper's run
 #   recipes/feedback/fig4_wmt14_depth.sh --smoke    the same code path on generated text, CPU, two minutes
@@ -37,4 +37,5 @@ for depth in "${DEPTHS[@]}"; do
     row_depth feedback "$depth"
     row_depth transformer "$depth"
 done
+plot depth.png rows "$OUT" --metric BLEU=paper words/s "speed-up=paper, speed-up" --over "decoder layers"
 table

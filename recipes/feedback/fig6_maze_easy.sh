@@ -15,6 +15,6 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/agents.sh"
 SETTINGS+=([SIZE]=maze [ENVIRONMENTS]=128 [BPTT]=100 [UPDATES]=39000)
-begin_agents MazeNavigationEasy "$@"
+begin_agents MazeNavigationEasy-v0 "$@"
 
 all_agents --optimizer rmsprop --rmsprop-eps 0.01 --loss-reduction sum --entropy-cost 0.0005

@@ -6,7 +6,8 @@
 # From the paper: first 400 words, sizes and dropout (Table 8, in the architecture), learning rate 0.0005, 3-gram
 # blocking, minimum and maximum length tuned on the validation set. Ours: batches of 32 x 4,096 tokens, label
 # smoothing 0.1, Adam (0.9, 0.98), 4,000 warm-up updates, 30,000 updates, the checkpoint of the least validation loss,
-# beam 5, what lengths are tried. Twelve trainings; not yet run to the end by us.
+# beam 5, what lengths are tried. Twelve trainings; not yet run to the end by us. Draws
+# depth.png.
 #
 #   recipes/feedback/fig7_cnndm_depth.sh            the paper's run
 #   recipes/feedback/fig7_cnndm_depth.sh --smoke    the same code path on generated text, CPU, two minutes
@@ -53,4 +54,5 @@ for depth in "${DEPTHS[@]}"; do
     test_depth "feedback-$depth"
     test_depth "transformer-$depth"
 done
+plot depth.png rows "$OUT" --metric ROUGE-L --over "decoder layers"
 table

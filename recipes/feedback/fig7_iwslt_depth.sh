@@ -5,7 +5,7 @@
 # From the paper: sizes and dropout (Table 8, in the architecture), learning rate 0.0005, beam 5, no averaging, no
 # compound splitting. Ours: batches of 4,096 tokens and weight decay 0.0001 as in fairseq's example for this corpus,
 # label smoothing 0.1, Adam (0.9, 0.98), 4,000 warm-up updates, 50,000 updates, the checkpoint of the least validation
-# loss, length penalty 1. Twelve trainings on one GPU; not yet run to the end by us.
+# loss, length penalty 1. Twelve trainings on one GPU; not yet run to the end by us. Draws depth.png.
 #
 #   recipes/feedback/fig7_iwslt_depth.sh            the paper's run
 #   recipes/feedback/fig7_iwslt_depth.sh --smoke    the same code path on generated text, CPU, two minutes
@@ -46,4 +46,5 @@ for depth in "${DEPTHS[@]}"; do
     test_depth "feedback-$depth"
     test_depth "transformer-$depth"
 done
+plot depth.png rows "$OUT" --metric BLEU --over "decoder layers"
 table

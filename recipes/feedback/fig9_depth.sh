@@ -3,7 +3,8 @@
 # layers. Left, char-PTB (6 layers in Table 9); right, WikiText-103 (the small model, 4 layers in Table 9). The paper's
 # numbers stand in the figure only; it says that the Transformer gets worse with fewer layers, and the Feedback
 # Transformer hardly; on char-PTB two layers are even best for it. The paper does not say which depths it drew; ours are
-# in DEPTHS. Each half has its own folder in --out and --data, and its own table. Not yet run to the end by us.
+# in DEPTHS. Each half has its own folder in --out and --data, and its own table and depth.png. Not yet run to the end
+# by us.
 #
 #   recipes/feedback/fig9_depth.sh                         both halves
 #   CORPUS=wikitext103 recipes/feedback/fig9_depth.sh      one, here the right; DEPTHS="1 2" chooses depths
@@ -31,6 +32,8 @@ left() {
     each_depth train_char_ptb
     first_node_only
     each_depth row_char_ptb
+    # shellcheck disable=SC2031 # in the subshell that set OUT
+    plot depth.png rows "$OUT" --metric "dev bpc" "test bpc"
     table
 }
 
@@ -47,6 +50,8 @@ right() {
     each_depth train_right
     first_node_only
     each_depth row_right
+    # shellcheck disable=SC2031 # in the subshell that set OUT
+    plot depth.png rows "$OUT" --metric "dev ppl" "test ppl"
     table
 }
 train_right() {
@@ -59,7 +64,7 @@ row_right() {
     evaluate "$1-fine" valid "${EVALUATION[@]}"
     evaluate "$1-fine" test "${EVALUATION[@]}"
     row "$1" "dev ppl=@ppl:$folder/valid.log" paper=figure "test ppl=@ppl:$folder/test.log" \
-        parameters="@parameters:$folder/test.log"
+        parameters="@parameters:$folder/test.log" "paper, parameters=$(published "Table 9" "WikiText-103 small" parameters)"
 }
 
 # each_depth COMMAND: call COMMAND MODEL-DEPTH FLAGS... for both models and every depth

@@ -63,7 +63,17 @@ row_toy() {
     local files in_paper=${1%-equal}
     files=$(printf ":$OUT/$1/$3-seed%s/test.json" "${SEEDS[@]}")
     row "$1, ${2/_/ }, $3" mean="@mean_of:$2$files" best="@best_of:$2$files" seeds="${#SEEDS[@]}" \
-        paper="$(paper_toy "${in_paper%-varied}, ${2/_/ }" "$3")"
+        paper="$(paper_toy "${in_paper%-varied}, ${2/_/ }" "$3")" \
+        parameters="@parameters:$OUT/$1/$3-seed${SEEDS[0]}/train.log" "paper, parameters=$(paper_parameters "$1" "$3")"
+}
+
+# paper_parameters TASK MODEL: Table 9 has those of both models of 4 layers on walk and programs
+paper_parameters() {
+    case $1/$2 in
+        random-walk/feedback | random-walk/transformer | programs-*/feedback | programs-*/transformer)
+            published "Table 9" "random walk and algorithmic" parameters ;;
+        *) echo "not given" ;;
+    esac
 }
 
 # paper_toy TASK MODEL: the paper's number, unless FEW makes the task another one

@@ -44,6 +44,7 @@ for model in "${MODELS[@]}"; do
         paper="$(published "Table 4" "$model" "test bpc" "not given")" \
         "code, test=$(published "Table 4, the authors' repository" "$model" "test bpc" "not given")" \
         "code, valid=$(published "Table 4, the authors' repository" "$model" "valid bpc" "not given")" \
-        "without line ends=@bpc:$OUT/$model-fine/test.log:without" parameters="@parameters:$OUT/$model-fine/test.log"
+        "without line ends=@bpc:$OUT/$model-fine/test.log:without" parameters="@parameters:$OUT/$model-fine/test.log" \
+        "paper, parameters=$(published "Table 4" "$model" parameters "not given")"
 done
 table

@@ -15,7 +15,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/agents.sh"
 SETTINGS+=([SIZE]=maze [ENVIRONMENTS]=1024 [BPTT]=100 [UPDATES]=50 [EVERY]=50 [EPISODES]=1 [LOG_INTERVAL]=5)
 CHOICES+=([MODELS]="feedback transformer lstm" [SEEDS]=1)
 SMOKE_SETTINGS+=([MODELS]="feedback transformer" [SEEDS]=1)
-begin_agents MazeNavigation "$@"
+begin_agents MazeNavigation-v0 "$@"
 
 for model in "${MODELS[@]}"; do
     train_agent "$model" "$model" --optimizer adam --entropy-cost 0.0005

@@ -50,7 +50,8 @@ train_row() { train "$1" "${BOTH[@]}" --max-update "$UPDATES" "${LARGE[@]}" "${@
 show_row() {
     evaluate "$1" valid "${EVALUATION[@]}" --no-end-of-line
     row "$1" "pre-norm + higher LR=$2" "adaptive span=$3" "increase BPTT=$4" \
-        "dev ppl=@ppl:$OUT/$1/valid.log" paper="$(published "Table 6" "$1" "dev ppl")"
+        "dev ppl=@ppl:$OUT/$1/valid.log" paper="$(published "Table 6" "$1" "dev ppl")" \
+        parameters="@parameters:$OUT/$1/valid.log" "paper, parameters=$(published "Table 9" "WikiText-103 large" parameters)"
 }
 
 each_row train_row

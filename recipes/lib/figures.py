@@ -142,6 +142,19 @@ def wall_time(*paths: str) -> str:
     return f"{int(seconds // 3600)}:{int(seconds % 3600 // 60):02d}"
 
 
+def days(*paths: str) -> str:
+    """The same in days."""
+    hours, minutes = wall_time(*paths).split(":")
+    return f"{(int(hours) + int(minutes) / 60) / 24:.2f}"
+
+
+def gpu_memory(path: str) -> str:
+    """The most memory of the first GPU that a training has taken, in GB. A log of a CPU has none."""
+    free = min(map(float, all_of(path, r'(?:\bgb_free=|"gb_free": ")([\d.]+)')))
+    there_is = float(last(path, r"total memory = ([\d.]+) GB"))
+    return f"{there_is - free:.1f}"
+
+
 def best_loss(path: str) -> str:
     """The lowest validation loss, from a log of fairseq's format simple."""
     return last(path, r"\bbest_loss ([\d.]+)")
@@ -282,7 +295,8 @@ def chosen_flags(path: str) -> str:
 
 FIGURES = {
     "json": field, "bpc": bits_per_token, "ppl": perplexity, "parameters": parameters, "updates": updates,
-    "training_speed": training_speed, "milliseconds": milliseconds, "wall_time": wall_time, "best_loss": best_loss,
+    "training_speed": training_speed, "milliseconds": milliseconds, "wall_time": wall_time, "days": days,
+    "gpu_memory": gpu_memory, "best_loss": best_loss,
     "least_loss": least_loss, "end": end, "updates_of_epochs": updates_of_epochs,
     "generation_speed": generation_speed, "ratio": ratio,
     "mean_of": mean_of, "best_of": best_of, "mean_reward": mean_reward, "reward_range": reward_range,

@@ -31,10 +31,11 @@ tune() {
         "$DATA/bin" --path "$OUT/$1/$2" --out "$OUT/$1/tuning" "${@:3}" --user-dir fairseq_plugins "${JOINED[@]}" "${MACHINE[@]}"
 }
 
-# generate NAME MODEL FLAGS...: run fairseq-generate on the test set, into OUT/NAME/test.txt
+# generate NAME MODEL FLAGS...: run fairseq-generate on the test set, into OUT/NAME/test.txt. NAME/HOW: test-HOW.txt
 generate() {
     pieces
-    capture "$OUT/$1/test.txt" --after "$OUT/$1/$2" -- fairseq-generate "$DATA/bin" --path "$OUT/$1/$2" \
+    local name=${1%%/*} how=${1#"${1%%/*}"}
+    capture "$OUT/$name/test${how/\//-}.txt" --after "$OUT/$name/$2" -- fairseq-generate "$DATA/bin" --path "$OUT/$name/$2" \
         --user-dir fairseq_plugins "${JOINED[@]}" "${BARS[@]}" "${MACHINE[@]}" "${@:3}"
 }
 

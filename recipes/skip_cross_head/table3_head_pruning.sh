@@ -2,7 +2,8 @@
 # Table 3, WikiText-103: one head at a time is left out of a trained Transformer-XL of 8 layers, without and with
 # stochastic cross-head attention, and the standard deviation over a layer's heads says how unequal they are. The paper
 # has, layer by layer, 0.28 0.77 0.50 0.30 0.23 0.14 0.14 0.15 without and 0.008 0.58 0.18 0.15 0.06 0.07 0.06 0.10 with;
-# its heads stand in the table. The paper does not say what the numbers are; by their size they are rises in perplexity.
+# its heads stand in the table. Its change of layer 7 is printed as 57.1, without a minus sign: from 0.14 to 0.06 it is a
+# fall. The paper does not say what the numbers are; by their size they are rises in perplexity.
 # It does not name the set either: here the test set, as in its code, or the dev set with PRUNED=valid. The grids of all
 # heads are in plain-test.txt and cross-head-test.txt. Not yet run to the end by us.
 #

@@ -12,6 +12,9 @@
       "initial weights": {                          of which code in tests/models/initial_weights.py they are,
         "transformer-sequential": {"code": ["feedback_lm_enwik8"]}    by which source, and of which architectures
       },
+      "choices": {                                what no option changes, in the same way; a sentence each
+        "agents": {"ours: why": ["layers are pre-norm"]}
+      },
       "recipes": {
         "table4_enwik8": {                          one recipe or several, with spaces between
           "train *": ["enwik8"],                        the commands of such names, and the groups that hold for them;

@@ -24,6 +24,9 @@ PICTURES = {
     "all_attention/appendix_b_baselines.sh": ["curves.png"],
     "all_attention/table1_enwik8.sh": ["spans-small.png", "spans-transformer-small.png"],
     "feedback/char_ptb.sh": ["curves.png", "memory.png"],
+    "feedback/fig5_memory_composition.sh": ["composition.png"],
+    "feedback/fig8_single_layer_memory.sh": ["memory.png"],
+    "feedback/fig9_depth.sh": ["char_ptb/depth.png", "wikitext103/depth.png"],
     "feedback/table1_toy_tasks.sh": ["reverse.png", "random-walk.png"],
 }
 # rows of a smoke run where they are not both papers' model and a Transformer

@@ -530,6 +530,7 @@ def results(tmp_path):
     for name, text in {
         "test.log": EVALUATED, "train.log": TRAINED, "grid.txt": GRID, "maps.txt": "0.3=0.125 2.1=0.5\n",
         "simple.log": "x | loss 3.1 | best_loss 4.009\nx | loss 3.0 | best_loss 4.004\n",
+        "gpu.log": 'x | total memory = 80.000 GB ; x\nx | {"gb_free": "50.5"}\nx | gb_free=30.5, x\n"gb_free": "40"\n',
         "generate.log": "Translated 9 sentences (90 tokens) in 1s (9.00 sentences/s, 90.25 tokens/s)\n",
         "a.json": json.dumps({"bleu": 28.10, "accuracy": 80.0, "accuracy_deviation": 2}),
         "b.json": json.dumps({"bleu": 27.0, "accuracy": 82.0, "accuracy_deviation": 1}), "labels": "1\n" * 100,
@@ -547,6 +548,7 @@ def results(tmp_path):
     ("json:a.json:bleu", "28.1"), ("bpc:test.log", "1.500000"), ("ppl:test.log:without", "19.5"),
     ("parameters:test.log", "1.23M"), ("updates:train.log", "20"), ("training_speed:train.log", "200"),
     ("milliseconds:train.log:1000", "5000"), ("wall_time:train.log", "1:18"), ("wall_time:train.log:train.log", "2:36"),
+    ("days:train.log:train.log", "0.11"), ("gpu_memory:gpu.log", "49.5"), ("ratio:gpu_memory:gpu.log:gpu.log", "1.00"),
     ("best_loss:simple.log", "4.004"), ("least_loss:0.1=train.log:0.2=train.log", "0.1"),
     ("end:diverged", "all updates"),
     ("end:labels", "\n".join("1" * 100)),
