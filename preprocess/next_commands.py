@@ -117,6 +117,24 @@ python -m fairseq_plugins.tools.sample --path {checkpoint} --prompt "" --length 
 python -m fairseq_plugins.tools.score_text {checkpoint} {raw}"""
 
 
+def labelled_text(out: Path, split: str) -> str:
+    """The lines to print when text and labels are ready in ``out``. ``split``: the one to evaluate."""
+    with open(out / "text" / "train", "rb") as train, open(out / "text" / "valid", "rb") as valid:
+        streams = min(32, *(sum(1 for _ in lines) for lines in (train, valid)))  # each holds whole lines
+    folder = f"runs/{out.resolve().name}"
+    data, save, checkpoint = map(shlex.quote, (str(out / "bin"), folder, f"{folder}/checkpoint_best.pt"))
+    return f"""ready: {out / "bin"}
+{where()}
+# train a small model to begin with; --arch and the sizes of a model are in docs/architectures.md
+fairseq-train {data} {user_dir()} --task labelled_stream --criterion label_cross_entropy \\
+    --arch feedback_lm_tiny --batch-size {streams} --tokens-per-sample 64 --optimizer adam --lr 0.001 --clip-norm 1 \\
+    --max-update 2000 --save-interval-updates 500 --keep-interval-updates 1 --no-epoch-checkpoints \\
+    --save-dir {save}
+
+# evaluate it: how many labels are right, and of how many lines all
+python -m fairseq_plugins.tools.label_accuracy {checkpoint} --split {split}"""
+
+
 def where() -> str:
     """Where the commands work: a line, or an empty one in the folder of the repository."""
     root = PACKAGE.parent

@@ -41,6 +41,9 @@ def find(raw: list[Path]) -> dict[str | None, list[Path]]:
             found.setdefault(split, []).append(file)
     if not found:
         raise InputError(f"--raw {raw[0]} holds no files: put the text there.")
+    for text, file in texts.items():
+        if text.endswith(".labels") and f"{text.removesuffix('.labels')}.txt" in texts:
+            raise InputError(f"--raw: {file} has labels of a text: take preprocess/labelled_text.py, or leave it out.")
     if None in found and len(found) > 1:
         raise InputError(
             f"--raw: {found[None][0]} is of no split, but {next(files for name, files in found.items() if name)[0]} is:"

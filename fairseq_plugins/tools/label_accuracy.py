@@ -1,7 +1,8 @@
-"""The accuracy of a model of --task synthetic_stream: over all labels, over whole episodes, and by position in an
-episode.
+"""The accuracy of a model of --task synthetic_stream or labelled_stream: over all labels, over whole episodes, and by
+position in an episode. The episodes of labelled_stream are the lines of its text.
 
     python -m fairseq_plugins.tools.label_accuracy runs/walk/checkpoint_best.pt --json runs/walk/test.json
+    python -m fairseq_plugins.tools.label_accuracy runs/mine/checkpoint_best.pt --data data/mine/bin --split valid
 
 Each stream starts at the beginning of an episode and from an empty memory. In training the memory is hardly ever empty,
 so the first episodes of the streams are counted by themselves, too. The file of --json holds:
@@ -38,18 +39,21 @@ if TYPE_CHECKING:
     import numpy as np
 
     from fairseq_plugins.synthetic.episodes import Kind
-    from fairseq_plugins.tasks.synthetic_stream import EpisodeDataset, SyntheticStreamTask
+    from fairseq_plugins.tasks.labelled_stream import EpisodeDataset, LabelledTask
 
 
 def main():
     args = parse()
     from fairseq_plugins.synthetic.streams import KINDS
+    from fairseq_plugins.tasks.labelled_stream import LabelledTask
     from fairseq_plugins.tasks.synthetic_stream import SyntheticStreamTask
     from fairseq_plugins.tools.lib.load import load
 
     model, _, task = load(args.checkpoint, overrides(args), args.cpu)
-    if not isinstance(task, SyntheticStreamTask):
-        raise UserError(f"{args.checkpoint} is not a model of --task synthetic_stream; give one that is.")
+    if not isinstance(task, LabelledTask):
+        raise UserError(
+            f"{args.checkpoint} is not a model of --task synthetic_stream or labelled_stream; give one that is."
+        )
     task.load_dataset(args.split)
     dataset = task.dataset(args.split)
     streams = min(args.streams, len(dataset.starts) - 1)
@@ -57,8 +61,8 @@ def main():
     figures = summary(right, labelled, dataset.starts, args.bins)
     first = [dataset.first_episode(stream, streams) for stream in range(streams)]
     figures["first_episodes"] = counted(right, labelled, dataset.starts, first)
-    kind = KINDS[str(task.args.kind)]
-    if kind.groups:
+    kind = KINDS[str(task.args.kind)] if isinstance(task, SyntheticStreamTask) else None
+    if kind and kind.groups:
         figures |= by_group(right, labelled, groups_of(dataset, task, kind))
     text = json.dumps({"split": args.split, **figures})
     if args.json:
@@ -73,8 +77,11 @@ def parse():
     parser.add_argument(
         "--streams", type=whole(1), default=32, metavar="B", help="maximum number of parallel streams (%(default)s)"
     )
-    parser.add_argument("--episodes", type=whole(1), metavar="N", help="number of episodes (default: as in training)")
-    parser.add_argument("--length", type=whole(1), metavar="N", help="length of an episode (default: as in training)")
+    parser.add_argument("--data", metavar="DIR", help="binarised data of labelled_stream (default: as in training)")
+    for name, what in (("episodes", "number of episodes"), ("length", "length of an episode")):
+        parser.add_argument(
+            f"--{name}", type=whole(1), metavar="N", help=f"{what} that are drawn (default: as in training)"
+        )
     parser.add_argument("--bins", type=whole(1), default=50, help="maximum number of entries by position (%(default)s)")
     parser.add_argument("--json", type=JSON, metavar="FILE", help="write the figures there (.json)")
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
@@ -88,11 +95,11 @@ def overrides(args) -> dict:
     """The options of the task whose values differ from those in training."""
     episodes = "train_episodes" if args.split == "train" else "test_episodes"
     length = "test_length" if args.split.startswith("test") else "train_length"
-    given = {episodes: args.episodes, length: args.length}
+    given = {episodes: args.episodes, length: args.length, "data": args.data}
     return {name: value for name, value in given.items() if value is not None}
 
 
-def labels_right(model, task: SyntheticStreamTask, dataset: EpisodeDataset, streams: int) -> np.ndarray:
+def labels_right(model, task: LabelledTask, dataset: EpisodeDataset, streams: int) -> np.ndarray:
     """[N]: for every token of the split, is the model's best guess the label? False where there is no label."""
     import numpy as np
     import torch
@@ -161,7 +168,7 @@ def by_group(right: np.ndarray, labelled: np.ndarray, groups: Sequence[str]) -> 
     }
 
 
-def groups_of(dataset: EpisodeDataset, task: SyntheticStreamTask, kind: Kind) -> list[str]:
+def groups_of(dataset: EpisodeDataset, task: LabelledTask, kind: Kind) -> list[str]:
     """[N]: the group of every token of a split."""
     symbols = [task.dictionary[token] for token in dataset.tokens]
     return [group for begin, end in pairwise(dataset.starts) for group in kind.groups(symbols[begin:end])]

@@ -1,0 +1,119 @@
+"""Your own text with a label for each symbol, for a model that reads the text and says the labels.
+
+    python preprocess/labelled_text.py --raw DIR --out data/mine
+
+DIR has pairs of files, UTF-8, plain or .gz: train.txt and train.labels, valid.txt and valid.labels, and, if there is a
+test set, test.txt and test.labels. Symbols and labels stand between white space. The label of a symbol is at the same
+place of the same line, and _ (or another word: --omit-label of fairseq-train) is there where a symbol has none. A line
+is an episode, such as a program. Empty lines are left out.
+
+    OUT/text     the splits and their labels, with single spaces
+    OUT/bin      binarised, with one dictionary for symbols and labels, of train's: fairseq-train OUT/bin
+                 --task labelled_stream
+
+The commands that train and evaluate are printed at the end.
+"""
+
+import argparse
+from collections.abc import Iterator
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+
+import binarise
+import language_model
+import locate
+import next_commands
+import pipeline
+import raw_text
+from steps import InputError, Steps, command_line
+
+RESERVED = {"<s>", "<pad>", "</s>"}  # fairseq's, which mean something else to it
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--raw", type=Path, required=True, metavar="DIR", help="folder with the pairs of files")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to fill")
+    args = parser.parse_args()
+    pipeline.check_raw(args.raw)
+    pairs, steps = find(args.raw), Steps(args.out)
+    steps.forget(*(f"text-{split}" for split in language_model.SPLITS if split not in pairs))
+    texts = []
+    for split, files in pairs.items():
+        outputs = [steps.out / "text" / name for name in (split, f"{split}.labels")]
+        steps.run(f"text-{split}", files, outputs, {}, partial(write_pair, *files))
+        texts += outputs
+    steps.run("binarise", texts, [steps.out / "bin"], {}, partial(binarise_pairs, texts))
+    print(next_commands.labelled_text(args.out, list(pairs)[-1]), flush=True)
+
+
+def find(raw: Path) -> dict[str, list[Path]]:
+    """The text and the labels of each split.
+
+    Raises:
+        InputError: one of them is missing
+    """
+    found = {}
+    for split in language_model.SPLITS:
+        names = [f"{split}.txt", f"{split}.labels"]
+        files = [locate.file(raw, name) for name in names]
+        if missing := [name for name, file in zip(names, files) if not file]:
+            if split == "test" and missing == names:
+                continue
+            raise InputError(f"--raw {raw} has no {missing[0]}: put it there (plain or .gz).")
+        found[split] = files
+    return found
+
+
+def write_pair(text: Path, labels: Path, *outputs: Path) -> str:
+    lines = symbols = 0
+    with (
+        open(outputs[0], "w", encoding="utf-8", newline="\n") as text_file,
+        open(outputs[1], "w", encoding="utf-8", newline="\n") as labels_file,
+    ):
+        for words, marks in read_pairs(text, labels):
+            text_file.write(" ".join(words) + "\n")
+            labels_file.write(" ".join(marks) + "\n")
+            lines, symbols = lines + 1, symbols + len(words)
+    if not symbols:
+        raise InputError(f"{text} has no symbols: put the text there.")
+    return f"{text.name} and {labels.name}: {lines} lines, {symbols} symbols with as many labels"
+
+
+def read_pairs(text: Path, labels: Path) -> Iterator[tuple[list[str], list[str]]]:
+    """The symbols and the labels of each line that is not empty.
+
+    Raises:
+        InputError: a line has not as many labels as symbols, or a word of fairseq's own
+    """
+    for number, lines in enumerate(zip_longest(*map(raw_text.read_lines, (text, labels))), 1):
+        if None in lines:
+            shorter, longer = (text, labels) if lines[0] is None else (labels, text)
+            raise InputError(f"{shorter} ends before line {number} of {longer}: give both as many lines.")
+        words, marks = (line.split() for line in lines)
+        if len(words) != len(marks):
+            raise InputError(
+                f"{labels} has {len(marks)} labels in line {number}, {text} {len(words)} symbols: give each symbol one"
+                " label, or _ if it has none."
+            )
+        for file, found in ((text, words), (labels, marks)):
+            if wrong := sorted(RESERVED.intersection(found)):
+                raise InputError(f"{file} has {wrong[0]} in line {number}, which fairseq keeps for itself: rename it.")
+        if words:
+            yield words, marks
+
+
+def binarise_pairs(texts: list[Path], destination: Path) -> str:
+    """Write the dictionary of the first two files, and all files binarised."""
+    destination.mkdir()
+    binarise.write_dictionary(destination / "dict.txt", binarise.count(texts[:2]))
+    indices, sizes = binarise.Indices(destination / "dict.txt"), []
+    for path in texts:
+        made = binarise.binarise(path, destination / path.name, indices, binarise.NONE)
+        sizes.append(f"{path.name} {made.tokens} tokens, {made.percent_unknown:.3}% unknown")
+    return f"dictionary {len(indices)} types; {'; '.join(sizes)}"
+
+
+if __name__ == "__main__":
+    command_line(main)
