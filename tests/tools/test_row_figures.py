@@ -1,11 +1,13 @@
 """Pictures of a recipe's rows: lines over a number, bars over names, the paper's numbers beside ours."""
 
 import json
+from argparse import Namespace
 
 import pytest
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import plot
+from fairseq_plugins.tools.lib import row_figures
 from fairseq_plugins.tools.lib.figures import description
 
 pytest.importorskip("matplotlib")
@@ -45,6 +47,14 @@ def test_lines_over_the_number_in_the_names(draw):
         "transformer from 27 to 27; transformer, the paper's from 27.3 to 27.3. "
         "words/s over decoder layers. feedback from 4000 to 1000; transformer from 3000 to 1500."
     )
+
+
+def test_a_model_has_one_colour_in_all_panels(tmp_path):
+    rows = {"feedback-1": {"a": 1.0}, "transformer-1": {"a": 2.0, "b": 3.0}, "transformer-2": {"b": 4.0}}
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps({"cell": name, **rows[name]}) + "\n" for name in rows))
+    figure = row_figures.draw_rows(Namespace(table=tmp_path, metric=["a", "b"], over="layers"))
+    colours = [{line.get_label(): line.get_color() for line in axes.get_lines()} for axes in figure.axes]
+    assert colours == [{"feedback": "C0", "transformer": "C1"}, {"transformer": "C1"}]
 
 
 def test_bars_over_names(draw):

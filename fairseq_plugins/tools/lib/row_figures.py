@@ -31,11 +31,12 @@ def draw_rows(args):
     panels = {metric: values(table, *metric.partition("=")[::2], args.table) for metric in args.metric}
     names = [name for rows in panels.values() for name in rows]
     lines = all(map(NUMBERED.fullmatch, names))
+    models = list(dict.fromkeys(NUMBERED.sub(r"\1", name) for name in names))  # one colour each, in all panels
     height = 4.5 if lines else 1.5 + 0.4 * max(map(len, panels.values()))
     figure, (grid,) = new_figure(columns=len(panels), width=max(6.5, 4.5 * len(panels)), height=height)
     for axes, (metric, rows) in zip(grid, panels.items()):
         title = metric.partition("=")[0]
-        draw_lines(axes, rows, title, args.over) if lines else draw_bars(axes, rows, title)
+        draw_lines(axes, rows, title, args.over, models) if lines else draw_bars(axes, rows, title)
     legend = {name: handle for axes in grid for handle, name in zip(*axes.get_legend_handles_labels())}
     if legend.keys() != {"ours"}:
         figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=min(len(legend), 4))
@@ -77,19 +78,19 @@ def number(value) -> float:
     return value if isinstance(value, int | float) and isfinite(value) else nan
 
 
-def draw_lines(axes, rows: Values, metric: str, over: str) -> None:
+def draw_lines(axes, rows: Values, metric: str, over: str, models: list[str]) -> None:
     """A line for each part of the names before the last hyphen, over the number behind it; the paper's are diamonds."""
     series: dict[str, dict[int, tuple[float, float]]] = {}
     for name, pair in rows.items():
         model, place = NUMBERED.fullmatch(name).groups()
         series.setdefault(model, {})[int(place)] = pair
-    for colour, (model, points) in enumerate(series.items()):
-        places = sorted(points)
+    for model, points in series.items():
+        places, colour = sorted(points), f"C{models.index(model)}"
         ours, papers = zip(*(points[place] for place in places))
-        axes.plot(places, ours, color=f"C{colour}", marker="o", label=legend_name(model))
+        axes.plot(places, ours, color=colour, marker="o", label=legend_name(model))
         there = [(place, value) for place, value in zip(places, papers) if not isnan(value)]
         if there:
-            look = {"color": f"C{colour}", "markerfacecolor": "white", "markersize": 8}
+            look = {"color": colour, "markerfacecolor": "white", "markersize": 8}
             axes.plot(*zip(*there), "D", label=legend_name(f"{model}, the paper's"), **look)
     axes.set_xticks(sorted({place for points in series.values() for place in points}))
     axes.set(xlabel=over, ylabel=metric)
