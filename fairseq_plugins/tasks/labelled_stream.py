@@ -29,8 +29,8 @@ class LabelledStreamConfig(StreamingLanguageModelingConfig):
 class LabelledTask(StreamingLanguageModelingTask):
     """A streaming task whose target of a token is its label; a token without a label has no loss."""
 
-    LEFT_OUT: tuple[str, ...] = ("no_end_of_line", "no_first_target", "sample_break_mode")  # options without a meaning here
-    REASON: str  # why they have none
+    LEFT_OUT: tuple[str, ...] = ("no_end_of_line", "no_first_target", "sample_break_mode")  # they mean nothing here
+    REASON: str  # why
 
     @classmethod
     def setup_task(cls, args, **kwargs):
