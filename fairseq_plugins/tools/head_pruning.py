@@ -14,6 +14,7 @@ import argparse
 import logging
 import math
 import statistics
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,13 +53,17 @@ def main():
     logging.disable(logging.INFO)
     model, task = load_split(args)
     measure = METRICS[args.metric]
-    whole = measure(score(model, task, args))
+    nats = score(model, task, args)
+    whole = measure(nats)
     rises = [
         [measure(score(model, task, args)) - whole for _ in each_head_pruned(attention)]
         for attention in tqdm(attentions(model), desc="layers", leave=False)
     ]
     print("\n".join(table(rises)))
     print(f"\nwith all heads: {args.metric} {whole:.4f}")
+    if nats > math.log(words := len(task.source_dictionary)):
+        even = measure(math.log(words))
+        print(f"This is above {even:.4g}, that of even guesses: the rises say nothing yet.", file=sys.stderr)
 
 
 def load_split(args):

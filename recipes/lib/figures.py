@@ -101,7 +101,12 @@ def bits_per_token(path: str, line_ends: str = "with") -> str:
 
 
 def perplexity(path: str, line_ends: str = "with") -> str:
-    return last(path, rf"[ :]{line_ends} end-of-line: .* perplexity ([\d.]+)$")
+    """The perplexity. If it is above the number of words, the user is told so."""
+    found = last(path, rf"[ :]{line_ends} end-of-line: .* perplexity ([\d.]+)$")
+    words = re.search(r"dictionary: (\d+) types$", read(path), re.MULTILINE)
+    if words and float(found) > int(words[1]):
+        say.say(f"{path}: perplexity {found} is above that of even guesses, {words[1]}: the model has learned nothing.")
+    return found
 
 
 def parameters(path: str) -> str:

@@ -20,8 +20,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
 SETTINGS+=([VALID_STREAMS]=10 [BLOCK]=512 [VALID_BLOCK]=128 [LEARNING_RATE]=0.00025 [UPDATES]=1200000 [INTERVAL]=4000
     [OVER]=64000 [CLAMP]=800 [PHASE_1]="" [TOTAL]="")
 WORDS+=([EVALUATION]="--batch-size 10 --tokens-per-sample 128" [SMALLER]="")
-SMOKE_SETTINGS+=([STREAMS]=4 [VALID_STREAMS]=2 [BLOCK]=16 [VALID_BLOCK]=8 [LEARNING_RATE]=0.002 [UPDATES]=40 [INTERVAL]=10
-    [OVER]=10 [HALF_PERIOD]=10 [CHANGE]=1e99 [EVALUATION]="--batch-size 2 --tokens-per-sample 8"
+SMOKE_SETTINGS+=([STREAMS]=4 [VALID_STREAMS]=2 [BLOCK]=16 [VALID_BLOCK]=8 [LEARNING_RATE]=0.002 [UPDATES]=60 [INTERVAL]=10
+    [OVER]=40 [HALF_PERIOD]=10 [CHANGE]=1e99 [EVALUATION]="--batch-size 2 --tokens-per-sample 8"
     [SMALLER]="--decoder-layers 3 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64 --decoder-attention-heads 2
         --mem-len 16")
 

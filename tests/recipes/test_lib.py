@@ -566,6 +566,15 @@ def test_figures(figure, expected, results):
     assert printed("figures", figure, cwd=results) == expected
 
 
+@pytest.mark.parametrize("words, told", [(20, True), (21, False)])
+def test_a_perplexity_above_that_of_even_guesses_is_told(words, told, results):
+    (results / "test.log").write_text(f"x | dictionary: {words} types\n{EVALUATED}")
+    done = call("figures", "ppl:test.log", cwd=results)
+    assert done.stdout == "20.1234\n"
+    sentence = "small: test.log: perplexity 20.1234 is above that of even guesses, 20: the model has learned nothing.\n"
+    assert done.stderr == (sentence if told else "")
+
+
 def test_a_figure_that_is_not_there(results):
     assert printed("figures", "updates:none.log", "--plus", 5, "--else", 15, cwd=results) == "15"
     assert printed("figures", "updates:train.log", "--plus", 5, "--else", 15, cwd=results) == "25"

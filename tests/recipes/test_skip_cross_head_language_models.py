@@ -99,6 +99,7 @@ def test_smoke_run_ends_in_a_table(name, recipe, tmp_path, request):
     assert done.returncode == 0, done.stderr[-3000:]
     table = read_table(done.stdout)
     assert list(table) == ROWS[name] and all(value for row in table.values() for value in row.values())
+    assert "even guesses" not in done.stderr  # no perplexity is above the number of words
     if name == "fig1_2.sh":
         assert (tmp_path / "smoke/lags.png").stat().st_size > 5000
         assert [row["context, inferred"] for row in table.values()] == ["2.625", "4.583", "6.067"]

@@ -94,3 +94,13 @@ def test_a_batch_of_nothing_is_refused(checkpoint, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         head_pruning.main()
     assert "--batch-size: 0 does not fit; give a whole number of at least 1" in capsys.readouterr().err
+
+
+def test_a_model_that_is_worse_than_even_guesses_is_told(checkpoint, data, monkeypatch, capsys, tmp_path):
+    state = torch.load(checkpoint, weights_only=False)
+    state["model"]["decoder.output.bias"][4:7] -= 100  # the words of the text
+    torch.save(state, tmp_path / "worse.pt")
+    for file, told in ((checkpoint, False), (tmp_path / "worse.pt", True)):
+        arguments(monkeypatch, file, "--data", data)
+        head_pruning.main()
+        assert ("that of even guesses" in capsys.readouterr().err) == told
