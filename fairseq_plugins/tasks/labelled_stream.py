@@ -31,6 +31,7 @@ class LabelledTask(StreamingLanguageModelingTask):
 
     LEFT_OUT: tuple[str, ...] = ("no_end_of_line", "no_first_target", "sample_break_mode")  # they mean nothing here
     REASON: str  # why
+    MORE_LABELS = "raise --max-valid-steps"  # for a validation that has seen none
 
     @classmethod
     def setup_task(cls, args, **kwargs):
@@ -47,6 +48,11 @@ class LabelledTask(StreamingLanguageModelingTask):
                 " --criterion label_cross_entropy."
             )
         return super().build_criterion(args)
+
+    def post_validate(self, model, stats, agg):
+        if not agg["nll_loss"].count:
+            raise UserError(f"no token of this validation has a label: {self.MORE_LABELS}.")
+        super().post_validate(model, stats, agg)
 
     def eval_lm_dataloader(self, dataset, **unused):
         raise UserError(

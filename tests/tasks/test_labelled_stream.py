@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from fairseq.logging.meters import AverageMeter
 from omegaconf import OmegaConf
 
 from fairseq_plugins.errors import UserError
@@ -81,6 +82,8 @@ def test_what_cannot_be_read_is_refused(data, tmp_path):
         task.stream_iterator(task.dataset("train"), 12, num_shards=2)
     with pytest.raises(UserError, match="leave out --no-end-of-line"):
         make(data, no_end_of_line=True)
+    with pytest.raises(UserError, match="no token of this validation has a label: raise --max-valid-steps"):
+        task.post_validate(None, {}, {"nll_loss": AverageMeter()})
     with pytest.raises(UserError, match="--criterion streaming_lm would add a loss for tokens without a label"):
         task.build_criterion(SimpleNamespace(_name="streaming_lm"))
 
