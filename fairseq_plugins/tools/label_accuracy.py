@@ -26,6 +26,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,7 +50,7 @@ def main():
     from fairseq_plugins.tasks.synthetic_stream import SyntheticStreamTask
     from fairseq_plugins.tools.lib.load import load
 
-    model, _, task = load(args.checkpoint, overrides(args), args.cpu)
+    model, _, task = load(args.checkpoint, overrides(args), args.cpu, partial(check, args))
     if not isinstance(task, LabelledTask):
         raise UserError(
             f"{args.checkpoint} is not a model of --task synthetic_stream or labelled_stream; give one that is."
@@ -77,11 +78,11 @@ def parse():
     parser.add_argument(
         "--streams", type=whole(1), default=32, metavar="B", help="maximum number of parallel streams (%(default)s)"
     )
-    parser.add_argument("--data", metavar="DIR", help="binarised data of labelled_stream (default: as in training)")
-    for name, what in (("episodes", "number of episodes"), ("length", "length of an episode")):
-        parser.add_argument(
-            f"--{name}", type=whole(1), metavar="N", help=f"{what} that are drawn (default: as in training)"
-        )
+    parser.add_argument(
+        "--data", metavar="DIR", help="data of labelled_stream, with the dictionary of training (default: training's)"
+    )
+    for name, what in (("episodes", "number of drawn episodes"), ("length", "length of a drawn episode")):
+        parser.add_argument(f"--{name}", type=whole(1), metavar="N", help=f"{what} (default: as in training)")
     parser.add_argument("--bins", type=whole(1), default=50, help="maximum number of entries by position (%(default)s)")
     parser.add_argument("--json", type=JSON, metavar="FILE", help="write the figures there (.json)")
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
@@ -89,6 +90,19 @@ def parse():
     if args.split not in ("train", "valid") and not args.split.startswith("test"):
         raise UserError(f"--split {args.split} is not a split; choose train, valid, or a name that starts with test.")
     return args
+
+
+def check(args, task) -> None:
+    """
+    Raises:
+        UserError: an option is for episodes that are drawn, and those of the task are not
+    """
+    given = [name for name in ("episodes", "length") if getattr(args, name)]
+    if given and task._name == "labelled_stream":
+        raise UserError(
+            f"--{given[0]} is for episodes that are drawn; those of {args.checkpoint} are the lines of its data: leave"
+            " it out."
+        )
 
 
 def overrides(args) -> dict:

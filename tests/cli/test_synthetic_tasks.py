@@ -2,6 +2,8 @@
 
 import json
 import re
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ import torch
 from fairseq_plugins import compat  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
 from fairseq_plugins.tools.lib import training_log
 
+ROOT = Path(__file__).resolve().parents[2]
 ALWAYS = "--criterion label_cross_entropy --cpu --num-workers 0 --no-progress-bar --log-format json --log-interval 1"
 CURRICULUM = (
     "--task algorithmic_curriculum --algorithm not --epoch-batches 6 --batch-size 16 --arch active_memory_algorithmic"
@@ -107,6 +110,21 @@ def test_labelled_streams_resume_and_are_evaluated(run, train, user_dir, tmp_pat
     assert figures["labels"] == 7 * 30 and figures["episodes"] == 7
     assert figures["accuracy"] == pytest.approx(float(said[0]), abs=1e-3)
     assert round(figures["labels"] * (1 - figures["accuracy"] / 100)) == int(said[1])
+
+
+def test_lines_of_the_users_own_are_episodes(run, train, tmp_path):
+    for split in ("train", "valid"):
+        (tmp_path / f"{split}.txt").write_text("a b a\nb a\nb\n")
+        (tmp_path / f"{split}.labels").write_text("_ 1 2\n_ 1\n_\n")
+    run(sys.executable, ROOT / "preprocess/labelled_text.py", "--raw", tmp_path, "--out", tmp_path)
+    flags = "--task labelled_stream --arch lstm_stream_lm_tiny --optimizer adam --batch-size 2 --tokens-per-sample 4"
+    folder, _ = train("lines", f"{flags} --split-streams 2 --max-update 2", tmp_path / "bin")
+    tool = ["python", "-m", "fairseq_plugins.tools.label_accuracy", folder / "checkpoint_last.pt", "--cpu"]
+    run(*tool, "--split", "valid", "--json", folder / "valid.json")
+    figures = json.loads((folder / "valid.json").read_text())
+    assert (figures["labels"], figures["episodes"]) == (3, 2)  # a line without labels does not count
+    refused = run(*tool, "--split", "valid", "--episodes", 3, check=False)
+    assert refused.returncode and "--episodes is for episodes that are drawn" in refused.stderr
 
 
 def test_labels_of_programs_are_counted_by_variables(run, train):
