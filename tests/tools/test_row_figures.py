@@ -63,6 +63,7 @@ def test_bars_over_names(draw):
         "the paper's transformer 1.3."
     )
     assert draw({"a": {"x": 1.0}, "b": {"x": 5.0}}, "--metric", "x") == "x. ours a 1, ours b 5."
+    assert draw({"a": {"x": 0.0}}, "--metric", "x") == "x. ours a 0."
 
 
 @pytest.mark.parametrize("metric, sentence", [
@@ -77,6 +78,9 @@ def test_columns_that_are_not_there(metric, sentence, draw):
 def test_what_is_no_table(draw, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["plot", "rows", str(tmp_path), "--metric", "x", "--out", str(tmp_path / "x.png")])
     with pytest.raises(UserError, match="results.jsonl does not exist; name a results.jsonl that a recipe has written"):
+        plot.main()
+    (tmp_path / "results.jsonl").touch()
+    with pytest.raises(UserError, match="results.jsonl has no rows; name a results.jsonl that a recipe has written"):
         plot.main()
     (tmp_path / "results.jsonl").write_text("{}\n")
     with pytest.raises(UserError, match="has no whole row in line 1"):

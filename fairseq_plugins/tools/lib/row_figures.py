@@ -46,15 +46,18 @@ def draw_rows(args):
 def read(path: Path) -> results_table.Rows:
     """
     Raises:
-        UserError: there is no such table, or it is damaged
+        UserError: there is no such table, or it is empty or damaged
     """
     file = path / "results.jsonl" if path.is_dir() else path
     if not file.exists():
         raise UserError(f"{file} does not exist; name a results.jsonl that a recipe has written, or its --out.")
     try:
-        return results_table.read_rows(file)
+        rows = results_table.read_rows(file)
     except ValueError as error:
         raise UserError(str(error)) from None
+    if not rows:
+        raise UserError(f"{file} has no rows; name a results.jsonl that a recipe has written.")
+    return rows
 
 
 def values(table: results_table.Rows, ours: str, papers: str, path: Path) -> Values:
@@ -120,6 +123,8 @@ def draw_bars(axes, rows: Values, metric: str) -> None:
 def limits(found: list[float]) -> tuple[float, float]:
     """Where bars begin, and where the longest ends: at 0, or at a round number if their differences were not seen."""
     lowest, highest = min(found), max(found)
+    if not any(found):
+        return 0, 1
     difference = highest - lowest or 0.1 * abs(highest)
     if not lowest > NARROW * highest > 0:
         return min(0, lowest), max(0, highest)
