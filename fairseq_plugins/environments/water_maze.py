@@ -46,7 +46,7 @@ class WaterMaze(World):
     def __init__(self, copies: int, max_steps: int = 200, size: int = 15, view: str = "whether"):
         super().__init__(copies, max_steps)
         check_whole("size", size, 2, 500)
-        if view not in VIEWS:
+        if view not in list(VIEWS):  # a list is in no dictionary
             raise ValueError(f"view {view!r} is none of {', '.join(VIEWS)}.")
         self.size = size
         self.view, values = VIEWS[view]

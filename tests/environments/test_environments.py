@@ -175,7 +175,8 @@ def test_the_corridor_shows_the_colour_at_its_start_only():
 
 @pytest.mark.parametrize("name, settings", [("MazeNavigation-v0", {"size": 8}), ("MazeNavigation-v0", {"objects": 9}),
                                             ("WaterMaze-v1", {"size": 1}), ("WaterMaze-v1", {"view": "here"}),
-                                            ("Corridor-v0", {"length": 1})])  # fmt: skip
+                                            ("WaterMaze-v1", {"view": {}}), ("Corridor-v0", {"length": 1}),
+                                            ])  # fmt: skip
 def test_wrong_settings_are_refused(name, settings):
     with pytest.raises(ValueError, match=f"{next(iter(settings))} {next(iter(settings.values()))!r} is"):
         make(name, **settings)
