@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Table 5, language modelling: words a second on WikiText-103 with the large models. Training 296K (Transformer) and
 # 84.4K (Feedback), 0.285 times as fast; inference on one GPU 592 and 2,176, 3.68 times. By section 4.3.4 sharing keys and
-# values makes inference almost 3 times as fast: a third model has one matrix a layer. By section 1 Feedback takes half the
-# memory. The paper's inference speed allows the Feedback model a larger batch, it does not say how large, and its
+# values makes inference almost 3 times as fast: a third model has one matrix a layer. By section 1 Feedback is "2x
+# smaller" in the memory of the GPU. The paper's inference speed allows the Feedback model a larger batch, it does not say how large, and its
 # Transformer computes keys and values anew at every word; here both have the same batch, Feedback a row with
 # LARGER_BATCH besides, and the Transformer keeps them. Ours too: training speed is the median over a short training;
 # lines of the test set are continued for so many words, one random word after the other. benchmarks/ has more exact
