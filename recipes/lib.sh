@@ -22,9 +22,10 @@ setup_venv() {
 # A recipe declares its variables here with defaults; values of the user's win. SETTINGS: single values. WORDS: lists of
 # flags, which become arrays. CHOICES: which runs to do; they change no run. SMOKE_SETTINGS: defaults of a smoke run.
 declare -A SETTINGS=([LOG_INTERVAL]=100) WORDS=() CHOICES=() SMOKE_SETTINGS=([LOG_INTERVAL]=5)
+# DEFAULT_PRECISION: of trainings on a GPU, from the paper or its code (before begin; --precision changes it).
 # START: flags of a training's first start only. ONLY_IF: row.py's --if. MAY_DIVERGE: divergence is a result. BARS: with
 # these a command that is no training says how far it is. SOURCED_LATER: files that declare variables after begin, too.
-LIB=recipes/lib SCRIPT='' BEGUN='' LOG_FORMAT=simple START=() ONLY_IF=() MAY_DIVERGE='' SOURCED_LATER=()
+DEFAULT_PRECISION=fp32 LIB=recipes/lib SCRIPT='' BEGUN='' LOG_FORMAT=simple START=() ONLY_IF=() MAY_DIVERGE='' SOURCED_LATER=()
 declare -A DECLARED=() GIVEN=() PUBLISHED=() && BARS=(--log-format simple --log-interval 1)
 
 # begin OPTIONS...: read the options, set up the machine, go to the repository root and set the declared variables
@@ -46,7 +47,8 @@ begin_once() {
         if [[ $COMMANDS ]]; then true >"$COMMANDS"; else COMMANDS=$(mktemp) && trap 'end_dry_run $?' EXIT; fi
     fi
     export RECIPE DRY_RUN SCRIPT COMMANDS OUT
-    local options=(${GPUS:+--gpus "$GPUS"} ${SCRIPT:+--script "$SCRIPT"})
+    local options=(${GPUS:+--gpus "$GPUS"} --precision "$PRECISION" --default-precision "$DEFAULT_PRECISION"
+        ${SCRIPT:+--script "$SCRIPT"})
     ((!SMOKE)) || options+=(--smoke)
     code=$(python "$LIB/machine.py" "${options[@]}") || exit
     eval "$code"

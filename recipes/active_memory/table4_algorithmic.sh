@@ -4,7 +4,7 @@
 # Two more columns show the best run and the number of runs. We have run a part: benchmarks/active_memory_table4.md.
 #
 # From the paper (section 4.2): sizes and kernel (in the architecture), vocabularies, 100 epochs of 100 batches,
-# sequences of 5 that grow by 1 (addition and multiply by 2). From its code: Adam with 0.01, constant, batches of 32;
+# sequences of 5 that grow by 1 (addition and multiply by 2). From its code: fp32, Adam with 0.01, constant, batches of 32;
 # dropout 0.1, also of attention weights and after feed-forward activations; attention scores divided by the root of the
 # head's width, as in the paper, and then by the width, which is only in the code; the positions' wavelengths.
 # FLAGS="--attention-scaling sqrt" gives the paper's scores, and FLAGS="--convolution-activation gelu_accurate" the code's
@@ -39,7 +39,7 @@ JOBS=${JOBS:-$((GPUS ? GPUS : $(env -u OMP_NUM_THREADS nproc)))} # nproc obeys O
 ((NNODES == 1)) || stop "NNODES: a call uses one machine; call the recipe on each machine, with other SEEDS and the same --out."
 
 # Every run is one process, and the task generates its data.
-DATA='' LAUNCH=() MACHINE=(--distributed-world-size 1 "${DEVICE[@]}")
+DATA='' LAUNCH=() MACHINE=(--distributed-world-size 1 "${NUMBERS[@]}" "${DEVICE[@]}")
 if ((!GPUS)); then export OMP_NUM_THREADS=1; fi
 TRAINING=(--task algorithmic_curriculum --epoch-batches "$BATCHES" --batch-size 32 --criterion label_cross_entropy
     --arch active_memory_algorithmic "${SMALLER[@]}" --optimizer adam --lr "$LEARNING_RATE" --max-epoch "$EPOCHS"

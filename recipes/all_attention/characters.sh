@@ -4,8 +4,8 @@
 # From the paper (section 5.1): sizes, span, span loss and dropout (in the architectures), Adagrad with learning rate
 # 0.07, every tensor's gradient clipped at 0.03, 32,000 updates of linear warm-up, 64 streams in blocks of 512, a tenth
 # of the rate at the end. From its code: the numbers of updates; positions on keys alone, where equation 4 has them on
-# values too (--value-positions). Ours: the checkpoint of the least validation loss is taken, every token of dev and
-# test is scored once by one stream (--batch-size 1), fp16 on GPUs.
+# values too (--value-positions); fp32. Ours: the checkpoint of the least validation loss is taken, every token of dev
+# and test is scored once by one stream (--batch-size 1).
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
 SETTINGS+=([STREAMS]=64 [VALID_STREAMS]=8 [BLOCK]=512 [LEARNING_RATE]=0.07 [WARM_UP]=32000 [UPDATES]=""
     [FINE_TUNING]="")

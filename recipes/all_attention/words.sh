@@ -5,9 +5,9 @@
 # Adam with learning rate 0.00025, 8,000 updates of linear warm-up, the gradient clipped at norm 1, 64 streams in blocks
 # of 256. From its code: 800,000 updates and 50,000 at a tenth of the rate; four clusters, with ends at 20,000, 40,000,
 # 200,000 and the vocabulary's. (The text has three, of 20k, 40k and 200k words.) Also from its code: positions on keys
-# alone; equation 4 has them on values too (--value-positions). Line ends are read and predicted. The paper's Table 3
+# alone; equation 4 has them on values too (--value-positions); fp32. Line ends are read and predicted. The paper's Table 3
 # leaves them out, so figures are given with and without them. Ours: the checkpoint with the lowest validation loss is
-# used; one stream scores every token of dev and test once (--batch-size 1); fp16 on GPUs.
+# used; one stream scores every token of dev and test once (--batch-size 1).
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
 SETTINGS+=([STREAMS]=64 [VALID_STREAMS]=8 [BLOCK]=256 [LEARNING_RATE]=0.00025 [WARM_UP]=8000 [UPDATES]=800000
     [FINE_TUNING]=50000)

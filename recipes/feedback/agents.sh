@@ -15,7 +15,6 @@ begin_agents() {
     begin "${@:2}"
     DATA='' # the environments are the data
     for each in "${MODELS[@]}"; do one_of MODELS "$each" "${!AGENT[@]}"; done
-    ((!GPUS)) || MACHINE=("${MACHINE[@]:1}") # float32: the products of a step are so small that fp16 gains nothing
     share each "$ENVIRONMENTS" environments
     python -m fairseq_plugins.tools.watch --agent random --environment "$ENVIRONMENT" --environment-settings "$WORLD" \
         >/dev/null || exit # an episode at random: wrong settings in WORLD are found before anything is trained

@@ -5,7 +5,7 @@
 # 1,000 updates of linear warm-up, the gradient clipped at norm 1, 2,048 streams in blocks of 128, 15,000 updates or
 # fewer if the validation loss stops decreasing, 1,000 more at a tenth of the rate. Ours: the loss has stopped decreasing
 # when ten validations in a row, one every 400 updates, bring no lower loss; the checkpoint with the lowest validation
-# loss is used; one stream scores every token of dev and test once, ends of lines included (--batch-size 1); fp16 on GPUs.
+# loss is used; one stream scores every token of dev and test once, ends of lines included (--batch-size 1); fp32.
 # The paper gives its char-PTB numbers in figures only.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
 SETTINGS+=([STREAMS]=2048 [VALID_STREAMS]=64 [BLOCK]=128 [LEARNING_RATE]=0.0015 [WARM_UP]=1000 [UPDATES]=15000

@@ -6,14 +6,14 @@
 # From the paper: first 400 words, sizes and dropout (Table 8, in the architecture), learning rate 0.0005, 3-gram
 # blocking, minimum and maximum length tuned on the validation set. Ours: batches of 32 x 4,096 tokens, label
 # smoothing 0.1, Adam (0.9, 0.98), 4,000 warm-up updates, 30,000 updates, the checkpoint of the least validation loss,
-# beam 5, what lengths are tried. Twelve trainings; not yet run to the end by us. Draws
-# depth.png.
+# beam 5, what lengths are tried, fp16. Twelve trainings; not yet run to the end by us. Draws depth.png.
 #
 #   recipes/feedback/fig7_cnndm_depth.sh            the paper's run
 #   recipes/feedback/fig7_cnndm_depth.sh --smoke    the same code path on generated text, CPU, two minutes
 #   recipes/feedback/fig7_cnndm_depth.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/translation.sh"
+DEFAULT_PRECISION=fp16
 SETTINGS+=([BPE]=32000 [TOKENS]=4096 [TIMES]=32 [LEARNING_RATE]=0.0005 [UPDATES]=30000 [WARM_UP]=4000 [BATCH]=64)
 WORDS+=([SHORTEST]="30 45 60" [LONGEST]="90 120 150" [SIZE]=""
     [FEEDBACK_DROPOUT]="" [TRANSFORMER_DROPOUT]="--dropout 0.3") # the Feedback architecture has its own dropout

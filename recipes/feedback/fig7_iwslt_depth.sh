@@ -5,13 +5,14 @@
 # From the paper: sizes and dropout (Table 8, in the architecture), learning rate 0.0005, beam 5, no averaging, no
 # compound splitting. Ours: batches of 4,096 tokens and weight decay 0.0001 as in fairseq's example for this corpus,
 # label smoothing 0.1, Adam (0.9, 0.98), 4,000 warm-up updates, 50,000 updates, the checkpoint of the least validation
-# loss, length penalty 1. Twelve trainings on one GPU; not yet run to the end by us. Draws depth.png.
+# loss, length penalty 1, fp16. Twelve trainings on one GPU; not yet run to the end by us. Draws depth.png.
 #
 #   recipes/feedback/fig7_iwslt_depth.sh            the paper's run
 #   recipes/feedback/fig7_iwslt_depth.sh --smoke    the same code path on generated text, CPU, two minutes
 #   recipes/feedback/fig7_iwslt_depth.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/translation.sh"
+DEFAULT_PRECISION=fp16
 SETTINGS+=([BPE]=10000 [TOKENS]=4096 [LEARNING_RATE]=0.0005 [UPDATES]=50000 [WARM_UP]=4000)
 WORDS+=([SIZE]=""
     [FEEDBACK_DROPOUT]="" [TRANSFORMER_DROPOUT]="--dropout 0.3") # the Feedback architecture has its own dropout

@@ -7,7 +7,7 @@
 # learning rate 0.0001, 1,000 updates of linear warm-up, the gradient clipped at norm 0.1, 512 streams in blocks of 64,
 # 10,000 training episodes.
 #
-# From its code, which has only the program tasks: 50,000 updates, 1,000 test programs, conditions with < and >, as in
+# From its code, which has only the program tasks: fp32, 50,000 updates, 1,000 test programs, conditions with < and >, as in
 # the paper's Table 7. Its text has ==, which TASKS=programs-3-equal and programs-5-equal add. The code trains the
 # Transformer of 33.7 and 37.5 with 8 layers, but the paper gives other numbers for 8 layers. So our row beside 33.7 and
 # 37.5 has 4 layers.
@@ -15,7 +15,7 @@
 # Ours: the other tasks also have 50,000 updates and 1,000 test episodes. 1,000 validation episodes choose the checkpoint,
 # by their loss. The LSTM has 2 layers of 256, since 4 stayed at chance on programs (benchmarks/toy_tasks.md), and is trained
 # like the other models. A test stream begins with an episode.
-# fp16 on GPUs. For copy, reverse and counting the paper gives neither hyper-parameters nor the format. We use the same
+# For copy, reverse and counting the paper gives neither hyper-parameters nor the format. We use the same
 # hyper-parameters, with spans that hold question and answer. For counting, an answer is right only as a whole. All digits
 # to copy or reverse have the paper's length, 40 and 400 in the test; TASKS="copy-varied reverse-varied" has lengths up to it.
 #

@@ -7,7 +7,7 @@
 # From the paper (section 7.6, Table 9): sizes, span, span loss and dropout (in the architectures), Adam with learning
 # rate 0.0015, 8,000 updates of linear warm-up, the gradient clipped at norm 0.1, 1,024 streams in blocks of 128, of 64
 # in the first half, 100,000 updates and 10,000 more at a tenth of the rate. Ours: the checkpoint of the least
-# validation loss is taken; every byte is scored once by one stream (--batch-size 1); fp16 on GPUs.
+# validation loss is taken; every byte is scored once by one stream (--batch-size 1). From its code: fp32.
 #
 #   recipes/feedback/table4_enwik8.sh            the paper's run
 #   recipes/feedback/table4_enwik8.sh --smoke    the same code path on generated text, CPU, a minute or two

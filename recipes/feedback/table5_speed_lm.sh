@@ -26,7 +26,7 @@ train feedback "${TRAINING[@]}" --arch feedback_lm_wikitext103_large "${SPAN[@]}
 train feedback-per-layer "${TRAINING[@]}" --arch feedback_lm_wikitext103_large --feedback-kv per-layer "${SPAN[@]}"
 first_node_only
 
-MACHINE=("${MACHINE[0]}") # only --cpu or --fp16: SAMPLING has its own --distributed-world-size
+MACHINE=("${NUMBERS[@]}" "${DEVICE[@]}") # SAMPLING has its own --distributed-world-size
 SAMPLING=(--task streaming_language_modeling --sample-break-mode eos --prefix-size 1 --beam 1 --sampling
     --distributed-world-size "$SHARDS" --distributed-rank 0)
 TASK="language modeling"

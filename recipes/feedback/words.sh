@@ -8,7 +8,7 @@
 # Ours: blocks of 64 in the first half of the training. Section 7.6 says so for enwik8; for this corpus Table 6 ("increase
 # BPTT") says only that blocks are shorter at first. The best Transformer of Table 6 has no shorter blocks; our Transformer
 # of Table 3 has them, as Feedback does. Also ours: the checkpoint with the lowest validation loss is used; one stream
-# scores every token once (--batch-size 1); fp16 on GPUs.
+# scores every token once (--batch-size 1); fp32.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/language_models.sh"
 SETTINGS+=([STREAMS]=512 [VALID_STREAMS]=16 [BLOCK]=256 [SHORT_BLOCK]=64 [LEARNING_RATE]=0.0007 [WARM_UP]=8000
     [UPDATES]=200000 [FINE_TUNING]=10000)

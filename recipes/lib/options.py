@@ -3,8 +3,8 @@
     eval "$(python recipes/lib/options.py recipes/feedback/table2_wmt14.sh --smoke --out runs/try -- --dropout 0.2)"
 
 They set RECIPE (its name), PAPER (the file of its paper), PUBLISHED (the numbers in that file), CALL (the command
-without variables), SMOKE, DRY_RUN, COMMANDS, GPUS, RAW, DATA, OUT, and EXTRA (the flags after ``--``). A wrong option
-is refused in one sentence, with status 2. --help prints the recipe's header.
+without variables), SMOKE, DRY_RUN, COMMANDS, GPUS, PRECISION, RAW, DATA, OUT, and EXTRA (the flags after ``--``). A
+wrong option is refused in one sentence, with status 2. --help prints the recipe's header.
 """
 
 import itertools
@@ -20,14 +20,20 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "fairseq_plugins/tools"))
 import published  # noqa: E402  by path: as a part of the package it would import torch, which takes seconds
 
-VARIABLES = {"GPUS": "--gpus", "RAW": "--raw", "DATA": "--data", "OUT": "--out", "SMOKE": "--smoke"}
+VARIABLES = {
+    "GPUS": "--gpus", "PRECISION": "--precision", "RAW": "--raw", "DATA": "--data", "OUT": "--out", "SMOKE": "--smoke",
+}  # fmt: skip
 SWITCHES = ("--smoke", "--dry-run")
-TAKE_A_VALUE = ("--commands", "--gpus", "--raw", "--data", "--out")
+TAKE_A_VALUE = ("--commands", "--gpus", "--precision", "--raw", "--data", "--out")
+PRECISIONS = ("fp16", "bf16", "fp32", "tf32")
+FLAGS_OF_PRECISION = {"--fp16", "--bf16", "--amp", "--memory-efficient-fp16", "--memory-efficient-bf16"}
 HELP = """options:
   --smoke     run the same code with small numbers on generated text, on the CPU
   --dry-run   check every command with its own parser and print it; RECIPE --dry-run | bash does the work
   --commands FILE  run nothing; write every command into FILE, each after the line of the recipe that it comes from
   --gpus N    GPUs to train on (default: all of this machine; 0: the CPU)
+  --precision fp16|bf16|fp32|tf32  numbers of a training (default: the paper's on GPUs, fp32 on the CPU); tf32 is fp32
+              with products of TF32, fp32 is without
   --raw DIR   a folder with the raw text, instead of downloading it
   --data DIR  the prepared corpus, shared by recipes (default: runs/data/CORPUS)
   --out DIR   everything else (default: runs/ and the recipe's path in recipes/)
@@ -62,6 +68,8 @@ def call(script: str, words: list[str]) -> str:
 def read(words: list[str], script: Path) -> dict:
     """The values of the shell's variables, by name. ``words`` may end in ``--`` and flags for every training."""
     words, extra = say.split(words) if "--" in words else (words, [])
+    for flag in FLAGS_OF_PRECISION.intersection(extra):
+        say.stop(f"{flag}: give --precision fp16, bf16, fp32 or tf32 before -- in place of this flag.")
     given, rest = {}, iter(words)
     for word in rest:
         if word in SWITCHES:
@@ -77,10 +85,12 @@ def read(words: list[str], script: Path) -> dict:
 
 def checked(given: dict, script: Path) -> dict:
     """The values of the shell's variables, for options that passed every check."""
-    gpus, commands = given.get("--gpus", ""), given.get("--commands", "")
+    gpus, commands, precision = (given.get(option, "") for option in ("--gpus", "--commands", "--precision"))
     raw, data, out = (absolute(given.get(option, "")) for option in ("--raw", "--data", "--out"))
     if not re.fullmatch(r"\d*", gpus):
         say.stop(f"--gpus {gpus} is no number.")
+    if precision and precision not in PRECISIONS:
+        say.stop(f"--precision {precision} is none of {', '.join(PRECISIONS)}.")
     if raw and not os.path.isdir(raw):
         say.stop(f"--raw {raw} does not exist: name the folder that holds the raw text.")
     if commands and (not os.path.isdir(os.path.dirname(commands) or ".") or os.path.isdir(commands)):
@@ -97,7 +107,8 @@ def checked(given: dict, script: Path) -> dict:
     return {
         "RECIPE": script.stem, "PAPER": str(script.resolve().parent / "paper.json"), "SMOKE": smoke,
         "DRY_RUN": int("--dry-run" in given or bool(commands)), "COMMANDS": commands and os.path.realpath(commands),
-        "GPUS": gpus, "RAW": raw, "DATA": data, "OUT": out, "PUBLISHED": published_beside(script),
+        "GPUS": gpus, "PRECISION": precision, "RAW": raw, "DATA": data, "OUT": out,
+        "PUBLISHED": published_beside(script),
     }  # fmt: skip
 
 

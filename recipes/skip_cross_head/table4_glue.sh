@@ -12,9 +12,10 @@
 # dropout 0.1, Adam with weight decay 0.01; from their code: a tenth of the updates of warm-up, then linear decay. They
 # choose the learning rate of each task on its dev set from 2e-5 to 5e-5; LEARNING_RATE is 2e-5 for all. The
 # probability, missing in the text of the paper that we have, is its code's, 0.1. Ours: MNLI is the matched half, the
-# last checkpoint is scored, the standard deviation is a sample's. Each of 60 checkpoints has 1.5 GB.
+# last checkpoint is scored, the standard deviation is a sample's, fp16. Each of 60 checkpoints has 1.5 GB.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+DEFAULT_PRECISION=fp16 # as fairseq's example of RoBERTa
 SETTINGS+=([ROBERTA]="" [BPE_DIR]="" [LEARNING_RATE]=2e-5)
 WORDS+=([SMALLER]="")
 CHOICES+=([TASKS]="MRPC CoLA SST-2 MNLI QNLI QQP" [SEEDS]="1 2 3 4 5")
@@ -42,7 +43,7 @@ TRAINING=(--task sentence_prediction --criterion sentence_prediction "${SMALLER[
     --dropout 0.1 --attention-dropout 0.1 --pooler-dropout 0.1 --batch-size "$SENTENCES"
     --optimizer adam --adam-eps 1e-6 --weight-decay 0.01 --clip-norm 1 --lr "$LEARNING_RATE"
     --lr-scheduler polynomial_decay --disable-validation --no-epoch-checkpoints --find-unused-parameters)
-if ((GPUS)); then TRAINING+=(--fp16-init-scale 4 --threshold-loss-scale 1 --fp16-scale-window 128); fi
+if [[ $PRECISION = fp16 ]]; then TRAINING+=(--fp16-init-scale 4 --threshold-loss-scale 1 --fp16-scale-window 128); fi
 
 # train_task TASK MODEL SEED: train for 3 epochs, with warm-up in the first tenth of the updates
 train_task() {

@@ -6,7 +6,7 @@
         "enwik8": {                                 a group of settings, each beside its source:
           "paper: Table 9": {"decoder_layers": 12},     the paper, its section or table,
           "code": {"adam_betas": "(0.9, 0.999)"},       the authors' code, where the paper is silent,
-          "ours: why": {"fp16": true}                   ours, and the reason
+          "ours: why": {"embed_dropout": 0.1}           ours, and the reason
         }
       },
       "initial weights": {                          of which code in tests/models/initial_weights.py they are,
@@ -27,8 +27,9 @@
 A file may have "gpus", the number that its recipes are called with, 8 otherwise. Commands are named by what they do and
 the training they do it to: "train feedback-fine", "eval-lm feedback-fine/test", "preprocess enwik8". Options have the
 names that fairseq gives them. Instead of those that depend on the number of processes there are total_batch_size,
-total_max_tokens and total_batch_size_valid: one update of all processes, one batch of the validation; and "model" is
-the architecture's model. In a pattern * is anything and <word> a part of the name, which is {word} in the texts of the
+total_max_tokens and total_batch_size_valid: one update of all processes, one batch of the validation. Instead of the
+flags of precision there is "precision": fp16, bf16 or fp32, which is without TF32; and "model" is the architecture's
+model. In a pattern * is anything and <word> a part of the name, which is {word} in the texts of the
 groups; {name} is the training's name there and {stem} that up to its last hyphen. {"one of": [8, 12]} is for commands
 of one name that differ, each of which has one of these values, and each value one of them.
 """
@@ -67,6 +68,7 @@ HOUSEKEEPING = {
     "size",  # of preprocess/: how many merges if --bpe does not say, which recipes do
 }  # fmt: skip
 BATCH = {"batch_size", "max_tokens", "update_freq"}
+HALF = {"fp16", "bf16"}
 # fairseq's options that are declared although they are as by default: of trainings, and of other commands
 TRAINING = re.compile(
     "task|criterion|label_smoothing|optimizer|adam_.*|weight_decay|clip_norm|lr|lr_scheduler|warmup_.*|max_update"
@@ -127,13 +129,22 @@ def read_command(words: list[str]) -> Command:
 
 def effective(options: argparse.Namespace, parser: argparse.ArgumentParser, every_number: bool):
     """Options and which of them have to be declared, of a command that does not train."""
-    options = {name: plain(value) for name, value in vars(options).items() if name not in HOUSEKEEPING}
+    numbers = {"precision": precision(options)} if "fp16" in options else {}
+    options = {name: plain(value) for name, value in vars(options).items() if name not in HOUSEKEEPING | HALF} | numbers
     needed = {
         name
         for name, value in options.items()
-        if EVALUATION.fullmatch(name) or value != plain(parser.get_default(name)) or (every_number and is_number(value))
+        if EVALUATION.fullmatch(name) or value != plain(default(parser, name)) or (every_number and is_number(value))
     }
     return options, needed
+
+
+def default(parser: argparse.ArgumentParser, name: str) -> Any:
+    return "fp32" if name == "precision" else parser.get_default(name)
+
+
+def precision(options: argparse.Namespace) -> str:
+    return "fp16" if options.fp16 else "bf16" if options.bf16 else "fp32"
 
 
 def subject(words: list[str]) -> list[str]:
@@ -159,8 +170,11 @@ def read_training(options: argparse.Namespace, parser: argparse.ArgumentParser, 
         or name in ours
         or plain(value) != plain(defaults.get(name, parser.get_default(name)))
     }
-    totals = total_batch(options, processes) | {"model": ARCH_MODEL_NAME_REGISTRY[options.arch]}
-    left_out = HOUSEKEEPING | BATCH
+    totals = total_batch(options, processes) | {
+        "model": ARCH_MODEL_NAME_REGISTRY[options.arch],
+        "precision": precision(options),
+    }
+    left_out = HOUSEKEEPING | BATCH | HALF
     values = {name: plain(value) for name, value in values.items() if name not in left_out}
     return Command(f"train {plain(options.save_dir)}", values | totals, (needed - left_out) | set(totals))
 

@@ -108,13 +108,60 @@ def test_a_colon_in_out_is_refused_in_one_sentence(recipe_file):
 
 @pytest.mark.parametrize("gpus, launch, machine, processes", [
     (0, [""], ["--cpu", "--distributed-world-size", "1"], "1"),
-    (1, [""], ["--fp16", "--distributed-world-size", "1"], "1"),
-    (8, ["torchrun", "--no-python", "--nproc_per_node", "8", "--standalone"], ["--fp16"], "8"),
+    (1, [""], ["--distributed-world-size", "1"], "1"),
+    (8, ["torchrun", "--no-python", "--nproc_per_node", "8", "--standalone"], [""], "8"),
 ])  # fmt: skip
 def test_one_machine(gpus, launch, machine, processes):
     code = printed("machine", "--gpus", gpus)
     assert shell(code, "LAUNCH", "MACHINE", "PROCESSES") == [launch, machine, [processes]]
     assert ("MALLOC_MMAP_MAX_" in code) == (gpus == 0)
+
+
+@pytest.mark.parametrize("gpus, words, precision, numbers", [
+    (1, [], "fp32", ""), (1, ["--default-precision", "fp16"], "fp16", "--fp16"),
+    (1, ["--default-precision", "fp16", "--precision", "bf16"], "bf16", "--bf16"),
+    (1, ["--default-precision", "fp16", "--precision", "fp32"], "fp32", ""), (1, ["--precision", "tf32"], "tf32", ""),
+    (0, ["--default-precision", "fp16"], "fp32", ""), (0, ["--precision", "bf16"], "bf16", "--bf16"),
+])  # fmt: skip
+def test_the_precision_is_the_users_or_the_recipes_or_that_of_a_cpu(gpus, words, precision, numbers):
+    code = printed("machine", "--gpus", gpus, *words)
+    assert shell(code, "PRECISION", "NUMBERS") == [[precision], [numbers]]
+    machine = shell(code, "MACHINE")[0]
+    assert [word for word in machine if word in ("--fp16", "--bf16")] == [numbers] * bool(numbers)
+
+
+TELL = "import os, torch; print(torch.backends.cuda.matmul.allow_tf32, os.environ.get('NVIDIA_TF32_OVERRIDE'))"
+
+
+@pytest.mark.parametrize("precision, told", [("fp32", "False 0"), ("fp16", "False 0"), ("tf32", "True None")])
+def test_only_tf32_rounds_the_products_of_float32(precision, told):
+    """What torch makes of the variables, and that NVIDIA's libraries are told never to do it, in convolutions either."""
+    code = printed("machine", "--gpus", 1, "--precision", precision)
+    told_by = subprocess.run(
+        ["bash", "-euc", f'{code}\n"$0" -c "$1"', sys.executable, TELL], capture_output=True, text=True
+    )
+    assert told_by.stdout == f"{told}\n"
+
+
+@pytest.mark.parametrize("precision", ["fp16", "tf32"])
+def test_a_cpu_has_no_precision_of_a_gpu(precision):
+    done = call("machine", "--gpus", 0, "--precision", precision)
+    assert done.returncode == 2 and f"--precision {precision} needs a GPU: leave it out" in done.stderr
+
+
+def test_tf32_that_the_environment_forbids_is_refused():
+    done = call("machine", "--gpus", 1, "--precision", "tf32", env={"NVIDIA_TF32_OVERRIDE": "0"})
+    assert done.returncode == 2 and "NVIDIA_TF32_OVERRIDE is 0" in done.stderr
+
+
+@pytest.mark.parametrize("words, sentence", [
+    (["--precision", "half"], "--precision half is none of fp16, bf16, fp32, tf32."),
+    (["--", "--bf16"], "--bf16: give --precision fp16, bf16, fp32 or tf32 before -- in place of this flag."),
+    (["--", "--dropout", "0.1", "--memory-efficient-fp16"], "--memory-efficient-fp16: give --precision fp16"),
+])  # fmt: skip
+def test_a_precision_is_given_by_its_option(recipe_file, words, sentence):
+    done = call("options", recipe_file, *words)
+    assert done.returncode == 2 and done.stderr.startswith(f"table1: error: {sentence}")
 
 
 def test_several_nodes_know_the_first_one():

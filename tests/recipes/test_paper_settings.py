@@ -161,6 +161,7 @@ def test_numbers_of_the_readme_are_in_the_file(paper):
     ("feedback", "table2_wmt14", "feedback/wmt14.sh", "--beam 5 --batch-size", "--beam 4 --batch-size"),
     ("feedback", "table6_ablation", "feedback/table6_ablation.sh", "--output-dropout 0.2", "--output-dropout 0.1"),
     ("feedback", "char_ptb", "feedback/characters.sh", "--stream-offset random", "--stream-offset zero"),
+    ("skip_cross_head", "table4_glue", "skip_cross_head/table4_glue.sh", "DEFAULT_PRECISION=fp16", "DEFAULT_PRECISION=bf16"),
 ])  # fmt: skip
 def test_changed_recipe_is_a_difference(paper, name, file, line, change, run, venv, tmp_path):
     """A copy of the repository's scripts with one line changed."""
@@ -180,7 +181,7 @@ TRAINED = (
     "torchrun --nproc_per_node 8 fairseq-train /data/bin --save-dir /out/small --task streaming_language_modeling"
     " --criterion streaming_lm --arch all_attention_lm_enwik8_small --batch-size 8 --batch-size-valid 1"
     " --tokens-per-sample 512 --stream-offset random --optimizer adagrad_clipped --clip-tensor-norm 0.03 --clip-norm 0"
-    " --fp16-no-flatten-grads --fp16 --lr-scheduler fixed --lr 0.07 --warmup-updates 32000 --max-update 450000"
+    " --fp16-no-flatten-grads --lr-scheduler fixed --lr 0.07 --warmup-updates 32000 --max-update 450000"
 ).split()
 
 
@@ -197,7 +198,7 @@ def test_command_as_declared():
     ("--lr", "0.08"), ("--batch-size", "16"), ("--nproc_per_node", "4"), ("--arch", "all_attention_lm_enwik8_large"),
     ("--clip-norm", "0.1"), ("--max-update", "450001"), ("--lr-scheduler", "cosine"), ("--tokens-per-sample", "256"),
     ("--dropout", "0.31"), ("--embed-dropout", "0.1"), ("--span-ramp", "33"), ("--value-positions", None),
-    ("--weight-decay", "0.1"), ("--patience", "3"), ("--adagrad-eps", "1e-9"), ("--ddp-backend", "legacy_ddp"),
+    ("--weight-decay", "0.1"), ("--bf16", None), ("--patience", "3"), ("--adagrad-eps", "1e-9"), ("--ddp-backend", "legacy_ddp"),
     ("--share-decoder-input-output-embed", None), ("--update-freq", "2"),
 ])  # fmt: skip
 def test_changed_flag_is_a_difference(option, value):
