@@ -48,12 +48,14 @@ export -n RAW OUT ROWS GPUS # recipes have options for them
 . benchmarks/own_settings.sh
 ROWS=${ROWS:-benchmarks/evidence/rows.jsonl}
 
+precision=''
+if ((GPUS)); then precision="--precision fp16"; fi
 NAMES=()
 declare -A COMMANDS=()
 # cell NAME VARIABLES RECIPE [OPTIONS]: the recipe, with these variables, into OUT/NAME
 cell() {
     NAMES+=("$1")
-    COMMANDS[$1]="${2//$'\n'/ } recipes/$3.sh --gpus $GPUS --out $OUT/$1 ${4:-}"
+    COMMANDS[$1]="${2//$'\n'/ } recipes/$3.sh --gpus $GPUS $precision --out $OUT/$1 ${4:-}"
 }
 raw() { [[ -z ${RAW:-} ]] || echo "--raw $RAW/$1"; }
 

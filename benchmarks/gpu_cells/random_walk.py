@@ -9,7 +9,7 @@ from gpu_cells.cell import MINUTE, Cell, Row, Setting
 from gpu_cells.commands import call, fairseq_train, figures
 
 UPDATES = 50000
-# As recipes/feedback/table1_toy_tasks.sh has it
+# As recipes/feedback/table1_toy_tasks.sh has it with --precision fp16
 PAPER = (
     "--task synthetic_stream --criterion label_cross_entropy --tokens-per-sample 64 --batch-size 512"
     " --batch-size-valid 32 --stream-offset random --optimizer adam --clip-norm 0.1 --lr 0.0001 --lr-scheduler fixed"

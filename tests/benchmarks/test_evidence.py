@@ -244,7 +244,8 @@ def test_cells_train_on_a_gpu_where_asked(queue, tmp_path):
     queue(FEEDBACK)
     queue(TRANSFORMER, GPUS="1")
     told = (tmp_path / "called.log").read_text().splitlines()
-    assert [line.partition("-- ")[0].split()[:2] for line in told] == [["--gpus", "0"], ["--gpus", "1"]]
+    of_machine = [line.partition("--out ")[0].split() for line in told]
+    assert of_machine == [["--gpus", "0"], ["--gpus", "1", "--precision", "fp16"]]
     assert all(line.endswith(" none") for line in told)  # recipes read it, too
 
 
