@@ -135,7 +135,7 @@ TELL = "import os, torch; print(torch.backends.cuda.matmul.allow_tf32, os.enviro
 
 @pytest.mark.parametrize("precision, told", [("fp32", "False 0"), ("fp16", "False 0"), ("tf32", "True None")])
 def test_only_tf32_rounds_the_products_of_float32(precision, told):
-    """What torch makes of the variables, and that NVIDIA's libraries are told never to do it, in convolutions either."""
+    """What torch makes of the variables; the last one forbids it to NVIDIA's libraries, in convolutions too."""
     code = printed("machine", "--gpus", 1, "--precision", precision)
     told_by = subprocess.run(
         ["bash", "-euc", f'{code}\n"$0" -c "$1"', sys.executable, TELL], capture_output=True, text=True
