@@ -5,20 +5,15 @@ Sizes are small; ties, clusters of words and norms are those of the architecture
 """
 
 import json
-from argparse import Namespace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from types import SimpleNamespace
 
+import architectures
 import pytest
 import torch
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
-from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
+from architectures import LAYERS, PUBLISHED, form, published, small
 from initial_weights import FIRST_LOSS, RULES, misfits
-from language_models import Vocabulary
-from omegaconf import OmegaConf
 
-import fairseq_plugins  # noqa: F401  (registers every architecture)
 from fairseq_plugins.models.all_attention_lm import INTEGRATIONS
 from fairseq_plugins.modules.active_memory.mixers import MIXERS
 from fairseq_plugins.modules.feedback.stack import KEYS_AND_VALUES
@@ -31,60 +26,12 @@ DECLARED = [
     for source, patterns in sources.items()
     for pattern in patterns
 ]
-PUBLISHED = sorted(
-    name
-    for name, model in ARCH_MODEL_REGISTRY.items()
-    if model.__module__.startswith("fairseq_plugins.") and not name.endswith("_tiny")
-)
-WORDS = Vocabulary(204)
-LAYERS = 2
-SIZES = {"embed_dim": 64, "ffn_embed_dim": 128, "attention_heads": 2, "layers": LAYERS}
-SMALL = {
-    **{f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in SIZES.items()},
-    "decoder_head_dim": None,
-    "attention_span": 32,
-    "mem_len": 32,
-    "persistent_vectors": 16,
-    "max_target_positions": None,
-    "seed": 1,
-}
-CLUSTERS = {"adaptive_input_cutoff": "20,60", "adaptive_softmax_cutoff": "20,60"}
-
-
-def published(arch):
-    """The options that an architecture sets."""
-    options = Namespace()
-    ARCH_CONFIG_REGISTRY[arch](options)
-    return options
-
-
-def form(arch):
-    """How input and output have their words."""
-    options = published(arch)
-    if getattr(options, "adaptive_input", False):
-        return "clusters"
-    shared = ("share_decoder_input_output_embed", "share_all_embeddings")
-    return "tied" if any(getattr(options, name, False) for name in shared) else "plain"
+WORDS = 204
 
 
 def build(arch, seed, **others):
-    """An architecture in small, as fairseq-train builds it."""
-    torch.manual_seed(seed)
-    options = Namespace(arch=arch, **{**SMALL, **others})
-    ARCH_CONFIG_REGISTRY[arch](options)
-    task = SimpleNamespace(
-        source_dictionary=WORDS, target_dictionary=WORDS, keeps_memory=True, agent_sizes=lambda: ([5, 4], 3, 4)
-    )
-    if "roberta" in arch:
-        task = SentencePredictionTask(SentencePredictionConfig(num_classes=3, max_positions=64), WORDS, WORDS)
-    if defaults := MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch]):
-        defaults = OmegaConf.structured(defaults())
-        given = {name: value for name, value in vars(options).items() if name in defaults}
-        options = OmegaConf.merge(defaults, {"_name": arch, **given}, CLUSTERS if form(arch) == "clusters" else {})
-    model = ARCH_MODEL_REGISTRY[arch].build_model(options, task)
-    if "roberta" in arch:
-        model.register_classification_head("sentence", num_classes=3)
-    return model.eval()
+    """An architecture in small."""
+    return architectures.build(arch, WORDS, seed, **{**small(arch), **others}).eval()
 
 
 def codes(arch):
@@ -121,7 +68,7 @@ def test_first_weights_are_those_of_the_declared_code(arch, options):
 @torch.no_grad()
 def first_loss(model):
     """Mean loss in nats of random words after random words, and of classes of random sentences."""
-    x, y = torch.randint(4, len(WORDS), (2, 32, 32))
+    x, y = torch.randint(4, WORDS, (2, 32, 32))
     if hasattr(model, "classification_heads"):
         scores, _ = model(x, features_only=True, classification_head_name="sentence")
         return torch.nn.functional.cross_entropy(scores, y[:, 0] % 3).item()

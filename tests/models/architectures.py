@@ -1,0 +1,79 @@
+"""The published architectures, built as fairseq-train builds them."""
+
+from argparse import Namespace
+from types import SimpleNamespace
+
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
+from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
+from language_models import Vocabulary
+from omegaconf import OmegaConf
+
+import fairseq_plugins  # noqa: F401  (registers every architecture)
+
+PUBLISHED = sorted(
+    name
+    for name, model in ARCH_MODEL_REGISTRY.items()
+    if model.__module__.startswith("fairseq_plugins.") and not name.endswith("_tiny")
+)
+CLASSES = 3  # of sentences
+LAYERS = 2
+SIZES = {"embed_dim": 64, "ffn_embed_dim": 128, "attention_heads": 2, "layers": LAYERS}
+SMALL = {
+    **{f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in SIZES.items()},
+    "decoder_head_dim": None,
+    "attention_span": 32,
+    "mem_len": 32,
+    "persistent_vectors": 16,
+}
+CLUSTERS = {"adaptive_input_cutoff": "20,60", "adaptive_softmax_cutoff": "20,60"}
+
+
+def published(arch: str) -> Namespace:
+    """The options that an architecture sets."""
+    options = Namespace()
+    ARCH_CONFIG_REGISTRY[arch](options)
+    return options
+
+
+def form(arch: str) -> str:
+    """How input and output have their words."""
+    options = published(arch)
+    if getattr(options, "adaptive_input", False):
+        return "clusters"
+    shared = ("share_decoder_input_output_embed", "share_all_embeddings")
+    return "tied" if any(getattr(options, name, False) for name in shared) else "plain"
+
+
+def small(arch: str) -> dict:
+    """Options of small sizes, but for the vocabulary; clusters of words have few words."""
+    return SMALL | (CLUSTERS if form(arch) == "clusters" else {})
+
+
+def build(arch: str, words: int, seed: int = 1, **others) -> torch.nn.Module:
+    """
+    Args:
+        words: size of the vocabulary
+        others: options in place of the architecture's
+    """
+    torch.manual_seed(seed)
+    vocabulary = Vocabulary(words)
+    options = Namespace(arch=arch, **{"max_target_positions": None, "seed": 1, **others})
+    ARCH_CONFIG_REGISTRY[arch](options)
+    task = SimpleNamespace(
+        source_dictionary=vocabulary,
+        target_dictionary=vocabulary,
+        keeps_memory=True,
+        agent_sizes=lambda: ([5, 4], 3, 4),
+    )
+    if "roberta" in arch:
+        config = SentencePredictionConfig(num_classes=CLASSES, max_positions=512)
+        task = SentencePredictionTask(config, vocabulary, vocabulary)
+    if defaults := MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch]):
+        defaults = OmegaConf.structured(defaults())
+        given = {name: value for name, value in vars(options).items() if name in defaults}
+        options = OmegaConf.merge(defaults, {"_name": arch, **given})
+    model = ARCH_MODEL_REGISTRY[arch].build_model(options, task)
+    if "roberta" in arch:
+        model.register_classification_head("sentence", num_classes=CLASSES)
+    return model
