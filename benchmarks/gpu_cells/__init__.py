@@ -1,10 +1,20 @@
 """The cells of benchmarks/gpu.py, in the order in which they run: what is wrong first, what takes long last."""
 
-from gpu_cells import correctness, language, profile, random_walk, synchronisations, training, translation
+from gpu_cells import (
+    correctness,
+    first_updates,
+    language,
+    profile,
+    random_walk,
+    synchronisations,
+    training,
+    translation,
+)
 from gpu_cells.cell import Cell
 
 CELLS: dict[str, Cell] = {
     **correctness.CELLS,
+    **first_updates.CELLS,
     **training.CELLS,
     **language.CELLS,
     **translation.CELLS,

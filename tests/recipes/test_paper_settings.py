@@ -20,6 +20,7 @@ import fcntl
 import json
 import re
 import shutil
+import sys
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -32,6 +33,11 @@ from fairseq_plugins.models.all_attention_lm import AllAttentionConfig, AllAtten
 from fairseq_plugins.tools.published import published
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests/models"))
+
+from architectures import PUBLISHED  # noqa: E402
+from first_update import precision_of  # noqa: E402
+
 PAPERS = sorted(path.name for path in (ROOT / "recipes").iterdir() if path.is_dir() and (path / "paper.json").exists())
 NO_NUMBER = {"figure", "picture", "not given", "not said", "-"}
 
@@ -80,6 +86,14 @@ def commands(dry_run):
 def test_recipe_sets_what_is_declared_and_nothing_else(paper, name, commands):
     differences = Paper(text_of(paper)).differences(name, commands(paper, name))
     assert not differences, "\n".join(differences)
+
+
+@pytest.mark.parametrize("paper, name", RECIPES)
+def test_first_updates_are_tested_in_the_precision_of_the_recipe(paper, name, dry_run):
+    """By tests/models/test_first_updates.py"""
+    for _, words in split(dry_run(paper, name)):
+        if "fairseq-train" in words and (arch := words[words.index("--arch") + 1]) in PUBLISHED:
+            assert precision_of(arch) == read_command(words).options["precision"]
 
 
 @pytest.mark.parametrize("smoke", [False, True])
