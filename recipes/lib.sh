@@ -25,7 +25,8 @@ declare -A SETTINGS=([LOG_INTERVAL]=100) WORDS=() CHOICES=() SMOKE_SETTINGS=([LO
 # DEFAULT_PRECISION: of trainings on a GPU, from the paper or its code (before begin; --precision changes it).
 # START: flags of a training's first start only. ONLY_IF: row.py's --if. MAY_DIVERGE: divergence is a result. BARS: with
 # these a command that is no training says how far it is. SOURCED_LATER: files that declare variables after begin, too.
-DEFAULT_PRECISION=fp32 LIB=recipes/lib SCRIPT='' BEGUN='' LOG_FORMAT=simple START=() ONLY_IF=() MAY_DIVERGE='' SOURCED_LATER=()
+DEFAULT_PRECISION=fp32 LIB=recipes/lib SCRIPT='' BEGUN='' LOG_FORMAT=simple START=() ONLY_IF=() MAY_DIVERGE=''
+SOURCED_LATER=()
 declare -A DECLARED=() GIVEN=() PUBLISHED=() && BARS=(--log-format simple --log-interval 1)
 
 # begin OPTIONS...: read the options, set up the machine, go to the repository root and set the declared variables

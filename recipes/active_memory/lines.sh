@@ -5,8 +5,8 @@
 # 32,000 byte pair symbols, Adam with the rate of Vaswani et al. (2017). From its code: a line is a sequence, lines above
 # 300 tokens are left out of training, batches of 64 lines, 10,000 updates of warm-up, 100,000 updates, the last
 # checkpoint is taken, initial weights, dropout at the paper's rate also of attention weights and after feed-forward
-# activations, the positions' wavelengths, Adam's betas 0.9 and 0.999 and epsilon 1e-8, fp32. Ours: the first token of a line is
-# predicted in training too, empty lines left out, batches of lines of like length (fairseq's).
+# activations, the positions' wavelengths, Adam's betas 0.9 and 0.999 and epsilon 1e-8, fp32. Ours: the first token of a
+# line is predicted in training too, empty lines left out, batches of lines of like length (fairseq's).
 #
 # Where paper and code differ, we follow the paper. FLAGS can give what the code has instead: --convolution-activation
 # gelu_accurate --activation-fn gelu_accurate are its activations, which replace ReLU; --attention-scaling

@@ -68,7 +68,7 @@ def call(script: str, words: list[str]) -> str:
 def read(words: list[str], script: Path) -> dict:
     """The values of the shell's variables, by name. ``words`` may end in ``--`` and flags for every training."""
     words, extra = say.split(words) if "--" in words else (words, [])
-    for flag in FLAGS_OF_PRECISION.intersection(extra):
+    for flag in FLAGS_OF_PRECISION.intersection(word.partition("=")[0] for word in extra):
         say.stop(f"{flag}: give --precision fp16, bf16, fp32 or tf32 before -- in place of this flag.")
     given, rest = {}, iter(words)
     for word in rest:

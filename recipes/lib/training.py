@@ -25,7 +25,7 @@ import say
 
 WAY_OUT = "give an --out elsewhere, or remove that folder of the training."
 OF_MACHINE = {
-    "--batch-size", "--batch-size-valid", "--cpu", "--device-id", "--distributed-world-size", "--fp16",
+    "--batch-size", "--batch-size-valid", "--bf16", "--cpu", "--device-id", "--distributed-world-size", "--fp16",
     "--fp16-init-scale", "--fp16-scale-window", "--log-format", "--log-interval", "--master_addr", "--master_port",
     "--max-tokens", "--max-tokens-valid", "--nnodes", "--no-python", "--node_rank", "--nproc_per_node",
     "--num-workers", "--save-dir", "--standalone", "--threshold-loss-scale", "--update-freq", "--user-dir",

@@ -157,6 +157,7 @@ def test_tf32_that_the_environment_forbids_is_refused():
 @pytest.mark.parametrize("words, sentence", [
     (["--precision", "half"], "--precision half is none of fp16, bf16, fp32, tf32."),
     (["--", "--bf16"], "--bf16: give --precision fp16, bf16, fp32 or tf32 before -- in place of this flag."),
+    (["--", "--fp16=True"], "--fp16: give --precision fp16"),
     (["--", "--dropout", "0.1", "--memory-efficient-fp16"], "--memory-efficient-fp16: give --precision fp16"),
 ])  # fmt: skip
 def test_a_precision_is_given_by_its_option(recipe_file, words, sentence):
@@ -478,9 +479,10 @@ def test_the_training_of_another_recipe_is_no_own_one(train, tmp_path):
     assert more.returncode == 2 and "run was begun with the defaults, this call has SEEDS='1'" in more.stderr
 
 
-def test_another_machine_goes_on_with_a_training(train, tmp_path):
+@pytest.mark.parametrize("precision", ["--fp16", "--bf16"])
+def test_another_machine_goes_on_with_a_training(train, tmp_path, precision):
     train()
-    words = ("--fp16", "--batch-size", "4", "--update-freq", "2", "--lr", "1")
+    words = (precision, "--batch-size", "4", "--update-freq", "2", "--lr", "1")
     assert "is trained" in call("training", tmp_path / "run", "--", tmp_path / "fairseq-train", *words).stderr
 
 
