@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from dry_runs import commands_of
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
@@ -124,6 +125,14 @@ def test_smoke_run_ends_in_a_table(name, recipe, tmp_path, request):
     assert [line for line in again.stdout.splitlines() if line.startswith("| ")] == [
         line for line in done.stdout.splitlines() if line.startswith("| ")
     ]
+
+
+def test_bf16_trains_on_a_cpu(recipe, tmp_path):
+    words = ("--smoke", "--precision", "bf16", "--out", tmp_path)
+    done = recipe(DEFAULT, *words, folder=RECIPES, env={"MODELS": "feedback", "UPDATES": "4", "FINE_TUNING": "2"})
+    assert done.returncode == 0, done.stderr[-3000:]
+    weights = torch.load(tmp_path / "smoke/feedback-fine/checkpoint_best.pt", weights_only=False)["model"]
+    assert all(weight.equal(weight.bfloat16().to(weight)) for weight in weights.values())  # saved in float32
 
 
 def test_fine_tuning_goes_on_at_a_tenth_of_the_rate(recipe, tmp_path):
