@@ -19,6 +19,11 @@ class UserError(ValueError):
     """An error of the user's. The text is all that the user sees: it names the flag or file, and says what to do."""
 
 
+class OutOfMemory(UserError, RuntimeError):
+    """Memory ran out. At a RuntimeError fairseq writes no crash.pt, which would have nothing new in it. Only where the
+    text has "out of memory" in it, fairseq goes on without the batch."""
+
+
 def flag(name: str) -> str:
     """The flag of an option: dropout_rate -> --dropout-rate"""
     return "--" + name.replace("_", "-")
@@ -29,7 +34,7 @@ def flag(name: str) -> str:
 ERROR_MESSAGES = [
     # raised in one of the processes that fairseq-train starts, one for each GPU
     (
-        r"errors\.UserError: ([^\n]*)",
+        r"errors\.(?:UserError|OutOfMemory): ([^\n]*)",
         "{0}",
     ),
     # data and dictionaries
@@ -213,7 +218,8 @@ ERROR_MESSAGES = [
     ),
     (
         r"OutOfMemoryError: CUDA out of memory",
-        "the GPU ran out of memory; lower --max-tokens or, over streams, --batch-size, and raise --update-freq.",
+        "the GPU ran out of memory; over streams raise --split-streams, elsewhere lower --max-tokens or --batch-size "
+        "and raise --update-freq.",
     ),
     (
         r"selected index k out of range",

@@ -18,11 +18,19 @@ def check_groups(groups: int, batch: int) -> None:
         UserError: the groups would not have the same number of streams
     """
     if batch % groups:
-        divisors = [str(n) for n in range(1, batch + 1) if not batch % n]
         raise UserError(
             f"--split-streams {groups} does not divide the {batch} streams of --batch-size into equal groups: choose"
-            f" {', '.join(divisors)}."
+            f" {', '.join(map(str, _divisors(batch)))}."
         )
+
+
+def more_groups(groups: int, batch: int) -> int | None:
+    """At least twice as many groups, of equal numbers of streams; None if each group has one stream already."""
+    return next((n for n in _divisors(batch) if n >= 2 * groups), None)
+
+
+def _divisors(batch: int) -> list[int]:
+    return [n for n in range(1, batch + 1) if not batch % n]
 
 
 def split_sample(sample: dict, groups: int) -> list[dict]:

@@ -23,8 +23,7 @@ def with_memory(sample: dict, memory: StreamMemory) -> dict:
     if memory.position != sample["start"]:
         raise UserError(
             f"block {sample['block']} of {sample['split']} starts at token {sample['start']} of its streams, but"
-            f" the memory is of {memory.position} tokens: after running out of memory, raise --split-streams, or"
-            " lower --batch-size."
+            f" the memory is of {memory.position} tokens: give the blocks of a split in order."
         )
     return {**sample, "net_input": {**sample["net_input"], "memory": memory}}
 

@@ -31,6 +31,7 @@ from fairseq_plugins.streams.groups import check_groups, gradients_stay, sum_log
 from fairseq_plugins.streams.iterator import StreamIterator, StreamLayout
 from fairseq_plugins.streams.loss_guard import LossGuard
 from fairseq_plugins.streams.memory import TrainingMemory, with_memory
+from fairseq_plugins.streams.out_of_memory import in_training, in_validation, memory_has_to_do
 from fairseq_plugins.text.prepared import find
 
 
@@ -221,6 +222,10 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         self.training.begin_epoch()
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False, **kwargs):
+        with memory_has_to_do(in_training(self.args.split_streams, len(sample["id"]))):
+            return self._train_step(sample, model, criterion, optimizer, update_num, ignore_grad, **kwargs)
+
+    def _train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad, **kwargs):
         groups = self.training.next_block(sample, update_num + 1, repeats=isinstance(optimizer, AMPOptimizer))
         steps = []
         for number, group in enumerate(groups, start=1):
@@ -260,7 +265,8 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         return with_memory(sample, self.memories.setdefault(sample.get("split"), StreamMemory()))
 
     def valid_step(self, sample, model, criterion, **kwargs):
-        return super().valid_step(self.with_memory(sample), model, criterion, **kwargs)
+        with memory_has_to_do(in_validation(len(sample["id"]))):
+            return super().valid_step(self.with_memory(sample), model, criterion, **kwargs)
 
     def post_validate(self, model, stats, agg):
         self.memories.clear()  # they can be large

@@ -271,6 +271,43 @@ def test_groups_of_streams_resume_exactly_and_in_another_number(run, command, tm
     assert losses(run(*one, "--save-dir", tmp_path / "2")) == losses(run(*other, "--save-dir", tmp_path / "1"))
 
 
+# Out of memory
+
+
+@pytest.fixture
+def starved(command, user_dir, tmp_path):
+    """The command, whose criterion runs out of memory with more than two streams at a time, in some ranks."""
+    (tmp_path / "starved").mkdir()
+    (tmp_path / "starved/__init__.py").write_text(f"""
+import os, sys
+sys.path.insert(0, {str(user_dir.parent)!r})
+import torch, fairseq_plugins
+from fairseq.criterions import register_criterion
+from fairseq.dataclass import FairseqDataclass
+from fairseq_plugins.criterions.streaming_lm import StreamingLMCriterion
+
+@register_criterion("starved", dataclass=FairseqDataclass)
+class Starved(StreamingLMCriterion):
+    def forward(self, model, sample, **options):
+        if model.training and len(sample["target"]) > 2 and os.environ.get("RANK", "1") == "1":
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+        return super().forward(model, sample, **options)
+""")
+    return [*command, "--user-dir", tmp_path / "starved", "--criterion", "starved", "--max-update", 3]
+
+
+def test_out_of_memory_ends_every_rank_in_a_sentence(run, starved, tmp_path):
+    """fairseq's own way is to go on without the batch."""
+    said = "error: memory ran out with 4 streams at a time: train them in more groups, with --split-streams 2."
+    done = run(*starved, "--save-dir", tmp_path / "one", check=False)
+    assert done.returncode and said in done.stderr and "Traceback" not in done.stderr, done.stderr[-3000:]
+    assert not list((tmp_path / "one").glob("*.pt"))
+    two = ["torchrun", "--standalone", "--nproc_per_node", 2, BIN / starved[0], *starved[1:]]
+    done = run(*two, "--save-dir", tmp_path / "two", check=False)
+    assert done.returncode and said in done.stderr, done.stderr[-3000:]
+    run(*starved, "--split-streams", 2, "--save-dir", tmp_path / "one")
+
+
 # Evaluation
 
 

@@ -13,7 +13,7 @@ from fairseq.sequence_scorer import SequenceScorer
 from omegaconf import OmegaConf
 
 from fairseq_plugins.criterions import streaming_lm  # noqa: F401  (registered)
-from fairseq_plugins.errors import UserError
+from fairseq_plugins.errors import OutOfMemory, UserError
 from fairseq_plugins.files import sealed
 from fairseq_plugins.models import active_memory_lm, all_attention_lm, feedback_transformer  # noqa: F401  (registered)
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
@@ -113,7 +113,7 @@ def test_the_sample_itself_stays_without_memory(make_task):
 def test_a_block_that_does_not_follow_is_refused(make_task, model):
     task = make_task({"train": tokens_of(100)}, tokens_per_sample=5)
     samples = blocks(task)
-    with pytest.raises(UserError, match="block 3 of train starts at token 15 .* is of 5 tokens.*--batch-size"):
+    with pytest.raises(UserError, match="block 3 of train starts at token 15 .* is of 5 tokens: .* in order"):
         train(task, model, [samples[0], samples[3]])
 
 
@@ -500,6 +500,34 @@ def test_divergence_stops_before_the_update(make_task, model):
         train(task, model, samples[3:4], first=3)
     model.decoder.output.bias.data[5] = kept[-1][5]
     assert all(torch.equal(one, other) for one, other in zip(kept, model.parameters()))
+
+
+@pytest.mark.parametrize("groups, more", [(1, 2), (2, 6), (6, None)])
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("can't allocate memory")])
+def test_out_of_memory_is_an_error_that_names_the_way_out(make_task, model, groups, more, error):
+    task = make_task({"train": tokens_of(100), "valid": tokens_of(60)}, tokens_per_sample=5, split_streams=groups)
+    starved = StarvedCriterion(task, error)
+    with pytest.raises(OutOfMemory) as raised:
+        task.train_step(blocks(task, batch=6)[0], model, starved, sgd(model), 0)
+    way_out = f"with --split-streams {more}." if more else "with one stream at a time: lower --tokens-per-sample"
+    assert way_out in str(raised.value) and f"with {6 // groups if more else 'one'} stream" in str(raised.value)
+    with pytest.raises(OutOfMemory, match="in validation with 3 streams: lower --batch-size-valid"):
+        task.valid_step(blocks(task, "valid", batch=3)[0], model, starved)
+
+
+class StarvedCriterion(CrossEntropyCriterion):
+    def __init__(self, task, error):
+        super().__init__(task, sentence_avg=False)
+        self.error = error
+
+    def forward(self, *_, **__):
+        raise self.error
+
+
+def test_other_errors_stay_what_they_are(make_task, model):
+    task = make_task({"train": tokens_of(100)}, tokens_per_sample=5)
+    with pytest.raises(RuntimeError, match="^sizes differ$"):
+        task.train_step(blocks(task)[0], model, StarvedCriterion(task, RuntimeError("sizes differ")), sgd(model), 0)
 
 
 def test_evaluated_splits_have_memories_of_their_own(make_task):
