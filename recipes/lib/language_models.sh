@@ -2,12 +2,21 @@
 # What the recipes of language models share: fine-tuning and evaluation; sourced, not run.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 LOG_FORMAT=json # figures.py reads this format
+# SPLIT_STREAMS: groups of a process's streams, which take turns; by default as many as memory needs (lib/training.py)
+CHOICES+=([SPLIT_STREAMS]="")
 
 # share_streams: set STREAM_FLAGS to the flags of STREAMS training streams and VALID_STREAMS validation streams
 share_streams() {
-    local each
+    local each groups=${SPLIT_STREAMS[*]}
     share each "$STREAMS" streams
     STREAM_FLAGS=(--batch-size "$each" --batch-size-valid $((VALID_STREAMS > PROCESSES ? VALID_STREAMS / PROCESSES : 1)))
+    if [[ $groups ]]; then
+        ((${#SPLIT_STREAMS[@]} == 1 && groups > 0 && each % groups == 0)) ||
+            stop "SPLIT_STREAMS: $groups does not divide the $each streams of each process: choose a divisor, or leave it out."
+        STREAM_FLAGS+=(--split-streams "$groups")
+    elif ((DRY_RUN && GPUS && NNODES == 1)); then
+        echo "# where memory runs out, the recipe goes on with --split-streams 2, 4 and so on; SPLIT_STREAMS sets it" >>"$SCRIPT"
+    fi
 }
 
 tenth() { awk -v rate="$1" 'BEGIN { print rate / 10 }'; }

@@ -2,7 +2,7 @@
 # Checks of the numbers that a user has set. Recipes compute with them, and bash goes on after an error in $(( )).
 
 # these have no default, or take a word, too
-MAY_BE_EMPTY=" PASS UPDATES TOTAL PHASE_1 FINE_TUNING " MAY_BE_WORDS=" BPE "
+MAY_BE_EMPTY=" PASS UPDATES TOTAL PHASE_1 FINE_TUNING SPLIT_STREAMS " MAY_BE_WORDS=" BPE "
 
 # whole_numbers NAME DEFAULT: where the default is whole numbers, the values are, too, and each stands there once
 whole_numbers() {

@@ -3,8 +3,10 @@
     python recipes/lib/training.py runs/x/feedback --data runs/data/x --settings "UPDATES='100'" -- fairseq-train ...
 
 A folder with the file ``trained`` is done and is skipped. A training that was stopped continues from its last
-checkpoint, but only with the variables and the data that it started with. Everything that the command prints goes to
-FOLDER/train.log. The terminal shows the figures of validations, how far the training is, and the time left.
+checkpoint, but only with the variables and the data that it started with. A training over streams that runs out of
+memory continues with more groups of streams (--split-streams), unless the command has their number. Everything that
+the command prints goes to FOLDER/train.log. The terminal shows the figures of validations, how far the training is, and
+the time left.
 """
 
 import argparse
@@ -28,9 +30,12 @@ OF_MACHINE = {
     "--batch-size", "--batch-size-valid", "--bf16", "--cpu", "--device-id", "--distributed-world-size", "--fp16",
     "--fp16-init-scale", "--fp16-scale-window", "--log-format", "--log-interval", "--master_addr", "--master_port",
     "--max-tokens", "--max-tokens-valid", "--nnodes", "--no-python", "--node_rank", "--nproc_per_node",
-    "--num-workers", "--save-dir", "--standalone", "--threshold-loss-scale", "--update-freq", "--user-dir",
+    "--num-workers", "--save-dir", "--split-streams", "--standalone", "--threshold-loss-scale", "--update-freq",
+    "--user-dir",
 }  # fmt: skip
 DIVERGED = re.compile("diverged at update [0-9]*")
+SPLIT = "--split-streams"
+MORE_GROUPS = re.compile(rf"memory ran out .* with {SPLIT} ([0-9]+)")  # fairseq_plugins/streams/out_of_memory.py
 
 
 def main():
@@ -54,9 +59,7 @@ def main():
     if (args.folder / "trained").exists():
         say.say(f"{args.folder} is trained")
         return
-    command = commands.resolved(command) + first_flags(args.folder, shlex.split(args.start))
-    say.say(commands.typed(command))
-    status, errors = run(command, log)
+    status, errors = run_in_groups(args, commands.resolved(command), log)
     if status and not (args.may_diverge and record_divergence(args.folder, errors)):
         sys.exit(status)
     if not args.rank:  # the first node writes the checkpoints
@@ -115,10 +118,14 @@ def recorded(args, name: str, text: str) -> str:
     if file.exists():
         return file.read_text().rstrip("\n")
     if not args.rank:
-        partial = file.with_name(f"{name}.partial")
-        partial.write_text(f"{text}\n")
-        partial.replace(file)
+        record(file, text)
     return text
+
+
+def record(file: Path, text: str) -> None:
+    partial = file.with_name(f"{file.name}.partial")
+    partial.write_text(f"{text}\n")
+    partial.replace(file)
 
 
 def first_flags(folder: Path, start: list[str]) -> list[str]:
@@ -132,6 +139,39 @@ def first_flags(folder: Path, start: list[str]) -> list[str]:
     for checkpoint in sorted(folder.glob("checkpoint*.pt")):
         return ["--restore-file", str(checkpoint)]
     return start
+
+
+def run_in_groups(args, command: list[str], log: Path) -> tuple[int, str]:
+    """Run the command, and again with more groups of streams as long as memory runs out. Returns the last run's status
+    and stderr. FOLDER/split_streams notes the number, so that another call begins with it."""
+    while True:
+        groups = noted_groups(args.folder, command)
+        whole = command + [SPLIT, str(groups)] * (groups > 1) + first_flags(args.folder, shlex.split(args.start))
+        say.say(commands.typed(whole))
+        status, errors = run(whole, log)
+        found = MORE_GROUPS.search(errors)
+        if not status or not found or is_split(command) or int(found[1]) <= groups:
+            return status, errors
+        if progress.number_after("--nnodes", command) > 1:
+            say.say(f"on several nodes recipes do not choose {SPLIT}: set SPLIT_STREAMS={found[1]} on all of them.")
+            return status, errors
+        say.say(f"memory ran out: {args.folder.name} goes on with {SPLIT} {found[1]}")
+        record(args.folder / "split_streams", f"{found[1]} groups of {streams(command)} streams")
+
+
+def noted_groups(folder: Path, command: list[str]) -> int:
+    """The groups of streams that memory has been found to need; 1 for other numbers of streams than the command's."""
+    file = folder / "split_streams"
+    words = file.read_text().split() if file.exists() else []
+    return int(words[0]) if not is_split(command) and words[3:4] == [str(streams(command))] else 1
+
+
+def is_split(command: list[str]) -> bool:
+    return progress.number_after(SPLIT, command) > 0
+
+
+def streams(command: list[str]) -> int:
+    return int(progress.number_after("--batch-size", command))
 
 
 def run(command: list[str], log: Path) -> tuple[int, str]:

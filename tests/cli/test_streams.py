@@ -296,16 +296,22 @@ class Starved(StreamingLMCriterion):
     return [*command, "--user-dir", tmp_path / "starved", "--criterion", "starved", "--max-update", 3]
 
 
+SAID = "error: memory ran out with 4 streams at a time: train them in more groups, with --split-streams 2."
+
+
 def test_out_of_memory_ends_every_rank_in_a_sentence(run, starved, tmp_path):
     """fairseq's own way is to go on without the batch."""
-    said = "error: memory ran out with 4 streams at a time: train them in more groups, with --split-streams 2."
-    done = run(*starved, "--save-dir", tmp_path / "one", check=False)
-    assert done.returncode and said in done.stderr and "Traceback" not in done.stderr, done.stderr[-3000:]
-    assert not list((tmp_path / "one").glob("*.pt"))
     two = ["torchrun", "--standalone", "--nproc_per_node", 2, BIN / starved[0], *starved[1:]]
     done = run(*two, "--save-dir", tmp_path / "two", check=False)
-    assert done.returncode and said in done.stderr, done.stderr[-3000:]
-    run(*starved, "--split-streams", 2, "--save-dir", tmp_path / "one")
+    assert done.returncode and SAID in done.stderr, done.stderr[-3000:]
+
+
+def test_a_recipe_goes_on_in_groups_where_memory_runs_out(run, starved, user_dir, tmp_path):
+    recipe = ["python", user_dir.parent / "recipes/lib/training.py", tmp_path / "run", "--"]
+    done = run(*recipe, *starved, "--save-dir", tmp_path / "run")
+    assert SAID in done.stderr and "run goes on with --split-streams 2" in done.stderr
+    assert "Traceback" not in done.stderr and not (tmp_path / "run/crash.pt").exists()
+    assert torch.load(tmp_path / "run/checkpoint_last.pt", weights_only=False)["cfg"]["task"]["split_streams"] == 2
 
 
 # Evaluation

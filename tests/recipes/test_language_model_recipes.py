@@ -78,10 +78,23 @@ def test_transformers_have_the_updates_of_the_scripts_for_their_corpus(corpus, s
     ("feedback/table1_toy_tasks.sh", {"TASKS": "programs-3-equal sort"}, [], "TASKS: sort is none of"),
     ("feedback/table1_toy_tasks.sh", {"MODELS": "gru"}, [], "MODELS: gru is none of"),
     ("feedback/table4_enwik8.sh", {}, ["--gpus", 3], "1024 streams cannot be shared evenly by 3 processes"),
+    ("feedback/table4_enwik8.sh", {"SPLIT_STREAMS": "3"}, ["--gpus", 1], "3 does not divide the 1024 streams of each"),
+    ("feedback/table4_enwik8.sh", {"SPLIT_STREAMS": "two"}, [], "SPLIT_STREAMS: two is no whole number"),
 ])  # fmt: skip
 def test_what_cannot_be_is_named(name, env, options, sentence, recipe, tmp_path):
     done = recipe(name, "--dry-run", "--out", tmp_path, *options, folder=RECIPES, env=env)
     assert done.returncode and sentence in done.stderr
+
+
+@pytest.mark.parametrize("name", ["all_attention/table1_enwik8.sh", "feedback/table4_enwik8.sh"])
+@pytest.mark.parametrize("gpus, groups", [(1, ""), (1, "8"), (0, "")])
+def test_on_one_gpu_streams_take_turns(name, gpus, groups, recipe, tmp_path):
+    env = {"SPLIT_STREAMS": groups}
+    done = recipe(name, "--dry-run", "--gpus", gpus, "--out", tmp_path, folder=RECIPES, env=env)
+    trainings = [command for command in commands_of(done) if command.startswith("fairseq-train")]
+    assert trainings and all((" --split-streams 8 " in command) == bool(groups) for command in trainings)
+    says_how = "# where memory runs out, the recipe goes on with --split-streams 2, 4" in done.stdout
+    assert says_how == (gpus == 1 and not groups)
 
 
 def read_tables(output):

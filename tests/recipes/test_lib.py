@@ -486,6 +486,64 @@ def test_another_machine_goes_on_with_a_training(train, tmp_path, precision):
     assert "is trained" in call("training", tmp_path / "run", "--", tmp_path / "fairseq-train", *words).stderr
 
 
+@pytest.fixture
+def train_streams(tmp_path):
+    """A fairseq-train whose memory holds as many streams at a time as the file ``room`` says; it stops where there is a
+    file ``stop``. The file ``starts`` has the flags of each start."""
+    program = script(
+        tmp_path / "fairseq-train", f"echo $* >>{tmp_path}/starts", "groups=1", "for word; do",
+        '[ "$before" = --split-streams ] && groups=$word', '[ "$before" = --batch-size ] && streams=$word',
+        "before=$word", "done",
+        f"if [ $((streams / groups)) -gt $(cat {tmp_path}/room) ]; then",
+        'way_out="train them in more groups, with --split-streams $((2 * groups))."',
+        "[ $groups -lt $streams ] || way_out='lower --tokens-per-sample.'",
+        'echo "fairseq_plugins: error: memory ran out with some streams at a time: $way_out" >&2', "exit 1", "fi",
+        f"[ ! -e {tmp_path}/stop ] || exit 1",
+    )  # fmt: skip
+
+    def train(*flags, streams=16):
+        done = call("training", tmp_path / "run", "--", program, "--batch-size", streams, *flags)
+        starts = (tmp_path / "starts").read_text().replace(f"--batch-size {streams}", "").splitlines()
+        (tmp_path / "starts").unlink()
+        return done, [start.strip() for start in starts]
+
+    return train
+
+
+def test_where_memory_runs_out_a_training_goes_on_in_more_groups(train_streams, tmp_path):
+    (tmp_path / "room").write_text("4")
+    (tmp_path / "stop").touch()
+    done, starts = train_streams()
+    assert done.returncode == 1 and starts == ["", "--split-streams 2", "--split-streams 4"]
+    assert "small: memory ran out: run goes on with --split-streams 4\n" in done.stderr
+    (tmp_path / "run/checkpoint_1_50.pt").touch()  # another call begins with the number, another number of streams not
+    assert train_streams()[1] == [f"--split-streams 4 --restore-file {tmp_path}/run/checkpoint_1_50.pt"]
+    assert train_streams(streams=4)[1] == [f"--restore-file {tmp_path}/run/checkpoint_1_50.pt"]
+    (tmp_path / "stop").unlink()
+    (tmp_path / "room").write_text("2")  # later in the training
+    done, starts = train_streams()
+    assert done.returncode == 0 and [start.split()[1] for start in starts] == ["4", "8"]
+    assert (tmp_path / "run/trained").exists()
+
+
+@pytest.mark.parametrize("flags, room, starts, said", [
+    (["--split-streams", 2], 4, 1, "with --split-streams 4.\n"),
+    (["--nnodes", 2], 4, 1, "on several nodes recipes do not choose --split-streams: set SPLIT_STREAMS=2 on all"),
+    ([], 0, 5, "lower --tokens-per-sample.\n"),
+])  # fmt: skip
+def test_memory_that_does_not_do_ends_in_the_sentence(train_streams, flags, room, starts, said, tmp_path):
+    (tmp_path / "room").write_text(str(room))
+    done, begun = train_streams(*flags)
+    assert done.returncode == 1 and len(begun) == starts
+    assert said in done.stderr and not (tmp_path / "run/trained").exists()
+
+
+def test_groups_of_streams_may_change(train_streams, tmp_path):
+    (tmp_path / "room").write_text("4")
+    train_streams("--split-streams", 2)
+    assert train_streams("--split-streams", 4)[0].returncode == 0
+
+
 def test_only_the_first_node_says_that_it_is_trained(train, tmp_path):
     train("--rank", 1)
     assert not (tmp_path / "run/trained").exists() and (tmp_path / "run/train.node1.log").exists()
