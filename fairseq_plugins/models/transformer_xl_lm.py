@@ -16,6 +16,7 @@ from fairseq_plugins.models.common.base import StreamingLanguageModel, Streaming
 from fairseq_plugins.models.common.decoder import StreamingDecoder
 from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS, ScaledEmbedding, build_embeddings
 from fairseq_plugins.models.common.options import check_rates
+from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.adaptive_io import AdaptiveInput, AdaptiveSoftmax
 from fairseq_plugins.modules.transformer_xl.attention import Biases, XLConfig
 from fairseq_plugins.modules.transformer_xl.position import POSITION_SCHEMES
@@ -66,6 +67,23 @@ class TransformerXLConfig(StreamingLanguageModelConfig):
     decoder_input_dim: Optional[int] = field(
         default=None, metadata={"help": "width of embeddings (default: that of the model)"}
     )
+    factorized_embedding: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "width of embeddings that a linear layer brings to the width of the model, and another back before"
+            " the output layer"
+        },
+    )
+    activation_fn: ChoiceEnum(list(ACTIVATIONS)) = field(
+        default="relu", metadata={"help": "activation of feed-forward layers"}
+    )
+    normalised_residual: bool = field(
+        default=False,
+        metadata={
+            "help": "with --decoder-normalize-before, residual connections add the normalised input, and the memory is"
+            " not normalised (as --prenorm of Skip Cross-Head's code)"
+        },
+    )
     dropout: float = field(
         default=0.0,
         metadata={"help": "dropout of the outputs of attention and feed-forward layers, and within the latter"},
@@ -94,12 +112,26 @@ class TransformerXLConfig(StreamingLanguageModelConfig):
         default=False,
         metadata={"help": "biases of queries (u and v) for each layer, instead of one pair for all layers"},
     )
+    learn_bias_scales: bool = field(
+        default=False,
+        metadata={"help": "each head of each layer learns a factor from 0 to 1 of its biases of queries"},
+    )
+    float32_frequencies: bool = field(
+        default=False,
+        metadata={
+            "help": "compute the frequencies of positions in float32, as the authors' code does, even in a model in"
+            " float64"
+        },
+    )
     no_scale_embedding: bool = field(
         default=False, metadata={"help": "do not multiply embeddings by the square root of --decoder-embed-dim"}
     )
     untie_head_proj: bool = field(
         default=False,
-        metadata={"help": "with --tie-adaptive-proj, do not share the projection of the first cluster"},
+        metadata={
+            "help": "with --tie-adaptive-proj, or with --share-decoder-input-output-embed and --decoder-input-dim, do"
+            " not share the projection of the first cluster"
+        },
     )
     weight_init: ChoiceEnum(list(WEIGHT_INITS)) = field(
         default="transformer-xl",
@@ -141,7 +173,7 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
     def __init__(self, decoder: StreamingDecoder, config: TransformerXLConfig):
         super().__init__(decoder)
         self.memory_length, self.clamp_length, self.same_length = config.mem_len, config.clamp_len, config.same_length
-        self.position_scheme = str(config.position_scheme)
+        self.position_scheme, self.normalised_residual = str(config.position_scheme), config.normalised_residual
         self.skipped_layers = str(config.skipped_layers)
         decoder.apply(WEIGHT_INITS[str(config.weight_init)])
 
@@ -166,13 +198,20 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
             )
         if config.decoder_input_dim is not None and config.decoder_input_dim < 1:
             raise UserError(f"--decoder-input-dim {config.decoder_input_dim} is too small; choose at least 1.")
+        check_factorized(config)
+        if config.normalised_residual and not config.decoder_normalize_before:
+            raise UserError("--normalised-residual needs --decoder-normalize-before; give both or leave it out.")
         if config.no_scale_embedding and (config.adaptive_input or config.decoder_input_dim):
             raise UserError(
                 "--no-scale-embedding is for plain embeddings of the model's width; leave out either this flag, or"
                 " --adaptive-input and --decoder-input-dim."
             )
-        if config.untie_head_proj and not config.tie_adaptive_proj:
-            raise UserError("--untie-head-proj needs --tie-adaptive-proj; give both or leave it out.")
+        shared = config.share_decoder_input_output_embed and config.decoder_input_dim
+        if config.untie_head_proj and not (config.tie_adaptive_proj or shared):
+            raise UserError(
+                "--untie-head-proj needs --tie-adaptive-proj, or --share-decoder-input-output-embed and"
+                " --decoder-input-dim; give them or leave it out."
+            )
 
     @classmethod
     def build_body(cls, config):
@@ -187,7 +226,11 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
             position_scheme=str(config.position_scheme),
             initial_memory=str(config.initial_memory),
             pre_norm=config.decoder_normalize_before,
+            normalised_residual=config.normalised_residual,
+            activation=str(config.activation_fn),
             untie_biases=config.untie_biases,
+            bias_scales=config.learn_bias_scales,
+            float32_frequencies=config.float32_frequencies,
             dropout=config.dropout,
             position_dropout=config.dropout if config.position_dropout is None else config.position_dropout,
             attention_dropout=config.attention_dropout,
@@ -200,6 +243,8 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
 
     @classmethod
     def build_embeddings(cls, config, vocabulary):
+        if config.factorized_embedding:
+            return factorized_embeddings(vocabulary, config.factorized_embedding, config.decoder_embed_dim)
         embed, output = build_embeddings(config, vocabulary, config.decoder_input_dim, not config.untie_head_proj)
         if isinstance(embed, nn.Embedding) and not config.no_scale_embedding:
             scaled = ScaledEmbedding(vocabulary, config.decoder_embed_dim)
@@ -210,7 +255,7 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
     def evaluation_settings(self, block: int) -> str:
         """Block, memory and positions, on which the figures of an evaluation depend."""
         clamp = self.clamp_length if self.clamp_length > 0 else "none"
-        exact = self.same_length and self.position_scheme == "pairwise"
+        exact = self.same_length and self.position_scheme == "pairwise" and not self.normalised_residual
         return (
             f"block {block}, memory {self.memory_length}, clamp {clamp}, same length: {self.same_length}, positions"
             f" {self.position_scheme}{'' if exact else '; the figures depend on the block length'}"
@@ -219,6 +264,33 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
     def skipped_parameters(self) -> list[nn.Parameter]:
         """The parameters of the layers that this update skips."""
         return self.decoder.body.skipped_parameters()
+
+
+def factorized_embeddings(vocabulary: int, narrow: int, width: int) -> tuple[nn.Module, nn.Module]:
+    """Input and output layer of --factorized-embedding, as in the public code of Skip Cross-Head (after ALBERT, Lan et
+    al., 2020): both tables are `narrow`, and nothing is scaled."""
+    embed = nn.Sequential(nn.Embedding(vocabulary, narrow), nn.Linear(narrow, width))
+    return embed, nn.Sequential(nn.Linear(width, narrow), nn.Linear(narrow, vocabulary))
+
+
+def check_factorized(config) -> None:
+    """Raises UserError for flags that do not go with --factorized-embedding."""
+    if config.factorized_embedding is None:
+        return
+    if config.factorized_embedding < 1:
+        raise UserError(f"--factorized-embedding {config.factorized_embedding} is too small; choose at least 1.")
+    if (
+        config.share_decoder_input_output_embed
+        or config.adaptive_input
+        or config.adaptive_softmax_cutoff
+        or config.decoder_input_dim
+        or config.no_scale_embedding
+    ):
+        raise UserError(
+            "--factorized-embedding has tables of its own, which are not scaled: leave out either this flag, or"
+            " --share-decoder-input-output-embed, --adaptive-input, --adaptive-softmax-cutoff, --decoder-input-dim and"
+            " --no-scale-embedding."
+        )
 
 
 def sizes(layers: int, width: int, heads: int, ffn: int, memory: int) -> dict:

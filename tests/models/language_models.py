@@ -49,6 +49,10 @@ MODELS = {
     "lstm-words": ("lstm_stream_lm_tiny", ADAPTIVE_IO),
     "xl": ("transformer_xl_lm_tiny", {**SAME_LENGTH, "untie_biases": True}),
     "xl-zeros": ("transformer_xl_lm_tiny", {**PRE_NORM, **SAME_LENGTH, "clamp_len": 3, "initial_memory": "zeros"}),
+    "xl-factorized": (
+        "transformer_xl_lm_tiny",
+        {"mem_len": 20, "factorized_embedding": 6, "activation_fn": "gelu", "learn_bias_scales": True, **UNSHARED},
+    ),
     "xl-words": ("transformer_xl_lm_tiny", {"mem_len": 20, "decoder_head_dim": 7, **ADAPTIVE_IO, **UNSHARED}),
 }
 FAMILIES = sorted({arch for arch, _ in MODELS.values()})

@@ -112,6 +112,7 @@ def test_decoding_with_them_step_by_step_equals_blocks_of_one(same_length):
         ({"same_length": True}, False),
         ({}, True),
         ({"same_length": True, "position_scheme": "last-token"}, True),
+        ({"same_length": True, "decoder_normalize_before": True, "normalised_residual": True}, True),
     ],
 )
 def test_whether_figures_depend_on_the_block_is_said(options, depends):
@@ -131,7 +132,9 @@ def test_embeddings_are_scaled_on_their_way_in_only():
     assert torch.equal(plain.decoder.embed(x), plain.decoder.embed.weight[x])
 
 
-@pytest.mark.parametrize("options", [{}, UNSHARED, {**ADAPTIVE_IO, **UNSHARED, "untie_head_proj": True}])
+@pytest.mark.parametrize(
+    "options", [{}, UNSHARED, {"untie_head_proj": True}, {**ADAPTIVE_IO, **UNSHARED, "untie_head_proj": True}]
+)
 @torch.no_grad()
 def test_embeddings_of_another_width(options):
     model, x = make(TINY, {"decoder_input_dim": 48, **options}), tokens()
@@ -226,7 +229,10 @@ def test_overrides_of_another_kind_are_refused():
         ({"decoder_input_dim": 0}, "--decoder-input-dim 0 is too small"),
         ({"decoder_ffn_embed_dim": 0}, "--decoder-ffn-embed-dim 0 is too small"),
         ({"no_scale_embedding": True, "decoder_input_dim": 8}, "--no-scale-embedding is for plain embeddings"),
-        ({"untie_head_proj": True}, "--untie-head-proj needs --tie-adaptive-proj"),
+        ({"untie_head_proj": True}, "--untie-head-proj needs --tie-adaptive-proj, or --share-decoder-input"),
+        ({"normalised_residual": True}, "--normalised-residual needs --decoder-normalize-before"),
+        ({"factorized_embedding": 0, **UNSHARED}, "--factorized-embedding 0 is too small"),
+        ({"factorized_embedding": 8}, "--factorized-embedding has tables of its own"),
         ({"decoder_embed_dim": 63, "decoder_attention_heads": 3}, "width 63 is odd"),
     ],
 )

@@ -32,7 +32,11 @@ class XLConfig:
         position_scheme: a name in POSITION_SCHEMES
         initial_memory: a name in INITIAL_MEMORY
         pre_norm: a LayerNorm before each sublayer; else after it
+        normalised_residual: with pre_norm, what the residual connections add is normalised, and the memory is not
+        activation: a name in activations.ACTIVATIONS
         untie_biases: each layer has biases u and v of its own
+        bias_scales: each head of each layer has a learned factor of u, and one of v
+        float32_frequencies: the frequencies of positions are float32, even where all else is float64
         dropout: of what activations give, and of what attention and feed-forward sublayers give
         position_dropout: of the embeddings of distances
         attention_dropout: of attention weights
@@ -52,7 +56,11 @@ class XLConfig:
     position_scheme: str = "pairwise"
     initial_memory: str = "empty"
     pre_norm: bool = False
+    normalised_residual: bool = False
+    activation: str = "relu"
     untie_biases: bool = False
+    bias_scales: bool = False
+    float32_frequencies: bool = False
     dropout: float = 0.0
     position_dropout: float = 0.0
     attention_dropout: float = 0.0
@@ -76,6 +84,24 @@ class Biases(nn.Module):
         super().__init__()
         self.content = nn.Parameter(torch.zeros(config.heads, config.head_dim))
         self.position = nn.Parameter(torch.zeros(config.heads, config.head_dim))
+
+
+class BiasScales(nn.Module):
+    """Factors of u and v for each head of one layer [H], which count as 0 below 0 and as 1 above 1 (the public code of
+    Skip Cross-Head, --learn_bias_scales)."""
+
+    def __init__(self, config: XLConfig):
+        super().__init__()
+        self.content = nn.Parameter(torch.ones(config.heads))
+        self.position = nn.Parameter(torch.ones(config.heads))
+
+    def forward(self, biases: Biases) -> tuple[Tensor, Tensor]:
+        """u and v, scaled, both [H, D]"""
+        return biases.content * self.factor(self.content), biases.position * self.factor(self.position)
+
+    @staticmethod
+    def factor(scales: Tensor) -> Tensor:
+        return scales.clamp(0, 1).unsqueeze(1)
 
 
 class KVCache:
@@ -136,6 +162,7 @@ class XLAttention(nn.Module):
             nn.Linear(config.embed_dim, inner, bias=False) for _ in range(4)
         )
         self.out_proj = nn.Linear(inner, config.embed_dim, bias=False)
+        self.bias_scales = BiasScales(config) if config.bias_scales else None
         self.dropout = Dropout(config.attention_dropout)
         self.cross_head = CrossHead(config.heads, config.cross_head_p)
 
@@ -150,7 +177,8 @@ class XLAttention(nn.Module):
     def queries(self, x: Tensor, biases: Biases) -> tuple[Tensor, Tensor]:
         """q + u and q + v, both [H, B, M, D]"""
         query = self.heads(self.q_proj(x)).contiguous()
-        return query + biases.content[:, None, None], query + biases.position[:, None, None]
+        content, position = self.bias_scales(biases) if self.bias_scales else (biases.content, biases.position)
+        return query + content[:, None, None], query + position[:, None, None]
 
     def forward(self, x: Tensor, memory: Tensor, layout: Layout, position: SinusoidalPosition, biases: Biases):
         """

@@ -81,19 +81,28 @@ class SinusoidalPosition(nn.Module):
         clamp: larger distances are replaced by this one; 0 or less for no limit
         limit: how many tokens a query sees at most, itself included; None for no limit
         dropout: of embeddings
+        float32_frequencies: compute the frequencies in float32, even where all else is float64
 
     Raises:
         ValueError: C is odd, or there is no such scheme
     """
 
-    def __init__(self, dim: int, scheme: str, clamp: int, limit: int | None, dropout: float):
+    def __init__(
+        self,
+        dim: int,
+        scheme: str,
+        clamp: int,
+        limit: int | None,
+        dropout: float,
+        float32_frequencies: bool = False,
+    ):
         super().__init__()
         if dim % 2:
             raise ValueError(f"width {dim} is odd, but half of a position's embedding are sines, half cosines")
         if scheme not in POSITION_SCHEMES:
             raise ValueError(f"position scheme {scheme!r} is not one of {', '.join(POSITION_SCHEMES)}")
         self.dim, self.scheme, self.clamp, self.limit = dim, POSITION_SCHEMES[scheme], clamp, limit
-        self.dropout = Dropout(dropout)
+        self.dropout, self.float32_frequencies = Dropout(dropout), float32_frequencies
 
     def forward(self, seen: Ages, like: Tensor) -> Layout:
         """The layout of a block like [B, M, C] that looks at the tokens `seen`. The block's own tokens are the last of
@@ -109,4 +118,4 @@ class SinusoidalPosition(nn.Module):
         """Distances [P] -> embeddings [P, C], like a tensor of this type"""
         if self.clamp > 0:
             distances = distances.clamp(max=self.clamp)
-        return sinusoids(distances, self.dim, like.dtype)
+        return sinusoids(distances, self.dim, like.dtype, float32_frequencies=self.float32_frequencies)

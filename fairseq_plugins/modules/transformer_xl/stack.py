@@ -32,7 +32,7 @@ class XLLayer(nn.Module):
         self.pre_norm = config.pre_norm
         self.attention = XLAttention(config)
         self.attention_norm = nn.LayerNorm(config.embed_dim)
-        self.sublayer = FeedForward(config.embed_dim, config.ffn_dim, config.dropout)
+        self.sublayer = FeedForward(config.embed_dim, config.ffn_dim, config.dropout, config.activation)
         self.sublayer_norm = nn.LayerNorm(config.embed_dim)
         self.dropout = Dropout(config.dropout)
 
@@ -60,6 +60,27 @@ class XLLayer(nn.Module):
     def step(self, cache: KVCache, x: Tensor, biases: Biases) -> Tensor:
         """One token of each stream [B, C] -> [B, C]"""
         return self.add(x, self.attention.step(cache, self.before(x), biases))
+
+
+class NormalisedResidualLayer(XLLayer):
+    """A LayerNorm before each sublayer, whose result is also what the residual connection adds. The memory is not
+    normalised (the public code of Skip Cross-Head, --prenorm)."""
+
+    def forward(self, x: Tensor, memory: Tensor, layout: Layout, position: SinusoidalPosition, biases: Biases):
+        x = self.attention_norm(x)
+        return self.add(x, self.attention(x, memory, layout, position, biases))
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """The normalised input x and the attention's output y -> the layer's output. All are [..., C]."""
+        x = self.sublayer_norm(x + self.dropout(y))
+        return x + self.dropout(self.sublayer(x))
+
+    def start(self, memory: Tensor, positions: Tensor) -> KVCache:
+        return self.attention.start(memory, positions)
+
+    def step(self, cache: KVCache, x: Tensor, biases: Biases) -> Tensor:
+        x = self.attention_norm(x)
+        return self.add(x, self.attention.step(cache, x, biases))
 
 
 class LayerMemory(NamedTuple):
@@ -145,9 +166,15 @@ class XLStack(nn.Module):
             raise ValueError(f"initial memory {config.initial_memory!r} is not one of {', '.join(INITIAL_MEMORY)}")
         self.config = config
         self.position = SinusoidalPosition(
-            config.embed_dim, config.position_scheme, config.clamp_len, config.limit, config.position_dropout
+            config.embed_dim,
+            config.position_scheme,
+            config.clamp_len,
+            config.limit,
+            config.position_dropout,
+            config.float32_frequencies,
         )
-        self.layers = ModuleList(XLLayer(config) for _ in range(num_layers))
+        layer = NormalisedResidualLayer if config.normalised_residual else XLLayer
+        self.layers = ModuleList(layer(config) for _ in range(num_layers))
         self.biases = ModuleList(Biases(config) for _ in range(num_layers if config.untie_biases else 1))
         self.skip = skip or SkipRetain("none", num_layers)
 

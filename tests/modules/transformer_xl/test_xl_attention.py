@@ -82,6 +82,20 @@ def test_it_is_the_formula_gradients_included(scheme, seen, clamp, limit):
         assert torch.allclose(a, b, atol=1e-11)
 
 
+@torch.no_grad()
+def test_scales_multiply_the_biases_of_a_head_and_count_as_0_to_1():
+    scaled, biases = make(bias_scales=True)
+    scaled.bias_scales.content.data = torch.tensor([0.5, 2, 1])
+    scaled.bias_scales.position.data = torch.tensor([-1, 1, 0.25])
+    x, memory = block(SEEN["memory"])
+    position = SinusoidalPosition(C, "pairwise", clamp=-1, limit=None, dropout=0.0)
+    ours = scaled(x, memory, position(SEEN["memory"], x), position, biases)
+    plain, _ = make()
+    biases.content *= torch.tensor([[0.5], [1], [1]])
+    biases.position *= torch.tensor([[0], [1], [0.25]])
+    assert torch.allclose(ours, plain(x, memory, position(SEEN["memory"], x), position, biases), atol=1e-12)
+
+
 @pytest.mark.parametrize("scheme", POSITION_SCHEMES)
 def test_crossed_heads_are_heads_whose_keys_values_and_positions_were_exchanged(scheme):
     attention, biases = make(cross_head_p=1.0)

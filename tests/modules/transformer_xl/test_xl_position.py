@@ -52,6 +52,13 @@ def test_the_last_wavelength_of_tensor2tensor_is_ten_thousand_times_the_first():
     assert sinusoids(torch.tensor([3]), 2, torch.float64, "tensor2tensor")[0, 0] == pytest.approx(math.sin(3))
 
 
+def test_frequencies_in_float32_are_the_public_codes():
+    """Their buffer, to the bit, in a model in float64."""
+    theirs = 1 / (10000 ** (torch.arange(0.0, 14, 2.0) / 14))
+    far = sinusoids(torch.tensor([3800]), 14, torch.float64, float32_frequencies=True)
+    assert torch.equal(far[0, :7], (3800 * theirs.double()).sin())
+
+
 def test_distances_above_the_clamp_count_as_it():
     position = SinusoidalPosition(4, "pairwise", clamp=2, limit=None, dropout=0.0)
     embeddings = position.embed(torch.tensor([5, 3, 2, 1]), torch.zeros(1))

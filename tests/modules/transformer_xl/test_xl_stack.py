@@ -116,6 +116,20 @@ def test_the_memory_holds_the_inputs_of_each_layer_up_to_mem_len():
 
 
 @torch.no_grad()
+def test_with_a_normalised_residual_the_memory_alone_is_not_normalised():
+    stack, x = make(pre_norm=True, normalised_residual=True), stream()
+    (first, _, _), position = stack.layers, stack.position
+    _, memory = stack(x[:, :4])
+    assert torch.equal(memory.layers[0].inputs, x[:, :4])
+    block = first.attention_norm(x[:, 4:9])
+    layout = position(ages.followed_by(ages.just_before(4), ages.of_block(5)), block)
+    y = first.sublayer_norm(block + first.attention(block, x[:, :4], layout, position, stack.biases[0]))
+    stack.layers = stack.layers[:1]
+    assert torch.allclose(stack(x[:, 4:9], XLMemory(memory.layers[:1]))[0], y + first.sublayer(y), atol=1e-12)
+    assert torch.allclose(in_steps(stack, x[:, :MEMORY]), stack(x[:, :MEMORY])[0], atol=1e-12)
+
+
+@torch.no_grad()
 def test_a_memory_of_nothing():
     stack, x = make(mem_len=0), stream()
     alone = torch.cat([stack(block)[0] for block in x.split(5, dim=1)], dim=1)
