@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import serialization
 
+from fairseq_plugins.conversion.legacy import without_sources
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
 
@@ -59,10 +60,11 @@ def read(path: Path, types: Iterable[str] = (), types_of: str = "it") -> Any:
     try:
         with open(path, "rb") as file:
             why = sealed.damage(file)
-        if why:
-            raise UserError(f"{path} is damaged ({why}); get it again.")
-        with only_types((stand_in(name), name) for name in types):
-            return torch.load(path, map_location="cpu", weights_only=True)
+            if why:
+                raise UserError(f"{path} is damaged ({why}); get it again.")
+            file.seek(0)
+            with only_types((stand_in(name), name) for name in types):
+                return torch.load(without_sources(file), map_location="cpu", weights_only=True)
     except UserError:
         raise
     except Exception as error:  # torch raises many kinds, by where a file is cut

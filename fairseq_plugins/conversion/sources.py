@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SOURCES = {
     "adaptive-span": "adaptive_span",
     "transformer-sequential": "transformer_sequential",
+    "transformer-xl": "transformer_xl",
+    "transformers": "transformers_library",
 }
 
 
@@ -57,6 +59,7 @@ class Source:
         corpus_types: the classes in a pickled corpus
         checkpoint_types: the classes in a checkpoint, beside tensors and plain Python types
         flags: options of the tool that only some repositories need
+        file_of: what was given as the checkpoint -> the file to read
     """
 
     convert: Callable[[Any, Namespace], Converted]
@@ -65,6 +68,7 @@ class Source:
     corpus_types: tuple[str, ...]
     checkpoint_types: tuple[str, ...] = ()
     flags: tuple[str, ...] = field(default=())
+    file_of: Callable[[Path], Path] = lambda path: path
 
 
 def source(name: str) -> Source:

@@ -17,12 +17,13 @@ class Weights:
     Args:
         state: a state dict, as a file holds it
         repository: its name, for messages
+        prefix: what names may begin with, which is left out: a wrapper for data-parallel training adds one
 
     Raises:
         UserError: this is no state dict, or a number in it is not finite
     """
 
-    def __init__(self, state: Any, repository: str):
+    def __init__(self, state: Any, repository: str, prefix: str = "module."):
         self.repository = repository
         if not isinstance(state, Mapping) or not state:
             raise UserError(f"the checkpoint does not hold the parameters that {repository} saves; check --from.")
@@ -32,7 +33,7 @@ class Weights:
                 raise UserError(f"the checkpoint holds a {type(tensor).__name__} as {name!r}; check --from.")
             if tensor.is_floating_point() and not tensor.isfinite().all():
                 raise UserError(f"the checkpoint holds weights that are not numbers ({name}); take an earlier one.")
-            self.left[name.removeprefix("module.")] = tensor.detach()  # a wrapper for data-parallel training adds it
+            self.left[name.removeprefix(prefix)] = tensor.detach()
 
     def __contains__(self, name: str) -> bool:
         return name in self.left
@@ -69,6 +70,24 @@ class Weights:
         first, *others = [self.left.get(name) for name in names]
         return first is not None and all(other is not None and torch.equal(first, other) for other in others)
 
+    def check_same(self, first: str, other: str) -> None:
+        """Raises UserError for two copies of one parameter that differ."""
+        if other in self.left and first in self.left and not self.same([first, other]):
+            raise UserError(
+                f"{first} and {other} are one parameter in {self.repository}, but they differ in this checkpoint:"
+                " it was changed or damaged; get it again."
+            )
+
+    def tie(self, name: str, copy: str) -> None:
+        """These are one parameter, of which the file may lack the copy.
+
+        Raises:
+            UserError: it has a copy that differs
+        """
+        self.check_same(name, copy)
+        if name in self.left:
+            self.left.setdefault(copy, self.left[name])
+
     def take_same(self, names: Iterable[str], dim: int | None = None) -> Tensor:
         """One parameter that was saved under several names.
 
@@ -77,11 +96,7 @@ class Weights:
         """
         first, *others = list(names)
         for other in others:
-            if other in self.left and first in self.left and not self.same([first, other]):
-                raise UserError(
-                    f"{first} and {other} are one parameter in {self.repository}, but they differ in this checkpoint:"
-                    " it was changed or damaged; get it again."
-                )
+            self.check_same(first, other)
         tensor = self.take(first, dim)
         for other in others:
             self.take(other, dim)

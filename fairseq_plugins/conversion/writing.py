@@ -114,7 +114,7 @@ def flags_of(options: dict[str, Any]) -> list[str]:
     for name, value in options.items():
         if value is True:
             words.append(flag(name))
-        else:
+        elif value is not False:
             words += [flag(name), ",".join(map(str, value)) if isinstance(value, list) else str(value)]
     return words
 

@@ -123,6 +123,13 @@ class TransformerXLConfig(StreamingLanguageModelConfig):
             " float64"
         },
     )
+    float32_scores: bool = field(
+        default=False,
+        metadata={
+            "help": "round scores of attention to float32 where tokens are hidden, as Dai et al.'s code does, even in a"
+            " model in float64"
+        },
+    )
     no_scale_embedding: bool = field(
         default=False, metadata={"help": "do not multiply embeddings by the square root of --decoder-embed-dim"}
     )
@@ -231,6 +238,7 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
             untie_biases=config.untie_biases,
             bias_scales=config.learn_bias_scales,
             float32_frequencies=config.float32_frequencies,
+            float32_scores=config.float32_scores,
             dropout=config.dropout,
             position_dropout=config.dropout if config.position_dropout is None else config.position_dropout,
             attention_dropout=config.attention_dropout,

@@ -35,6 +35,7 @@ def main():
             "--vocabulary is missing: no checkpoint holds its symbols; give the repository's pickled corpus, its"
             " train.txt, or a list of symbols."
         )
+    args.checkpoint = repository.file_of(args.checkpoint)
     checkpoint = reading.read(args.checkpoint, repository.checkpoint_types, f"a checkpoint of {args.source}")
     with weights.shapes_that_fit(args.checkpoint, args.source):
         converted = repository.convert(checkpoint, args)

@@ -37,6 +37,7 @@ class XLConfig:
         untie_biases: each layer has biases u and v of its own
         bias_scales: each head of each layer has a learned factor of u, and one of v
         float32_frequencies: the frequencies of positions are float32, even where all else is float64
+        float32_scores: scores of attention are float32 where tokens are hidden, even where all else is float64
         dropout: of what activations give, and of what attention and feed-forward sublayers give
         position_dropout: of the embeddings of distances
         attention_dropout: of attention weights
@@ -61,6 +62,7 @@ class XLConfig:
     untie_biases: bool = False
     bias_scales: bool = False
     float32_frequencies: bool = False
+    float32_scores: bool = False
     dropout: float = 0.0
     position_dropout: float = 0.0
     attention_dropout: float = 0.0
@@ -163,7 +165,7 @@ class XLAttention(nn.Module):
         )
         self.out_proj = nn.Linear(inner, config.embed_dim, bias=False)
         self.bias_scales = BiasScales(config) if config.bias_scales else None
-        self.dropout = Dropout(config.attention_dropout)
+        self.dropout, self.float32_scores = Dropout(config.attention_dropout), config.float32_scores
         self.cross_head = CrossHead(config.heads, config.cross_head_p)
 
     def heads(self, x: Tensor) -> Tensor:
@@ -221,6 +223,8 @@ class XLAttention(nn.Module):
             placed.flatten(0, 1), query.flatten(0, 1), keys.flatten(0, 1).transpose(1, 2), beta=scale, alpha=scale
         )
         if hidden is not None:
+            if self.float32_scores:
+                scores = scores.float().type_as(scores)
             scores = scores.masked_fill_(hidden, float("-inf"))
         weights = self.dropout(scores.softmax(-1))
         return torch.bmm(weights, values.flatten(0, 1)).view_as(query)

@@ -1,0 +1,103 @@
+"""Checkpoints of github.com/kimiyoung/transformer-xl, the part in PyTorch (Dai et al., 2019): model.pt, which is the
+whole pickled module."""
+
+from argparse import Namespace
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from fairseq_plugins.conversion.pickled_module import TORCH_TYPES, attribute, child, state_dict
+from fairseq_plugins.conversion.reading import StandIn
+from fairseq_plugins.conversion.sources import Converted, Source
+from fairseq_plugins.conversion.vocabulary import END_OF_LINE, Vocabulary, pickled_symbols, words
+from fairseq_plugins.conversion.weights import Weights
+from fairseq_plugins.conversion.xl import ARCH, Words, notes_of, take_xl
+from fairseq_plugins.errors import UserError
+
+NAME = "transformer-xl"
+TYPES = (
+    "mem_transformer.AdaptiveEmbedding",
+    "mem_transformer.MemTransformerLM",
+    "mem_transformer.PositionalEmbedding",
+    "mem_transformer.PositionwiseFF",
+    "mem_transformer.RelPartialLearnableDecoderLayer",
+    "mem_transformer.RelPartialLearnableMultiHeadAttn",
+    "proj_adaptive_softmax.ProjectedAdaptiveLogSoftmax",
+)
+# Of models that are refused
+OTHER_TYPES = (
+    "log_uniform_sampler.LogUniformSampler",
+    "mem_transformer.DecoderLayer",
+    "mem_transformer.MultiHeadAttn",
+    "mem_transformer.RelLearnableDecoderLayer",
+    "mem_transformer.RelLearnableMultiHeadAttn",
+    "utils.log_uniform_sampler.LogUniformSampler",
+    "utils.proj_adaptive_softmax.ProjectedAdaptiveLogSoftmax",
+)
+
+
+def convert(checkpoint: Any, args: Namespace) -> Converted:
+    if not isinstance(checkpoint, StandIn):
+        raise UserError(f"the checkpoint is no model.pt of {NAME}, which is a pickled module; check --from.")
+    if attribute(checkpoint, "attn_type", int) or attribute(checkpoint, "sample_softmax", int) > 0:
+        raise UserError(
+            "the checkpoint was trained with --attn_type or --sample_softmax, which no model of this suite has; it"
+            " cannot be converted."
+        )
+    embeddings, attention = child(checkpoint, "word_emb"), child(checkpoint, "layers", "0", "dec_attn")
+    form = Words(
+        width=attribute(checkpoint, "d_model", int),
+        embed_dim=attribute(checkpoint, "d_embed", int),
+        cutoffs=attribute(embeddings, "cutoffs", list)[:-1],
+        factor=attribute(embeddings, "div_val", int),
+        reverse_clusters=True,
+    )
+    weights = Weights(state_dict(checkpoint), NAME)
+    notes = notes_of(weights)
+    options, state = take_xl(weights, form)
+    rate = attribute(child(checkpoint, "drop"), "p", float)
+    options |= {
+        "float32_scores": True,
+        "decoder_normalize_before": attribute(attention, "pre_lnorm", bool),
+        "mem_len": attribute(checkpoint, "mem_len", int),
+        "clamp_len": attribute(checkpoint, "clamp_len", int),
+        "same_length": attribute(checkpoint, "same_length", bool),
+        "attention_dropout": attribute(child(attention, "dropatt"), "p", float),
+        **dict.fromkeys(("dropout", "embed_dropout", "output_dropout"), rate),
+    }
+    return Converted(ARCH, options, state, attribute(checkpoint, "tgt_len", int), notes)
+
+
+def pickled_vocabulary(corpus: Any) -> Vocabulary:
+    symbols = pickled_symbols(corpus, "vocab", "idx2sym", NAME)
+    return Vocabulary(symbols, END_OF_LINE in symbols)
+
+
+def counted_vocabulary(train: Path, converted: Converted) -> Vocabulary:
+    """By falling count. WikiText-103 is counted in train.txt, and its ends of line come first. WikiText-2 is counted in
+    valid.txt and test.txt, too, and so are enwik8 and text8, which have no ends of line."""
+    everything = [train, *(path for name in ("valid", "test") if (path := train.with_name(f"{name}.txt")).is_file())]
+    found = [
+        Vocabulary(counted([train], first=[END_OF_LINE]), ends_lines=True),
+        Vocabulary(counted(everything, first=[END_OF_LINE]), ends_lines=True),
+        Vocabulary(counted(everything), ends_lines=False),
+    ]
+    if "adaptive_input" not in converted.options:
+        found.reverse()
+    return next((one for one in found if len(one.symbols) == converted.symbols), found[0])
+
+
+def counted(paths: list[Path], first: list[str] = []) -> list[str]:
+    """Words by falling count. Of those with equal counts, the one that appears first comes first."""
+    counts = Counter(words(*paths))
+    del counts[END_OF_LINE]
+    return [*first, *(symbol for symbol, _ in counts.most_common())]
+
+
+SOURCE = Source(
+    convert,
+    pickled_vocabulary,
+    counted_vocabulary,
+    corpus_types=("data_utils.Corpus", "utils.vocabulary.Vocab"),
+    checkpoint_types=(*TYPES, *OTHER_TYPES, *TORCH_TYPES),
+)
