@@ -78,8 +78,8 @@ def counted_vocabulary(train: Path, converted: Converted) -> Vocabulary:
     valid.txt and test.txt, too, and so are enwik8 and text8, which have no ends of line."""
     everything = [train, *(path for name in ("valid", "test") if (path := train.with_name(f"{name}.txt")).is_file())]
     found = [
-        Vocabulary(counted([train], first=[END_OF_LINE]), ends_lines=True),
-        Vocabulary(counted(everything, first=[END_OF_LINE]), ends_lines=True),
+        Vocabulary(counted([train], first=(END_OF_LINE,)), ends_lines=True),
+        Vocabulary(counted(everything, first=(END_OF_LINE,)), ends_lines=True),
         Vocabulary(counted(everything), ends_lines=False),
     ]
     if "adaptive_input" not in converted.options:
@@ -87,7 +87,7 @@ def counted_vocabulary(train: Path, converted: Converted) -> Vocabulary:
     return next((one for one in found if len(one.symbols) == converted.symbols), found[0])
 
 
-def counted(paths: list[Path], first: list[str] = []) -> list[str]:
+def counted(paths: list[Path], first: tuple[str, ...] = ()) -> list[str]:
     """Words by falling count. Of those with equal counts, the one that appears first comes first."""
     counts = Counter(words(*paths))
     del counts[END_OF_LINE]

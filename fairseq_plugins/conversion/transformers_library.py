@@ -90,7 +90,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def tie(weights: Weights, config: dict[str, Any]) -> None:
-    """Make the output layer share with the input what config.json says that it shares. A file may hold it once or twice.
+    """Make the output layer share with the input what config.json says that it shares, of which a file may lack copies.
 
     Raises:
         UserError: two copies differ

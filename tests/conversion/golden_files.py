@@ -9,7 +9,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from fairseq_plugins.modules.common.stream_memory import StreamMemory
+
 GOLDENS = Path(__file__).parents[1] / "goldens"
+PUBLISHED = Path(__file__).parents[3] / "shared/checkpoints"  # a folder beside the project, which not everyone has
 # Names in goldens, and in adaptive-span and transformer-sequential
 PLAIN = {"attn.query": "attn.proj_query", "attn.key": "attn.proj_key", "attn.value": "attn.proj_val"}
 PLAIN |= {"attn.out": "attn.proj_out", "norm_attn": "norm1", "norm_ffn": "norm2", "ffn.": "ff."}
@@ -23,6 +26,13 @@ TEMPLATES = {
     "adaptive-span": "attn.attn.adaptive_span._mask.mask_template",
     "transformer-sequential": "attn.attn.adaptive_span.mask.mask_template",
 }
+
+
+def nll(model, source, target, block) -> torch.Tensor:
+    """The losses of the targets of a stream [B, T], read in blocks."""
+    memory, blocks = StreamMemory(), zip(source.split(block, dim=1), target.split(block, dim=1))
+    with torch.no_grad():
+        return torch.cat([model.token_nll(model(x, memory=memory), y) for x, y in blocks], dim=1)
 
 
 class Golden:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from golden_files import Golden
+from golden_files import PUBLISHED, Golden, nll
 
 from fairseq_plugins.conversion import writing
 from fairseq_plugins.conversion.placing import placed, places
@@ -29,20 +29,6 @@ GOLDENS = [
     "feedback_post_sharekv", "feedback_post_span", "feedback_pre", "feedback_pre_sharekv", "feedback_pre_sharekv_span",
     "feedback_pre_span_trim", "feedback_pre_sharekv_span_trim",
 ]  # fmt: skip
-PUBLISHED = Path(__file__).parents[3] / "shared/checkpoints"  # a folder beside the project, which not everyone has
-
-
-@pytest.fixture
-def converted(tmp_path, monkeypatch):
-    """converted(checkpoint, "--from", ...) runs the tool; the folder that it wrote."""
-
-    def run(checkpoint, *options):
-        folder = tmp_path / "model"
-        monkeypatch.setattr(sys, "argv", ["convert", *map(str, (checkpoint, *options, "--out", folder))])
-        convert.main()
-        return folder
-
-    return run
 
 
 @pytest.fixture
@@ -55,13 +41,6 @@ def convert_golden(converted, tmp_path):
         return converted(checkpoint, "--from", golden.source, "--vocabulary", vocabulary, *ramp, *options)
 
     return run
-
-
-def nll(model, source, target, block) -> torch.Tensor:
-    """The losses of the targets of a stream [B, T], read in blocks."""
-    memory, blocks = StreamMemory(), zip(source.split(block, dim=1), target.split(block, dim=1))
-    with torch.no_grad():
-        return torch.cat([model.token_nll(model(x, memory=memory), y) for x, y in blocks], dim=1)
 
 
 # What the models say
