@@ -184,7 +184,7 @@ RANGES = {
         (whole(0), "encoder_layers decoder_layers base_layers char_embedder_highway_layers min_params_to_wrap"),
         (whole(1), "encoder_embed_dim encoder_ffn_embed_dim encoder_attention_heads encoder_hidden_size"),
         (whole(1), "decoder_embed_dim decoder_ffn_embed_dim decoder_attention_heads decoder_hidden_size"),
-        (whole(1), "decoder_input_dim decoder_output_dim decoder_out_embed_dim decoder_head_dim"),
+        (whole(1), "decoder_input_dim decoder_output_dim decoder_out_embed_dim decoder_head_dim factorized_embedding"),
         (whole(1), "character_embedding_dim quant_noise_pq_block_size base_sublayers"),
         (whole(0, 1), "base_shuffle"),
         (whole(0, several=None), "encoder_layers_to_keep decoder_layers_to_keep"),

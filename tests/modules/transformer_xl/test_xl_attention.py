@@ -96,6 +96,18 @@ def test_scales_multiply_the_biases_of_a_head_and_count_as_0_to_1():
     assert torch.allclose(ours, plain(x, memory, position(SEEN["memory"], x), position, biases), atol=1e-12)
 
 
+@torch.no_grad()
+def test_scores_are_rounded_to_float32_where_tokens_are_hidden():
+    """As the public code does: rounded scores give what scores that float32 holds give."""
+    rounding, biases = make(float32_scores=True)
+    query, keys, placed = (torch.randn(H, B, *shape, dtype=torch.float64) for shape in ((M, D), (9, D), (M, 9)))
+    scores = (query @ keys.transpose(-1, -2) + placed) * D**-0.5
+    hidden = torch.ones(M, 9).triu(5).bool()
+    for mask, wanted in ((hidden, scores.float().double().masked_fill(hidden, -torch.inf)), (None, scores)):
+        ours = rounding.attend(query, placed, keys, keys, mask)
+        assert torch.allclose(ours, wanted.softmax(-1) @ keys, atol=1e-14, rtol=0)
+
+
 @pytest.mark.parametrize("scheme", POSITION_SCHEMES)
 def test_crossed_heads_are_heads_whose_keys_values_and_positions_were_exchanged(scheme):
     attention, biases = make(cross_head_p=1.0)
