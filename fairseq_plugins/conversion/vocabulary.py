@@ -18,10 +18,12 @@ class Vocabulary(NamedTuple):
     Attributes:
         symbols: in the order of the model's rows
         ends_lines: does an end of line follow each line of a text?
+        notes: sentences for the user
     """
 
     symbols: list[str]
     ends_lines: bool
+    notes: tuple[str, ...] = ()
 
 
 def read_vocabulary(path: Path, source: Source, repository: str, converted: Converted) -> Vocabulary:

@@ -7,8 +7,8 @@ The folder can be evaluated with fairseq-eval-lm, sampled from, used to score ra
 ``from_pretrained``; the tool prints the commands. Nothing in the file is run: torch's safe loader reads it.
 
 No checkpoint holds its symbols. --vocabulary takes the corpus that the repository pickled in its data folder
-(corpus.pt, corpus_sorted.pt), the train.txt that was counted, or a list of symbols, one a line, in the model's order.
-docs/published_checkpoints.md says where the authors' files are and what they should score.
+(corpus.pt, corpus_sorted.pt, cache.pt), the train.txt that was counted, or a list of symbols, one a line, in the
+model's order. docs/published_checkpoints.md says where the authors' files are and what they should score.
 """
 
 import argparse
@@ -42,6 +42,7 @@ def main():
     if args.tokens_per_sample:
         converted = converted._replace(block=args.tokens_per_sample)
     symbols = vocabulary.read_vocabulary(args.vocabulary, repository, args.source, converted)
+    converted = converted._replace(notes=[*converted.notes, *symbols.notes])
     with weights.shapes_that_fit(args.checkpoint, args.source):
         written = writing.write(args.out, converted, symbols)
     print(writing.told(args.out, converted, written))
@@ -49,7 +50,7 @@ def main():
 
 def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkpoint", type=Path, help="the file that the repository saved")
+    parser.add_argument("checkpoint", type=Path, help="the file that the repository saved; a folder for transformers")
     parser.add_argument("--from", dest="source", choices=SOURCES, required=True, help="the repository")
     parser.add_argument("--vocabulary", type=Path, metavar="FILE", help="where its symbols are")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new folder")

@@ -34,6 +34,23 @@ def test_a_text_is_counted_as_the_repository_counts_it(name, options, symbols, e
         assert read(tmp_path / "train.txt", name, len(symbols), **options) == Vocabulary(symbols, ends_lines)
 
 
+def test_transformer_xl_counts_other_texts_too_where_lines_do_not_end(tmp_path):
+    """Of equal counts the first to appear comes first, and the end of line stands before all."""
+    texts = {"train.txt": TRAIN, "valid.txt": "a cat\n", "test.txt": "the cat\n"}
+    (tmp_path / "train.txt").write_text(TRAIN)
+    alone = read(tmp_path / "train.txt", "transformer-xl", 6)
+    assert (
+        alone.symbols == ["the", "cat", "sat", "on", "mat", "dog"] and "train.txt alone was counted" in alone.notes[0]
+    )
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    symbols = ["the", "cat", "sat", "on", "mat", "dog"]
+    assert read(tmp_path / "train.txt", "transformer-xl", 7) == Vocabulary([*symbols, "a"], False)
+    assert read(tmp_path / "train.txt", "transformer-xl", 8) == Vocabulary(["<eos>", *symbols, "a"], True)
+    words_only = read(tmp_path / "train.txt", "transformer-xl", 7, adaptive_input=True)
+    assert words_only == Vocabulary(["<eos>", *symbols], True)
+
+
 def test_labels_beside_a_text_count_too(tmp_path):
     (tmp_path / "train.txt").write_text("a a a b\n")
     (tmp_path / "train.txt.labels").write_text("_ _ _ b\n")
