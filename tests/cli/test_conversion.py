@@ -13,11 +13,12 @@ from fairseq_plugins.tools.lib.scoring import score_stream
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "conversion"))
 from golden_files import Golden
+from xl_files import XLGolden
 
 
-@pytest.mark.parametrize("name", ["allattn_adaptive_io_tied", "feedback_pre_sharekv_span"])
+@pytest.mark.parametrize("name", ["allattn_adaptive_io_tied", "feedback_pre_sharekv_span", "txl_adaptive_div2"])
 def test_every_command_takes_a_converted_model(name, run, user_dir, tmp_path):
-    golden = Golden(name)
+    golden = XLGolden(name) if name.startswith("txl") else Golden(name)
     checkpoint, vocabulary = golden.save(tmp_path)
     ramp = ["--span-ramp", golden.ramp] if golden.ramp else []
     words = [checkpoint, "--from", golden.source, "--vocabulary", vocabulary, "--tokens-per-sample", 4, *ramp]

@@ -39,12 +39,10 @@ def test_transformer_xl_counts_other_texts_too_where_lines_do_not_end(tmp_path):
     texts = {"train.txt": TRAIN, "valid.txt": "a cat\n", "test.txt": "the cat\n"}
     (tmp_path / "train.txt").write_text(TRAIN)
     alone = read(tmp_path / "train.txt", "transformer-xl", 6)
-    assert (
-        alone.symbols == ["the", "cat", "sat", "on", "mat", "dog"] and "train.txt alone was counted" in alone.notes[0]
-    )
+    symbols = ["the", "cat", "sat", "on", "mat", "dog"]
+    assert alone.symbols == symbols and "train.txt alone was counted" in alone.notes[0]
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
-    symbols = ["the", "cat", "sat", "on", "mat", "dog"]
     assert read(tmp_path / "train.txt", "transformer-xl", 7) == Vocabulary([*symbols, "a"], False)
     assert read(tmp_path / "train.txt", "transformer-xl", 8) == Vocabulary(["<eos>", *symbols, "a"], True)
     words_only = read(tmp_path / "train.txt", "transformer-xl", 7, adaptive_input=True)

@@ -46,8 +46,11 @@ class XLGolden:
     """A case txl_* of tests/goldens.
 
     Attributes:
+        source: for --from, of what save() writes
         state: the state dict, without the prefix of the library
     """
+
+    source, ramp = "transformers", None
 
     def __init__(self, name: str):
         self.case = np.load(GOLDENS / f"{name}.npz")
@@ -73,6 +76,10 @@ class XLGolden:
             tuple(torch.tensor(self.case[f"segment{n}/{part}"]) for part in parts)
             for n in range(self.config["segments"])
         ]
+
+    def save(self, folder: Path) -> tuple[Path, Path]:
+        """Write a folder of transformers and a list of its symbols."""
+        return self.save_folder(folder), self.list_symbols(folder)
 
     def list_symbols(self, folder: Path) -> Path:
         path = folder / "symbols.txt"
