@@ -75,7 +75,9 @@ def read(path: Path, types: Iterable[str] = (), types_of: str = "it") -> Any:
                 f"{path} holds a {foreign[1] or foreign[2]}, which {types_of} does not save there and which could run"
                 " code. It was not loaded; check --from, or get the file from its authors."
             ) from error
-        raise UserError(f"{path} is damaged, or no file of torch.save; get it again.") from error
+        raise UserError(
+            f"{path} is damaged, or no file of torch.save; get it again, or save what it holds with torch.save."
+        ) from error
 
 
 def is_torch_file(path: Path) -> bool:
