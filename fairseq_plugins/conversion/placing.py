@@ -28,6 +28,9 @@ ROWS = {
     "decoder.embed.tables.0": 0.0,
     "decoder.output.weight": 0.0,
     "decoder.output.bias": NEVER,
+    "decoder.embed.0.weight": 0.0,  # of factorised embeddings
+    "decoder.output.1.weight": 0.0,
+    "decoder.output.1.bias": NEVER,
     "decoder.output.tables.0": 0.0,
     "decoder.output.biases.0": NEVER,
 }

@@ -20,6 +20,7 @@ SOURCES = {
     "transformer-sequential": "transformer_sequential",
     "transformer-xl": "transformer_xl",
     "transformers": "transformers_library",
+    "skip-retain": "skip_retain",
 }
 
 
@@ -43,8 +44,8 @@ class Converted(NamedTuple):
     @property
     def symbols(self) -> int:
         """The number of symbols in the source's vocabulary."""
-        clusters = [self.state[name] for name in self.state if name.startswith("decoder.embed.tables.")]
-        return sum(map(len, clusters or [self.state["decoder.embed.weight"]]))
+        names = ("decoder.embed.weight", "decoder.embed.0.weight")
+        return sum(len(self.state[name]) for name in self.state if name in names or ".embed.tables." in name)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ The folder can be evaluated with fairseq-eval-lm, sampled from, used to score ra
 ``from_pretrained``; the tool prints the commands. Nothing in the file is run: torch's safe loader reads it.
 
 No checkpoint holds its symbols. --vocabulary takes the corpus that the repository pickled in its data folder
-(corpus.pt, corpus_sorted.pt, cache.pt), the train.txt that was counted, or a list of symbols, one a line, in the
-model's order. docs/published_checkpoints.md says where the authors' files are and what they should score.
+(corpus.pt, corpus_sorted.pt, cache.pt, data_corpus_sorted.pt), the train.txt that was counted, or a list of symbols,
+one a line, in the model's order. docs/published_checkpoints.md says where the authors' files are and what they should
+score.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from fairseq_plugins.conversion.sources import SOURCES, source
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.ranges import RANGES, whole
 
-SPECIAL = ("span_ramp",)  # options that only some repositories need
+SPECIAL = ("span_ramp", "mem_len", "activation_fn", "prenorm")  # options that only some repositories need
 
 
 def main():
@@ -56,6 +57,11 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new folder")
     parser.add_argument(
         "--span-ramp", type=RANGES["span_ramp"], metavar="N", help="width of the soft edge of adaptive spans (32)"
+    )
+    parser.add_argument("--mem-len", type=whole(1), metavar="N", help="tokens in the memory (as log.txt says, or 512)")
+    parser.add_argument("--activation-fn", help="of feed-forward layers (as log.txt says, or relu)")
+    parser.add_argument(
+        "--prenorm", action="store_const", const=True, help="the model has it (as log.txt says, or not)"
     )
     parser.add_argument(
         "--tokens-per-sample", type=whole(1), metavar="N", help="tokens in a block (as the repository's scripts have)"

@@ -1,0 +1,180 @@
+"""Checkpoints of the Skip-Retain code (Vishnu and Sekhar, 2023): saved_model.pt, and log.txt beside it, which has every
+option of the training. The repository is
+github.com/vishwajit-vishnu/Memory-efficient-Stochastic-methods-for-Memory-based-Transformers.
+
+V symbols, C width, H heads, D = C / H width of a head, F inner width, E width of factorised embeddings.
+"""
+
+import re
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from fairseq_plugins.conversion.adaptive_io import take_adaptive_io
+from fairseq_plugins.conversion.sources import Converted, Source
+from fairseq_plugins.conversion.vocabulary import END_OF_LINE, Vocabulary, by_count, pickled_symbols, words
+from fairseq_plugins.conversion.weights import Weights, model_of
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.modules.common.activations import ACTIVATIONS
+from fairseq_plugins.text.reading import read_text
+
+NAME = "skip-retain"
+ARCH = "transformer_xl_lm"
+LOG = "log.txt"
+# What the file does not say, as log.txt has it: options of the scripts for WikiText-103
+SCRIPTS = {"mem_len": "512", "eval_tgt_len": "128", "activation_fn": "relu", "prenorm": "False"}
+# Options of models that have the same parameters as others, but compute something else
+REFUSED = ("NL_ff_input", "apply_weights", "share_weight")
+
+# Names there and here
+BIASES = {"content_bias": "body.biases.0.content", "positional_bias": "body.biases.0.position"}  # [H, D]
+LAYER = {
+    "attn.w_q.weight": "attention.q_proj.weight",  # [C, C]
+    "attn.w_k.weight": "attention.k_proj.weight",
+    "attn.w_v.weight": "attention.v_proj.weight",
+    "attn.r_net.weight": "attention.position_proj.weight",
+    "attn.w_o.weight": "attention.out_proj.weight",
+    "norm1.weight": "attention_norm.weight",
+    "norm1.bias": "attention_norm.bias",
+    "ff.fc1.weight": "sublayer.fc1.weight",  # [F, C]
+    "ff.fc1.bias": "sublayer.fc1.bias",
+    "ff.fc2.weight": "sublayer.fc2.weight",
+    "ff.fc2.bias": "sublayer.fc2.bias",
+    "norm2.weight": "sublayer_norm.weight",
+    "norm2.bias": "sublayer_norm.bias",
+}
+SCALES = {  # [H], with --learn_bias_scales
+    "attn.content_bias_scales": "attention.bias_scales.content",
+    "attn.positional_bias_scales": "attention.bias_scales.position",
+}
+PLAIN_IO = {
+    "in_emb.weight": "embed.weight",  # [V, C]
+    "out_emb.weight": "output.weight",
+    "out_emb.bias": "output.bias",
+}
+FACTORIZED_IO = {
+    "in_emb.weight": "embed.0.weight",  # [V, E]
+    "factorized_inputs.weight": "embed.1.weight",  # [C, E]
+    "factorized_inputs.bias": "embed.1.bias",
+    "factorized_outputs.weight": "output.0.weight",  # [E, C]
+    "factorized_outputs.bias": "output.0.bias",
+    "out_emb.weight": "output.1.weight",
+    "out_emb.bias": "output.1.bias",
+}
+CONSTANTS = r"(pos_emb|layers\.\d+\.pos_encoder)\.inv_freq"
+
+
+def convert(checkpoint: Any, args: Namespace) -> Converted:
+    weights, log = Weights(model_of(checkpoint, NAME), NAME), read_log(args.checkpoint.with_name(LOG))
+    refuse(weights, log)
+    weights.drop(CONSTANTS)
+    layers = weights.count(r"layers\.(\d+)\..*")
+    state = {ours: weights.take(theirs, dim=2) for theirs, ours in BIASES.items()}
+    scaled = any(name.endswith("bias_scales") for name in weights.left)
+    for layer in range(layers):
+        theirs, ours = f"layers.{layer}.", f"body.layers.{layer}."
+        state |= {ours + new: weights.take(theirs + old) for old, new in (LAYER | (SCALES if scaled else {})).items()}
+    io_options, io_state = take_io(weights)
+    weights.finish()
+    heads, head_dim = state[BIASES["content_bias"]].shape
+    said = training_options(log, args)
+    options: dict[str, Any] = {
+        "decoder_layers": layers,
+        "decoder_embed_dim": heads * head_dim,
+        "decoder_ffn_embed_dim": len(state["body.layers.0.sublayer.fc1.bias"]),
+        "decoder_attention_heads": heads,
+        "mem_len": int(said["mem_len"]),
+        "position_scheme": "last-token",
+        "initial_memory": "zeros",
+        "activation_fn": said["activation_fn"],
+        "float32_frequencies": True,
+        **io_options,
+    }
+    if said["prenorm"] == "True":
+        options |= {"decoder_normalize_before": True, "normalised_residual": True}
+    if scaled:
+        options["learn_bias_scales"] = True
+    notes = [] if log else [f"{LOG} is not beside the checkpoint, so this is assumed, or was given: {told(said)}"]
+    state = {f"decoder.{name}": tensor for name, tensor in (state | io_state).items()}
+    return Converted(ARCH, options, state, int(said["eval_tgt_len"]), notes)
+
+
+def read_log(path: Path) -> dict[str, str]:
+    """The options in a log of a training, where each has a line " - name: value"; none if there is no file."""
+    lines = read_text(path) if path.is_file() else []
+    return {match[1]: match[2].strip() for line in lines if (match := re.fullmatch(r" - (\w+): (.*)", line.rstrip()))}
+
+
+def refuse(weights: Weights, log: dict[str, str]) -> None:
+    """Raises UserError for a model that this suite does not have."""
+    for name in REFUSED:
+        if log.get(name, "False") != "False":
+            raise UserError(f"{LOG} says that the model has --{name}, which no model of this suite has.")
+    if "content_bias.0" in weights:
+        raise UserError("the checkpoint has heads of different widths (--variable_size_heads), as no model here has.")
+    if "factorized_inputs.weight" in weights and "in_emb.weight" not in weights:
+        raise UserError("the checkpoint has both --factorized_embedding and --adapt_io, as no model of this suite has.")
+
+
+def training_options(log: dict[str, str], args: Namespace) -> dict[str, str]:
+    """What the tool's flags say, else the log, else the scripts.
+
+    Raises:
+        UserError: the activation is none that this suite has, or a number in the log is none
+    """
+    given = {"mem_len": args.mem_len, "activation_fn": args.activation_fn, "prenorm": args.prenorm or None}
+    said = {name: str(given.get(name) or log.get(name) or value) for name, value in SCRIPTS.items()}
+    if said["activation_fn"] not in ACTIVATIONS:
+        raise UserError(
+            f"the model has the activation {said['activation_fn']}, which no model of this suite has; it has"
+            f" {', '.join(ACTIVATIONS)}."
+        )
+    if wrong := [name for name in ("mem_len", "eval_tgt_len") if not said[name].isdecimal()]:
+        raise UserError(f"{LOG} has {wrong[0]} {said[wrong[0]]}, which is no number; give --mem-len, or repair it.")
+    return said
+
+
+def told(said: dict[str, str]) -> str:
+    """The options that the user may have to give, in words."""
+    norm = "--prenorm" if said["prenorm"] == "True" else "no --prenorm"
+    none = ", ".join(f"no --{name}" for name in REFUSED)
+    return f"--mem-len {said['mem_len']}, --activation-fn {said['activation_fn']}, {norm}; {none}"
+
+
+def take_io(weights: Weights) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Options and parameters of the input and the output layer."""
+    if "in_emb.weight" not in weights:
+        return take_adaptive_io(weights)
+    if "factorized_inputs.weight" in weights:
+        state = {ours: weights.take(theirs) for theirs, ours in FACTORIZED_IO.items()}
+        return {"factorized_embedding": state["embed.0.weight"].size(1)}, state
+    return {"no_scale_embedding": True}, {ours: weights.take(theirs) for theirs, ours in PLAIN_IO.items()}
+
+
+def pickled_vocabulary(corpus: Any) -> Vocabulary:
+    symbols = pickled_symbols(corpus, "vocab", "idx2sym", NAME)
+    return Vocabulary(symbols, END_OF_LINE in symbols)
+
+
+def counted_vocabulary(train: Path, converted: Converted) -> Vocabulary:
+    """By falling count: words in the training text, with ends of line; characters in all three texts, without."""
+    if not all(word.isdecimal() or len(word) == 1 for word in words(train) if word != END_OF_LINE):
+        return Vocabulary(by_count(words(train)), ends_lines=True)
+    texts = [train, *(train.with_name(f"{name}.txt") for name in ("valid", "test"))]
+    if missing := [text.name for text in texts if not text.is_file()]:
+        raise UserError(
+            f"--vocabulary {train}: characters were counted in train.txt, valid.txt and test.txt together, and"
+            f" {missing[0]} is not beside it; put it there, or give data_corpus_sorted.pt."
+        )
+    return Vocabulary(by_count(word for word in words(*texts) if word != END_OF_LINE), ends_lines=False)
+
+
+SOURCE = Source(
+    convert,
+    pickled_vocabulary,
+    counted_vocabulary,
+    corpus_types=("data_process.Corpus", "data_process.Vocab"),
+    flags=("mem_len", "activation_fn", "prenorm"),
+)

@@ -1,0 +1,180 @@
+"""Checkpoints of the Skip-Retain code: what the public code says, what log.txt says, and what no model here does."""
+
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_plugins.conversion.skip_retain import BIASES, LAYER, PLAIN_IO, convert, counted_vocabulary
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.modules.common.stream_memory import StreamMemory
+from fairseq_plugins.tools import convert as tool
+from fairseq_plugins.tools.lib.load import load
+
+GOLDENS = Path(__file__).parents[1] / "goldens"
+PUBLISHED = Path(__file__).parents[3] / "shared/checkpoints"  # a folder beside the project, which not everyone has
+ENDS = {"<eos>": "</s>"}
+SYMBOLS = ["the", "<eos>", "<unk>", *(f"w{number}" for number in range(10))]
+GOLDEN_NAMES = {
+    "w_q": "query", "w_k": "key", "w_v": "value", "r_net": "position", "w_o": "out", "norm1": "norm_attn",
+    "norm2": "norm_ffn", "ff.": "ffn.", "in_emb": "embed", "out_emb": "output", "positional_bias": "position_bias",
+}  # fmt: skip
+LOG = {"mem_len": 4, "eval_tgt_len": 4, "activation_fn": "relu", "prenorm": False, "share_weight": False}
+
+
+def in_golden(name: str) -> str:
+    for theirs, golden in GOLDEN_NAMES.items():
+        name = name.replace(theirs, golden)
+    return f"param/{name}"
+
+
+def state(case) -> dict[str, torch.Tensor]:
+    """What the code would save."""
+    names = [*PLAIN_IO, *BIASES]
+    state = {f"module.{name}": torch.tensor(case[in_golden(name)]) for name in names}
+    for layer in range(3):
+        state |= {
+            f"module.layers.{layer}.{name}": torch.tensor(case[in_golden(f"layer{layer}.{name}")]) for name in LAYER
+        }
+        state[f"module.layers.{layer}.pos_encoder.inv_freq"] = torch.ones(6)
+    return state
+
+
+@pytest.fixture
+def converted(tmp_path, monkeypatch):
+    """converted(state, log, options...) saves a checkpoint and its log, and runs the tool; the folder that it wrote."""
+
+    def run(state, log=LOG, *options):
+        torch.save({"iter_no": 1, "model": state}, tmp_path / "saved_model.pt")
+        if log is not None:
+            lines = "".join(f" - {name}: {value}\n" for name, value in log.items())
+            (tmp_path / "log.txt").write_text(f"Initialised the model\n{lines}total_params: 1\n")
+        (tmp_path / "symbols.txt").write_text("\n".join(SYMBOLS) + "\n")
+        words = ["saved_model.pt", "--from", "skip-retain", "--vocabulary", "symbols.txt", "--out", "model", *options]
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["convert", *map(str, words)])
+        tool.main()
+        return tmp_path / "model"
+
+    return run
+
+
+def nll(folder: Path, blocks, kind: torch.dtype, **settings) -> torch.Tensor:
+    """The losses of targets after tokens, both lists of streams of words, block by block."""
+    model, _, task = load(folder / "checkpoint_best.pt", {"data": str(folder), **settings}, cpu=True)
+    model, memory, found = model.to(kind), StreamMemory(), []
+
+    def rows(streams):
+        return torch.tensor(
+            [[task.source_dictionary.index(ENDS.get(word, word)) for word in stream] for stream in streams]
+        )
+
+    with torch.no_grad():
+        for tokens, targets in blocks:
+            found.append(model.token_nll(model(rows(tokens), memory=memory), rows(targets)))
+    return torch.cat(found, dim=1)
+
+
+@pytest.mark.parametrize("name", ["sch_plain_train", "sch_eval_same_clamp"])
+def test_a_model_says_what_the_public_code_says(name, converted):
+    """The parameters of goldens are float64, those of a checkpoint float32."""
+    case = np.load(GOLDENS / f"{name}.npz")
+    config = json.loads(str(case["config"]))
+    folder = converted(state(case))
+    blocks, wanted = [], []
+    for number in range(config["segments"]):
+        tokens, targets, said = (case[f"segment{number}/{part}"] for part in ("tokens", "targets", "logprobs"))
+        blocks.append([[[SYMBOLS[symbol] for symbol in stream] for stream in part] for part in (tokens, targets)])
+        wanted.append(-torch.tensor(np.take_along_axis(said, targets[..., None], 2)[..., 0]))
+    settings = {key: config[key] for key in ("mem_len", "clamp_len", "same_length")}
+    said = nll(folder, blocks, torch.float64, **settings)
+    torch.testing.assert_close(said, torch.cat(wanted, dim=1), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("file", ["saved_model.pt", "saved_model.pt.legacy_cuda0"])
+@pytest.mark.parametrize("name", sorted(path.name for path in PUBLISHED.glob("sr_*")) or [None])
+def test_models_of_the_repository_have_their_own_losses(name, file, tmp_path, monkeypatch):
+    if name is None:
+        pytest.skip(f"{PUBLISHED} is not there")
+    folder = PUBLISHED / name
+    words = [
+        folder / file,
+        "--from",
+        "skip-retain",
+        "--vocabulary",
+        folder / "data_corpus_sorted.pt",
+        "--out",
+        tmp_path / "m",
+    ]
+    monkeypatch.setattr(sys, "argv", ["convert", *map(str, words)])
+    tool.main()
+    for evaluation in json.loads((folder / "expected.json").read_text())["evaluations"]:
+        flags = evaluation["flags"]
+        block, mem_len, clamp_len = (
+            int(flags[flags.index(f"--{n}") + 1]) for n in ("eval_tgt_len", "mem_len", "clamp_len")
+        )
+        text = evaluation["text"]
+        cuts = [(i, min(i + block, len(text) - 1)) for i in range(0, len(text) - 1, block)]
+        blocks = [([text[i:end]], [text[i + 1 : end + 1]]) for i, end in cuts]
+        settings = {"mem_len": mem_len, "clamp_len": clamp_len, "same_length": "--same_length" in flags}
+        for kind, bound in ((torch.float32, 1e-5), (torch.float64, 1e-9)):
+            said = nll(tmp_path / "m", blocks, kind, **settings)[0]
+            expected = torch.tensor(evaluation[f"nll_{str(kind).removeprefix('torch.')}"], dtype=kind)
+            assert (said - expected).abs().max() < bound
+
+
+@pytest.fixture
+def plain():
+    return state(np.load(GOLDENS / "sch_plain_train.npz"))
+
+
+def test_what_the_file_does_not_say_is_in_the_log_or_given(plain, tmp_path):
+    def options(log="", **given):
+        (tmp_path / "log.txt").write_text(log)
+        flags = {"mem_len": None, "activation_fn": None, "prenorm": None} | given
+        made = convert({"model": plain}, Namespace(checkpoint=tmp_path / "saved_model.pt", **flags))
+        names = ("mem_len", "activation_fn", "normalised_residual")
+        return [*(made.options.get(name) for name in names), made.block, made.notes]
+
+    assert options(" - mem_len: 7\n - activation_fn: gelu\n - prenorm: True\n - eval_tgt_len: 9\n") == [
+        7, "gelu", True, 9, [],
+    ]  # fmt: skip
+    assert options(" - mem_len: 7\n - prenorm: False\n", mem_len=8)[:3] == [8, "relu", None]
+    *said, (note,) = options(activation_fn="gelu")
+    assert said == [512, "gelu", None, 128]
+    assert (
+        "log.txt is not beside the checkpoint" in note and "--mem-len 512, --activation-fn gelu, no --prenorm" in note
+    )
+
+
+@pytest.mark.parametrize(
+    "log, change, words",
+    [
+        ({"share_weight": True}, {}, "log.txt says that the model has --share_weight, which no model"),
+        ({"activation_fn": "selu"}, {}, "has the activation selu, which no model of this suite has; it has relu"),
+        ({"mem_len": "many"}, {}, "log.txt has mem_len many, which is no number; give --mem-len"),
+        ({}, {"module.content_bias.0": torch.ones(3)}, "heads of different widths"),
+        ({}, {"module.layers.0.attn.zeta": torch.ones(4)}, "has layers.0.attn.zeta, which no model of skip-retain"),
+        ({}, {"module.in_emb.weight": None}, "has no in_emb.emb_layers.1.weight"),
+    ],
+)
+def test_a_model_that_this_suite_does_not_have_is_refused(log, change, words, plain, converted):
+    changed = {name: tensor for name, tensor in (plain | change).items() if tensor is not None}
+    with pytest.raises(UserError, match=words):
+        converted(changed, LOG | log)
+
+
+def test_characters_are_counted_in_all_texts_and_words_in_the_first(tmp_path):
+    train = tmp_path / "train.txt"
+    train.write_text("a b a\nb c\n")
+    with pytest.raises(UserError, match="counted in train.txt, valid.txt and test.txt together, and valid.txt is not"):
+        counted_vocabulary(train, None)
+    for name in ("valid", "test"):
+        train.with_name(f"{name}.txt").write_text("c c\n")
+    assert counted_vocabulary(train, None) == (["c", "b", "a"], False)
+    train.write_text("the man the\n")
+    assert counted_vocabulary(train, None) == (["the", "<eos>", "man"], True)
