@@ -61,6 +61,7 @@ class Source:
         checkpoint_types: the classes in a checkpoint, beside tensors and plain Python types
         flags: options of the tool that only some repositories need
         file_of: what was given as the checkpoint -> the file to read
+        list_ends_lines: does an end of line in a list of symbols mean that one follows each line of a text?
     """
 
     convert: Callable[[Any, Namespace], Converted]
@@ -70,6 +71,7 @@ class Source:
     checkpoint_types: tuple[str, ...] = ()
     flags: tuple[str, ...] = field(default=())
     file_of: Callable[[Path], Path] = lambda path: path
+    list_ends_lines: bool = True
 
 
 def source(name: str) -> Source:

@@ -123,4 +123,5 @@ SOURCE = Source(
     counted_vocabulary,
     corpus_types=("data.Corpus", "data.Dictionary", "data.CharCorpus", "data.CharDictionary"),
     flags=("span_ramp",),
+    list_ends_lines=False,
 )

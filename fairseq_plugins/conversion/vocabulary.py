@@ -42,7 +42,7 @@ def read_vocabulary(path: Path, source: Source, repository: str, converted: Conv
     if is_torch_file(path):
         found = source.pickled_vocabulary(read(path, source.corpus_types, f"a corpus of {repository}"))
     elif listed := listed_symbols(path, converted.symbols):
-        found = Vocabulary(listed, END_OF_LINE in listed)
+        found = Vocabulary(listed, source.list_ends_lines and END_OF_LINE in listed)
     else:
         found = source.counted_vocabulary(path, converted)
     check(path, found.symbols, converted.symbols)

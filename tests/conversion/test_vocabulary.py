@@ -63,6 +63,11 @@ def test_a_list_gives_the_symbols_as_they_are(text, tmp_path):
         read(tmp_path / "dict.txt", "adaptive-span", 5)
 
 
+def test_a_list_of_transformer_sequential_has_an_end_of_line_that_texts_do_not(tmp_path):
+    (tmp_path / "dict.txt").write_text("the\n<eos>\n<unk>\n")
+    assert not read(tmp_path / "dict.txt", "transformer-sequential", 3).ends_lines
+
+
 @pytest.fixture
 def corpora(monkeypatch, tmp_path):
     """corpora(attributes of the corpus, legacy) -> a file with a pickled data.Corpus that has a data.Dictionary."""
