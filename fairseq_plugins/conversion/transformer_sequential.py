@@ -5,6 +5,7 @@ V symbols, C width, H heads, D width of a head, S maximum span, L layers.
 """
 
 from argparse import Namespace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,6 @@ LATEST = "single_memory_attn_buf"  # the softmax of MIXING at the last forward p
 
 def convert(checkpoint: Any, args: Namespace) -> Converted:
     weights = Weights(model_of(checkpoint, NAME), NAME)
-    weights.drop(LATEST)
     layers = weights.count(r"layers\.(\d+)\..*")
     feedback, pre_norm, adaptive = MIXING in weights, "out_norm.weight" in weights, f"layers.0.{SPAN}" in weights
     column = 0 if feedback else 1
@@ -60,7 +60,8 @@ def convert(checkpoint: Any, args: Namespace) -> Converted:
     def of_layers(name: str) -> list[str]:
         return [f"layers.{layer}.{name}" for layer in range(layers)]
 
-    shared = feedback and layers > 1 and any(weights.same(of_layers(name)[:2]) for name in KEYS_AND_VALUES)
+    neighbours = [pair for name in KEYS_AND_VALUES for pair in pairwise(of_layers(name))]
+    shared = feedback and any(map(weights.same, neighbours))  # training makes any others differ
     one_parameter = KEYS_AND_VALUES + (FIRST_NORM if pre_norm else ()) if shared else ()
     position = weights.take_same(of_layers(POSITION) or [f"layers.0.{POSITION}"], dim=3)[0]  # [D, S]
     weights.drop(CONSTANTS, distances(position))
@@ -77,6 +78,7 @@ def convert(checkpoint: Any, args: Namespace) -> Converted:
         state[SPANS[column].format(layer)] = ratio.repeat(number) if len(ratio) == 1 else ratio
     if feedback:
         state["body.stack.memory.layer_logits"] = weights.take(MIXING, dim=2)[0]
+        weights.drop(LATEST)
     weights.finish()
 
     options: dict[str, Any] = {

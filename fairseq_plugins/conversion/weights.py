@@ -33,7 +33,10 @@ class Weights:
                 raise UserError(f"the checkpoint holds a {type(tensor).__name__} as {name!r}; check --from.")
             if tensor.is_floating_point() and not tensor.isfinite().all():
                 raise UserError(f"the checkpoint holds weights that are not numbers ({name}); take an earlier one.")
-            self.left[name.removeprefix(prefix)] = tensor.detach()
+            own = name.removeprefix(prefix)
+            if own in self.left:
+                raise UserError(f"the checkpoint holds {own} with and without `{prefix}` before it; get it again.")
+            self.left[own] = tensor.detach()
 
     def __contains__(self, name: str) -> bool:
         return name in self.left
@@ -43,8 +46,8 @@ class Weights:
         return [match for match in map(re.compile(pattern).fullmatch, self.left) if match]
 
     def count(self, pattern: str) -> int:
-        """How many there are of what names number, such as layers: one more than the greatest number in ``pattern``."""
-        return max((int(match[1]) + 1 for match in self.matching(pattern)), default=0)
+        """How many there are of what names number, such as layers: the different numbers in ``pattern``."""
+        return len({match[1] for match in self.matching(pattern)})
 
     def take(self, name: str, dim: int | None = None) -> Tensor:
         """A parameter, in float32 at least.

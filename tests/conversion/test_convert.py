@@ -186,6 +186,7 @@ def test_a_changed_parameter_is_refused(name, parameter, change, words, convert_
     [
         (lambda state: state.pop("module.layers.1.norm1.bias"), "has no layers.1.norm1.bias"),
         (lambda state: state.update({"module.expire": torch.ones(1)}), "has expire, which no model of adaptive-span"),
+        (lambda state: state.update(key_pe=state["module.key_pe"] + 1), "holds key_pe with and without `module.`"),
         (lambda state: state.clear(), "does not hold the parameters"),
     ],
 )
@@ -193,6 +194,25 @@ def test_other_parameters_are_refused(change, words, convert_golden):
     golden = Golden("ffn_span")
     change(golden.state)
     with pytest.raises(UserError, match=words):
+        convert_golden(golden)
+
+
+def test_a_feedback_transformer_without_its_mixture_is_refused(convert_golden):
+    """Else it would be a Transformer with the same layers."""
+    golden = Golden("feedback_post")
+    golden.state["module.single_memory_attn_buf"] = golden.state.pop("module.single_memory_attn_params")
+    with pytest.raises(UserError, match="has single_memory_attn_buf, which no model of transformer-sequential"):
+        convert_golden(golden)
+
+
+def test_shared_keys_and_values_of_which_the_lowest_layer_differs_are_refused(convert_golden):
+    golden = Golden("feedback_post_sharekv")
+    top = {name.replace(".1.", ".2."): tensor for name, tensor in golden.state.items() if ".layers.1." in name}
+    golden.state |= top
+    golden.state["module.single_memory_attn_params"] = torch.zeros(1, 4)
+    for name in ("key", "val"):
+        changed(golden, f"layers.0.attn.proj_{name}.weight", lambda x: x + 1)
+    with pytest.raises(UserError, match="are one parameter in transformer-sequential, but they differ"):
         convert_golden(golden)
 
 
