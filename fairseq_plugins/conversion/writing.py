@@ -135,28 +135,41 @@ def prepared_text(symbols: list[str]) -> PreparedText:
 def whole_folder(folder: Path) -> Iterator[Path]:
     """A new folder, which gets this name at the end of the context. After an error it is removed.
 
+    Until then it stands in the lowest folder above that is there, so that an error leaves no new folders.
+
     Raises:
         NotWritten: the system could not write it
     """
-    temporary = folder.with_name(f"{folder.name}.{os.getpid()}.partial")
+    place = folder.resolve()
+    above = next(parent for parent in place.parents if parent.is_dir())
+    temporary = above / f"{place.name}.{os.getpid()}.partial"
     try:
-        temporary.mkdir(parents=True)
+        temporary.mkdir()
         yield temporary
-        if folder.is_dir():
-            folder.rmdir()  # it is empty
-        temporary.rename(folder)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if place.is_dir():
+            place.rmdir()  # it is empty
+        temporary.rename(place)
     except OSError as error:
-        raise NotWritten(f"{folder} could not be written ({error.strerror or error}).") from error
+        raise NotWritten(
+            f"--out {folder} could not be written ({error.strerror or error}); name a folder elsewhere."
+        ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def refuse_folder(folder: Path) -> None:
     """Raises UserError for a place where no new folder can be."""
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"--out {folder} is a file; name a new folder.")
-    if folder.is_dir() and any(folder.iterdir()):
-        raise UserError(f"--out {folder} is not empty, and nothing is overwritten; name a new folder.")
+    try:
+        place = folder.resolve()
+        if place.exists() and not place.is_dir():
+            raise UserError(f"--out {folder} is a file; name a new folder.")
+        if place.is_dir() and any(place.iterdir()):
+            raise UserError(f"--out {folder} is not empty, and nothing is overwritten; name a new folder.")
+    except (OSError, RuntimeError) as error:  # such as a name that is too long, or links in a circle
+        raise UserError(f"--out {folder} cannot be a folder ({error}); name another.") from error
+    if place == Path.cwd():  # a new folder in its place would not be that of the user's shell
+        raise UserError(f"--out {str(folder)!r} is the folder that you are in; name a new folder.")
 
 
 def told(folder: Path, converted: Converted, written: Written) -> str:

@@ -13,7 +13,7 @@ def converted(tmp_path, monkeypatch):
 
     def run(checkpoint, *options):
         folder = tmp_path / "model"
-        monkeypatch.setattr(sys, "argv", ["convert", *map(str, (checkpoint, *options, "--out", folder))])
+        monkeypatch.setattr(sys, "argv", ["convert", *map(str, (checkpoint, "--out", folder, *options))])
         convert.main()
         return folder
 

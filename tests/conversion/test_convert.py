@@ -216,6 +216,13 @@ def test_shared_keys_and_values_of_which_the_lowest_layer_differs_are_refused(co
         convert_golden(golden)
 
 
+def test_an_error_leaves_no_folders_above_the_new_one(convert_golden, tmp_path):
+    golden = changed(Golden("ffn_span"), "layers.0.norm1.bias", lambda x: x[:-1])
+    with pytest.raises(UserError, match="the parameters do not make a model"):
+        convert_golden(golden, "--out", tmp_path / "runs/new/model")
+    assert not (tmp_path / "runs").exists()
+
+
 class Command:
     """What runs a command when it is unpickled by pickle."""
 
@@ -261,12 +268,17 @@ def test_a_damaged_file_is_refused(legacy, damage, tmp_path, converted):
         ("ffn_span", ["--vocabulary", "nowhere.txt"], "--vocabulary nowhere.txt does not exist"),
         ("ffn_span", ["--out", Path(__file__).parent], "is not empty, and nothing is overwritten"),
         ("ffn_span", ["--out", Path(__file__)], "is a file; name a new folder"),
+        ("ffn_span", ["--out", Path(__file__) / "model"], "could not be written .*; name a folder elsewhere"),
+        ("ffn_span", ["--out", "x" * 300], "cannot be a folder .*File name too long.*; name another"),
+        ("ffn_span", ["--out", "."], "'.' is the folder that you are in; name a new folder"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(name, options, words, tmp_path, monkeypatch):
     golden = Golden(name)
     checkpoint, vocabulary = golden.save(tmp_path)
     given = ["--from", golden.source, "--vocabulary", vocabulary, "--out", tmp_path / "model", *options]
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setattr(sys, "argv", ["convert", str(checkpoint), *map(str, given)])
     with pytest.raises(UserError, match=words):
         convert.main()
