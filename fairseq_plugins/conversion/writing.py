@@ -189,5 +189,5 @@ fairseq-eval-lm DATA {plugins} {task} --no-first-target --path {out}/{BEST} --ge
 python -m fairseq_plugins.tools.sample --path {out}/{BEST} --prompt "" --length 200
 python -m fairseq_plugins.tools.score_text {out}/{BEST} FILE
 
-# train it further: add an optimiser, --lr and --save-dir
+# train it further: DATA needs train and valid, too; add an optimiser, --lr and --save-dir
 fairseq-train DATA {plugins} {task} --criterion streaming_lm --finetune-from-model {out}/{BEST} {model}"""
