@@ -175,6 +175,6 @@ def test_characters_are_counted_in_all_texts_and_words_in_the_first(tmp_path):
         counted_vocabulary(train, None)
     for name in ("valid", "test"):
         train.with_name(f"{name}.txt").write_text("c c\n")
-    assert counted_vocabulary(train, None) == (["c", "b", "a"], False)
+    assert counted_vocabulary(train, None)[:2] == (["c", "b", "a"], False)
     train.write_text("the man the\n")
-    assert counted_vocabulary(train, None) == (["the", "<eos>", "man"], True)
+    assert counted_vocabulary(train, None)[:2] == (["the", "<eos>", "man"], True)
