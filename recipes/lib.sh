@@ -22,12 +22,10 @@ setup_venv() {
 # A recipe declares its variables here with defaults; values of the user's win. SETTINGS: single values. WORDS: lists of
 # flags, which become arrays. CHOICES: which runs to do; they change no run. SMOKE_SETTINGS: defaults of a smoke run.
 declare -A SETTINGS=([LOG_INTERVAL]=100) WORDS=() CHOICES=() SMOKE_SETTINGS=([LOG_INTERVAL]=5)
-# DEFAULT_PRECISION: of trainings on a GPU, from the paper or its code (before begin; --precision changes it).
-# START: flags of a training's first start only. ONLY_IF: row.py's --if. MAY_DIVERGE: divergence is a result. BARS: with
-# these a command that is no training says how far it is. SOURCED_LATER: files that declare variables after begin, too.
+# START: flags of a training's first start only. ONLY_IF: row.py's --if. MAY_DIVERGE: divergence is a result. BARS: how far
+# other commands are. SOURCED_LATER: files that declare variables after begin, too. DEFAULT_PRECISION: on GPUs, the paper's.
 DEFAULT_PRECISION=fp32 LIB=recipes/lib SCRIPT='' BEGUN='' LOG_FORMAT=simple START=() ONLY_IF=() MAY_DIVERGE=''
-SOURCED_LATER=()
-declare -A DECLARED=() GIVEN=() PUBLISHED=() && BARS=(--log-format simple --log-interval 1)
+declare -A DECLARED=() GIVEN=() PUBLISHED=() && SOURCED_LATER=() BARS=(--log-format simple --log-interval 1)
 
 # begin OPTIONS...: read the options, set up the machine, go to the repository root and set the declared variables
 begin() {
@@ -48,10 +46,9 @@ begin_once() {
         if [[ $COMMANDS ]]; then true >"$COMMANDS"; else COMMANDS=$(mktemp) && trap 'end_dry_run $?' EXIT; fi
     fi
     export RECIPE DRY_RUN SCRIPT COMMANDS OUT
-    local options=(${GPUS:+--gpus "$GPUS"} --precision "$PRECISION" --default-precision "$DEFAULT_PRECISION"
-        ${SCRIPT:+--script "$SCRIPT"})
+    local options=(${GPUS:+--gpus "$GPUS"} ${SCRIPT:+--script "$SCRIPT"} --precision "$PRECISION")
     ((!SMOKE)) || options+=(--smoke)
-    code=$(python "$LIB/machine.py" "${options[@]}") || exit
+    code=$(python "$LIB/machine.py" --default-precision "$DEFAULT_PRECISION" "${options[@]}") || exit
     eval "$code"
 }
 
@@ -133,8 +130,8 @@ prepare() {
 train() {
     local settings
     mapfile -t settings < <(given SETTINGS WORDS && ((!${#EXTRA[@]})) || echo "flags ${EXTRA[*]@Q}")
-    call training "$OUT/$1" --data "$DATA" --rank "$NODE_RANK" --settings "${settings[@]}" --start "${START[*]@Q}" \
-        ${MAY_DIVERGE:+--may-diverge} -- "${LAUNCH[@]}" fairseq-train ${DATA:+"$DATA/bin"} --user-dir fairseq_plugins \
+    call training "$OUT/$1" --data "$DATA" --precision "$PRECISION" --rank "$NODE_RANK" --settings "${settings[@]}" \
+        --start "${START[*]@Q}" ${MAY_DIVERGE:+--may-diverge} -- "${LAUNCH[@]}" fairseq-train ${DATA:+"$DATA/bin"} --user-dir fairseq_plugins \
         --save-dir "$OUT/$1" --log-format "$LOG_FORMAT" --log-interval "$LOG_INTERVAL" "${MACHINE[@]}" "${@:2}" "${EXTRA[@]}"
 }
 

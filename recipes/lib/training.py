@@ -33,6 +33,7 @@ OF_MACHINE = {
     "--num-workers", "--save-dir", "--split-streams", "--standalone", "--threshold-loss-scale", "--update-freq",
     "--user-dir",
 }  # fmt: skip
+HALF = ("fp16", "bf16")
 DIVERGED = re.compile("diverged at update [0-9]*")
 SPLIT = "--split-streams"
 MORE_GROUPS = re.compile(rf"memory ran out .* with {SPLIT} ([0-9]+)")  # fairseq_plugins/streams/out_of_memory.py
@@ -44,6 +45,7 @@ def main():
     parser.add_argument("folder", type=Path, help="--save-dir of the command")
     parser.add_argument("--settings", nargs="*", default=[], help="NAME=VALUE of what the user set")
     parser.add_argument("--data", default="", help="folder of the prepared corpus, if there is one")
+    parser.add_argument("--precision", default="", help="fp16, bf16, fp32 or tf32")
     parser.add_argument("--rank", type=int, default=0, help="number of this node; node 0 marks the end")
     parser.add_argument("--start", default="", help="flags of the first start only, as one argument")
     parser.add_argument("--may-diverge", action="store_true", help="record divergence, instead of failing")
@@ -59,6 +61,7 @@ def main():
     if (args.folder / "trained").exists():
         say.say(f"{args.folder} is trained")
         return
+    check_precision(args)
     status, errors = run_in_groups(args, commands.resolved(command), log)
     if status and not (args.may_diverge and record_divergence(args.folder, errors)):
         sys.exit(status)
@@ -99,6 +102,14 @@ def check_flags(args, command: list[str]) -> None:
     if differing := [name for name in before | now if before.get(name) != now.get(name)]:
         shown = [[" ".join([name, *flags[name]]) for name in differing if name in flags] for flags in (before, now)]
         refuse(args.folder, *(" ".join(each) or "no such flag" for each in shown))
+
+
+def check_precision(args) -> None:
+    """Refuse to go on in half precision with what began in float32, or the other way: fairseq has another optimiser for
+    it, which cannot load the state of the one before."""
+    before = recorded(args, "precision", args.precision) if args.precision else ""
+    if (before in HALF) != (args.precision in HALF):
+        say.stop(f"{args.folder.resolve()} was begun in {before}: give --precision {before}, or {WAY_OUT}")
 
 
 def flags_of(command: list[str]) -> dict[str, list[str]]:

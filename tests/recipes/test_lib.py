@@ -479,6 +479,18 @@ def test_the_training_of_another_recipe_is_no_own_one(train, tmp_path):
     assert more.returncode == 2 and "run was begun with the defaults, this call has SEEDS='1'" in more.stderr
 
 
+@pytest.mark.parametrize("begun, now", [("fp16", "fp32"), ("tf32", "bf16")])
+def test_half_precision_and_float32_do_not_go_on_with_each_other(train, begun, now, tmp_path):
+    """fairseq refuses it, too, and its way out is to forget the optimiser. What has ended is used anywhere."""
+    (tmp_path / "fail").write_text("killed")
+    train("--precision", begun)
+    done = train("--precision", now)
+    assert done.returncode == 2 and f"run was begun in {begun}: give --precision {begun}, or give an" in done.stderr
+    (tmp_path / "fail").unlink()
+    assert train("--precision", begun.replace("tf", "fp")).returncode == 0
+    assert "is trained" in train("--precision", now).stderr
+
+
 @pytest.mark.parametrize("precision", ["--fp16", "--bf16"])
 def test_another_machine_goes_on_with_a_training(train, tmp_path, precision):
     train()
