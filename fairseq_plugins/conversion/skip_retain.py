@@ -122,7 +122,7 @@ def training_options(log: dict[str, str], args: Namespace) -> dict[str, str]:
     """What the tool's flags say, else the log, else the scripts.
 
     Raises:
-        UserError: the activation is none that this suite has, or a number in the log is none
+        UserError: the activation is none that this suite has, or a value in the log is none that this option can have
     """
     given = {"mem_len": args.mem_len, "activation_fn": args.activation_fn, "prenorm": args.prenorm or None}
     said = {name: str(given.get(name) or log.get(name) or value) for name, value in SCRIPTS.items()}
@@ -131,8 +131,12 @@ def training_options(log: dict[str, str], args: Namespace) -> dict[str, str]:
             f"the model has the activation {said['activation_fn']}, which no model of this suite has; it has"
             f" {', '.join(ACTIVATIONS)}."
         )
-    if wrong := [name for name in ("mem_len", "eval_tgt_len") if not said[name].isdecimal()]:
-        raise UserError(f"{LOG} has {wrong[0]} {said[wrong[0]]}, which is no number; give --mem-len, or repair it.")
+    if said["prenorm"] not in ("True", "False"):
+        raise UserError(f"{LOG} has prenorm {said['prenorm']}, which is neither True nor False; repair it.")
+    if not said["mem_len"].isdecimal():
+        raise UserError(f"{LOG} has mem_len {said['mem_len']}, which is no number; give --mem-len, or repair it.")
+    if not said["eval_tgt_len"].isdecimal() or int(said["eval_tgt_len"]) < 1:
+        raise UserError(f"{LOG} has eval_tgt_len {said['eval_tgt_len']}, which is no length of a block; repair it.")
     return said
 
 

@@ -157,6 +157,8 @@ def test_what_the_file_does_not_say_is_in_the_log_or_given(plain, tmp_path):
         ({"share_weight": True}, {}, "log.txt says that the model has --share_weight, which no model"),
         ({"activation_fn": "selu"}, {}, "has the activation selu, which no model of this suite has; it has relu"),
         ({"mem_len": "many"}, {}, "log.txt has mem_len many, which is no number; give --mem-len"),
+        ({"eval_tgt_len": 0}, {}, "log.txt has eval_tgt_len 0, which is no length of a block; repair it"),
+        ({"prenorm": "on"}, {}, "log.txt has prenorm on, which is neither True nor False; repair it"),
         ({}, {"module.content_bias.0": torch.ones(3)}, "heads of different widths"),
         ({}, {"module.layers.0.attn.zeta": torch.ones(4)}, "has layers.0.attn.zeta, which no model of skip-retain"),
         ({}, {"module.in_emb.weight": None}, "has no in_emb.emb_layers.1.weight"),
