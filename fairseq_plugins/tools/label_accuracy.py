@@ -95,7 +95,8 @@ def parse():
 def check(args, task) -> None:
     """
     Raises:
-        UserError: an option is for episodes that are drawn, and those of the task are not
+        UserError: an option is for episodes that are drawn, and those of the task are not; or other data have another
+            dictionary than those of the training
     """
     given = [name for name in ("episodes", "length") if getattr(args, name)]
     if given and task._name == "labelled_stream":
@@ -103,6 +104,29 @@ def check(args, task) -> None:
             f"--{given[0]} is for episodes that are drawn; those of {args.checkpoint} are the lines of its data: leave"
             " it out."
         )
+    if args.data:
+        check_dictionary(args.checkpoint, Path(args.data))
+
+
+def check_dictionary(checkpoint: Path, data: Path) -> None:
+    """Compare the dictionary of other data with that of the training, if that is still there.
+
+    Raises:
+        UserError: they differ, so the model would read other symbols than it has learned
+    """
+    from fairseq import checkpoint_utils, utils
+
+    (trained_on, *_) = utils.split_paths(checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))["cfg"].task.data)
+    before, now = (folder / "dict.txt" for folder in (Path(trained_on), data))
+    if before.is_file() and now.is_file() and symbols(before) != symbols(now):
+        raise UserError(
+            f"--data {data} has another dictionary than the training ({trained_on}): prepare it again, with train.txt"
+            " and train.labels of the training beside it, from which the dictionary is made."
+        )
+
+
+def symbols(dictionary: Path) -> list[str]:
+    return [line.split(" ")[0] for line in dictionary.read_text(encoding="utf-8").splitlines()]
 
 
 def overrides(args) -> dict:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -125,6 +126,11 @@ def test_lines_of_the_users_own_are_episodes(run, train, tmp_path):
     assert (figures["labels"], figures["episodes"]) == (3, 2)  # a line without labels does not count
     refused = run(*tool, "--split", "valid", "--episodes", 3, check=False)
     assert refused.returncode and "--episodes is for episodes that are drawn" in refused.stderr
+    other = shutil.copytree(tmp_path / "bin", tmp_path / "other")
+    (other / "dict.txt").write_text("".join(reversed((other / "dict.txt").read_text().splitlines(keepends=True))))
+    run(*tool, "--split", "valid", "--data", tmp_path / "bin")
+    refused = run(*tool, "--split", "valid", "--data", other, check=False)
+    assert refused.returncode and f"--data {other} has another dictionary than the training" in refused.stderr
 
 
 def test_labels_of_programs_are_counted_by_variables(run, train):
