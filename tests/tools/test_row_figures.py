@@ -57,6 +57,15 @@ def test_a_model_has_one_colour_in_all_panels(tmp_path):
     assert colours == [{"feedback": "C0", "transformer": "C1"}, {"transformer": "C1"}]
 
 
+@pytest.mark.parametrize("metric", [["BLEU=paper"], ["BLEU=paper", "words/s"]])
+def test_the_legend_is_inside_the_picture(metric, tmp_path):
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps({"cell": n, **row}) + "\n" for n, row in DEPTHS.items()))
+    figure = row_figures.draw_rows(Namespace(table=tmp_path, metric=metric, over="layers"))
+    figure.draw_without_rendering()
+    legend = figure.legends[0].get_window_extent()
+    assert figure.bbox.x0 <= legend.x0 and legend.x1 <= figure.bbox.x1
+
+
 def test_bars_over_names(draw):
     assert draw(MEMORIES, "--metric", "dev bpc=paper") == (
         "dev bpc (bars begin at 1.1). ours feedback-layer-1 1.25, ours transformer 1.27, ours _feedback $x$ 1.19, "

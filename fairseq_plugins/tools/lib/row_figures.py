@@ -39,7 +39,7 @@ def draw_rows(args):
         draw_lines(axes, rows, title, args.over, models) if lines else draw_bars(axes, rows, title)
     legend = {name: handle for axes in grid for handle, name in zip(*axes.get_legend_handles_labels())}
     if legend.keys() != {"ours"}:
-        figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=min(len(legend), 4))
+        figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=2 * len(grid))
     return figure
 
 
