@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from fairseq_plugins.conversion.adaptive_io import take_adaptive_io
+from fairseq_plugins.conversion.adaptive_span import FEED_FORWARD, PLAIN_IO
 from fairseq_plugins.conversion.sources import Converted, Source
 from fairseq_plugins.conversion.vocabulary import END_OF_LINE, Vocabulary, by_count, pickled_symbols, words
 from fairseq_plugins.conversion.weights import Weights, model_of
@@ -28,7 +29,7 @@ SCRIPTS = {"mem_len": "512", "eval_tgt_len": "128", "activation_fn": "relu", "pr
 # Options of models that have the same parameters as others, but compute something else
 REFUSED = ("NL_ff_input", "apply_weights", "share_weight")
 
-# Names there and here
+# Names there and here; some are as in adaptive-span
 BIASES = {"content_bias": "body.biases.0.content", "positional_bias": "body.biases.0.position"}  # [H, D]
 LAYER = {
     "attn.w_q.weight": "attention.q_proj.weight",  # [C, C]
@@ -38,21 +39,11 @@ LAYER = {
     "attn.w_o.weight": "attention.out_proj.weight",
     "norm1.weight": "attention_norm.weight",
     "norm1.bias": "attention_norm.bias",
-    "ff.fc1.weight": "sublayer.fc1.weight",  # [F, C]
-    "ff.fc1.bias": "sublayer.fc1.bias",
-    "ff.fc2.weight": "sublayer.fc2.weight",
-    "ff.fc2.bias": "sublayer.fc2.bias",
-    "norm2.weight": "sublayer_norm.weight",
-    "norm2.bias": "sublayer_norm.bias",
+    **FEED_FORWARD,
 }
 SCALES = {  # [H], with --learn_bias_scales
     "attn.content_bias_scales": "attention.bias_scales.content",
     "attn.positional_bias_scales": "attention.bias_scales.position",
-}
-PLAIN_IO = {
-    "in_emb.weight": "embed.weight",  # [V, C]
-    "out_emb.weight": "output.weight",
-    "out_emb.bias": "output.bias",
 }
 FACTORIZED_IO = {
     "in_emb.weight": "embed.0.weight",  # [V, E]

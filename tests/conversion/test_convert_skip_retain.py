@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_plugins.conversion.skip_retain import BIASES, LAYER, PLAIN_IO, convert, counted_vocabulary
+from fairseq_plugins.conversion.adaptive_span import PLAIN_IO
+from fairseq_plugins.conversion.skip_retain import BIASES, LAYER, convert, counted_vocabulary
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.tools import convert as tool
