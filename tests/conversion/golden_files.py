@@ -4,6 +4,7 @@ H heads, D width of a head, N persistent vectors, S maximum span.
 """
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,16 @@ def nll(model, source, target, block) -> torch.Tensor:
     memory, blocks = StreamMemory(), zip(source.split(block, dim=1), target.split(block, dim=1))
     with torch.no_grad():
         return torch.cat([model.token_nll(model(x, memory=memory), y) for x, y in blocks], dim=1)
+
+
+class Command:
+    """What runs a command when it is unpickled by pickle."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.file}",)
 
 
 class Golden:

@@ -2,7 +2,6 @@
 sentence."""
 
 import json
-import os
 import pickle
 import sys
 from argparse import Namespace
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from golden_files import PUBLISHED, Golden, nll
+from golden_files import PUBLISHED, Command, Golden, nll
 
 from fairseq_plugins.conversion import writing
 from fairseq_plugins.conversion.placing import placed, places
@@ -221,16 +220,6 @@ def test_an_error_leaves_no_folders_above_the_new_one(convert_golden, tmp_path):
     with pytest.raises(UserError, match="the parameters do not make a model"):
         convert_golden(golden, "--out", tmp_path / "runs/new/model")
     assert not (tmp_path / "runs").exists()
-
-
-class Command:
-    """What runs a command when it is unpickled by pickle."""
-
-    def __init__(self, file):
-        self.file = file
-
-    def __reduce__(self):
-        return os.system, (f"touch {self.file}",)
 
 
 @pytest.mark.parametrize("legacy", [False, True])

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from golden_files import GOLDENS, PUBLISHED
 
 from fairseq_plugins.conversion.adaptive_span import PLAIN_IO
 from fairseq_plugins.conversion.skip_retain import BIASES, LAYER, convert, counted_vocabulary
@@ -16,8 +17,6 @@ from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.tools import convert as tool
 from fairseq_plugins.tools.lib.load import load
 
-GOLDENS = Path(__file__).parents[1] / "goldens"
-PUBLISHED = Path(__file__).parents[3] / "shared/checkpoints"  # a folder beside the project, which not everyone has
 ENDS = {"<eos>": "</s>"}
 SYMBOLS = ["the", "<eos>", "<unk>", *(f"w{number}" for number in range(10))]
 GOLDEN_NAMES = {

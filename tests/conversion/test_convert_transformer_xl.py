@@ -1,12 +1,11 @@
 """Checkpoints of Transformer-XL: those of Dai et al.'s code are pickled modules, those of transformers are folders."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 import torch
-from golden_files import PUBLISHED, nll
+from golden_files import PUBLISHED, Command, nll
 from xl_files import XLGolden
 
 from fairseq_plugins.conversion.placing import places
@@ -108,16 +107,6 @@ def test_half_precision_is_told(convert_module, capsys):
 
 
 # No code of a file is run
-
-
-class Command:
-    """What runs a command when it is unpickled by pickle."""
-
-    def __init__(self, file):
-        self.file = file
-
-    def __reduce__(self):
-        return os.system, (f"touch {self.file}",)
 
 
 @pytest.mark.parametrize("legacy", [False, True])
