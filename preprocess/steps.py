@@ -1,7 +1,8 @@
 """Steps of a preparation. Each step is done once, and completely or not at all.
 
 A step writes files with temporary names. When it is finished, the files are renamed, and a stamp is written that holds
-the options of the step, and the size and time of every input and output. If the same command is given again, it skips
+the options of the step, and the size and time of every input and output. An input that changes while it is read makes
+the step fail. If the same command is given again, it skips
 the steps with a valid stamp. A changed option or input, and a missing or truncated output, make a step run again. Where
 a folder lies is not in a stamp: it may be written in another way, or be moved. A folder that is done may be on a disk
 that cannot be written.
@@ -81,8 +82,10 @@ class Steps:
         self._keep_what_is_given(inputs, outputs)
         stamp = self.stamps / f"{name}.json"
         options = json.loads(json.dumps(options))
-        done = _read(stamp)
-        if done and done == dict(self._state(inputs, outputs), options=options, report=done.get("report")):
+        done, before = _read(stamp), {path: self._fingerprints([path]) for path in inputs}
+        found = sum(before.values(), [])
+        state = {"inputs": found, "outputs": self._fingerprints(outputs)}
+        if done and done == dict(state, options=options, report=done.get("report")):
             print(f"{name}: {done['report']} (done before)", flush=True)
             return
         self._check_writable(name)
@@ -94,14 +97,18 @@ class Steps:
             path.parent.mkdir(parents=True, exist_ok=True)
             _remove(path)
         with writing(*outputs):
-            with signs_of_life(name, partial):
-                report = work(*partial)
+            try:
+                with signs_of_life(name, partial):
+                    report = work(*partial)
+            finally:
+                self._check_unchanged(name, before, partial)  # the work may also fail because of a change
             for temporary in partial:
                 _flush(temporary)
             for path, temporary in zip(outputs, partial):
                 _remove(path)
                 os.replace(temporary, path)
-        write_text(stamp, json.dumps(dict(self._state(inputs, outputs), options=options, report=report), indent=1))
+        state = {"inputs": found, "outputs": self._fingerprints(outputs)}  # the inputs as they were before the work
+        write_text(stamp, json.dumps(dict(state, options=options, report=report), indent=1))
         print(f"{name}: {report} ({time.monotonic() - started:.1f} s)", flush=True)
 
     def _keep_what_is_given(self, inputs: list[Path], outputs: list[Path]) -> None:
@@ -125,6 +132,23 @@ class Steps:
                 f" cannot be written ({self.read_only}): give the options of its preparation, or another folder."
             )
 
+    def _check_unchanged(self, name: str, before: dict[Path, list], partial: list[Path]) -> None:
+        """Remove what a step has made of a file that has changed: part of it may be of the file before the change.
+
+        Args:
+            before: the fingerprint of each input before the work
+
+        Raises:
+            InputError: an input has changed since then
+        """
+        if changed := [path for path, earlier in before.items() if self._fingerprints([path]) != earlier]:
+            for path in partial:
+                _remove(path)
+            raise InputError(
+                f"{changed[0]} changed while the step {name} read it, so the step is not done: give the same command"
+                " again when nothing writes to it any more."
+            )
+
     def _remove_made(self, name: str, outputs: list[Path]) -> None:
         """Remove the files that the step made before, but for ``outputs`` and for files that are no longer the same."""
         done = _read(self.stamps / f"{name}.json") or {}
@@ -132,9 +156,6 @@ class Steps:
             path = self.out / made[0]
             if not any(path.is_relative_to(output) for output in outputs) and self._fingerprints([path]) == [made]:
                 path.unlink()
-
-    def _state(self, inputs, outputs) -> dict:
-        return {"inputs": self._fingerprints(inputs), "outputs": self._fingerprints(outputs)}
 
     def _fingerprints(self, paths) -> list:
         """The name, the size and the time of each file. Names are relative to ``out``, or to the file's own folder."""

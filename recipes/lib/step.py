@@ -3,8 +3,8 @@
     python recipes/lib/step.py runs/x/average.pt --after runs/x/trained -- python -m ...average_checkpoints ...
     python recipes/lib/step.py runs/x/test.txt --after runs/x/average.pt --capture -- fairseq-generate ...
 
-The command runs again if the file is older than one of the files of --after, if another command made it, or one that
-was stopped, or if the data of --data have changed. With --capture the file gets what the command prints, but only if
+The command runs again if the file is older than one of the files of --after, or if one of these changed meanwhile, if
+another command made it, or one that was stopped, or if the data of --data have changed. With --capture the file gets what the command prints, but only if
 the command succeeds. Its stderr is written beside the file, with the suffix .log. The terminal shows how far it is, and
 what is no record of a log. Two calls for one file wait for one another. In a folder that cannot be written no file of
 --stamp is made.
@@ -65,9 +65,12 @@ def make(args, record: Path, command: list[str]) -> None:
         say.stop(f"{args.data} has other data than {args.file.parent} was trained on; give another --data or --out.")
     say.say(commands.typed(command))
     record.write_text(f"{UNFINISHED}\n")
+    before = [*map(state, args.after)]
     status = capture(command, args.file) if args.capture else subprocess.run(command).returncode
     if status:
         sys.exit(status)
+    if changed := [file for file, earlier in zip(args.after, before) if state(file) != earlier]:
+        say.stop(f"{changed[0]} changed while {args.file} was made from it: give the same command again.")
     if args.stamp:
         args.file.touch()
     record.write_text("" if args.stamp else f"{made_by}\n")
@@ -113,6 +116,10 @@ def is_by(record: Path, made_by: str) -> bool:
     before, now = (text.split("\ndata ") for text in (said, made_by))
     same_data = len(before) == 1 or before[1:] == now[1:]
     return same_data and places.resolved(shlex.split(before[0])) == places.resolved(shlex.split(now[0]))
+
+
+def state(file: Path) -> tuple[int, int] | None:
+    return (file.stat().st_size, file.stat().st_mtime_ns) if file.exists() else None
 
 
 def newer(one: Path, other: Path) -> bool:

@@ -223,3 +223,47 @@ def test_a_long_step_says_that_it_is_still_at_work(tmp_path, monkeypatch, capsys
     todo.run("work", [], [tmp_path / "whole"], {}, lambda path: str(path.write_text(f"{said.wait(60)}")))
     assert capsys.readouterr().err.startswith("work: 0 s so far, 1.5 MB written\n")
     assert (tmp_path / "whole").read_text() == "True"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("change", [lambda file: file.write_text("new"), Path.unlink, lambda file: os.utime(file, (1, 1))])
+def test_an_input_that_changes_while_it_is_read_leaves_no_old_output(tmp_path, change, fails):
+    source, other, made = tmp_path / "source", tmp_path / "other", tmp_path / "out/made"
+    source.write_text("old")
+    other.write_text("other")
+
+    def work(path):
+        path.write_text(source.read_text())
+        if source.read_text() == "old":
+            change(source)
+            if fails:
+                raise steps.InputError("source is cut")
+        return "copied"
+
+    def prepare():
+        todo = steps.Steps(tmp_path / "out")
+        todo.run("copy", [other, source], [made], {}, work)
+
+    with pytest.raises(steps.InputError, match=f"{source} changed while the step copy read it, .* same command again"):
+        prepare()
+    assert not made.exists() and not [*tmp_path.rglob("*.partial"), *tmp_path.rglob("*.json")]
+    source.write_text("newer")
+    prepare()
+    assert made.read_text() == "newer"
+
+
+def test_an_input_that_changes_right_after_the_work_is_read_again(tmp_path, monkeypatch):
+    source, made = tmp_path / "source", tmp_path / "out/made"
+    source.write_text("old")
+
+    def replace(one, two):
+        if two == made:
+            source.write_text("newer")
+        os.rename(one, two)
+
+    monkeypatch.setattr(os, "replace", replace)
+    for text in ("old", "newer"):
+        todo = steps.Steps(tmp_path / "out")
+        todo.run("copy", [source], [made], {}, lambda path: f"{path.write_text(source.read_text())} characters")
+        todo.lock.close()
+        assert made.read_text() == text

@@ -236,6 +236,16 @@ def test_a_file_is_made_once_until_its_source_or_its_command_changes(append, tmp
     assert file.read_text() == "a\nb\nb\n"
 
 
+def test_a_source_that_changes_meanwhile_makes_the_file_again(tmp_path):
+    source = tmp_path / "source"
+    source.write_text("old\n")
+    copy = script(tmp_path / "copy", f"cat {source}", f"grep -q new {source} || echo new > {source}")
+    command = ("step", tmp_path / "file.txt", "--capture", "--after", source, "--", copy)
+    done = call(*command)
+    assert done.returncode == 2 and f"{source} changed while {tmp_path}/file.txt was made from it" in done.stderr
+    assert call(*command).returncode == 0 and (tmp_path / "file.txt").read_text() == "new\n"
+
+
 def test_what_was_stopped_is_made_again(append, tmp_path):
     """Its log and its file are then of two calls."""
     file = tmp_path / "file.txt"
