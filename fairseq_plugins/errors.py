@@ -4,11 +4,16 @@ The suite raises ``UserError`` for such errors. For common errors that fairseq a
 sentence. All other errors are faults of the program and keep their tracebacks.
 """
 
+import errno
 import logging
 import os
 import re
 import select
+import stat
 import sys
+from itertools import pairwise
+
+from fairseq_plugins import standard_files
 
 handle_error = logging.Handler.handleError  # before ``install`` replaces it
 
@@ -241,11 +246,7 @@ ERROR_MESSAGES = [
         r"No such file or directory: '@@ '",
         "--replace-unk does not work in this version of fairseq, which does not store alignments; leave it out.",
     ),
-    # any other file
-    (
-        r"OSError: \[Errno 28\] [^:\n]*(?:: '([^'\n]*)')?",
-        "the disk is full{0}; free some space, or choose another folder.",
-    ),
+    # any other file; what else the system says of files is in FILE_ERRORS
     (
         r"FileExistsError: ([^\n]*dict\.[^\n]*txt)$",
         "{0} exists already; choose another --destdir, or use it with --srcdict and --tgtdict.",
@@ -258,19 +259,42 @@ ERROR_MESSAGES = [
         r"OSError: file (\S+) not found",
         "cannot use {0}: no such file; check the path.",
     ),
-    (
-        r"(?:FileNotFound|IsADirectory|NotADirectory|Permission|FileExists)Error: \[Errno \d+\] ([^:]*): '([^']*)'",
-        "cannot use {1}: {0}; check the path.",
-    ),
 ]
+
+
+# What the system says of a file, by its number, and the way out. For the first ones Python often gives no file name.
+MAKE_ROOM, OTHER_FOLDER, CHECK_PATH = "make room, or choose another folder", "choose another folder", "check the path"
+NOT_WRITTEN = {
+    errno.ENOSPC: MAKE_ROOM,
+    errno.EDQUOT: MAKE_ROOM,
+    errno.EFBIG: MAKE_ROOM,
+    errno.EROFS: OTHER_FOLDER,
+}
+NOT_USED = {
+    errno.EIO: "the disk, or the way to it, is broken: choose another folder",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ELOOP: "its links lead in a circle: check the path",
+    errno.EBADF: "it is closed: give it a file or a pipe",
+    errno.EMFILE: "raise ulimit -n, or lower --num-workers or --workers",
+    **dict.fromkeys((errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EEXIST), CHECK_PATH),
+}
+NAMELESS = {errno.EIO: "a file", errno.EMFILE: "one more file", errno.EBADF: "standard input or output"}
+SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")  # of numpy
+FILE_ERROR = re.compile(r"\b\w*Error: \[Errno (\d+)\] [^:\n]*(?:: '([^'\n]*)')?")
+# The flags that name what a command writes, and what it writes without them
+OUTPUTS = "--destdir --json --log-file --out --output --results-path --save-dir --tensorboard-logdir".split()
 
 
 def install():
     """Report uncaught errors by ``report`` from now on."""
+    if sys.excepthook is report:
+        return
     sys.excepthook = report
     # Unless this is set, Hydra prints tracebacks itself, and the hook is not called.
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
     logging.Handler.handleError = log_lost
+    standard_files.open_closed()
+    standard_files.at_exit(say)
 
 
 def log_lost(handler: logging.Handler, record: logging.LogRecord) -> None:
@@ -287,14 +311,22 @@ def log_lost(handler: logging.Handler, record: logging.LogRecord) -> None:
 
 def report(kind, error, traceback):
     """For ``sys.excepthook``: print one sentence on stderr for an error of the user's, else Python's own report."""
-    if isinstance(error, BrokenPipeError) and stdout_is_closed():
+    lost = standard_files.lost_output()
+    if isinstance(error, BrokenPipeError) and (isinstance(lost, BrokenPipeError) or stdout_is_closed()):
         return
-    text = sentence(error)
-    if text is None or os.environ.get(TRACEBACK, "0") != "0":
+    text = standard_files.sentence(lost) if lost and isinstance(error, OSError) else sentence(error)
+    if os.environ.get(TRACEBACK, "0") != "0":
+        sys.__excepthook__(kind, error, traceback)
+    elif isinstance(error, KeyboardInterrupt):  # Python ends with this signal, which a shell sees as status 130
+        print("fairseq_plugins: interrupted", file=sys.stderr, flush=True)
+    elif text is None:
         sys.__excepthook__(kind, error, traceback)
     else:
-        sys.stdout.flush()
-        print(f"fairseq_plugins: error: {text}", file=sys.stderr, flush=True)
+        say(text)
+
+
+def say(text: str) -> None:
+    print(f"fairseq_plugins: error: {text}", file=sys.stderr, flush=True)
 
 
 def stdout_is_closed() -> bool:
@@ -317,7 +349,34 @@ def sentence(error: BaseException) -> str | None:
     for pattern, words in ERROR_MESSAGES:
         if match := re.search(pattern, said, re.DOTALL):
             return words.format(*match.groups(""))
+    if found := next(filter(None, map(of_file, chain)), None):
+        return found
+    # a process that was started hands over its error as text
+    texts = (of_file(OSError(int(number), "", name)) for number, name in FILE_ERROR.findall(said))
+    return next(filter(None, texts), None)
+
+
+def of_file(error: BaseException) -> str | None:
+    """The sentence for what the system says of a file; None for other errors."""
+    if not isinstance(error, OSError):
+        return None
+    name = error.filename if isinstance(error.filename, str | bytes | os.PathLike) else ""
+    why = os.strerror(error.errno or errno.EIO)
+    if error.errno in NOT_WRITTEN:
+        return f"{os.fsdecode(name) or outputs()} could not be written ({why}); {NOT_WRITTEN[error.errno]}."
+    if error.errno in NOT_USED and (name or error.errno in NAMELESS):
+        return f"cannot use {os.fsdecode(name) or NAMELESS[error.errno]}: {why}; {NOT_USED[error.errno]}."
+    if not name and SHORT_WRITE.match(str(error)):
+        return f"{outputs()} could not be written; {MAKE_ROOM}."
     return None
+
+
+def outputs() -> str:
+    """What the command writes, by the flags that name it."""
+    words = [word for whole in sys.argv[1:] for word in (whole.split("=", 1) if whole.startswith("--") else [whole])]
+    named = [f"{name} {value}" for name, value in pairwise(words) if name in OUTPUTS]
+    printed = [] if named and not stat.S_ISREG(os.fstat(1).st_mode) else ["standard output"]
+    return " or ".join([*named, *printed])
 
 
 def causes(error: BaseException | None):

@@ -24,11 +24,15 @@ from numeric import whole
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # for fairseq_plugins, where it is not installed
 
+from fairseq_plugins import errors  # noqa: E402
 from fairseq_plugins.errors import UserError  # noqa: E402
+from fairseq_plugins.files.reading import parse_json  # noqa: E402
+
+errors.install()  # an interrupt of what is imported next ends without a traceback
 
 SILENCE = 10  # seconds
-# errors for which Python gives no file name
-UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
+# errors for which Python gives no file name, or the temporary one
+UNWRITABLE = {*errors.NOT_WRITTEN, errno.EIO}
 
 
 class InputError(ValueError):
@@ -227,14 +231,15 @@ def writing(*paths: Path):
     try:
         yield
     except OSError as error:
-        if error.errno not in UNWRITABLE:
+        if error.errno not in UNWRITABLE and not errors.SHORT_WRITE.match(str(error)):
             raise
-        for path in paths:
-            _remove(path.with_name(path.name + ".partial"))
+        with suppress(OSError):  # nothing can be removed where nothing can be written
+            for path in paths:
+                _remove(path.with_name(path.name + ".partial"))
         names = " or ".join(map(str, paths))
         raise InputError(
-            f"{names} could not be written ({error.strerror}): make room, or choose another --out, and give the same"
-            " command again to resume."
+            f"{names} could not be written ({error.strerror or error}): make room, or choose another --out, and give"
+            " the same command again to resume."
         ) from error
 
 
@@ -257,24 +262,30 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
 
 def command_line(main) -> None:
     """Run a script's ``main``; an error of the user's is one sentence on stderr, with exit status 1."""
+    name = Path(sys.argv[0]).name
     try:
         main()
     except (InputError, UserError) as error:
-        sys.exit(f"{Path(sys.argv[0]).name}: error: {error}")
+        sys.exit(f"{name}: error: {error}")
     except BrokenPipeError:  # the reader has enough, for example head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        sys.exit(f"{Path(sys.argv[0]).name}: error: {error.filename}: {error.strerror}")
+        if (said := errors.sentence(error)) is None:
+            raise
+        sys.exit(f"{name}: error: {said}")
     except KeyboardInterrupt:
-        sys.exit(f"{Path(sys.argv[0]).name}: interrupted; give the same command again to resume")
+        print(f"{name}: interrupted; give the same command again to resume", file=sys.stderr)
+        sys.excepthook = lambda *_: None
+        raise  # so that Python ends with this signal, which a shell sees as status 130
 
 
 def _read(stamp: Path):
     try:
-        return json.loads(stamp.read_text(encoding="utf-8"))
+        found = parse_json(stamp.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
+    return found if isinstance(found, dict) else None
 
 
 def _remove(path: Path) -> None:

@@ -26,6 +26,7 @@ from fairseq_plugins.compat.distributed import broadcast_from_rank0
 from fairseq_plugins.compat.patch import replace
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
+from fairseq_plugins.files.reading import regular
 from fairseq_plugins.files.whole import NotWritten
 from fairseq_plugins.text.keeping import keep_with_checkpoints, refuse_other_symbols, refuse_other_text
 
@@ -108,6 +109,17 @@ def verify_when_loading():
         elif hasattr(f, "readinto") and f.seekable() and not f.tell():  # a whole file
             refuse_damaged(f)
         return original(f, *args, **kwargs)
+
+
+def nobody_waits_for_a_pipe():
+    """fairseq opens whatever --path names. If it is a named pipe, the command waits for ever. The patch refuses what is
+    no file."""
+
+    @replace(checkpoint_utils, "load_checkpoint_to_cpu")
+    def load_checkpoint_to_cpu(original, path, *args, **kwargs):
+        if not is_remote(path) and not os.path.isdir(path):  # of a folder there is a sentence
+            regular(Path(path))
+        return original(path, *args, **kwargs)
 
 
 def refuse_damaged(file: BinaryIO) -> None:

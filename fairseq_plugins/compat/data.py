@@ -3,15 +3,19 @@
 import argparse
 import atexit
 import contextlib
+import multiprocessing
 import queue
+import signal
 import struct
 import threading
 import time
 import types
+from functools import partial
 from pathlib import Path
 
+import fairseq.data.dictionary
 import numpy as np
-from fairseq import options
+from fairseq import binarizer, options
 from fairseq.data import data_utils, indexed_dataset, iterators
 from fairseq.tasks import FairseqTask
 
@@ -150,6 +154,13 @@ def look_for_splits_in_folders():
     def raise_if_ignored(original, cfg):
         if getattr(cfg.task, "data", None):
             original(cfg)
+
+
+def workers_leave_interrupts_alone():
+    """When the user interrupts fairseq-preprocess --workers, each of its processes prints a traceback. The patch leaves
+    interrupts to the first process, which ends the others."""
+    for module in (binarizer, fairseq.data.dictionary):
+        module.Pool = partial(multiprocessing.Pool, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN))
 
 
 def stop_reading_at_exit():

@@ -38,6 +38,20 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
         flush(path.parent)
 
 
+def followed(path: Path) -> Path:
+    """The file that a link leads to, which need not be there; the path itself if it is no link.
+
+    Raises:
+        NotWritten: the link leads in a circle
+    """
+    if not path.is_symlink():
+        return path
+    try:
+        return path.resolve()
+    except RuntimeError as error:
+        raise NotWritten(f"{path} is a link that leads in a circle; give the name of a file.") from error
+
+
 def flush(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on the disk and would survive a power failure."""
     descriptor = os.open(path, os.O_RDONLY)

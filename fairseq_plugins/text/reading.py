@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.reading import regular
 
 LONGEST = 2**20  # bytes of a line that are read at once
 STDIN = Path("-")
@@ -49,10 +50,12 @@ def read_text(path: Path, errors: str = "strict") -> Iterator[str]:
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"{path} is damaged after line {number - 1} ({error}): get it again.") from None
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): check the path.") from error
+        name = "standard input" if path == STDIN else path
+        raise UserError(f"{name} cannot be read ({error.strerror}): check the path.") from error
 
 
 def _open(path: Path):
     if path == STDIN:
         return nullcontext(sys.stdin.buffer)
+    regular(path)
     return gzip.open(path) if path.suffix == ".gz" else open(path, "rb")

@@ -3,13 +3,16 @@
 A patched function keeps fairseq's as ``__wrapped__``. What only shows in whole commands is in cli/.
 """
 
+import multiprocessing
 import os
 import signal
 import types
 
+import fairseq.data.dictionary
 import numpy as np
 import pytest
 import torch
+from fairseq import binarizer
 from fairseq.data import Dictionary, data_utils, indexed_dataset
 from fairseq.data.token_block_dataset import TokenBlockDataset
 
@@ -34,6 +37,16 @@ def test_fairseq_drops_the_last_batch():
 
 def test_no_sentences_make_no_batches():
     assert data_utils.batch_by_size([], None, np.zeros(0), max_tokens=100, required_batch_size_multiple=8) == []
+
+
+@pytest.mark.parametrize("module", [binarizer, fairseq.data.dictionary])
+def test_workers_leave_interrupts_to_the_first_process(module):
+    def handler(pool):
+        with pool(1) as workers:
+            return workers.apply(signal.getsignal, (signal.SIGINT,))
+
+    assert handler(multiprocessing.Pool) is signal.default_int_handler  # fairseq's own
+    assert handler(module.Pool) is signal.SIG_IGN
 
 
 def blocks_of_sentences():
