@@ -7,7 +7,6 @@ processes.
 import gzip
 import html
 import io
-import json
 import re
 import zlib
 from collections import Counter
@@ -22,6 +21,7 @@ from subword_nmt.learn_bpe import learn_bpe
 from tqdm import tqdm
 from workers import map_in_order
 
+from fairseq_plugins.files.reading import parse_json
 from fairseq_plugins.text.lines import squeeze
 
 DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)  # what reading a damaged .gz raises
@@ -80,7 +80,7 @@ def read_records(path: Path, fields: tuple[str, ...], first: int = 1, last: int 
     """The JSON objects in lines ``first`` to ``last`` (counted from 1, both included), one per line."""
     for number, line in enumerate(islice(read_lines(path), first - 1, last), first):
         try:
-            record = json.loads(line)
+            record = parse_json(line)
         except ValueError as error:
             raise InputError(
                 f"{path} holds no JSON in line {number} ({error}): write one JSON object per line."

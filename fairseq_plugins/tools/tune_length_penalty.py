@@ -18,7 +18,6 @@ sacreBLEU's tokeniser is the one for the target language.
 import argparse
 import glob
 import itertools
-import json
 import os
 import re
 import shlex
@@ -30,6 +29,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.reading import parse_json, regular
 from fairseq_plugins.files.whole import write_json, write_whole
 from fairseq_plugins.ranges import RANGES
 from fairseq_plugins.text.prepared import FILE, find
@@ -95,7 +95,7 @@ def score_point(args, flags: list[str], extra: list[str]) -> float:
     key = {"command": command, "metric": args.metric, "files": files}
     name = "_".join(flag.lstrip("-") for flag in flags)
     generated, result = args.out / f"{name}.txt", args.out / f"{name}.json"
-    if result.exists() and (done := json.loads(result.read_text()))["key"] == key:
+    if (done := earlier(result)) and done.get("key") == key:
         return done["score"]
     write_whole(generated, lambda temporary: _generate(command, temporary, generated.with_suffix(".err")))
     text = find(folder)
@@ -104,6 +104,15 @@ def score_point(args, flags: list[str], extra: list[str]) -> float:
     score = METRICS[args.metric](examples, references, (text and text.target_language) or "en")
     write_json(result, {"key": key, "score": score})
     return score
+
+
+def earlier(result: Path) -> dict:
+    """The result of an earlier call; empty where there is none, or it is damaged."""
+    try:
+        found = parse_json(regular(result).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def data_files(folder: Path, subset: str) -> list[Path]:

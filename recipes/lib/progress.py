@@ -18,7 +18,7 @@ import log_lines  # noqa: E402  by path: as a part of the package it would impor
 
 SILENCE = 10  # seconds
 RECORD = re.compile(r"^(DEBUG|INFO):|\| (DEBUG|INFO) \|")  # a line of Python's logging
-STEPS = re.compile(r"(\d+) ?/ ?(\d+)\b")  # of fairseq's and tqdm's bars: 12 / 40, 12/40
+STEPS = re.compile(r"(\d{1,9}) ?/ ?(\d{1,9})\b")  # of fairseq's and tqdm's bars: 12 / 40, 12/40
 SHOWN = ("loss", "ppl", "bpc", "accuracy")  # figures of a training, if it has them
 LOCK = threading.Lock()
 

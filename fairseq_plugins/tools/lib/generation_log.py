@@ -9,12 +9,13 @@ from typing import NamedTuple
 import regex
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.reading import regular
 from fairseq_plugins.text.languages import has_spaces
 from fairseq_plugins.text.levels import SentencePieces
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Moses
 
-LINE = re.compile(r"([STHD])-(\d+)\t(.*)")
+LINE = re.compile(r"([STHD])-(\d{1,9})\t(.*)")
 PIECE = re.compile(r"(^| )▁|@@( |$)")
 # A mark behind a word, as Moses leaves none but full stops of abbreviations and apostrophes; and a mark between spaces
 ATTACHED = regex.compile(r"[\p{L}\p{M}\p{N}][^\P{Po}.'՛՜՞](\s|$)|\p{L}{2}\.$")
@@ -64,7 +65,8 @@ def read_generation(path: Path, text: PreparedText | None = None) -> list[Exampl
     if not hypotheses:
         raise UserError(f"{path} has no sentences; give what fairseq-generate printed, without --quiet.")
     numbers = sorted(hypotheses)
-    if numbers != list(range(len(numbers))) or targets.keys() != hypotheses.keys():
+    same = targets.keys() == hypotheses.keys() and brought_back.keys() in (hypotheses.keys(), set())
+    if numbers != list(range(len(numbers))) or not same:
         raise UserError(
             f"{path} holds {len(hypotheses)} hypotheses and {len(targets)} references, numbered up to "
             f"{max(numbers, default=-1)}: generate with --required-batch-size-multiple 1 and without --num-shards."
@@ -124,7 +126,7 @@ def _letters_and_digits(line: str) -> str:
 def read_text(path: Path) -> list[str]:
     """The lines of a UTF-8 file. Only a newline ends a line. A byte order mark at the beginning is no text."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = regular(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UserError(f"{path} does not exist.") from None
     except UnicodeDecodeError as error:

@@ -10,8 +10,11 @@ from contextlib import suppress
 from typing import NamedTuple
 
 JSON = re.compile(r'\{"epoch": .*\}\s*$')
-INNER = re.compile(r"epoch (\d+):\s+(\d+) / (\d+) (\S+=.*)")  # epoch 003:    100 / 253 loss=4.1, num_updates=600
-END = re.compile(r"epoch (\d+) \| (?:valid on '(\S+)' subset \| )?(\w+ \S+(?: \| \w+ \S+)*)\s*$")  # | loss 4.1 | ...
+# epoch 003:    100 / 253 loss=4.1, num_updates=600
+INNER = re.compile(r"epoch (\d{1,9}):\s+(\d{1,9}) / ([1-9]\d{0,8}) (\S+=.*)")
+# epoch 003 | valid on 'valid' subset | loss 4.1 | ppl 17
+END = re.compile(r"epoch (\d{1,9}) \| (?:valid on '(\S+)' subset \| )?(\w+ \S+(?: \| \w+ \S+)*)\s*$")
+PLACES, END_OF_TIME = ("num_updates", "epochs"), 1e12  # no training makes so many updates
 VALID, TRAIN = "valid_", "train_"
 
 
@@ -28,7 +31,13 @@ class Entry(NamedTuple):
 
 
 def read_line(line: str) -> Entry | None:
-    """The entry in a line, or None. Other validation sets than "valid" are left out."""
+    """The entry in a line, or None. Other validation sets than "valid" are left out, and lines that are damaged."""
+    entry = _read(line)
+    places = [entry.values[name] for name in PLACES if name in entry.values] if entry else []
+    return entry if all(0 <= place < END_OF_TIME for place in places) else None
+
+
+def _read(line: str) -> Entry | None:
     if found := JSON.search(line):
         return _from_json(found[0])
     if found := INNER.search(line):
@@ -44,7 +53,7 @@ def read_line(line: str) -> Entry | None:
 def _from_json(text: str) -> Entry | None:
     try:
         logged = json.loads(text)
-    except ValueError:  # cut off
+    except (ValueError, RecursionError):  # cut off, or no entry of a log
         return None
     prefixes = {name.partition("_")[0] + "_" for name in logged if name.endswith("_num_updates")}
     prefix = prefixes.pop() if prefixes else ""
@@ -58,6 +67,6 @@ def _from_json(text: str) -> Entry | None:
 def _numbers(pairs) -> dict[str, float]:
     numbers = {}
     for name, value in pairs:
-        with suppress(TypeError, ValueError):  # "wps": "n/a" and the like
+        with suppress(TypeError, ValueError, OverflowError):  # "wps": "n/a" and the like
             numbers[name] = float(value)
     return numbers

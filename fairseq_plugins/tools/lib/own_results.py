@@ -222,13 +222,13 @@ def recipes_picture(file: Path, name: str) -> str:
 # what --log-learned writes into a log: names there, what draws them, what it is, the name of one
 LEARNED: list[tuple[str, Callable, str, Callable[[str], str]]] = [
     (
-        r"span_\d+_\d+",
+        plot.SPAN,
         plot.draw_spans,
         "Span of each head by layer, in tokens",
         lambda name: "layer {} head {}".format(*name.split("_")[1:]),
     ),
     (
-        r"memory_\d+",
+        plot.MEMORY,
         plot.draw_memory,
         "Weight of each layer in the feedback memory over updates",
         lambda name: "embedding" if name == "memory_0" else f"layer {name.split('_')[1]}",

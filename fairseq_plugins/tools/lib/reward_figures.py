@@ -1,11 +1,11 @@
 """Pictures of agents' rewards over several trials, as in Figures 3, 4 and 6 of the Feedback paper."""
 
-import json
 from math import isfinite, nan
 from pathlib import Path
 from statistics import fmean
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.reading import parse_json, regular
 from fairseq_plugins.tools.lib import training_log
 from fairseq_plugins.tools.lib.each_once import each_once
 from fairseq_plugins.tools.lib.figures import legend_name, new_figure
@@ -151,7 +151,7 @@ def draw_lines(axes, lines: list[str]) -> None:
 
 def mean_reward(file: Path) -> float:
     try:
-        reward = float(json.loads(file.read_text(encoding="utf-8"))["reward"])
+        reward = float(parse_json(regular(file).read_text(encoding="utf-8"))["reward"])
         if not isfinite(reward):
             raise ValueError(f"it is {reward}")
     except (OSError, ValueError, KeyError, TypeError) as error:
