@@ -39,7 +39,7 @@ def main():
     from fairseq_plugins.text.prepared import folder_of
 
     paths = to_average(args.inputs, args.last, args.by)
-    averaged = args.output.resolve() in {path.resolve() for path in paths}
+    averaged = args.output.exists() and any(path.exists() and path.samefile(args.output) for path in paths)
     if averaged or args.output.exists() and re.match(OF_TRAINING, args.output.name):
         raise UserError(f"--output: {args.output} is a checkpoint already; name another file, such as average.pt.")
     text, folder = folder_of(paths[-1]), args.output.resolve().parent

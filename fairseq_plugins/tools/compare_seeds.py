@@ -17,6 +17,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools.lib.bleu import compare, sacrebleu_scores, tokenised_scores
 from fairseq_plugins.tools.lib.each_once import each_once
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references, refuse_other_test_set
+from fairseq_plugins.tools.lib.out_file import refuse_inputs
 
 
 def main():
@@ -39,6 +40,7 @@ def main():
         "--names", nargs=2, default=["system", "baseline"], metavar="NAME", help="names of the two systems in the table"
     )
     args = parser.parse_args()
+    refuse_inputs(args)
     if len(args.system) != len(args.baseline):
         raise UserError(
             f"--system has {len(args.system)} files and --baseline {len(args.baseline)}: give one file of"

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.ranges import whole
-from fairseq_plugins.tools.lib.out_file import JSON
+from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,6 +87,7 @@ def parse():
     parser.add_argument("--json", type=JSON, metavar="FILE", help="write the figures there (.json)")
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
+    refuse_inputs(args, "json")
     if args.split not in ("train", "valid") and not args.split.startswith("test"):
         raise UserError(f"--split {args.split} is not a split; choose train, valid, or a name that starts with test.")
     return args

@@ -54,10 +54,12 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.ranges import whole
 from fairseq_plugins.tools.lib import reward_figures, row_figures, skip_schedule, training_log
 from fairseq_plugins.tools.lib.figures import add_out, legend_name, new_figure, save, shades
+from fairseq_plugins.tools.lib.out_file import refuse_inputs
 
 
 def main():
     args = parse()
+    refuse_inputs(args, "out")
     logging.disable(logging.INFO)  # fairseq sets the levels of loggers when it is imported, which is later
     save(args.draw(args), args.out)
     tell(f"wrote {args.out}")
@@ -138,12 +140,13 @@ def draw_curves(args):
 
 # Spans
 
+SPAN, MEMORY = r"span_\d{1,4}_\d{1,4}", r"memory_\d{1,4}"  # names in a log: of a layer and a head, of a layer
 RATIO = 50  # of the longest and the shortest span; from it on the axis is logarithmic
 
 
 def draw_spans(args):
     log = training_log.read_if_there(args.run)
-    names = log.names(r"span_\d+_\d+")
+    names = log.names(SPAN)
     if not names:
         return _spans_at_the_end(learned_spans(newest_checkpoint(args.run)))
     entries = log.whole(names)
@@ -151,12 +154,12 @@ def draw_spans(args):
         raise UserError(f"the log of {args.run} has no entry with all spans as numbers; give another training.")
     updates = [entry["num_updates"] for entry in entries]
     histories = {tuple(map(int, name.split("_")[1:])): (updates, [entry[name] for entry in entries]) for name in names}
-    layers = [[] for _ in {layer for layer, _ in histories}]
+    layers: dict[int, list[float]] = {}
     for (layer, _), (_, values) in histories.items():
-        layers[layer].append(values[-1])
+        layers.setdefault(layer, []).append(values[-1])
     figure, ((end, course),) = new_figure(columns=2, width=12, sharey=True)
     _scatter(end, layers)
-    colours = shades(len(layers))
+    colours = dict(zip(layers, shades(len(layers))))
     for (layer, _), (updates, values) in histories.items():
         course.plot(updates, values, color=colours[layer], linewidth=0.8)
     course.set(xlabel="updates", title="over updates (dark: first layer)")
@@ -167,17 +170,16 @@ def draw_spans(args):
 
 def _spans_at_the_end(layers):
     figure, ((axes,),) = new_figure()
-    _scatter(axes, layers)
+    _scatter(axes, dict(enumerate(layers)))
     span_axis(axes, [value for spans in layers for value in spans])
     return figure
 
 
-def _scatter(axes, layers: list[list[float]]) -> None:
-    colours = shades(len(layers))
-    for number, spans in enumerate(layers, 1):
-        axes.scatter([number] * len(spans), spans, color=colours[number - 1], s=18)
+def _scatter(axes, layers: dict[int, list[float]]) -> None:
+    for (layer, spans), colour in zip(layers.items(), shades(len(layers))):
+        axes.scatter([layer + 1] * len(spans), spans, color=colour, s=18)
     axes.set(xlabel="layer", ylabel="span of a head, tokens", title="at the end")
-    axes.set_xlim(0.5, len(layers) + 0.5)
+    axes.set_xlim(0.5, max(layers) + 1.5)
     axes.set_axisbelow(True)
     axes.grid(alpha=0.3)
     axes.xaxis.get_major_locator().set_params(integer=True)
@@ -226,8 +228,8 @@ def draw_memory(args):
 def memory_from_log(run: Path):
     """Updates, and the L + 1 weights at each; None if there is no log, or they were not logged."""
     log = training_log.read_if_there(run)
-    names = log.names(r"memory_\d+")
-    entries = log.whole(names) if names else []
+    names = log.names(MEMORY)
+    entries = log.whole(names) if names and names == [f"memory_{layer}" for layer in range(len(names))] else []
     if not entries:
         return None
     return [entry["num_updates"] for entry in entries], [[entry[name] for name in names] for entry in entries]

@@ -7,12 +7,13 @@ less than a twentieth of the labels of the fullest one are left out.
 """
 
 import argparse
-import json
 import logging
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.reading import parse_json, regular
 from fairseq_plugins.tools.lib.figures import add_out, legend_name, new_figure, save
+from fairseq_plugins.tools.lib.out_file import refuse_inputs
 
 
 def main():
@@ -20,6 +21,7 @@ def main():
     parser.add_argument("runs", nargs="+", metavar="NAME=FILE")
     add_out(parser)
     args = parser.parse_args()
+    refuse_inputs(args, "out")
     logging.disable(logging.INFO)  # matplotlib logs every font
     save(draw(by_name(args.runs)), args.out)
 
@@ -44,8 +46,9 @@ def read(run: str) -> tuple[str, dict]:
     name, _, path = run.partition("=")
     if not path:
         raise UserError(f"{run} does not have the form NAME=FILE; write it as feedback=runs/walk/test.json.")
+    file = regular(Path(path))
     try:
-        figures = json.loads(Path(path).read_text(encoding="utf-8"))
+        figures = parse_json(file.read_text(encoding="utf-8"))
         return name, checked(*(figures[key] for key in ("span", "by_position", "labels_by_position")))
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is not a file of tools/label_accuracy --json; write it again.") from error

@@ -23,7 +23,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import NotWritten, write_whole
 from fairseq_plugins.tools.lib import evidence, own_results
 from fairseq_plugins.tools.lib.html_page import definitions, image, page, table, text
-from fairseq_plugins.tools.lib.out_file import HTML
+from fairseq_plugins.tools.lib.out_file import HTML, refuse_inputs
 
 TITLE = "What of the papers holds"
 HOW_TO_RUN = (
@@ -70,6 +70,7 @@ def main():
         "--out", type=HTML, required=True, metavar="FILE", help="such as report.html; an earlier one is replaced"
     )
     args = parser.parse_args()
+    refuse_inputs(args, "out")
     papers = evidence.statements()
     if not papers and not args.results:
         raise UserError("there is nothing to report here: name folders of recipes, such as runs/char_lm.")

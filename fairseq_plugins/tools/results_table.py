@@ -22,6 +22,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # recipes run this file by its path
+
+from fairseq_plugins.files.reading import parse_json, regular  # noqa: E402
+from fairseq_plugins.files.whole import NotWritten, followed, write_whole  # noqa: E402
+
 # how the words of a command begin that change no run
 CHOICES = ("SEEDS=", "MODELS=", "TASKS=", "MIXERS=", "DEPTHS=", "JOBS=", "PRUNED=", "--seed=", "--out=", "--gpus=")
 Value = str | float
@@ -67,9 +72,13 @@ def add(path: Path, cell: str, values: list[str]) -> None:
 
 def add_rows(path: Path, new: Rows) -> None:
     """Add rows, or replace those of the same names. Several processes may do so at the same time."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with alone_with(path):
-        write_rows(path, read_rows(path) | new)
+    path = followed(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with alone_with(path):
+            write_rows(path, read_rows(path) | new)
+    except OSError as error:
+        raise NotWritten(f"{path} could not be written ({error.strerror}).") from error
 
 
 @contextmanager
@@ -98,13 +107,13 @@ def read_rows(path: Path) -> Rows:
         ValueError: a line is damaged; it is not passed over, since its run would be repeated. Or a name stands twice
     """
     try:
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        text = regular(path).read_text(encoding="utf-8") if path.exists() else ""
     except UnicodeDecodeError:
         raise ValueError(f"{path} is no text in UTF-8; name a results.jsonl that a recipe has written.") from None
     rows, lines = {}, {}
     for number, line in enumerate(text.splitlines(), 1):
         try:
-            row = json.loads(line)
+            row = parse_json(line)
             cell = row.pop("cell")
         except (ValueError, KeyError, AttributeError, TypeError):
             raise ValueError(
@@ -129,12 +138,8 @@ def _sound(value) -> bool:
 
 def write_rows(path: Path, rows: Rows) -> None:
     _check_file(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    temporary.write_text(
-        "".join(json.dumps({"cell": cell} | row) + "\n" for cell, row in rows.items()), encoding="utf-8"
-    )
-    os.replace(temporary, path)
+    text = "".join(json.dumps({"cell": cell} | row) + "\n" for cell, row in rows.items())
+    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def by_model(rows: Rows) -> dict[str, list[dict[str, Value]]]:

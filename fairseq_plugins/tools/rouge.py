@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
-from fairseq_plugins.tools.lib.out_file import JSON
+from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
 from fairseq_plugins.tools.lib.rouge import NAMES, rouge, tokenisation
 
 
@@ -29,6 +29,7 @@ def main():
     parser.add_argument("--lang", default="en", help="language, for words and the detokeniser (%(default)s)")
     parser.add_argument("--json", type=JSON, metavar="FILE", help="write the scores there, too (.json)")
     args = parser.parse_args()
+    refuse_inputs(args, "json")
     examples = read_generation(args.generated)
     references = read_references(args.references, len(examples))
     scores = rouge([example.hypothesis for example in examples], references, args.lang, examples[0].raw)

@@ -22,6 +22,7 @@ from fairseq_plugins.ranges import RANGES, SEED, above, whole
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.reading import read_text
 from fairseq_plugins.tools.lib.language_model import TOKENS, keeps_memory, load_language_model
+from fairseq_plugins.tools.lib.out_file import refuse_inputs
 
 if TYPE_CHECKING:
     from fairseq.data import Dictionary
@@ -66,6 +67,7 @@ def main():
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
     check(args)
+    refuse_inputs(args)
     import torch
 
     logging.basicConfig(format="%(message)s")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.ranges import SEED, whole
-from fairseq_plugins.tools.lib.out_file import JSON
+from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,6 +57,7 @@ def main():
     parser.add_argument("--json", type=JSON, metavar="FILE", help="write the figures there, too (.json)")
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
+    refuse_inputs(args, "json")
     logging.basicConfig()
     logging.disable(logging.INFO)  # print the figures only
     found = figures(score(args), args)

@@ -18,7 +18,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.ranges import whole
 from fairseq_plugins.tools.lib.each_once import each_once
-from fairseq_plugins.tools.lib.out_file import JSON
+from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
 
 BINARY = {"0", "1"}
 
@@ -34,6 +34,7 @@ def main():
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     parser.add_argument("--json", type=JSON, metavar="FILE", help="write the figures there, too (.json)")
     args = parser.parse_args()
+    refuse_inputs(args, "json")
     import torch
 
     logging.disable(logging.INFO)  # print the figures only

@@ -29,6 +29,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.ranges import whole
 from fairseq_plugins.text.reading import STDIN
 from fairseq_plugins.tools.lib.language_model import TOKENS, load_language_model
+from fairseq_plugins.tools.lib.out_file import refuse_inputs
 
 if TYPE_CHECKING:
     from fairseq_plugins.tools.lib.scoring import Figures
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 def main():
     args = options().parse_args()
+    refuse_inputs(args)
     from fairseq_plugins.tools.lib.scoring import Figures, Scorer
 
     logging.basicConfig()

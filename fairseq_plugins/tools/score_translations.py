@@ -35,7 +35,7 @@ from fairseq_plugins.ranges import whole
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.tools.lib.bleu import compare, raw_score, sacrebleu_scores, tokenised_scores
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references, refuse_other_test_set
-from fairseq_plugins.tools.lib.out_file import JSON
+from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
 
 # sacreBLEU's own names
 TOKENISERS = ("13a", "zh", "ja-mecab", "ko-mecab", "char", "intl", "flores101", "flores200", "none")
@@ -65,6 +65,7 @@ def main():
     parser.add_argument("--samples", type=whole(1), default=1000, help="number of bootstrap samples (%(default)s)")
     parser.add_argument("--json", type=JSON, metavar="FILE", help="write the scores there, too (.json)")
     args = parser.parse_args()
+    refuse_inputs(args, "json")
 
     if args.references and not args.lang:
         raise UserError("--references needs --lang, the target language, such as en; add it.")

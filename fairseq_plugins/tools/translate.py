@@ -24,6 +24,7 @@ from typing import BinaryIO
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.ranges import RANGES, whole
+from fairseq_plugins.tools.lib.out_file import refuse_inputs
 
 BUFFER = 2000
 NAMED = 10  # numbers of lines in a message
@@ -76,6 +77,7 @@ def main():
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     parser.add_argument("--fp16", action="store_true", help="compute in half precision, on a GPU")
     args = parser.parse_args()
+    refuse_inputs(args)
     translator = load_translator(args)
     buffer = args.buffer or (1 if sys.stdin.isatty() else BUFFER)
     try:

@@ -22,7 +22,7 @@ from tempfile import TemporaryFile
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.ranges import SEED, whole
-from fairseq_plugins.tools.lib.out_file import ANIMATION, JSON
+from fairseq_plugins.tools.lib.out_file import ANIMATION, JSON, refuse_inputs
 
 AGENTS = ("best", "random")
 COPIES = 64  # environments at a time
@@ -45,6 +45,7 @@ def main():
     parser.add_argument("--seed", type=SEED, default=1, help="(%(default)s)")
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
+    refuse_inputs(args, "out", "json")
     if (args.checkpoint is None) == (args.agent is None):
         raise UserError("give a checkpoint, or --agent best, or --agent random.")
     if args.agent and not args.environment:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import figures
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fairseq_plugins/tools"))
-import results_table  # noqa: E402  by path: as a part of the package it would import torch, which takes seconds
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from fairseq_plugins.tools import results_table  # noqa: E402
 
 
 def main():

@@ -1,11 +1,17 @@
 """Tools write only files whose ending is that of their kind."""
 
 import importlib
-from argparse import ArgumentTypeError
+import os
+import subprocess
+import sys
+from argparse import ArgumentTypeError, Namespace
 
 import pytest
 
-from fairseq_plugins.tools.lib.out_file import PICTURE
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.whole import write_json
+from fairseq_plugins.tools import results_table
+from fairseq_plugins.tools.lib.out_file import JSON, PICTURE, refuse_inputs
 
 
 @pytest.mark.parametrize("name", ["maps.svg", "a.b/maps.png", "MAPS.PDF"])
@@ -38,3 +44,63 @@ def test_figures_take_the_place_of_no_checkpoint(tool, tmp_path, monkeypatch, ca
         importlib.import_module(f"fairseq_plugins.tools.{tool}").main()
     assert "is no name of a file that ends in .json; give one" in capsys.readouterr().err
     assert checkpoint.read_bytes() == b"weights"
+
+
+@pytest.mark.parametrize(
+    "given", [lambda file: file, lambda file: [file], str, lambda file: [f"a={file}"], "a=8:{}".format]
+)
+@pytest.mark.parametrize("link", [os.link, os.symlink])
+def test_what_is_read_is_not_written(given, link, tmp_path):
+    read, other = tmp_path / "a.json", tmp_path / "b.json"
+    read.write_text("{}")
+    link(read, other)
+    for output in (read, other):
+        with pytest.raises(UserError, match="--json .*json is read, and would be replaced; name another file"):
+            refuse_inputs(Namespace(run=given(read), json=JSON(str(output)), flag=None, number=1), "json")
+    refuse_inputs(Namespace(run=given(read), json=JSON(str(tmp_path / "c.json"))), "json")
+
+
+def test_a_score_is_not_written_over_what_is_scored(tmp_path, monkeypatch):
+    (file := tmp_path / "x.json").write_text("H-0\t-1\ta\n")
+    monkeypatch.setattr("sys.argv", ["score_translations", str(file), "--json", str(file)])
+    with pytest.raises(UserError, match="x.json is read, and would be replaced"):
+        importlib.import_module("fairseq_plugins.tools.score_translations").main()
+    assert file.read_text() == "H-0\t-1\ta\n"
+
+
+def test_output_is_not_added_to_what_is_read(tmp_path):
+    (file := tmp_path / "text").write_text("a\n")
+    program = (
+        "from argparse import Namespace; from fairseq_plugins.tools.lib.out_file import refuse_inputs\n"
+        "import sys; refuse_inputs(Namespace(texts=sys.argv[1:]))"
+    )
+    for words, source in (([str(file)], "/dev/null"), ([], file)):
+        with open(file, "a") as out, open(source) as stdin:
+            done = subprocess.run(
+                [sys.executable, "-c", program, *words], stdin=stdin, stdout=out, stderr=subprocess.PIPE, text=True
+            )
+        assert done.returncode == 1 and "standard output goes into" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_link_leads_to_the_file_that_is_written(tmp_path):
+    there, link, loop = tmp_path / "there.json", tmp_path / "link.json", tmp_path / "loop.json"
+    link.symlink_to(there)
+    write_json(JSON(str(link)), 1)
+    assert link.is_symlink() and there.read_text() == "1\n"
+    write_json(JSON(str(link)), 2)
+    assert link.is_symlink() and there.read_text() == "2\n"
+    loop.symlink_to(loop)
+    with pytest.raises(ArgumentTypeError, match="is a link that leads in a circle; give the name of a file"):
+        JSON(str(loop))
+
+
+def test_a_table_behind_a_link_stays_there(tmp_path):
+    (tmp_path / "table.jsonl").symlink_to(tmp_path / "real.jsonl")
+    for cell in "ab":
+        results_table.add(tmp_path / "table.jsonl", cell, ["x=1"])
+    assert (tmp_path / "table.jsonl").is_symlink() and len(results_table.read_rows(tmp_path / "real.jsonl")) == 2
+
+
+def test_files_of_a_model_are_no_results():
+    with pytest.raises(ArgumentTypeError, match="is the name of a file of a model"):
+        JSON("bin/prepared_text.json")

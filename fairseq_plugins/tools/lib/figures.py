@@ -1,6 +1,7 @@
 """Figures of matplotlib: shared by the tools that draw."""
 
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
@@ -15,7 +16,9 @@ def add_out(parser) -> None:
 def save(figure, out: Path) -> None:
     """Write a figure; a PNG says in words, too, what its curves show, for readers who do not see it."""
     words = {"Description": described(figure)} if out.suffix.lower() == ".png" else {}
-    write_whole(out, lambda path: figure.savefig(path, format=out.suffix[1:], dpi=150, metadata=words))
+    drawn = BytesIO()  # matplotlib hides why a file cannot be written
+    figure.savefig(drawn, format=out.suffix[1:], dpi=150, metadata=words)
+    write_whole(out, lambda path: path.write_bytes(drawn.getvalue()))
 
 
 def described(figure) -> str:

@@ -1,12 +1,20 @@
 """The files that tools write. A tool knows its own by their ending, so no result takes the place of a checkpoint, a
-table or a log that was named by mistake."""
+table or a log that was named by mistake. It does not write into what it reads."""
 
 import argparse
+import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
+
+from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.files.whole import NotWritten, followed
+
+OF_A_MODEL = ("prepared_text.json", "encoder.json")  # what .json beside data and checkpoints is no result
 
 
 class OutFile:
-    """A type for argparse: the path of a file whose name has one of these endings."""
+    """A type for argparse: the path of a file whose name has one of these endings. Of a link it is where that leads."""
 
     def __init__(self, *endings: str):
         self.endings = endings
@@ -18,7 +26,12 @@ class OutFile:
         if path.suffix.lower() not in self.endings:
             endings = " or ".join(self.endings)
             raise argparse.ArgumentTypeError(f"{name!r} is no name of a file that ends in {endings}; give one")
-        return path
+        if path.name in OF_A_MODEL:
+            raise argparse.ArgumentTypeError(f"{name!r} is the name of a file of a model or its data; give another one")
+        try:
+            return followed(path)
+        except NotWritten as error:
+            raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
 
 
 JSON = OutFile(".json")
@@ -26,3 +39,32 @@ CHECKPOINT = OutFile(".pt")
 HTML = OutFile(".html")
 PICTURE = OutFile(".png", ".pdf", ".svg")
 ANIMATION = OutFile(".gif")
+
+
+def refuse_inputs(args: argparse.Namespace, *outputs: str) -> None:
+    """
+    Args:
+        outputs: the names of the arguments that name what is written; all others may name what is read
+
+    Raises:
+        UserError: a file is to be written that is read
+    """
+    printed = os.fstat(1)
+    if stat.S_ISREG(printed.st_mode) and os.path.samestat(os.fstat(0), printed):
+        raise UserError("standard output goes into the file of standard input; send it to another file.")
+    written = {flag(name): getattr(args, name) for name in outputs if getattr(args, name)}
+    others = [value for name, value in vars(args).items() if name not in outputs]
+    for path in filter(Path.is_file, (Path(part) for value in others for part in parts_of(value))):
+        for name, output in written.items():
+            if output.exists() and path.samefile(output):
+                raise UserError(f"{name} {output} is read, and would be replaced; name another file.")
+        if os.path.samestat(path.stat(), printed):
+            raise UserError(f"standard output goes into {path}, which is read; send it to another file.")
+
+
+def parts_of(value) -> Iterator[str]:
+    """What may be the name of a file in the value of an argument: a, NAME=a, NAME=SIZE:a."""
+    for word in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(word, str | Path):
+            name = str(word).rpartition("=")[2]
+            yield from (str(word), name, name.partition(":")[2])
