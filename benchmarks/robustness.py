@@ -4,6 +4,7 @@
     python benchmarks/robustness.py kills --number 20       a training over streams killed at any moment, and resumed
     python benchmarks/robustness.py writes --number 20      a training whose disk is full or whose quota is used up
     python benchmarks/robustness.py processes --number 100  trainings of two processes, from their start to their end
+    python benchmarks/robustness.py outputs                 each command that writes, where it cannot
     python benchmarks/robustness.py verification            what the checksums cost, by a checkpoint of 1 GB
 
 Every line is printed as a row of robustness.md; the status is not 0 where anything was not as it should be.
@@ -183,6 +184,36 @@ def writes(folder: Path, number: int) -> bool:
     return right
 
 
+def outputs(folder: Path, number: int) -> bool:
+    """Commands that write files, where these cannot be written: a quota of nothing, a full disk, a read-only one."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    os.environ.update(ENVIRONMENT)
+    import limits
+    import outputs
+
+    from fairseq_plugins.files import sealed
+
+    sealed.PAUSE = 0  # seconds between attempts
+    site, right = outputs.Site(folder), True
+    writers = {name: command for name, command in outputs.WRITERS.items() if name not in outputs.SLOW}
+    row("where", "commands", "one sentence that names the file", "a warning, and the training went on", "anything else")
+    for limit in filter(lambda limit: limits.allowed(limit, folder), limits.LIMITS):
+        said = warned = 0
+        for name, command in writers.items():
+            out = folder / "out"
+            out.mkdir()
+            done = limits.run(limit, out, *command(site, out))
+            why = outputs.refused(done, out)
+            said += not why
+            warned += bool(why) and done.returncode == 0 and f"warning: {out}" in done.output
+            if why:
+                print(f"{name}, {limit}: {why}", file=sys.stderr)
+            shutil.rmtree(out)
+        row(limit, len(writers), said, warned, len(writers) - said - warned)
+        right &= said + warned == len(writers)
+    return right
+
+
 def parts(number: int) -> list[float]:
     return [0.02 + 0.96 * step / number for step in range(number)]
 
@@ -248,7 +279,8 @@ def verification(folder: Path, number: int) -> bool:
 
 
 PARTS = {
-    "damage": damage, "kills": kills, "writes": writes, "processes": processes, "verification": verification,
+    "damage": damage, "kills": kills, "writes": writes, "outputs": outputs, "processes": processes,
+    "verification": verification,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -226,7 +226,9 @@ def test_a_long_step_says_that_it_is_still_at_work(tmp_path, monkeypatch, capsys
 
 
 @pytest.mark.parametrize("fails", [False, True])
-@pytest.mark.parametrize("change", [lambda file: file.write_text("new"), Path.unlink, lambda file: os.utime(file, (1, 1))])
+@pytest.mark.parametrize(
+    "change", [lambda file: file.write_text("new"), Path.unlink, lambda file: os.utime(file, (1, 1))]
+)
 def test_an_input_that_changes_while_it_is_read_leaves_no_old_output(tmp_path, change, fails):
     source, other, made = tmp_path / "source", tmp_path / "other", tmp_path / "out/made"
     source.write_text("old")
