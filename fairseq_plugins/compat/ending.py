@@ -1,14 +1,13 @@
 """Patches of when fairseq ends a training."""
 
 import logging
-import sys
 from collections.abc import Mapping
 from numbers import Number
 
 from fairseq import checkpoint_utils
 from fairseq.trainer import Trainer
 
-from fairseq_plugins.compat.patch import replace
+from fairseq_plugins.compat.patch import replace, training_module
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +48,7 @@ def patience_is_saved():
 
     @replace(Trainer, "save_checkpoint")
     def save_checkpoint(original, self, filename, extra_state):
-        return original(self, filename, {**extra_state, "patience": dict(vars(early_stop()))})
+        return original(self, filename, {**extra_state, "patience": counted(vars(early_stop()))})
 
     @replace(checkpoint_utils, "load_checkpoint")
     def load_checkpoint(original, cfg, trainer, **kwargs):
@@ -57,15 +56,15 @@ def patience_is_saved():
         reset = cfg.reset_optimizer or cfg.reset_meters  # with these fairseq resets the best score, too
         waited = (extra_state or {}).get("patience")
         if isinstance(waited, Mapping) and not reset and trainer.get_num_updates():
-            counts = {name: value for name, value in waited.items() if isinstance(value, Number)}
-            vars(early_stop()).update({name: counts[name] for name in ("best", "num_runs") if name in counts})
+            vars(early_stop()).update(counted(waited))
         return extra_state, epoch_itr
+
+
+def counted(counts: Mapping) -> dict:
+    """What fairseq-train counts for --patience."""
+    return {name: counts[name] for name in ("best", "num_runs") if isinstance(counts.get(name), Number)}
 
 
 def early_stop():
     """The function of fairseq-train that counts validations without an improvement, in its attributes."""
-    if hasattr(sys.modules["__main__"], "should_stop_early"):  # python -m fairseq_cli.train
-        return sys.modules["__main__"].should_stop_early
-    from fairseq_cli.train import should_stop_early  # imported here, since the import configures logging
-
-    return should_stop_early
+    return training_module().should_stop_early

@@ -1,6 +1,7 @@
 """The list of all patches."""
 
 from fairseq_plugins.compat import (
+    bookkeeping,
     checkpoint_content,
     checkpoints,
     data,
@@ -38,6 +39,12 @@ def apply():
     settings.names_are_no_commands()
     settings.outputs_are_the_users()
     settings.archives_stay_in_their_folder()
+    bookkeeping.update_checkpoints_end_epochs_too()
+    bookkeeping.the_best_checkpoints_are_kept()
+    bookkeeping.what_is_no_number_is_not_the_best()
+    bookkeeping.last_epochs_are_saved()
+    bookkeeping.saved_updates_are_validated()
+    bookkeeping.the_best_value_is_of_this_metric()
     checkpoints.load_safely()
     checkpoints.verify_when_loading()
     checkpoints.nobody_waits_for_a_pipe()

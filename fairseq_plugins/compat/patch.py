@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import sys
 
 
 def replace(owner, name: str):
@@ -16,6 +17,34 @@ def replace(owner, name: str):
 
         static = isinstance(inspect.getattr_static(owner, name), staticmethod)
         setattr(owner, name, staticmethod(replacement) if static else replacement)
+
+    return install
+
+
+def training_module():
+    """The module of fairseq-train, in a training."""
+    if hasattr(sys.modules["__main__"], "should_stop_early"):  # python -m fairseq_cli.train
+        return sys.modules["__main__"]
+    import fairseq_cli.train  # imported here, since the import configures logging
+
+    return fairseq_cli.train
+
+
+def replace_in_training(name: str):
+    """Decorator: as ``replace``, for a function of fairseq-train. It is replaced when a training begins, since its module
+    may not be imported before."""
+
+    def install(wrapper):
+        from fairseq import checkpoint_utils
+
+        done = []
+
+        @replace(checkpoint_utils, "load_checkpoint")
+        def load_checkpoint(original, *args, **kwargs):
+            if (train := training_module()) not in done:
+                replace(train, name)(wrapper)
+                done.append(train)
+            return original(*args, **kwargs)
 
     return install
 
