@@ -219,6 +219,24 @@ COMMANDS = [
         lambda asynchronously: asynchronously,
         "--write-checkpoints-asynchronously writes checkpoints that are not verified; leave it out.",
     ),
+    Combination(
+        "disable_validation best_checkpoint_metric task?",
+        lambda disabled, metric, task: (
+            disabled and metric != ("reward" if task == "reinforcement_learning" else "loss")
+        ),
+        "--best-checkpoint-metric {best_checkpoint_metric} has no effect with --disable-validation; leave one of them"
+        " out.",
+    ),
+    Combination(
+        "disable_validation keep_best_checkpoints",
+        lambda disabled, number: disabled and number > 0,
+        "--keep-best-checkpoints {keep_best_checkpoints} keeps none with --disable-validation; leave one of them out.",
+    ),
+    Combination(
+        "disable_validation patience",
+        lambda disabled, patience: disabled and patience > 0,
+        "--patience {patience} never ends a training with --disable-validation; leave one of them out.",
+    ),
     # options that need other packages
     Combination(
         "ddp_backend",

@@ -34,6 +34,9 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+# Said of a training that diverged. It may have saved nothing.
+OF_BEFORE = "Checkpoints in --save-dir, if there are any, are from before, except crash.pt"
+
 # Patterns and the sentences for them. A pattern is searched in the lines "Type: text" of an error and its causes, the
 # outermost first.
 ERROR_MESSAGES = [
@@ -213,8 +216,8 @@ ERROR_MESSAGES = [
     ),
     (
         r"FloatingPointError: gradients are Nan/Inf",
-        "training diverged: the gradients are no longer finite. The checkpoints in --save-dir are from before; lower "
-        "--lr, lengthen --warmup-updates or set --clip-norm.",
+        f"training diverged: the gradients are no longer finite. {OF_BEFORE}; lower --lr, lengthen --warmup-updates or "
+        "set --clip-norm.",
     ),
     (
         r"Minimum loss scale reached",

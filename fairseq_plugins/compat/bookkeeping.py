@@ -4,6 +4,7 @@ import logging
 import math
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from fairseq import checkpoint_utils
@@ -182,8 +183,8 @@ def last_epochs_are_saved():
 
 
 def saved_updates_are_validated():
-    """fairseq validates at each update of --save-interval-updates, except where it ends an epoch that --validate-interval
-    leaves out: this checkpoint cannot become the best. The patch validates there, too."""
+    """fairseq validates at each update of --save-interval-updates, except where it ends an epoch that
+    --validate-interval leaves out: this checkpoint cannot become the best. The patch validates there, too."""
 
     @replace_in_training("validate_and_save")
     def validate_and_save(original, cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch):
@@ -193,20 +194,22 @@ def saved_updates_are_validated():
 
 
 def the_best_value_is_of_this_metric():
-    """fairseq compares the best value of a checkpoint with those of a resumed training, even if --best-checkpoint-metric
-    or --maximize-best-checkpoint-metric is another than before, or if the training goes on in another --save-dir, which
-    then has no checkpoint_best.pt. It also keeps the best value of the training before in one process. The patch forgets
-    it, and --patience counts anew."""
+    """fairseq compares the best value of a checkpoint with those of a resumed training, even if
+    --best-checkpoint-metric or --maximize-best-checkpoint-metric is another than before; then --patience counts by it,
+    too. A training that goes on in another --save-dir may never have a checkpoint_best.pt there. A second training in
+    one process goes on with the best value of the first. The patch forgets the best value in these cases."""
 
-    resumed = []  # the path of the checkpoint that a training is resumed from, and its settings
+    resumed = []  # the settings of the training that is being resumed
 
     @replace(checkpoint_utils, "load_checkpoint_to_cpu")
     def load_checkpoint_to_cpu(original, path, *args, **kwargs):
         state = original(path, *args, **kwargs)
         if resumed:
-            then, (now,) = (state.get("cfg") or {}).get("checkpoint") or {}, resumed
-            before = then.get("best_checkpoint_metric"), then.get("maximize_best_checkpoint_metric")
-            if None not in before and before != metric_of(now):
+            before, (now,) = saved_settings(state), resumed
+            if before and (before.get("best_checkpoint_metric"), before.get("maximize_best_checkpoint_metric")) != (
+                now.best_checkpoint_metric,
+                now.maximize_best_checkpoint_metric,
+            ):
                 state["extra_state"].pop("best", None)
                 state["extra_state"].pop("patience", None)
                 logger.info("the best value so far is of another metric: it is forgotten, and --patience counts anew")
@@ -229,5 +232,8 @@ def the_best_value_is_of_this_metric():
         return loaded
 
 
-def metric_of(cfg) -> tuple[str, bool]:
-    return cfg.best_checkpoint_metric, cfg.maximize_best_checkpoint_metric
+def saved_settings(state: Mapping) -> Mapping:
+    """The settings of checkpoints that a training had when it saved this one, if it holds them."""
+    settings = state.get("cfg")
+    of_checkpoints = settings.get("checkpoint") if isinstance(settings, Mapping) else None
+    return of_checkpoints if isinstance(of_checkpoints, Mapping) else {}

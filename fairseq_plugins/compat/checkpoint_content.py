@@ -14,7 +14,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.trainer import Trainer
 
 from fairseq_plugins.compat.patch import replace
-from fairseq_plugins.errors import UserError, causes, sentence
+from fairseq_plugins.errors import OF_BEFORE, UserError, causes, sentence
 
 ANOTHER = "take another checkpoint"
 
@@ -132,7 +132,7 @@ def check_parameters(path, model: torch.nn.Module) -> None:
 def diverged(path, where: str) -> str:
     return (
         f"the checkpoint {path} holds weights that are not numbers ({where}): its training had diverged; take an"
-        " earlier one."
+        " earlier one, or train again with a lower --lr."
     )
 
 
@@ -206,10 +206,10 @@ def diverged_models_are_not_saved():
 
     @replace(checkpoint_utils, "save_checkpoint")
     def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
-        if cfg.best_checkpoint_metric == "loss" and val_loss is not None and math.isnan(val_loss):
+        loss = val_loss if cfg.best_checkpoint_metric == "loss" else getattr(trainer, "validation_loss", None)
+        if loss is not None and math.isnan(loss):
             raise UserError(
                 "training diverged: the validation loss is not a number after update"
-                f" {trainer.get_num_updates()}. The checkpoints in --save-dir are from before; lower --lr, lengthen"
-                " --warmup-updates or set --clip-norm."
+                f" {trainer.get_num_updates()}. {OF_BEFORE}; lower --lr, lengthen --warmup-updates or set --clip-norm."
             )
         return original(cfg, trainer, epoch_itr, val_loss)

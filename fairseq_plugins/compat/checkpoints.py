@@ -149,13 +149,14 @@ def never_restart_from_zero():
         if cfg.restore_file != "checkpoint_last.pt":
             must_exist("--restore-file", cfg.restore_file.replace(".pt", trainer.checkpoint_suffix + ".pt"))
         elif not (Path(cfg.save_dir) / last).is_file():
-            others = sorted(Path(cfg.save_dir).glob("checkpoint*.pt"), key=lambda path: path.stat().st_mtime)
+            others = Path(cfg.save_dir).glob(f"checkpoint*{trainer.checkpoint_suffix}.pt")
+            others = sorted(others, key=lambda path: path.stat().st_mtime)
             if cfg.continue_once is not None:
                 must_exist("--continue-once", cfg.continue_once)
             elif others:
                 raise UserError(
                     f"--save-dir {cfg.save_dir} holds checkpoints but no {last}: a new training would overwrite them."
-                    f" Resume with --restore-file {others[-1]}, or choose another folder."
+                    f" Resume with {restore_flag(others[-1], trainer)}, or choose another folder."
                 )
         return original(cfg, trainer, **kwargs)
 
@@ -188,8 +189,13 @@ def save_whole_checkpoints():
             whole = f"the last good checkpoint is {last}" if last else "there is no good checkpoint yet"
             resume = "give the same command again to resume"
             if last and not last.name.startswith("checkpoint_last"):
-                resume += f", with --restore-file {last}"
+                resume += f", with {restore_flag(last, trainer)}"
             raise UserError(f"{error} Training has ended: {whole}; {resume}.") from error
+
+
+def restore_flag(checkpoint: Path, trainer) -> str:
+    """The flag that resumes from a checkpoint. fairseq adds --checkpoint-suffix to the name that is given."""
+    return f"--restore-file {str(checkpoint).removesuffix(trainer.checkpoint_suffix + '.pt')}.pt"
 
 
 def checkpoints_keep_their_text():

@@ -1,6 +1,7 @@
 """The list of all patches."""
 
 from fairseq_plugins.compat import (
+    best_metric,
     bookkeeping,
     checkpoint_content,
     checkpoints,
@@ -45,6 +46,9 @@ def apply():
     bookkeeping.last_epochs_are_saved()
     bookkeeping.saved_updates_are_validated()
     bookkeeping.the_best_value_is_of_this_metric()
+    best_metric.best_metrics_exist()
+    best_metric.missing_values_end_no_training()
+    best_metric.higher_is_better()
     checkpoints.load_safely()
     checkpoints.verify_when_loading()
     checkpoints.nobody_waits_for_a_pipe()

@@ -31,8 +31,8 @@ def training_module():
 
 
 def replace_in_training(name: str):
-    """Decorator: as ``replace``, for a function of fairseq-train. It is replaced when a training begins, since its module
-    may not be imported before."""
+    """Decorator: as ``replace``, for a function of fairseq-train. It is replaced when a training begins, since its
+    module may not be imported before."""
 
     def install(wrapper):
         from fairseq import checkpoint_utils

@@ -30,6 +30,8 @@ class A2CCriterion(FairseqCriterion):
     Logged are these three parts, and ``reward`` and ``length``, the means over the episodes that have ended.
     """
 
+    LOGGED = ("loss", "policy_loss", "value_loss", "entropy", "reward", "length", "episodes")  # by a validation
+
     def __init__(self, task, discount: float, entropy_cost: float, value_cost: float, loss_reduction: str = "mean"):
         super().__init__(task)
         self.discount, self.entropy_cost, self.value_cost = discount, entropy_cost, value_cost

@@ -29,6 +29,7 @@ class LabelCrossEntropyCriterion(FairseqCriterion):
     """
 
     adds_span_loss = True  # read by the task
+    LOGGED = ("loss", "nll_loss", "accuracy", "wrong")  # by a validation
 
     def forward(self, model, sample, reduce=True):
         """The loss in nats, summed over the labels of the batch; the number of labels; the values to log."""

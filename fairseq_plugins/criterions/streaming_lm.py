@@ -19,6 +19,7 @@ class StreamingLMCriterion(FairseqCriterion):
     """
 
     adds_span_loss = True  # read by the task
+    LOGGED = ("loss", "nll_loss", "bpc", "ppl")  # by a validation
 
     @classmethod
     def build_criterion(cls, cfg, task):

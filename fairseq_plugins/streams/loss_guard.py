@@ -2,7 +2,7 @@
 
 import math
 
-from fairseq_plugins.errors import UserError
+from fairseq_plugins.errors import OF_BEFORE, UserError
 
 WINDOW = 30  # blocks
 
@@ -50,6 +50,6 @@ class LossGuard:
 
 def diverged(reason: str, update: int, block: int) -> str:
     return (
-        f"training diverged at update {update}, block {block} of its epoch: {reason}. The checkpoints in --save-dir are"
-        " from before, except crash.pt; lower --lr, lengthen --warmup-updates or lower --clip-norm."
+        f"training diverged at update {update}, block {block} of its epoch: {reason}. {OF_BEFORE}; lower --lr,"
+        " lengthen --warmup-updates or lower --clip-norm."
     )

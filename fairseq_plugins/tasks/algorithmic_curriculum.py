@@ -129,6 +129,8 @@ class AlgorithmicCurriculumTask(FairseqTask):
                 " --save-dir."
             )
 
+    LOGGED = ("size", "reached")  # by a validation, with what the criterion logs
+
     def reduce_metrics(self, logging_outputs, criterion):
         super().reduce_metrics(logging_outputs, criterion)
         metrics.log_scalar("size", self.curriculum.size)

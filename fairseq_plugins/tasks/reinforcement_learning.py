@@ -70,6 +70,14 @@ class ReinforcementLearningTask(FairseqTask):
         return Actor(environments, seed, rank * copies, world_size * copies)
 
     @classmethod
+    def add_args(cls, parser):
+        """The best checkpoint is that with the highest reward (compat.best_metric.higher_is_better), unless the user
+        names another metric. A low loss says little of rewards."""
+        super().add_args(parser)
+        if any(action.dest == "best_checkpoint_metric" for action in parser._actions):  # of fairseq-train
+            parser.set_defaults(best_checkpoint_metric="reward")
+
+    @classmethod
     def setup_task(cls, cfg, **kwargs):
         if cfg.data not in (None, ""):
             raise UserError("--task reinforcement_learning has no data: leave out the data folder.")
@@ -120,10 +128,7 @@ class ReinforcementLearningTask(FairseqTask):
             from fairseq_plugins.reinforcement.checkpoint import ActorCheckpoints
 
             if dataset is self.datasets.get("train") and self.cfg.best_checkpoint_metric == "loss":
-                logger.warning(
-                    "checkpoint_best.pt will have the lowest loss, which says little of rewards: add"
-                    " --best-checkpoint-metric reward --maximize-best-checkpoint-metric"
-                )
+                logger.warning("checkpoint_best.pt will have the lowest loss, not the highest reward")
             self.ranks = (shard_id, num_shards)
             self.actor = self.new_actor(self.cfg.seed, self.cfg.batch_size)
             self.checkpoints = ActorCheckpoints(self.actor, (self.cfg.environment, self.settings))

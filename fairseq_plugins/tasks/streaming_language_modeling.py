@@ -274,6 +274,10 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
             bits = agg.get("nll_loss") or agg["loss"]  # the first is without the loss of adaptive spans
             self.convergence.add(stats["num_updates"], 2**bits.avg)
 
+    def end_trial(self) -> None:
+        """Called by compat.best_metric: the next validation begins anew."""
+        self.memories.clear()
+
     def eval_lm_dataloader(
         self, dataset, batch_size=None, num_shards=1, num_workers=1, data_buffer_size=10, context_window=0, **unused
     ):  # fmt: skip

@@ -19,7 +19,7 @@ from fairseq_plugins.ranges import whole
 from fairseq_plugins.tools.lib.each_once import each_once
 from fairseq_plugins.tools.lib.out_file import CHECKPOINT
 
-OF_TRAINING = r"checkpoint(\d|_\d|_best|_last)"  # how the names begin that fairseq-train gives
+OF_TRAINING = r"checkpoint(\d|_\d|_best|_last|\.best_)"  # how the names begin that fairseq-train gives
 PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
 
