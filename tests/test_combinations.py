@@ -110,6 +110,9 @@ WRONG = [
     ('train --eval-bleu --eval-bleu-args {"beam":0}', "--eval-bleu-args: --beam 0 does not fit"),
     ('train --eval-bleu --eval-bleu-args {"beam":2,"min_len":300}', "--eval-bleu-args: --max-len-b 200 is below"),
     ("train --arch feedback_transformer_tiny --feedback-engine fused", "fused needs the package triton"),
+    ("train --disable-validation --best-checkpoint-metric ppl", "metric ppl has no effect with --disable-validation"),
+    ("train --disable-validation --keep-best-checkpoints 2", "--keep-best-checkpoints 2 keeps none"),
+    ("train --disable-validation --patience 3", "--patience 3 never ends a training"),
 ]
 
 RIGHT = [
@@ -139,6 +142,8 @@ RIGHT = [
     "train --optimizer-overrides {'lr':0.1}",
     "generate --model-overrides {'dropout':0.5,'data':'elsewhere'}",
     'train --eval-bleu --eval-bleu-args {"beam":4,"lenpen":1.0}',
+    "train --disable-validation --patience -1 --keep-best-checkpoints -1",
+    "train --disable-validation --task reinforcement_learning",
 ]
 
 

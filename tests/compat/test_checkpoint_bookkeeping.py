@@ -14,9 +14,11 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
 
+from fairseq_plugins.compat.patch import training_module
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed, whole
 from fairseq_plugins.streams.checkpoint import StreamCheckpoints
+from fairseq_plugins.tools import average_checkpoints
 
 SAVES = range(2, 17, 2)
 RISING, FALLING, EQUAL = [1, 2, 3, 4, 5, 6, 7, 8], [8, 7, 6, 5, 4, 3, 2, 1], [3.5] * 8
@@ -197,3 +199,83 @@ def test_files_of_fairseqs_own_names_are_among_the_best(tmp_path):
     assert {name for name in there if ".best" in name} == {
         "checkpoint.best_score_1.5001", "checkpoint.best_score_3.000_2", "checkpoint.best_other_0.1000",
     }  # fmt: skip
+
+
+def test_the_last_updates_are_averaged(tmp_path):
+    save_all(tmp_path, save_interval_updates=2)
+    last = average_checkpoints.last_checkpoints(tmp_path, 4, "update")
+    assert updates_of(tmp_path, [path.stem for path in last]) == [10, 12, 14, 16]
+
+
+@pytest.fixture(scope="module")
+def train(tmp_path_factory):
+    """fairseq-train, whose functions are replaced when a training begins."""
+    trainer = Trainer()
+    trainer.load_checkpoint = lambda *args, **kwargs: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        checkpoint_utils.load_checkpoint(CheckpointConfig(save_dir=str(tmp_path_factory.mktemp("none"))), trainer)
+    return training_module()
+
+
+@pytest.fixture
+def trained(train, monkeypatch, tmp_path):
+    """Train four epochs of four updates, and return after which updates there was a validation."""
+    validated = []
+
+    def trained(validate_and_save=train.validate_and_save, dataset={}, **flags):
+        trainer = Trainer()
+        trainer.cumulative_training_time = lambda: 0
+        monkeypatch.setattr(train, "validate", lambda *args: [validated.append(trainer.updates) or 1.0])
+        dataset = {"disable_validation": False, "validate_interval": 1, "validate_interval_updates": 0, **dataset}
+        cfg = SimpleNamespace(
+            optimization=SimpleNamespace(max_update=0, stop_time_hours=0, max_epoch=4),
+            dataset=SimpleNamespace(validate_after_updates=0, **dataset),
+            checkpoint=CheckpointConfig(save_dir=str(tmp_path), **flags),
+        )
+        for trainer.updates in range(1, 17):
+            epochs = Epochs(trainer.updates)
+            validate_and_save(cfg, trainer, None, epochs, ["valid"], epochs.end_of_epoch())
+        return validated
+
+    return trained
+
+
+@pytest.mark.parametrize("whose, updates", [("fairseq's", 12), ("ours", 16)])
+def test_the_last_epoch_is_saved(whose, updates, train, trained, tmp_path):
+    """Where --save-interval leaves it out."""
+    function = inspect.unwrap(train.validate_and_save) if whose == "fairseq's" else train.validate_and_save
+    trained(function, save_interval=3)
+    assert updates_of(tmp_path, LAST) == [updates] and not (tmp_path / "checkpoint4.pt").exists()
+
+
+@pytest.mark.parametrize("whose, updates", [("fairseq's", [2, 6, 8, 10, 14, 16]), ("ours", [*SAVES])])
+def test_what_is_saved_by_update_is_validated(whose, updates, train, trained):
+    function = inspect.unwrap(train.validate_and_save) if whose == "fairseq's" else train.validate_and_save
+    assert trained(function, {"validate_interval": 2}, save_interval_updates=2) == updates
+
+
+@pytest.mark.parametrize("whose, stops", [("fairseq's", True), ("ours", False)])
+def test_patience_after_a_value_that_is_no_number(whose, stops, train, monkeypatch):
+    function = inspect.unwrap(train.should_stop_early) if whose == "fairseq's" else train.should_stop_early
+    for name in ("best", "num_runs"):
+        monkeypatch.setattr(train.should_stop_early, name, None, raising=False)
+    cfg = SimpleNamespace(checkpoint=CheckpointConfig(patience=2))
+    assert [function(cfg, value) for value in (math.nan, 3.0, 2.0)][-1] == stops
+
+
+def test_a_value_that_is_missing_in_a_validation(train):
+    cfg, trainer = SimpleNamespace(checkpoint=CheckpointConfig(best_checkpoint_metric="bleu")), Trainer()
+    assert math.isnan(train.get_valid_stats(cfg, trainer, {"loss": 3}, True)["bleu"])
+    assert trainer.validation_loss == 3
+    checkpoint_utils.save_checkpoint.best = 30
+    with pytest.raises(KeyError):
+        inspect.unwrap(train.get_valid_stats)(cfg, trainer, {"loss": 3}, True)
+
+
+def test_an_agent_that_diverged_is_not_saved(tmp_path):
+    """Whatever its best checkpoints are chosen by."""
+    trainer = Trainer()
+    trainer.updates, trainer.validation_loss = 7, math.nan
+    cfg = CheckpointConfig(save_dir=str(tmp_path), best_checkpoint_metric="reward")
+    with pytest.raises(UserError, match="not a number after update 7. Checkpoints .* if there are any"):
+        checkpoint_utils.save_checkpoint(cfg, trainer, Epochs(7), 0.5)
