@@ -14,6 +14,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
 
+from fairseq_plugins.compat import bookkeeping
 from fairseq_plugins.compat.patch import training_module
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed, whole
@@ -279,3 +280,23 @@ def test_an_agent_that_diverged_is_not_saved(tmp_path):
     cfg = CheckpointConfig(save_dir=str(tmp_path), best_checkpoint_metric="reward")
     with pytest.raises(UserError, match="not a number after update 7. Checkpoints .* if there are any"):
         checkpoint_utils.save_checkpoint(cfg, trainer, Epochs(7), 0.5)
+
+
+@pytest.mark.parametrize("there, best", [(True, 3.5), (False, None)], ids=["same folder", "another folder"])
+def test_the_best_value_of_a_resumed_training(there, best, train, monkeypatch, tmp_path):
+    """It counts where its checkpoint is. fairseq makes no checkpoint_best.pt in another folder until a later value is
+    better, and takes that of the training before in one process, which was 0."""
+    trainer, cfg = Trainer(), CheckpointConfig(save_dir=str(tmp_path))
+    place = SimpleNamespace(epoch=1, load_state_dict=lambda state: None)
+    trainer.load_checkpoint = lambda *args, **kwargs: {"best": 3.5, "train_iterator": {"epoch": 1}}
+    trainer.get_train_iterator, trainer.lr_step = lambda **kwargs: place, lambda epoch: None
+    trainer.cumulative_training_time = lambda: 0
+    limits = SimpleNamespace(max_update=0, stop_time_hours=0)
+    trainer.cfg = SimpleNamespace(task=SimpleNamespace(), optimization=limits, checkpoint=cfg)
+    if there:
+        save_all(tmp_path, [0])
+    checkpoint_utils.save_checkpoint.best = 0
+    checkpoint_utils.load_checkpoint(cfg, trainer)
+    assert bookkeeping.best_value() == best
+    inspect.unwrap(checkpoint_utils.load_checkpoint)(cfg, trainer)
+    assert bookkeeping.best_value() == 3.5
