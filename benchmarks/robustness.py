@@ -2,6 +2,7 @@
 
     python benchmarks/robustness.py damage --number 500     flipped bits and cuts in checkpoints, averages, memories
     python benchmarks/robustness.py kills --number 20       a training over streams killed at any moment, and resumed
+    python benchmarks/robustness.py stops                  every kind of training stopped in every way, and resumed
     python benchmarks/robustness.py writes --number 20      a training whose disk is full or whose quota is used up
     python benchmarks/robustness.py processes --number 100  trainings of two processes, from their start to their end
     python benchmarks/robustness.py outputs                 each command that writes, where it cannot
@@ -153,6 +154,13 @@ def kills(folder: Path, number: int) -> bool:
     return all(statuses) and not unreadable
 
 
+def stops(folder: Path, number: int) -> bool:
+    """Every kind of training, stopped in every way, ends with the weights of one that never stopped."""
+    import robustness_stops
+
+    return robustness_stops.table(folder, list(robustness_stops.CASES), list(robustness_stops.STOPS))
+
+
 def writes(folder: Path, number: int) -> bool:
     """A training that cannot write ends in a sentence, and what it had saved before is as it was."""
     train = streams(folder)
@@ -279,7 +287,7 @@ def verification(folder: Path, number: int) -> bool:
 
 
 PARTS = {
-    "damage": damage, "kills": kills, "writes": writes, "outputs": outputs, "processes": processes,
+    "damage": damage, "kills": kills, "stops": stops, "writes": writes, "outputs": outputs, "processes": processes,
     "verification": verification,
 }  # fmt: skip
 

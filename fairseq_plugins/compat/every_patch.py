@@ -11,6 +11,7 @@ from fairseq_plugins.compat import (
     generation,
     messages,
     options,
+    resuming,
     settings,
 )
 
@@ -58,6 +59,12 @@ def apply():
     checkpoints.save_whole_checkpoints()
     ending.patience_is_saved()
     ending.ended_trainings_stay_ended()
+    resuming.batches_do_not_depend_on_the_start()
+    resuming.epochs_are_shuffled_as_asked()
+    resuming.workers_know_the_epoch()
+    resuming.validation_leaves_the_training_alone()
+    resuming.schedules_go_on()
+    resuming.averages_go_on()
     checkpoint_content.checkpoints_hold_what_they_should()
     checkpoint_content.diverged_models_are_not_saved()
     generation.sample_forced_tokens()

@@ -1,0 +1,127 @@
+"""Patches of what a resumed training starts from: nothing may depend on the place where a process began."""
+
+import argparse
+
+from fairseq import checkpoint_utils
+from fairseq.data import iterators
+from fairseq.data.fairseq_dataset import EpochListening
+from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
+from fairseq.tasks import FairseqTask
+from fairseq.trainer import Trainer
+
+from fairseq_plugins.compat.patch import replace
+
+
+def batches_do_not_depend_on_the_start():
+    """fairseq composes batches with --seed plus the epoch in which the process began, and keeps them. So a training
+    that was resumed in a later epoch has other batches, and within that epoch some sentences come twice and others
+    never. The patch composes them as in epoch 1, as a training does that never stopped. Where batches are composed anew
+    for each epoch (shards of data, --update-epoch-batch-itr) they depend on the epoch only, and stay as they are."""
+
+    grows = argparse.Namespace(seed=False)  # with each epoch: --update-ordered-indices-seed
+
+    @replace(Trainer, "get_train_iterator")
+    def get_train_iterator(original, self, *args, **kwargs):
+        grows.seed = self.cfg.dataset.update_ordered_indices_seed
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            grows.seed = False
+
+    @replace(FairseqTask, "get_batch_iterator")
+    def get_batch_iterator(original, self, dataset, *args, epoch=1, seed=1, **kwargs):
+        anew = kwargs.get("disable_iterator_cache") or kwargs.get("update_epoch_batch_itr")
+        anew = anew or not self.can_reuse_epoch_itr(dataset) or getattr(self.cfg, "rebuild_batches", False)
+        if epoch == 1 or anew or dataset in self.dataset_to_epoch_iter:
+            return original(self, dataset, *args, epoch=epoch, seed=seed, **kwargs)
+        batches = original(self, dataset, *args, epoch=1, seed=seed - grows.seed * (epoch - 1), **kwargs)
+        batches.epoch = epoch
+        dataset.set_epoch(epoch)
+        return batches
+
+
+def epochs_are_shuffled_as_asked():
+    """fairseq orders the batches of all epochs as those of the first that a process trains: with --curriculum N, after
+    N epochs without shuffling, it still does not shuffle, unless the training is resumed then. And within an epoch it
+    resumes without --fix-batches-to-gpus. The patch orders each epoch as its own options say."""
+
+    @replace(Trainer, "get_train_iterator")
+    def get_train_iterator(original, self, *args, **kwargs):
+        batches = original(self, *args, **kwargs)
+        batches.fixed_to_gpus = self.cfg.distributed_training.fix_batches_to_gpus
+        return batches
+
+    @replace(iterators.EpochBatchIterator, "_get_iterator_for_epoch")
+    def get_iterator_for_epoch(original, self, epoch, shuffle, fix_batches_to_gpus=False, offset=0):
+        fix = fix_batches_to_gpus or getattr(self, "fixed_to_gpus", False)
+        if order := getattr(self, "epoch_batch_sampler", None):  # of the epoch before
+            order.shuffle, order.fix_batches_to_gpus = shuffle, fix
+        return original(self, epoch, shuffle, fix_batches_to_gpus=fix, offset=offset)
+
+
+def workers_know_the_epoch():
+    """fairseq keeps the processes that load data (--num-workers) from epoch to epoch, and tells only the main process
+    which epoch it is. So words are masked in each epoch as in the first (--task masked_lm), and anew where the training
+    is resumed. The patch starts these processes in each epoch, where the dataset depends on the epoch."""
+
+    @replace(FairseqTask, "get_batch_iterator")
+    def get_batch_iterator(original, self, dataset, *args, **kwargs):
+        batches = original(self, dataset, *args, **kwargs)
+        if type(dataset).set_epoch is not EpochListening.set_epoch:
+            batches.persistent_workers = False
+        return batches
+
+
+def validation_leaves_the_training_alone():
+    """With --valid-subset train, fairseq validates with the training's own iterator. So the dry run before a training
+    uses up its first epoch, or what is left of the epoch in which it is resumed. The patch gives the validation an
+    iterator of its own."""
+
+    @replace(Trainer, "get_train_iterator")
+    def get_train_iterator(original, self, *args, **kwargs):
+        self.training_batches = original(self, *args, **kwargs)
+        return self.training_batches
+
+    @replace(Trainer, "get_valid_iterator")
+    def get_valid_iterator(original, self, subset, disable_iterator_cache=False):
+        training = getattr(self, "training_batches", None)
+        if training is None or training.dataset is not self.task.dataset(subset):
+            return original(self, subset, disable_iterator_cache)
+        batches = original(self, subset, disable_iterator_cache=True)
+        training.dataset.set_epoch(training.epoch)
+        return batches
+
+
+def schedules_go_on():
+    """fairseq saves a checkpoint at an epoch's end before the learning rate is adapted to the validation, and does not
+    save for how many epochs reduce_lr_on_plateau has waited. So a resumed training lowers the rate later. The patch
+    saves the number, and adapts the rate when a training is resumed at an epoch's end."""
+
+    @replace(ReduceLROnPlateauLRSchedule, "state_dict")
+    def state_dict(original, self):
+        return {**original(self), "num_bad_epochs": self.lr_scheduler.num_bad_epochs}
+
+    @replace(ReduceLROnPlateauLRSchedule, "load_state_dict")
+    def load_state_dict(original, self, state_dict):
+        original(self, state_dict)
+        self.lr_scheduler.num_bad_epochs = state_dict.get("num_bad_epochs", 0)
+
+    @replace(checkpoint_utils, "load_checkpoint")
+    def load_checkpoint(original, cfg, trainer, **kwargs):
+        extra_state, epoch_itr = original(cfg, trainer, **kwargs)
+        at_an_end = epoch_itr.epoch > 1 and not epoch_itr.iterations_in_epoch
+        if extra_state is not None and at_an_end and not (cfg.reset_optimizer or cfg.reset_lr_scheduler):
+            trainer.lr_step(epoch_itr.epoch - 1, extra_state.get("val_loss"))
+        return extra_state, epoch_itr
+
+
+def averages_go_on():
+    """With --ema-update-freq N, fairseq counts the updates to the next step of the average from zero when a training is
+    resumed. The patch counts them from the start of the training."""
+
+    @replace(Trainer, "load_checkpoint")
+    def load_checkpoint(original, self, *args, **kwargs):
+        extra_state = original(self, *args, **kwargs)
+        if extra_state is not None and self.cfg.ema.store_ema:
+            self.ema.update_freq_counter = self.get_num_updates() % self.cfg.ema.ema_update_freq
+        return extra_state

@@ -1,0 +1,158 @@
+"""Each patch of fairseq_plugins.compat.resuming, against fairseq's own function, which shows the fault.
+
+Whole trainings that stop and go on are in cli/test_resumed_epochs.py.
+"""
+
+import inspect
+import types
+
+import numpy as np
+import pytest
+import torch
+from fairseq import optim
+from fairseq.data import BaseWrapperDataset, FairseqDataset, iterators
+from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import (
+    ReduceLROnPlateauLRSchedule,
+    ReduceLROnPlateauLRScheduleConfig,
+)
+from fairseq.tasks import FairseqTask
+
+import fairseq_plugins  # noqa: F401  (patches fairseq)
+
+
+class Numbers(FairseqDataset):
+    """Twenty numbers; fairseq draws their order."""
+
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, index):
+        return index
+
+    def collater(self, samples):
+        return samples
+
+    def num_tokens(self, index):
+        return 1
+
+    size = num_tokens
+
+    def ordered_indices(self):
+        return np.random.permutation(20)
+
+
+class Dated(BaseWrapperDataset):
+    """The same, with the epoch."""
+
+    epoch = 0
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def __getitem__(self, index):
+        return self.epoch
+
+
+def make_batches(make=FairseqTask.get_batch_iterator, dataset=None, **options):
+    task = FairseqTask(types.SimpleNamespace())
+    return make(task, dataset or Numbers(), max_sentences=3, **options)
+
+
+def composed(batches) -> list:
+    return [batch.tolist() for batch in batches.frozen_batches]
+
+
+def fairseqs(function):
+    return inspect.unwrap(function)
+
+
+def test_batches_are_those_of_epoch_1_wherever_a_process_begins():
+    first, third = make_batches(), make_batches(epoch=3)
+    assert composed(first) == composed(third) and third.epoch == third.next_epoch_idx == 3
+    original = fairseqs(FairseqTask.get_batch_iterator)
+    assert composed(first) == composed(make_batches(original)) != composed(make_batches(original, epoch=3))
+
+
+@pytest.mark.parametrize("anew", ["disable_iterator_cache", "update_epoch_batch_itr"])
+def test_batches_that_are_composed_for_each_epoch_stay_as_they_are(anew):
+    original = fairseqs(FairseqTask.get_batch_iterator)
+    assert (
+        composed(make_batches(epoch=3, **{anew: True}))
+        == composed(make_batches(original, epoch=3))
+        != composed(make_batches())
+    )
+
+
+def order(batches, **options) -> list:
+    return [list(batch) for batch in batches.next_epoch_itr(**options)]
+
+
+def epochs(batches) -> list:
+    """Of --curriculum 1: the first epoch is not shuffled."""
+    return [order(batches, shuffle=epoch > 1) for epoch in (1, 2)]
+
+
+def test_batches_are_shuffled_after_the_curriculum(monkeypatch):
+    first, second = epochs(make_batches())
+    assert first == composed(make_batches()) and second == order(make_batches(epoch=2)) != first
+    get = iterators.EpochBatchIterator._get_iterator_for_epoch
+    monkeypatch.setattr(iterators.EpochBatchIterator, "_get_iterator_for_epoch", fairseqs(get))
+    first, second = epochs(make_batches())
+    assert first == second
+
+
+class Fetched(Numbers):
+    supports_prefetch = True
+
+    def prefetch(self, indices):
+        pass
+
+
+def test_batches_stay_on_their_gpu_within_a_resumed_epoch():
+    def batches():
+        made = make_batches(dataset=Fetched(), num_shards=2, shard_id=1)
+        made.fixed_to_gpus = True  # as the patched trainer says
+        return made
+
+    def resumed(made):
+        made.load_state_dict({"epoch": 1, "iterations_in_epoch": 2, "shuffle": True})
+        return order(made)
+
+    whole = order(batches(), fix_batches_to_gpus=True)
+    assert resumed(batches()) == whole[2:]
+    assert resumed(make_batches(dataset=Fetched(), num_shards=2, shard_id=1)) != whole[2:]
+
+
+@pytest.mark.parametrize("make, seen", [(FairseqTask.get_batch_iterator, [1, 2]), (None, [1, 1])])
+def test_processes_that_load_data_know_the_epoch(make, seen):
+    batches = make_batches(make or fairseqs(FairseqTask.get_batch_iterator), Dated(Numbers()), num_workers=1)
+    assert [order(batches)[0][0] for _ in seen] == seen
+
+
+def test_processes_that_need_not_know_it_are_kept():
+    assert make_batches(num_workers=1).persistent_workers
+
+
+def plateau():
+    weights = [torch.nn.Parameter(torch.ones(1))]
+    optimizer = optim.build_optimizer(
+        types.SimpleNamespace(optimizer="sgd", lr=[1.0], momentum=0, weight_decay=0), weights
+    )
+    return ReduceLROnPlateauLRSchedule(ReduceLROnPlateauLRScheduleConfig(lr=[1.0], lr_patience=1), optimizer)
+
+
+def test_a_plateau_goes_on():
+    """The rate falls after the second validation without a better one, in the process that was resumed after one."""
+
+    def rate_after(load):
+        whole, resumed = plateau(), plateau()
+        for loss in (1.0, 2.0):
+            whole.step(1, loss)
+        load(resumed, whole.state_dict())
+        resumed.step(3, 2.0)
+        return resumed.optimizer.get_lr()
+
+    load = ReduceLROnPlateauLRSchedule.load_state_dict
+    assert rate_after(load) == pytest.approx(0.1)
+    assert rate_after(fairseqs(load)) == 1
+    load(plateau(), {"best": 1.0, "last_epoch": 1})  # of an earlier version
