@@ -94,16 +94,17 @@ CASES = {
     "translation, two ranks": Case(PAIR, "pairs", ranks=2),
     "translation, two ranks and --update-freq 2": Case(f"{PAIR} --update-freq 2", "pairs", ranks=2),
     "translation, --num-workers 1": Case(f"{PAIR} --num-workers 1", "pairs"),
-    "translation, --curriculum 2": Case(f"{PAIR} --curriculum 2", "pairs"),
     "translation, --num-batch-buckets 2": Case(f"{PAIR} --num-batch-buckets 2", "pairs"),
-    "translation, --update-ordered-indices-seed": Case(f"{PAIR} --update-ordered-indices-seed", "pairs"),
-    "translation, that and --update-epoch-batch-itr": Case(
+    "translation, batches anew in each epoch": Case(
         f"{PAIR} --update-ordered-indices-seed --update-epoch-batch-itr True", "pairs"
     ),
-    "translation, --valid-subset valid,train": Case(f"{PAIR} --valid-subset valid,train", "pairs"),
+    "translation, --update-ordered-indices-seed --curriculum 2 --valid-subset valid,train": Case(
+        f"{PAIR} --update-ordered-indices-seed --curriculum 2 --valid-subset valid,train", "pairs"
+    ),
+    "translation, --lr-scheduler reduce_lr_on_plateau --store-ema --ema-update-freq 4": Case(
+        f"{PAIR} {PLATEAU} --store-ema --ema-update-freq 4", "pairs"
+    ),
     "translation, --fix-batches-to-gpus": Case(f"{PAIR} --fix-batches-to-gpus", "cached_pairs"),
-    "translation, --lr-scheduler reduce_lr_on_plateau": Case(f"{PAIR} {PLATEAU}", "pairs"),
-    "translation, an average with --ema-update-freq 4": Case(f"{PAIR} --store-ema --ema-update-freq 4", "pairs"),
     "language_modeling over lines": Case(LINES, "lines"),
     "language_modeling over blocks": Case(LINES.replace("eos", "none"), "lines", once=0),
     "language_modeling, two shards": Case(LINES, "lines:other_lines"),
@@ -126,7 +127,7 @@ CASES = {
     ),
     "algorithmic_curriculum": Case(
         "--task algorithmic_curriculum --criterion label_cross_entropy --arch active_memory_algorithmic --batch-size 8"
-        f" --decoder-layers 1 --epoch-batches 5 --algorithm increment --start-size 1 {TINY}", once=0,
+        f" --decoder-layers 1 --epoch-batches 5 --algorithm not --start-size 2 {TINY}", once=0,
     ),
     "reinforcement_learning": Case(
         "--task reinforcement_learning --criterion a2c --arch feedback_agent_tiny --bptt 6 --batch-size 4"

@@ -16,6 +16,7 @@ from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import (
     ReduceLROnPlateauLRScheduleConfig,
 )
 from fairseq.tasks import FairseqTask
+from fairseq.trainer import Trainer
 
 import fairseq_plugins  # noqa: F401  (patches fairseq)
 
@@ -83,6 +84,45 @@ def test_batches_that_are_composed_for_each_epoch_stay_as_they_are(anew):
     )
 
 
+def make_trainer():
+    """What a trainer needs to make iterators, with --valid-subset train and --update-ordered-indices-seed."""
+    off = "update_epoch_batch_itr grouped_shuffling num_workers data_buffer_size"
+    dataset = types.SimpleNamespace(
+        train_subset="train", batch_size=3, batch_size_valid=3, required_batch_size_multiple=1,
+        update_ordered_indices_seed=True, skip_invalid_size_inputs_valid_test=True,
+        max_tokens=None, max_tokens_valid=None, **dict.fromkeys(off.split(), 0),
+    )  # fmt: skip
+    cfg = types.SimpleNamespace(
+        dataset=dataset,
+        common=types.SimpleNamespace(seed=1),
+        optimization=types.SimpleNamespace(skip_remainder_batch=False),
+        distributed_training=types.SimpleNamespace(fix_batches_to_gpus=False),
+    )
+    task = FairseqTask(types.SimpleNamespace())
+    task.datasets["train"] = Numbers()
+    return types.SimpleNamespace(
+        cfg=cfg, task=task, model=types.SimpleNamespace(max_positions=lambda: None), data_parallel_world_size=1,
+        data_parallel_rank=0, reset_dummy_batch=lambda batch: None,
+    )  # fmt: skip
+
+
+def test_a_seed_that_grows_is_that_of_epoch_1():
+    first, third = (Trainer.get_train_iterator(make_trainer(), epoch, load_dataset=False) for epoch in (1, 3))
+    assert composed(first) == composed(third) and order(third) != order(first)
+    assert (first.seed, third.seed) == (2, 2)
+
+
+def test_a_validation_on_the_training_data_leaves_the_training_alone():
+    def next_epoch(validate):
+        trainer = make_trainer()
+        training = Trainer.get_train_iterator(trainer, 1, load_dataset=False)
+        assert len(order(validate(trainer, "train"), shuffle=False)) == 7
+        return training.next_epoch_idx
+
+    assert next_epoch(Trainer.get_valid_iterator) == 1
+    assert next_epoch(fairseqs(Trainer.get_valid_iterator)) == 2
+
+
 def order(batches, **options) -> list:
     return [list(batch) for batch in batches.next_epoch_itr(**options)]
 
@@ -138,7 +178,8 @@ def plateau():
     optimizer = optim.build_optimizer(
         types.SimpleNamespace(optimizer="sgd", lr=[1.0], momentum=0, weight_decay=0), weights
     )
-    return ReduceLROnPlateauLRSchedule(ReduceLROnPlateauLRScheduleConfig(lr=[1.0], lr_patience=1), optimizer)
+    config = ReduceLROnPlateauLRScheduleConfig(lr=[1.0], lr_patience=1, maximize_best_checkpoint_metric=False)
+    return ReduceLROnPlateauLRSchedule(config, optimizer)
 
 
 def test_a_plateau_goes_on():
@@ -155,4 +196,4 @@ def test_a_plateau_goes_on():
     load = ReduceLROnPlateauLRSchedule.load_state_dict
     assert rate_after(load) == pytest.approx(0.1)
     assert rate_after(fairseqs(load)) == 1
-    load(plateau(), {"best": 1.0, "last_epoch": 1})  # of an earlier version
+    load(plateau(), {"best": 1.0, "last_epoch": 1})  # as earlier versions saved it
