@@ -104,7 +104,6 @@ CASES = {
     "translation, --lr-scheduler reduce_lr_on_plateau --store-ema --ema-update-freq 4": Case(
         f"{PAIR} {PLATEAU} --store-ema --ema-update-freq 4", "pairs"
     ),
-    "translation, --fix-batches-to-gpus": Case(f"{PAIR} --fix-batches-to-gpus", "cached_pairs"),
     "language_modeling over lines": Case(LINES, "lines"),
     "language_modeling over blocks": Case(LINES.replace("eos", "none"), "lines", once=0),
     "language_modeling, two shards": Case(LINES, "lines:other_lines"),
@@ -299,7 +298,6 @@ def write_data(folder: Path) -> None:
         lines_folder = folder / ("lines" if name == "pairs" else "other_lines")
         binarise("--only-source", *lines, *prefixes(raw, ".src"), "--destdir", lines_folder)
     raw = folder / "raw_pairs"
-    binarise(*sides, *prefixes(raw, ""), "--dataset-impl", "cached", "--destdir", folder / "cached_pairs")
     for split in ("train", "valid"):
         count = len((raw / f"{split}.src").read_text().splitlines())
         (raw / f"{split}.label").write_text("".join(f"{number % 2}\n" for number in range(count)))

@@ -41,22 +41,15 @@ def batches_do_not_depend_on_the_start():
 
 
 def epochs_are_shuffled_as_asked():
-    """fairseq orders the batches of all epochs as those of the first that a process trains: with --curriculum N, after
-    N epochs without shuffling, it still does not shuffle, unless the training is resumed then. And within an epoch it
-    resumes without --fix-batches-to-gpus. The patch orders each epoch as its own options say."""
-
-    @replace(Trainer, "get_train_iterator")
-    def get_train_iterator(original, self, *args, **kwargs):
-        batches = original(self, *args, **kwargs)
-        batches.fixed_to_gpus = self.cfg.distributed_training.fix_batches_to_gpus
-        return batches
+    """fairseq shuffles the batches of all epochs, or none, as in the first that a process trains: with --curriculum N,
+    after N epochs without shuffling, it still does not shuffle, unless the training is resumed then. The patch shuffles
+    each epoch as its own options say."""
 
     @replace(iterators.EpochBatchIterator, "_get_iterator_for_epoch")
-    def get_iterator_for_epoch(original, self, epoch, shuffle, fix_batches_to_gpus=False, offset=0):
-        fix = fix_batches_to_gpus or getattr(self, "fixed_to_gpus", False)
+    def get_iterator_for_epoch(original, self, epoch, shuffle, *args, **kwargs):
         if order := getattr(self, "epoch_batch_sampler", None):  # of the epoch before
-            order.shuffle, order.fix_batches_to_gpus = shuffle, fix
-        return original(self, epoch, shuffle, fix_batches_to_gpus=fix, offset=offset)
+            order.shuffle = shuffle
+        return original(self, epoch, shuffle, *args, **kwargs)
 
 
 def workers_know_the_epoch():

@@ -96,7 +96,6 @@ def make_trainer():
         dataset=dataset,
         common=types.SimpleNamespace(seed=1),
         optimization=types.SimpleNamespace(skip_remainder_batch=False),
-        distributed_training=types.SimpleNamespace(fix_batches_to_gpus=False),
     )
     task = FairseqTask(types.SimpleNamespace())
     task.datasets["train"] = Numbers()
@@ -139,28 +138,6 @@ def test_batches_are_shuffled_after_the_curriculum(monkeypatch):
     monkeypatch.setattr(iterators.EpochBatchIterator, "_get_iterator_for_epoch", fairseqs(get))
     first, second = epochs(make_batches())
     assert first == second
-
-
-class Fetched(Numbers):
-    supports_prefetch = True
-
-    def prefetch(self, indices):
-        pass
-
-
-def test_batches_stay_on_their_gpu_within_a_resumed_epoch():
-    def batches():
-        made = make_batches(dataset=Fetched(), num_shards=2, shard_id=1)
-        made.fixed_to_gpus = True  # as the patched trainer says
-        return made
-
-    def resumed(made):
-        made.load_state_dict({"epoch": 1, "iterations_in_epoch": 2, "shuffle": True})
-        return order(made)
-
-    whole = order(batches(), fix_batches_to_gpus=True)
-    assert resumed(batches()) == whole[2:]
-    assert resumed(make_batches(dataset=Fetched(), num_shards=2, shard_id=1)) != whole[2:]
 
 
 @pytest.mark.parametrize("make, seen", [(FairseqTask.get_batch_iterator, [1, 2]), (None, [1, 1])])
