@@ -98,6 +98,7 @@ def above(low: float, **options) -> Range:
 
 
 RATE = number(0, 1)
+LENGTH = whole(1, 100_000_000)  # of a sampled text
 SEED = whole(0, 4_000_000_000)  # numpy's limit is 2**32 - 1; fairseq adds epochs and updates
 
 RANGES = {

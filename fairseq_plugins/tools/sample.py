@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.ranges import RANGES, SEED, above, whole
+from fairseq_plugins.ranges import LENGTH, RANGES, SEED, above, whole
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.reading import read_text
 from fairseq_plugins.tools.lib.language_model import TOKENS, keeps_memory, load_language_model
@@ -38,7 +38,7 @@ def main():
     prompt.add_argument("--prompt", default="", help="the beginning of the text (default: the beginning of a line)")
     prompt.add_argument("--prompt-file", type=Path, metavar="FILE", help="file with the beginning of the text")
     parser.add_argument(
-        "--length", type=whole(1), default=200, metavar="N", help="number of tokens to sample (%(default)s)"
+        "--length", type=LENGTH, default=200, metavar="N", help="number of tokens to sample (%(default)s)"
     )
     parser.add_argument("--samples", type=whole(1), default=1, metavar="N", help="number of texts (%(default)s)")
     parser.add_argument(

@@ -135,6 +135,7 @@ def test_the_earlier_name_of_the_tool_works_and_says_the_new_one(run, checkpoint
     "options, words",
     [
         (["--temperature", 0], "--temperature: 0 does not fit; give a number above 0"),
+        (["--length", "100000000000"], "--length: 100000000000 does not fit; give a whole number from 1 to 100000000"),
         (["--top-p", 1.5], "--top-p: 1.5 does not fit; give a number above 0 and of at most 1"),
         (["--top-k", 3, "--top-p", 0.5], "--top-k and --top-p exclude"),
         (["--path", "none.pt"], "the checkpoint none.pt does not exist"),

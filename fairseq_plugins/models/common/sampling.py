@@ -4,11 +4,11 @@ from argparse import Namespace
 
 import torch
 
-from fairseq_plugins.errors import UserError
-from fairseq_plugins.ranges import RANGES, above, whole
+from fairseq_plugins.errors import OutOfMemory, UserError
+from fairseq_plugins.ranges import LENGTH, RANGES, above, whole
 
 LIMITS = {
-    "length": whole(1),
+    "length": LENGTH,
     "temperature": RANGES["temperature"],
     "top_k": whole(1, also=(-1,)),
     "top_p": above(0, high=1, also=(-1,)),
@@ -29,7 +29,8 @@ def sample(
         temperature, top_k, top_p: as in tools/sample
 
     Raises:
-        UserError: an argument is out of range, or the prompt has several lines but the model is for single lines
+        UserError: an argument is out of range, the prompt has several lines but the model is for single lines, or there
+            is not enough memory
     """
     for name, value in {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}.items():
         if not LIMITS[name].allows(value):
@@ -39,15 +40,19 @@ def sample(
     dictionary, stream = task.dictionary, getattr(task, "keeps_memory", False)
     if not stream and dictionary.eos() in prompt:
         raise UserError("the prompt has several lines, but the model is for single lines; give one line.")
-    longest = len(prompt) + length
     settings = Namespace(
         beam=1, sampling=True, sampling_topk=min(top_k, len(dictionary)), sampling_topp=top_p, temperature=temperature,
-        max_len_a=0, max_len_b=longest, min_len=longest if stream else 1,
+        max_len_a=0, max_len_b=length, min_len=len(prompt) + length if stream else 1,
     )  # fmt: skip
     end = {"eos": dictionary.bos()} if stream else {}
     generator = task.build_generator(models, settings, extra_gen_cls_kwargs=end)
     device = next(models[0].parameters()).device
     start = torch.tensor([[dictionary.eos(), *prompt]] * samples, device=device)
     batch = {"net_input": {"src_tokens": start, "src_lengths": torch.full((samples,), start.size(1), device=device)}}
-    texts = task.inference_step(generator, models, batch)
+    try:
+        texts = task.inference_step(generator, models, batch)
+    except OutOfMemory as error:
+        raise UserError(
+            f"length {length} needs more memory than there is; lower it (in a command, --length)."
+        ) from error
     return [hypotheses[0]["tokens"].tolist()[:-1] for hypotheses in texts]
