@@ -72,6 +72,12 @@ SEARCH = [
     ),
 ]
 
+FINDS_FEWER = Combination(
+    "nbest beam",
+    lambda nbest, beam: nbest > beam,
+    "--nbest {nbest} is more than --beam {beam} finds; raise --beam or lower --nbest.",
+)
+
 COMMANDS = [
     # searching
     Combination(
@@ -79,10 +85,17 @@ COMMANDS = [
         lambda sampling, nbest, beam: sampling and nbest != beam,
         "--sampling draws --beam {beam} outputs, and prints all of them: set --nbest {nbest} to {beam}.",
     ),
+    FINDS_FEWER,
     Combination(
-        "nbest beam",
-        lambda nbest, beam: nbest > beam,
-        "--nbest {nbest} is more than --beam {beam} finds; raise --beam or lower --nbest.",
+        "command replace_unk",
+        lambda command, words: command in ("generate", "interactive") and words is not None,
+        "--replace-unk does not work in this version of fairseq, which keeps no unknown words and no alignments for it;"
+        " leave it out, and print alignments with --print-alignment.",
+    ),
+    Combination(
+        "command print_alignment",
+        lambda command, kind: command == "interactive" and kind is not None and str(kind) == "soft",
+        "--print-alignment soft is for fairseq-generate; give fairseq-interactive --print-alignment hard.",
     ),
     Combination(
         "command constraints",

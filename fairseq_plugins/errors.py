@@ -230,10 +230,6 @@ ERROR_MESSAGES = [
         "and raise --update-freq.",
     ),
     (
-        r"selected index k out of range",
-        "--sampling-topk is larger than the dictionary; lower it.",
-    ),
-    (
         r"ValidationError: ([^\n]*)\s*full_key: (\S+)",
         "{1} has a wrong value ({0}); check --model-overrides.",
     ),
@@ -244,10 +240,6 @@ ERROR_MESSAGES = [
     (
         r"Missing mandatory value: (\w+)",
         "{0} is missing; give it as a flag, with - for _.",
-    ),
-    (
-        r"No such file or directory: '@@ '",
-        "--replace-unk does not work in this version of fairseq, which does not store alignments; leave it out.",
     ),
     # any other file; what else the system says of files is in FILE_ERRORS
     (

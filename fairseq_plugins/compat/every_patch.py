@@ -9,6 +9,7 @@ from fairseq_plugins.compat import (
     distributed,
     ending,
     generation,
+    hub,
     messages,
     options,
     resuming,
@@ -76,6 +77,7 @@ def apply():
     generation.alignments_need_a_source()
     generation.diverse_groups_count_in_the_batch()
     generation.empty_lines_stay_empty()
+    hub.arguments_have_an_effect()
     data.refuse_damaged_data()
     data.look_for_splits_in_folders()
     data.shards_share_the_work()

@@ -5,13 +5,16 @@ The folder of a training's checkpoints says how its text was prepared, so it is 
 
 import math
 import os
+from dataclasses import fields
 from pathlib import Path
 
 import torch
 from fairseq import checkpoint_utils, file_utils, hub_utils
+from fairseq.registry import REGISTRIES
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from fairseq_plugins.compat.options import options_in
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.sampling import sample
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
@@ -19,6 +22,8 @@ from fairseq_plugins.text.lines import join, parts, squeeze
 from fairseq_plugins.text.prepared import FILE, PreparedText
 
 BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
+OF_FAIRSEQ = {"user_dir", "generation_args", "is_vocoder", "archive_map"}  # arguments of its from_pretrained
+LENGTH = 200  # tokens that are sampled by default
 BATCH = 32  # pieces of texts that are scored at once
 
 
@@ -56,6 +61,7 @@ class FromFolder:
         loaded = hub_utils.from_pretrained(
             str(folder), os.pathsep.join(names), str(data.absolute()), archive_map=None, **options
         )
+        _check_options(loaded["args"], options)
         for name, model in zip(names, loaded["models"]):
             if not isinstance(model, cls):
                 raise UserError(
@@ -63,6 +69,21 @@ class FromFolder:
                     f" {type(model).__module__}."
                 )
         return cls.HUB(loaded["args"], loaded["task"], loaded["models"])
+
+
+def _check_options(cfg, given: dict) -> None:
+    """
+    Raises:
+        UserError: the training has no such option, nor have the ways to prepare text
+    """
+    kinds = [kind for name in ("bpe", "tokenizer") for kind in REGISTRIES[name]["dataclass_registry"].values()]
+    known = options_in(cfg) | {field.name for kind in kinds for field in fields(kind)} | OF_FAIRSEQ
+    unknown = {*given, *(given.get("generation_args") or {})} - known
+    if unknown:
+        raise UserError(
+            f"from_pretrained: the checkpoint has no option {', '.join(sorted(unknown))}; write options as the flags of"
+            " its training, without -- and with _ for -."
+        )
 
 
 def _text_options(*folders: Path) -> dict[str, str]:
@@ -118,6 +139,11 @@ def _data(folder: Path, checkpoint: str, given) -> Path:
     return data
 
 
+def joined(parts: list[list[str]], rank: int) -> str:
+    """The translations of this rank of all parts of a line; of a part with fewer, as an empty one, the last."""
+    return join([texts[min(rank, len(texts) - 1)] for texts in parts])
+
+
 class TranslationHub(hub_utils.GeneratorHubInterface):
     """A translation model for raw text."""
 
@@ -128,10 +154,11 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         the model takes is cut between sentences or words; the parts are translated apart, and joined.
 
         Args:
-            options: fairseq's options of generation, such as lenpen
+            options: fairseq's options of generation, such as lenpen. With nbest above 1 each line has a list of
+                translations, the best first
 
         Raises:
-            UserError: a line is not a string
+            UserError: a line is not a string, or an option is wrong
         """
         if isinstance(sentences, str):
             return self.sample([sentences], beam, verbose, **options)[0]
@@ -139,7 +166,9 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         sources = [parts(squeeze(line.removeprefix("\ufeff")), self.encode, longest) for line in _checked(sentences)]
         wanted = [part for line in sources for part in line]
         found = iter(self.generate(wanted, beam, verbose, **options) if wanted else [])
-        return [join([self.decode(next(found)[0]["tokens"]) for _ in line]) for line in sources]
+        texts = [[[self.decode(each["tokens"]) for each in next(found)] for _ in line] for line in sources]
+        ranked = [[joined(line, rank) for rank in range(options.get("nbest", 1))] for line in texts]
+        return ranked if options.get("nbest", 1) > 1 else [best for best, *_ in ranked]
 
     def _build_batches(self, tokens, skip_invalid_size_inputs):
         """fairseq's, where --max-tokens of the training does not limit the length of a line."""
@@ -186,7 +215,7 @@ class LanguageModelHub(hub_utils.GeneratorHubInterface):
         ]
 
     def sample(
-        self, texts: str | list[str] = "", length: int = 200, temperature: float = 1.0, top_k: int = -1,
+        self, texts: str | list[str] = "", length: int = LENGTH, temperature: float = 1.0, top_k: int = -1,
         top_p: float = -1.0, seed: int | None = None, **options,
     ) -> str | list[str]:  # fmt: skip
         """Sample how a text goes on.
@@ -199,28 +228,46 @@ class LanguageModelHub(hub_utils.GeneratorHubInterface):
             top_p: sample from the most likely tokens whose probabilities sum to this; -1: from all
             seed: of the random numbers; None: go on with torch's
             options: fairseq's options of generation, such as beam. With any of these fairseq continues each text to
-                the end of its line, and the arguments above have no effect
+                the end of its line, and at most max_len_b tokens; length has no place then
 
         Returns:
-            for a text, else for each of a list, that text and what follows
+            for a text, else for each of a list, that text and what follows; with nbest above 1 a list of such
 
         Raises:
-            UserError: an argument is out of range, or a model of single lines was given several
+            UserError: an argument is out of range or has no effect, or several lines were given where one is meant
         """
         if isinstance(texts, str):
             return self.sample([texts], length, temperature, top_k, top_p, seed, **options)[0]
         texts = _checked(texts)
-        if options:
-            return [text.removesuffix("\n") for text in super().sample(texts, **{"beam": 1, **options})]
-        prompts = [self.encode(text)[:-1].tolist() for text in texts]
+        choices = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         with torch.random.fork_rng(enabled=seed is not None):
             if seed is not None:
                 torch.manual_seed(seed)
-            choices = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}
-            return [
-                self.decode(torch.tensor(sample(self.task, list(self.models), prompt, **choices)[0], dtype=torch.long))
-                for prompt in prompts
-            ]
+            if options:
+                return self._search(texts, length, **choices, options=options)
+            prompts = [self.encode(text)[:-1].tolist() for text in texts]
+            drawn = (sample(self.task, list(self.models), prompt, length, **choices)[0] for prompt in prompts)
+            return [self.decode(torch.tensor(tokens, dtype=torch.long)) for tokens in drawn]
+
+    def translate(self, sentences: str | list[str], beam: int = 5, verbose: bool = False, **options):
+        """``sample`` with a beam."""
+        return self.sample(sentences, beam=beam, verbose=verbose, **options)
+
+    def _search(self, texts: list[str], length: int, temperature: float, top_k: int, top_p: float, options: dict):
+        """How fairseq's search continues each text, with its own options."""
+        if length != LENGTH:
+            raise UserError("length has no effect beside fairseq's options: give max_len_b in its place.")
+        for text in texts:
+            if "\n" in text:
+                raise UserError(
+                    "fairseq's search goes to the end of a line, but the text has several; give its last line, or leave"
+                    f" out {', '.join(options)}."
+                )
+        ours = {"temperature": temperature, "sampling_topk": top_k, "sampling_topp": top_p}
+        found = super().sample(texts, **{"beam": 1, **ours, **options})
+        if options.get("nbest", 1) > 1:
+            return [[text.removesuffix("\n") for text in each] for each in found]
+        return [text.removesuffix("\n") for text in found]
 
     def _log_probs(self, pieces: list[Tensor]) -> list[Tensor]:
         """The log-probabilities of the tokens of each piece, which follows an end of line. Pieces of similar lengths

@@ -101,6 +101,36 @@ def test_fairseqs_options_search_to_the_end_of_the_line(folder):
     assert found.startswith("bad") and "\n" not in found
 
 
+def test_a_prompt_is_not_cut_in_a_search(folder):
+    """Of as many letters as max_len_b allows for the rest of the line, and of more than it does by default."""
+    lm = FeedbackLanguageModel.from_pretrained(folder("feedback_lm_tiny"))
+    for text, options in (("badcafe" * 2, {"max_len_b": 12}), ("badcafe" * 30, {}), ("bad", {"max_len_b": 1})):
+        found = lm.sample(text, beam=3, **options)
+        assert found.startswith(text) and "\n" not in found and len(found) <= len(text) + 6 * 200
+
+
+def test_the_best_hypotheses_are_given(folder):
+    lm = FeedbackLanguageModel.from_pretrained(folder("feedback_lm_tiny"))
+    three, other = lm.sample(["bad", "cafe"], beam=3, nbest=3)
+    assert len(set(three)) == len(set(other)) == 3
+    assert three[0] == lm.sample("bad", beam=3) and all(text.startswith("bad") for text in three)
+    assert lm.sample("bad", beam=3, nbest=2) == three[:2]
+    assert list(map(len, lm.generate([lm.encode("bad")], beam=3, nbest=2))) == [2]
+    assert len(lm.generate(lm.encode("bad"), beam=3)) == 3
+
+
+def test_samplings_own_arguments_reach_fairseqs_search(folder):
+    lm = FeedbackLanguageModel.from_pretrained(folder("feedback_lm_tiny"))
+    draws = [lm.sample("bad", temperature=5.0, seed=seed, sampling=True) for seed in (1, 1, 2)]
+    assert draws[0] == draws[1] != draws[2]
+    likeliest = lm.sample("bad", beam=1)
+    assert (
+        lm.sample("bad", top_k=1, sampling=True, seed=3)
+        == lm.sample("bad", temperature=1e-9, sampling=True)
+        == likeliest
+    )
+
+
 def test_several_checkpoints_are_an_ensemble(folder):
     here = folder("feedback_lm_tiny")
     shutil.copy(here / "checkpoint_best.pt", here / "checkpoint_last.pt")
@@ -151,6 +181,15 @@ def test_a_translation_needs_its_folder_only(run, tmp_path, user_dir):
     assert parts[0] and translator.translate(quarter * 4, beam=1, max_len_b=4) == " ".join(parts)
     with pytest.raises(UserError, match="a text is a string, not a int"):
         translator.translate(["A boat!", 3])
+    for both in (
+        translator.translate(["Red boats.", ""], nbest=2),
+        [translator.translate("Red boats.", nbest=2), [""] * 2],
+    ):
+        assert len(both[0]) == 2 and both[0][0] == one and both[1] == ["", ""]
+    (best, *_) = translator.generate([translator.encode("Red boats.")], beam=2, print_alignment="hard")[0]
+    assert len(best["alignment"]) == len(best["tokens"]) - 1  # the model was loaded without attention
+    with pytest.raises(UserError, match="score is for language models, .*: take generate"):
+        translator.score("Red boats.")
 
 
 WRONG = {
@@ -172,6 +211,30 @@ WRONG = {
     "number": (
         lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", temperature=0),
         "temperature 0 does not fit; give a number above 0",
+    ),
+    "option": (
+        lambda here: FeedbackLanguageModel.from_pretrained(here, dropuot=0.1),
+        "from_pretrained: the checkpoint has no option dropuot; write options as",
+    ),
+    "misspelt": (
+        lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", beem=3),
+        "beem: did you mean beam",
+    ),
+    "unknown": (
+        lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", x=3),
+        "no argument x: there are beam",
+    ),
+    "length": (
+        lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", length=5, beam=3),
+        "length has no effect .*: give max_len_b",
+    ),
+    "lines": (
+        lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a\nb", beam=3),
+        "the text has several; give its last line, or leave out beam",
+    ),
+    "top_k": (
+        lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", top_k=3, beam=2),
+        "^sampling_topk 3 needs sampling; add it",
     ),
     "two": (
         lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", top_k=3, top_p=0.5),
@@ -203,3 +266,51 @@ def test_a_model_of_single_lines_samples_one(folder):
     lm = ActiveMemoryLanguageModel.from_pretrained(folder("active_memory_lm_tiny"))
     with pytest.raises(UserError, match="the prompt has several lines"):
         lm.sample("a\nb")
+
+
+# Each argument of fairseq's that a search from Python takes, or what is said of it
+ARGUMENTS = {
+    "beam": (0, "beam 0 does not fit; give a whole number of at least 1"),
+    "nbest": (3, "^nbest 3 is more than beam 2 finds"),
+    "min_len": (201, "^max_len_b 200 is below min_len 201"),
+    "lenpen": ("1", "lenpen 1 does not fit; give a finite number"),
+    "temperature": (0, "temperature 0 does not fit; give a number above 0"),
+    "sampling_topp": (1.5, "sampling_topp 1.5 does not fit; give a number from 0 to 1, or -1"),
+    "diverse_beam_groups": (3, "^diverse_beam_groups 3 does not divide beam 2"),
+    "no_repeat_ngram_size": (-1, "no_repeat_ngram_size -1 does not fit"),
+    "sampling": (1, "sampling 1 does not fit; give True or False"),
+    "print_alignment": ("all", 'print_alignment all does not fit; give "hard" or "soft"'),
+    "replace_unk": (True, "replace_unk has no effect from Python: .*; leave it out"),
+    "constraints": ("ordered", "constraints has no effect from Python: fairseq-interactive --constraints takes them"),
+    "prefix_size": (2, "prefix_size has no effect from Python: fairseq-generate --prefix-size"),
+    "lm_path": ("lm.pt", "lm_path has no effect from Python"),
+    "retain_dropout": (True, "retain_dropout has no effect from Python: .* give it to from_pretrained"),
+    "beam_mt": (3, "beam_mt has no effect from Python: leave it out"),
+    "print_step": (True, "print_step has no effect from Python: leave it out"),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_an_argument_that_would_have_no_effect_is_told(name, folder):
+    lm = FeedbackLanguageModel.from_pretrained(folder("feedback_lm_tiny"))
+    value, words = ARGUMENTS[name]
+    for call in (lm.sample, lm.translate, lambda text, **options: lm.generate([lm.encode(text)], **options)):
+        with pytest.raises(UserError, match=words):
+            call("a", **{"beam": 2, name: value})
+
+
+NUMBERS = {
+    "max_len_a": 0.5, "max_len_b": 1, "min_len": 9, "lenpen": -3.0, "unkpen": -99.0, "no_repeat_ngram_size": 1,
+    "diverse_beam_groups": 2, "diversity_rate": 9.0, "unnormalized": True, "temperature": 9.0, "sampling": True,
+    "match_source_len": True,
+}  # fmt: skip
+
+
+def test_every_other_argument_changes_what_is_found(folder):
+    lm = FeedbackLanguageModel.from_pretrained(folder("feedback_lm_tiny"))
+
+    def scores(**options):
+        found = lm.generate([lm.encode("bad")], beam=2, **{"max_len_b": 10, **options})[0]
+        return [(each["tokens"].tolist(), each["score"].item()) for each in found]
+
+    assert [name for name, value in NUMBERS.items() if scores(**{name: value}) == scores()] == []
