@@ -10,6 +10,8 @@ import torch
 from fairseq import search
 from fairseq.data import Dictionary
 
+import fairseq_plugins  # noqa: F401  (applies the patches)
+
 
 def test_a_forced_token_that_is_too_unlikely_to_draw_is_drawn():
     """As of a prompt, at a low temperature; and a likely one is drawn as before."""
