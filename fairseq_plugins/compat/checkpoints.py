@@ -9,7 +9,6 @@ import pickle
 import re
 import typing
 import uuid
-from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,7 +27,6 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
 from fairseq_plugins.files.reading import regular
 from fairseq_plugins.files.whole import NotWritten
-from fairseq_plugins.text.keeping import keep_with_checkpoints, refuse_other_symbols, refuse_other_text
 
 logger = logging.getLogger(__name__)
 
@@ -196,46 +194,6 @@ def save_whole_checkpoints():
 def restore_flag(checkpoint: Path, trainer) -> str:
     """The flag that resumes from a checkpoint. fairseq adds --checkpoint-suffix to the name that is given."""
     return f"--restore-file {str(checkpoint).removesuffix(trainer.checkpoint_suffix + '.pt')}.pt"
-
-
-def checkpoints_keep_their_text():
-    """A checkpoint of fairseq cannot be used without the dictionaries and codes of its data folder. If the data folder
-    says how its text was prepared, the patch copies what is needed into the folder of the checkpoints. A training does
-    not begin in a folder that holds checkpoints of a text that was prepared otherwise, and no checkpoint is loaded for
-    data with other symbols than those of the dictionaries beside it."""
-
-    def first_data_folder(options) -> Path | None:
-        data = str(getattr(options, "data", None) or "").split(os.pathsep)[0]
-        return Path(data) if data else None
-
-    def data_folder(cfg, trainer) -> Path | None:
-        """The first data folder, if this training saves checkpoints in a folder on this machine."""
-        return None if cfg.no_save or is_remote(cfg.save_dir) else first_data_folder(trainer.cfg.task)
-
-    def check_symbols(options, checkpoints: Iterable[str]) -> None:
-        if data := first_data_folder(options):
-            for checkpoint in filter(Path.is_file, map(Path, checkpoints)):
-                refuse_other_symbols(data, checkpoint)
-
-    @replace(checkpoint_utils, "load_checkpoint")
-    def load_checkpoint(original, cfg, trainer, **kwargs):
-        if data := data_folder(cfg, trainer):
-            refuse_other_text(data, Path(cfg.save_dir))
-        given = cfg.restore_file if cfg.restore_file != "checkpoint_last.pt" else None  # that one is in --save-dir
-        check_symbols(trainer.cfg.task, filter(None, (cfg.finetune_from_model, given)))
-        return original(cfg, trainer, **kwargs)
-
-    @replace(checkpoint_utils, "load_model_ensemble_and_task")
-    def load_model_ensemble_and_task(original, filenames, *args, **kwargs):
-        models, cfg, task = original(filenames, *args, **kwargs)
-        check_symbols(getattr(task, "cfg", None) or getattr(task, "args", None), filenames)
-        return models, cfg, task
-
-    @replace(checkpoint_utils, "save_checkpoint")
-    def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
-        if (data := data_folder(cfg, trainer)) and trainer.is_data_parallel_master:
-            keep_with_checkpoints(data, Path(cfg.save_dir))
-        return original(cfg, trainer, epoch_itr, val_loss)
 
 
 def is_remote(path) -> bool:

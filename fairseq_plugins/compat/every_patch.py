@@ -14,6 +14,7 @@ from fairseq_plugins.compat import (
     options,
     resuming,
     settings,
+    texts,
 )
 
 
@@ -56,7 +57,7 @@ def apply():
     checkpoints.nobody_waits_for_a_pipe()
     checkpoints.never_restart_from_zero()
     checkpoints.every_rank_saves_its_state()
-    checkpoints.checkpoints_keep_their_text()
+    texts.checkpoints_keep_their_text()
     checkpoints.save_whole_checkpoints()
     ending.patience_is_saved()
     ending.ended_trainings_stay_ended()
@@ -81,3 +82,6 @@ def apply():
     data.refuse_damaged_data()
     data.look_for_splits_in_folders()
     data.shards_share_the_work()
+    texts.shards_share_their_dictionaries()
+    texts.damaged_dictionaries_are_named()
+    texts.damaged_codes_do_not_exit()

@@ -20,6 +20,7 @@ from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.files import sealed
 from fairseq_plugins.files.whole import NotWritten
 from fairseq_plugins.models.common.hub import BEST
+from fairseq_plugins.text.keeping import Record
 from fairseq_plugins.text.levels import Bytes, Characters, Words
 from fairseq_plugins.text.prepared import FILE, PreparedText
 from fairseq_plugins.text.tokenisers import Plain
@@ -64,7 +65,9 @@ def write(folder: Path, converted: Converted, vocabulary: Vocabulary) -> Written
         cfg, model = build([*task_flags, *model_flags], temporary)
         fill(model, converted.state)
         cfg.task.data = str(folder.absolute())
-        sealed.save(checkpoint(cfg, model), temporary / BEST)
+        state = checkpoint(cfg, model)
+        state["extra_state"]["text"] = Record.of_data(temporary, None).as_state()
+        sealed.save(state, temporary / BEST)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     kind = f"{type(text.level).__name__.lower()}{', with an end of line' if vocabulary.ends_lines else ''}"
     return Written(parameters, kind, model_flags, task_flags)

@@ -1,47 +1,187 @@
-"""The folder of a model is complete: what its text needs is copied there from the data folder."""
+"""What a model was trained to read: its folder and its checkpoints know, and refuse another text.
+
+The folder of the checkpoints gets a copy of what the text of the data folder needs. Each checkpoint holds a ``Record``.
+Checkpoints of earlier versions hold none: then the dictionaries beside them count.
+"""
 
 import filecmp
 import os
 import shutil
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
-from fairseq_plugins.text.prepared import FILE, PreparedText, folder_of
+from fairseq_plugins.text import dictionaries
+from fairseq_plugins.text.prepared import FILE, PreparedText, folder_of, sha256
 from fairseq_plugins.text.tokenisers import Moses
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a checkpoint holds of its text, in plain types.
+
+    Args:
+        symbols: checksums of the dictionaries (``dictionaries.checksum``), by what they are to the model
+        languages: of a translation, source first
+        prepared: what ``prepared_text.json`` says, without the sizes of the splits, and the SHA-256 of the level's
+            files; None: there is no such file
+    """
+
+    symbols: dict[str, str] = field(default_factory=dict)
+    languages: list[str] | None = None
+    prepared: dict[str, Any] | None = None
+
+    @classmethod
+    def of_data(cls, data: Path, languages: tuple[str, str] | None) -> "Record":
+        found = dictionaries.of_task(data, languages)
+        prepared = None
+        if (data / FILE).is_file():
+            text = PreparedText.load(data)
+            prepared = text.content | {"raw_bytes": {}, "files": {file.name: sha256(file) for file in text.files}}
+        symbols = {side: dictionaries.checksum(data / name) for side, name in found.items()}
+        return cls(symbols, list(languages) if languages else None, prepared)
+
+    @classmethod
+    def of_checkpoint(cls, path, state: Mapping[str, Any]) -> "Record | None":
+        """Of a loaded checkpoint; None for one of an earlier version.
+
+        Raises:
+            UserError: it holds something else in its place
+        """
+        if (saved := (state.get("extra_state") or {}).get("text")) is None:
+            return None
+        try:
+            record = cls(**saved)
+            languages = record.languages or ["", ""]
+            strings = [*record.symbols.keys(), *record.symbols.values(), *languages]
+            if len(languages) != 2 or not all(isinstance(each, str) for each in strings):
+                raise ValueError("checksums and languages are strings")
+            if record.prepared is not None:
+                record.text()
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            raise UserError(
+                f"the checkpoint {path} does not hold what the suite saves as text ({error}); take another checkpoint."
+            ) from error
+        return record
+
+    def as_state(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def text(self, folder: Path = Path()) -> tuple[PreparedText, dict[str, str]]:
+        """How the text was prepared, with files in this folder, and the checksums of these files."""
+        content = dict(self.prepared)
+        files = dict(content.pop("files"))
+        return _of_any_version(PreparedText.of(content, folder)), files
+
+
+def refuse_other_shards(folders: list[Path]) -> None:
+    """
+    Raises:
+        UserError: one of the data folders of a training has other dictionaries than the first, which alone is read, or
+            a text that was prepared otherwise
+    """
+    first = folders[0]
+    for folder in folders[1:]:
+        if name := dictionaries.first_difference(first, folder):
+            raise UserError(
+                f"the data folders {first} and {folder} have different dictionaries ({name}), and only that of the"
+                " first would be read: make both with one dictionary (fairseq-preprocess --srcdict and --tgtdict)."
+            )
+        if all((each / FILE).is_file() for each in (first, folder)) and _preparation(first) != _preparation(folder):
+            raise UserError(
+                f"the text of the data folders {first} and {folder} was prepared differently, as their {FILE} shows:"
+                " prepare both in the same way."
+            )
 
 
 def refuse_other_text(data: Path, folder: Path) -> None:
     """
     Raises:
-        UserError: the folder holds checkpoints of a text that was prepared otherwise than that of the data folder
+        UserError: the folder holds checkpoints of a text that was prepared otherwise than that of the data folder, or
+            other data
     """
-    if any(folder.glob("checkpoint*.pt")) and holds_other_text(data, folder):
-        raise UserError(f"{folder} holds a model of differently prepared text: give another --save-dir.")
+    ours = (folder / FILE).is_file() and not any(folder.glob("*.idx"))
+    if (any(folder.glob("checkpoint*.pt")) or not ours) and holds_other_text(data, folder):
+        name = dictionaries.first_difference(data, folder)
+        delete = f", or delete {folder / name} if it is damaged or of no use" if name and not ours else ""
+        raise UserError(f"{folder} holds a model of differently prepared text: give another --save-dir{delete}.")
 
 
 def holds_other_text(data: Path, folder: Path) -> bool:
     """Does a folder hold files of a text that was prepared otherwise than that of the data folder?"""
-    if not (data / FILE).is_file():
-        return False
-    if (folder / FILE).is_file():
+    if (data / FILE).is_file() and (folder / FILE).is_file():
         return _preparation(data) != _preparation(folder)
-    return any(_differ(data / dictionary.name, dictionary) for dictionary in folder.glob("dict*.txt"))
+    return dictionaries.first_difference(data, folder) is not None
 
 
 def refuse_other_symbols(data: Path, checkpoint: Path) -> None:
-    """
+    """For a checkpoint of an earlier version.
+
     Raises:
         UserError: beside the checkpoint lies a dictionary whose symbols differ from those of the data folder's, so the
             model would take one symbol for another
     """
-    for dictionary in folder_of(checkpoint).glob("dict*.txt"):
-        if _differ(data / dictionary.name, dictionary):
+    if name := dictionaries.first_difference(data, folder_of(checkpoint)):
+        raise UserError(_other_symbols(data, checkpoint, name))
+
+
+def refuse_other_than(
+    record: Record, checkpoint: Path, data: Path, languages: tuple[str, str] | None, labels: bool = True
+) -> None:
+    """For a checkpoint that knows its text.
+
+    Args:
+        languages: of the translation, where it is one
+        labels: do the labels of a classification have to be the same?
+
+    Raises:
+        UserError: a dictionary of the data folder has other symbols than that of the training; or the data folder is
+            that of the checkpoint, and its text was prepared otherwise, or a file is damaged
+    """
+    beside = os.path.realpath(data) == os.path.realpath(folder_of(checkpoint))
+    if beside and (data / FILE).is_file():
+        refuse_other_preparation(record, checkpoint, data)
+    for side, name in dictionaries.of_task(data, languages).items():
+        known = record.symbols.get(side)
+        if known and (labels or side != "label") and dictionaries.checksum(data / name) != known:
+            if beside:
+                raise UserError(
+                    f"{data / name} is damaged or of another text: it does not have the symbols of {checkpoint}; copy"
+                    " it from the data folder of the training."
+                )
+            raise UserError(_other_symbols(data, checkpoint, name))
+
+
+def refuse_other_preparation(record: Record, checkpoint: Path, folder: Path) -> None:
+    """
+    Raises:
+        UserError: the files of a folder do not say what a checkpoint knows of its text
+    """
+    found = PreparedText.load(folder)
+    if record.prepared is None:
+        return
+    known, files = record.text(folder)
+    if replace(_of_any_version(found), raw_bytes={}) != known:
+        raise UserError(
+            f"{folder / FILE} is of a text that was prepared otherwise than that of {checkpoint}: copy it, and the"
+            " files that it names, from the data folder of the training."
+        )
+    for name, checksum in files.items():
+        if sha256(folder / name) != checksum:
             raise UserError(
-                f"{checkpoint} is of a text with other symbols than {data}, as their {dictionary.name} shows: give the"
-                " data folder of its training, or prepare the text again as it was for that."
+                f"{folder / name} is damaged or of another text: it is not the file of {checkpoint}; copy it from the"
+                " data folder of the training."
             )
+
+
+def _other_symbols(data: Path, checkpoint: Path, name: str) -> str:
+    return (
+        f"{checkpoint} is of a text with other symbols than {data}, as their {name} shows: give the data folder of its"
+        " training, or prepare the text again as it was for that."
+    )
 
 
 def _preparation(folder: Path) -> tuple:
@@ -49,34 +189,57 @@ def _preparation(folder: Path) -> tuple:
     often each symbol occurs."""
     text = PreparedText.load(folder)
     settings = {name: value for name, value in vars(text.level).items() if not isinstance(value, Path)}
-    symbols = {path.name: _symbols(path) for path in folder.glob("dict*.txt")}
+    symbols = {name: dictionaries.symbols(folder / name) for name in dictionaries.names(folder)}
     learned = [file.read_bytes() for file in text.files]
-    sides = {"source": _of_any_version(text.source), "target": _of_any_version(text.target)}
-    return replace(text, level=type(text.level), raw_bytes={}, **sides), settings, learned, symbols
+    return replace(_of_any_version(text), level=type(text.level), raw_bytes={}), settings, learned, symbols
 
 
-def _of_any_version(tokeniser):
+def _of_any_version(text: PreparedText) -> PreparedText:
     """Earlier versions split words at combining marks. Where a text has such words, its symbols differ."""
-    return replace(tokeniser, whole_words=True) if isinstance(tokeniser, Moses) else tokeniser
+    sides = {"source": text.source, "target": text.target}
+    whole = {side: replace(kind, whole_words=True) for side, kind in sides.items() if isinstance(kind, Moses)}
+    return replace(text, **whole)
 
 
-def _differ(one: Path, other: Path) -> bool:
-    """Are both dictionaries there, with different symbols?"""
-    return one.is_file() and not os.path.samefile(one, other) and _symbols(one) != _symbols(other)
+def keep_with_checkpoints(data: Path, folder: Path, languages: tuple[str, str] | None = None) -> None:
+    """Copy the dictionaries from the data folder, and ``prepared_text.json`` and the files that it names if it is
+    there, unless the same files are there already.
 
+    ``prepared_text.json`` goes first and comes last: where it stands, the files that it names are those that it means.
 
-def _symbols(dictionary: Path) -> list[bytes]:
-    """Without how often they occur."""
-    lines = dictionary.read_bytes().replace(b"\r\n", b"\n").rstrip(b"\n").split(b"\n")
-    return [line.rsplit(b" ", 1)[0] for line in lines]
-
-
-def keep_with_checkpoints(data: Path, folder: Path) -> None:
-    """Copy ``prepared_text.json``, the files that it names, and the dictionaries from the data folder, unless
-    identical files are there. Nothing is copied from a data folder without ``prepared_text.json``."""
-    if not (data / FILE).is_file() or (folder.exists() and os.path.samefile(data, folder)):
+    Args:
+        languages: of a translation, whose dictionaries alone are copied
+    """
+    if not data.is_dir() or (folder.exists() and os.path.samefile(data, folder)):
         return
-    for file in [*PreparedText.load(data).files, *sorted(data.glob("dict*.txt")), data / FILE]:
-        copy = folder / file.name
-        if not (copy.is_file() and filecmp.cmp(file, copy)):
-            write_whole(copy, lambda temporary, file=file: shutil.copy2(file, temporary))
+    prepared = PreparedText.load(data) if (data / FILE).is_file() else None
+    same = _identical if prepared else _same_symbols
+    wanted = dictionaries.of_task(data, languages).values() if languages else dictionaries.names(data)
+    new = [name for name in wanted if not same(data / name, folder / name)]
+    if prepared and not new and _keeps(folder, prepared):
+        return
+    if prepared:
+        (folder / FILE).unlink(missing_ok=True)
+    for name in new:
+        write_whole(folder / name, lambda temporary, name=name: shutil.copy2(data / name, temporary))
+    if prepared:
+        prepared.save(folder)
+
+
+def _keeps(folder: Path, prepared: PreparedText) -> bool:
+    """Does a folder say with checksums how this text was prepared?"""
+    if not (folder / FILE).is_file() or b'"sha256"' not in (folder / FILE).read_bytes():
+        return False
+    try:
+        text = PreparedText.load(folder)
+    except UserError:  # it is damaged
+        return False
+    return text.content == prepared.content and all(map(_identical, prepared.files, text.files))
+
+
+def _same_symbols(dictionary: Path, copy: Path) -> bool:
+    return copy.is_file() and not dictionaries.differ(dictionary, copy)
+
+
+def _identical(file: Path, copy: Path) -> bool:
+    return copy.is_file() and filecmp.cmp(file, copy)

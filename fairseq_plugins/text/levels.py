@@ -4,12 +4,16 @@ The symbols are words for fairseq's dictionary, which splits lines at white spac
 the space has a sign of its own, and other white space is written with its code point, such as <U+0009> for a tab.
 """
 
+import contextlib
+import io
 import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+from fairseq_plugins.errors import UserError
 
 SPACE = "▁"  # U+2581, the sign of SentencePiece
 CODE_POINT = re.compile(r"<U\+([0-9A-F]{4,6})>")
@@ -71,6 +75,10 @@ class Characters:
     """
 
     space: str = SPACE
+
+    def __post_init__(self):
+        if len(self.space) != 1 or self.space.isspace():
+            raise ValueError(f"{self.space!r:.50} cannot be the symbol of the space")
 
     def encode(self, line: str) -> str:
         return " ".join(map(self._symbol, line))
@@ -156,10 +164,7 @@ class Pieces(dict[str, str]):
 
 @lru_cache
 def _pieces(codes: Path, glossaries: tuple[str, ...]) -> Pieces:
-    from subword_nmt.apply_bpe import BPE  # imported late: not every command needs it
-
-    with open(codes, encoding="utf-8") as file:
-        encoder = BPE(file, glossaries=list(glossaries))
+    encoder = _byte_pair_encoder(codes, glossaries)
 
     def encode(word: str) -> str:
         encoder.cache.clear()  # it has no limit of its own
@@ -168,11 +173,36 @@ def _pieces(codes: Path, glossaries: tuple[str, ...]) -> Pieces:
     return Pieces(encode)
 
 
+def _byte_pair_encoder(codes: Path, glossaries: tuple[str, ...]):
+    """subword-nmt prints two lines and ends the process where a line of the codes is not a pair."""
+    from subword_nmt.apply_bpe import BPE  # imported late: not every command needs it
+
+    said = io.StringIO()
+    try:
+        with open(codes, encoding="utf-8") as file, contextlib.redirect_stderr(said):
+            return BPE(file, glossaries=list(glossaries))
+    except OSError as error:
+        raise UserError(f"{codes} cannot be read ({error.strerror}): check the path.") from error
+    except (SystemExit, Exception) as error:
+        why = said.getvalue().partition("\n")[0].removeprefix("Error: ") or error
+        raise UserError(
+            f"{codes} is damaged, or not of byte pair encoding ({why}): copy it from the folder where the text was"
+            " prepared."
+        ) from error
+
+
 @lru_cache
 def _sentence_piece_processor(model: Path):
     from sentencepiece import SentencePieceProcessor
 
-    return SentencePieceProcessor(model_file=str(model))
+    try:
+        return SentencePieceProcessor(model_file=str(model))
+    except (OSError, RuntimeError) as error:
+        why = str(error).splitlines()[0]
+        raise UserError(
+            f"{model} is damaged, or not a model of SentencePiece ({why}): copy it from the folder where the text was"
+            " prepared."
+        ) from error
 
 
 LEVELS = {"byte": Bytes, "char": Characters, "word": Words, "bpe": BytePairs, "sentencepiece": SentencePieces}

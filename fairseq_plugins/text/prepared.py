@@ -1,17 +1,25 @@
 """How the text of a data folder was prepared: kept as ``prepared_text.json`` beside the dictionaries, and copied to the
-checkpoints of a training, so that no command has to be told."""
+checkpoints of a training, so that no command has to be told.
 
+The file holds the SHA-256 of the codes or the model, of the dictionaries, and of itself. Files of earlier versions hold
+none.
+"""
+
+import hashlib
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any, get_type_hints
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.files.whole import write_json, write_whole
+from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.text.levels import LEVELS, Bytes
 from fairseq_plugins.text.tokenisers import TOKENISERS, Moses
 
 FILE = "prepared_text.json"
+DICTIONARIES = "dict*.txt"
 
 
 @dataclass(frozen=True)
@@ -53,47 +61,120 @@ class PreparedText:
         """The files that the level needs."""
         return [value for value in vars(self.level).values() if isinstance(value, Path)]
 
+    @property
+    def content(self) -> dict[str, Any]:
+        """What is written of it, in types of JSON."""
+        level = {name: value.name if isinstance(value, Path) else value for name, value in vars(self.level).items()}
+        return {
+            "level": {"kind": _kind(LEVELS, self.level), **level},
+            "source": {"kind": _kind(TOKENISERS, self.source), **asdict(self.source)},
+            "target": {"kind": _kind(TOKENISERS, self.target), **asdict(self.target)},
+            "source_language": self.source_language,
+            "target_language": self.target_language,
+            "raw_bytes": self.raw_bytes,
+        }
+
     def save(self, folder: Path) -> None:
-        """Write ``prepared_text.json`` into the folder, and copy the files of the level there."""
+        """Write ``prepared_text.json`` into the folder, whose dictionaries are there already, and copy the files of the
+        level there."""
         for file in self.files:
             if file.resolve() != (folder / file.name).resolve():
                 write_whole(folder / file.name, lambda temporary, file=file: shutil.copyfile(file, temporary))
-        level = {name: value.name if isinstance(value, Path) else value for name, value in vars(self.level).items()}
-        write_json(
-            folder / FILE,
-            {
-                "level": {"kind": _kind(LEVELS, self.level), **level},
-                "source": {"kind": _kind(TOKENISERS, self.source), **asdict(self.source)},
-                "target": {"kind": _kind(TOKENISERS, self.target), **asdict(self.target)},
-                "source_language": self.source_language,
-                "target_language": self.target_language,
-                "raw_bytes": self.raw_bytes,
-            },
-        )
+        kept = [folder / file.name for file in self.files] + sorted(folder.glob(DICTIONARIES))
+        text = _sealed({**self.content, "files": {file.name: sha256(file) for file in kept}})
+        write_whole(folder / FILE, lambda temporary: temporary.write_bytes(text))
 
     @classmethod
     def load(cls, folder: Path) -> "PreparedText":
         """
         Raises:
-            UserError: the folder has no such file, or it is damaged, or another one is missing
+            UserError: the folder has no such file, or it or one that it names is damaged, or another one is missing
         """
         path = folder / FILE
+        if not path.is_file():
+            raise UserError(f"{path} does not exist: prepare the text with a script of preprocess/.")
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            level = dict(content.pop("level"))
-            level = {name: _in_folder(folder, name, value) for name, value in level.items()}
-            sides = {side: _tokeniser(content.pop(side)) for side in ("source", "target")}
-            prepared = cls(level=_build(LEVELS, level), **sides, **content)
-        except FileNotFoundError:
-            raise UserError(f"{path} does not exist: prepare the text with a script of preprocess/.") from None
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            content = _opened(path.read_bytes())
+            sums = content.pop("files", {})
+            prepared = cls.of(content, folder)
+            for name, checksum in sums.items():
+                _check_type(name, name, Path)
+                _check_type(name, checksum, str)
+        except OSError as error:
+            raise UserError(f"{path} cannot be read ({error.strerror}): check the path.") from error
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise UserError(
                 f"{path} is damaged ({error}): prepare the text again, or copy the file from the original folder."
             ) from error
         for file in prepared.files:
             if not file.is_file():
                 raise UserError(f"{file} is missing: copy it from the folder where the text was prepared.")
+        for name, checksum in sums.items():
+            if (folder / name).is_file() and sha256(folder / name) != checksum:
+                raise UserError(
+                    f"{folder / name} is damaged, or not the file that {FILE} was written with: copy both from the"
+                    " folder where the text was prepared, or prepare it again."
+                )
         return prepared
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any], folder: Path) -> "PreparedText":
+        """The prepared text that has this content.
+
+        Raises:
+            ValueError, TypeError, LookupError, AttributeError: the content is none of a prepared text
+        """
+        content = dict(content)
+        level = _build(LEVELS, content.pop("level"), folder)
+        sides = {side: _tokeniser(content.pop(side)) for side in ("source", "target")}
+        prepared = cls(level=level, **sides, **content)
+        languages = [prepared.source_language, prepared.target_language]
+        if languages != [None, None]:
+            for name, value in zip(("source_language", "target_language"), languages):
+                _check_type(name, value, Path)  # a part of names of files
+        for split, size in prepared.raw_bytes.items():
+            _check_type(f"raw_bytes of {split}", size, int)
+        return prepared
+
+
+def sha256(file: Path) -> str:
+    with open(file, "rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _sealed(content: dict[str, Any]) -> bytes:
+    """The content as JSON. It ends with the SHA-256 of all of it but those 64 digits."""
+    text = json.dumps({**content, "sha256": ""}, indent=1) + "\n"
+    begin, quotes, end = text.rpartition('""')
+    return f'{begin}"{hashlib.sha256(text.encode()).hexdigest()}"{end}'.encode()
+
+
+def _opened(text: bytes) -> dict[str, Any]:
+    """The content of ``_sealed``, or of a file of earlier versions.
+
+    Raises:
+        ValueError: the checksum is wrong, or this is no JSON
+    """
+    content = json.loads(text.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
+    if ("files" in content) != ("sha256" in content):
+        raise ValueError("it has one of files and sha256 without the other")
+    if "sha256" in content:
+        seal = content.pop("sha256")
+        begin, _, end = text.rpartition(str(seal).encode())
+        if hashlib.sha256(begin + end).hexdigest() != seal:
+            raise ValueError("its checksum is wrong")
+    return content
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError("a name stands there twice")
+    return content
+
+
+def _no_number(word: str):
+    raise ValueError(f"{word} is not a number")
 
 
 def find(*folders: Path) -> PreparedText | None:
@@ -102,29 +183,46 @@ def find(*folders: Path) -> PreparedText | None:
 
 
 def folder_of(checkpoint: Path) -> Path:
-    """The folder that says how the text of a checkpoint was prepared. A link that has no such file beside it leads to
-    the folder."""
-    return checkpoint.parent if (checkpoint.parent / FILE).is_file() else checkpoint.resolve().parent
+    """The folder that says how the text of a checkpoint was prepared, or what its symbols are. A link that has no such
+    file beside it leads to the folder."""
+    folders = checkpoint.parent, checkpoint.resolve().parent
+    for names in (FILE, DICTIONARIES):
+        for folder in folders:
+            if any(folder.glob(names)):
+                return folder
+    return folders[-1]
 
 
 def _kind(kinds: dict, value) -> str:
     return next(name for name, kind in kinds.items() if kind is type(value))
 
 
-def _build(kinds: dict, settings: dict):
-    return kinds[settings["kind"]](**{name: value for name, value in settings.items() if name != "kind"})
+def _build(kinds: dict, settings: Mapping[str, Any], folder: Path | None = None):
+    """The object of a kind, if its settings have the right types. Names of files are of files in the folder, never
+    outside; lists are tuples."""
+    settings = dict(settings)
+    kind = kinds[settings.pop("kind")]
+    hints = get_type_hints(kind)
+    for name, value in settings.items():
+        if name in hints:
+            _check_type(name, value, hints[name])
+            settings[name] = folder / value if hints[name] is Path else tuple(value) if type(value) is list else value
+    return kind(**settings)
 
 
-def _tokeniser(settings: dict):
+def _tokeniser(settings: Mapping[str, Any]):
     """Files of earlier versions do not say whether words stay whole: they did not."""
     moses = issubclass(TOKENISERS[settings["kind"]], Moses)
     return _build(TOKENISERS, {"whole_words": False, **settings} if moses else settings)
 
 
-def _in_folder(folder: Path, name: str, value):
-    """The value of a level's setting: names of files are of files in the folder, never outside; lists are tuples."""
-    if name in ("codes", "model"):
-        if Path(value).name != value:
-            raise ValueError(f"{value} is not the name of a file in this folder")
-        return folder / value
-    return tuple(value) if isinstance(value, list) else value
+def _check_type(name: str, value, kind) -> None:
+    """Raises ValueError for a value of another type; where a Path is wanted, for what is no name of a file."""
+    if kind is Path:
+        right = isinstance(value, str) and value.isprintable() and Path(value).name == value != ""
+    elif kind == tuple[str, ...]:
+        right = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    else:
+        right = type(value) is kind and (kind is not int or value >= 0)
+    if not right:
+        raise ValueError(f"{name} cannot be {value!r:.50}")

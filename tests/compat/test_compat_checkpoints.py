@@ -24,9 +24,6 @@ from fairseq.dataclass.configs import CheckpointConfig
 from fairseq_plugins.compat import checkpoints
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
-from fairseq_plugins.text.levels import Bytes
-from fairseq_plugins.text.prepared import PreparedText
-from fairseq_plugins.text.tokenisers import Plain
 
 
 class RunsCode:
@@ -273,40 +270,3 @@ def test_checkpoints_written_together_share_an_identity(trainer, tmp_path):
     for _ in range(2):
         checkpoint_utils.save_checkpoint(CheckpointConfig(save_dir=str(tmp_path)), trainer, epoch_itr, None)
     assert len(set(identities)) == 2
-
-
-def test_a_training_does_not_begin_beside_a_model_of_other_text(trainer, tmp_path):
-    data, runs = tmp_path / "bin", tmp_path / "runs"
-    for folder, lower in ((data, True), (runs, False)):
-        folder.mkdir()
-        PreparedText(Plain(lower), Plain(lower), Bytes()).save(folder)
-    save(runs / "checkpoint_last.pt")
-    trainer.cfg.task.data = str(data)
-    with pytest.raises(UserError, match=f"{runs} holds a model of differently prepared text: give another --save-dir"):
-        checkpoint_utils.load_checkpoint(CheckpointConfig(save_dir=str(runs)), trainer)
-
-
-@pytest.mark.parametrize("option", ["finetune_from_model", "restore_file"])
-def test_a_training_does_not_start_from_a_model_of_other_symbols(trainer, option, tmp_path):
-    data, other = tmp_path / "bin", tmp_path / "other"
-    for folder, symbols in ((data, "a 2\nb 1\n"), (other, "b 2\na 1\n")):
-        folder.mkdir()
-        (folder / "dict.txt").write_text(symbols)
-    save(other / "model.pt")
-    trainer.cfg.task.data = str(data)
-    cfg = CheckpointConfig(save_dir=str(tmp_path / "runs"), **{option: str(other / "model.pt")})
-    with pytest.raises(UserError, match=f"{other}/model.pt is of a text with other symbols than {data}"):
-        checkpoint_utils.load_checkpoint(cfg, trainer)
-
-
-def test_a_model_that_is_not_loaded_is_not_asked_for_its_symbols(trainer, tmp_path, monkeypatch):
-    """--restore-file is checkpoint_last.pt by default, which is in --save-dir, not in the working folder."""
-    (tmp_path / "bin").mkdir()
-    for folder, symbols in ((tmp_path / "bin", "a 2\nb 1\n"), (tmp_path, "b 2\na 1\n")):
-        (folder / "dict.txt").write_text(symbols)
-    save(tmp_path / "checkpoint_last.pt")
-    monkeypatch.chdir(tmp_path)
-    trainer.cfg.task.data = str(tmp_path / "bin")
-    with pytest.raises(Exception) as ended:
-        checkpoint_utils.load_checkpoint(CheckpointConfig(save_dir=str(tmp_path / "runs")), trainer)
-    assert not isinstance(ended.value, UserError)

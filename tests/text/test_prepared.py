@@ -73,7 +73,7 @@ def test_checkpoints_keep_what_their_text_needs(translation, tmp_path):
     data.mkdir()
     (data / "dict.de.txt").write_text("he@@ 1\n")
     keep_with_checkpoints(data, runs)
-    assert not runs.exists()  # nobody knows how this text was prepared
+    assert {file.name for file in runs.iterdir()} == {"dict.de.txt"}  # nobody knows how this text was prepared
     translation.save(data)
     keep_with_checkpoints(data, runs)
     assert {file.name for file in runs.iterdir()} == {FILE, "codes.bpe", "dict.de.txt"}
@@ -95,17 +95,31 @@ def trained(translation, tmp_path):
 def test_a_training_goes_on_with_the_same_text(trained, translation):
     data, runs = trained
     refuse_other_text(data, runs)
-    replace(translation, raw_bytes={"train": 5}).save(data)  # more of the same text, with the same symbols
     (data / "dict.de.txt").write_text("he@@ 7\nn 4\n")
+    replace(translation, raw_bytes={"train": 5}).save(data)  # more of the same text, with the same symbols
     refuse_other_text(data, runs)
+    keep_with_checkpoints(data, runs)
+    assert PreparedText.load(runs).raw_bytes == {"train": 5}
+
+
+def of_earlier_version(folder):
+    """``prepared_text.json`` as versions wrote it that had neither checksums nor whole words."""
+    content = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    for name in ("files", "sha256"):
+        del content[name]
+    for side in ("source", "target"):
+        content[side].pop("whole_words", None)
+    (folder / FILE).write_text(json.dumps(content), encoding="utf-8")
 
 
 def test_a_training_of_an_earlier_version_goes_on(trained):
     data, runs = trained
-    content = json.loads((runs / FILE).read_text())
-    for side in ("source", "target"):
-        del content[side]["whole_words"]
-    (runs / FILE).write_text(json.dumps(content))
+    of_earlier_version(runs)
+    refuse_other_text(data, runs)
+    keep_with_checkpoints(data, runs)
+    assert "sha256" in (runs / FILE).read_text()
+    for folder in trained:
+        of_earlier_version(folder)
     refuse_other_text(data, runs)
 
 
@@ -124,6 +138,7 @@ def other_codes(data, prepared):
 
 def other_dictionary(data, prepared):
     (data / "dict.de.txt").write_text("n 4\nhe@@ 1\n")
+    prepared.save(data)
 
 
 @pytest.mark.parametrize("change", [lower_case, other_level, other_codes, other_dictionary])
@@ -161,7 +176,5 @@ def test_a_folder_without_checkpoints_may_hold_another_text(trained, translation
 def test_text_of_earlier_versions_is_split_at_marks_as_then(translation, tmp_path):
     translation.save(tmp_path)
     assert PreparedText.load(tmp_path).source.tokenise("o\u0301") == "o\u0301"
-    content = json.loads((tmp_path / FILE).read_text())
-    del content["source"]["whole_words"]
-    (tmp_path / FILE).write_text(json.dumps(content))
+    of_earlier_version(tmp_path)
     assert PreparedText.load(tmp_path).source.tokenise("o\u0301") == "o \u0301"

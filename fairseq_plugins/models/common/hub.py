@@ -18,8 +18,9 @@ from fairseq_plugins.compat.options import options_in
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.sampling import sample
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
+from fairseq_plugins.text.keeping import Record
 from fairseq_plugins.text.lines import join, parts, squeeze
-from fairseq_plugins.text.prepared import FILE, PreparedText
+from fairseq_plugins.text.prepared import FILE, PreparedText, folder_of
 
 BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
 OF_FAIRSEQ = {"user_dir", "generation_args", "is_vocoder", "archive_map"}  # arguments of its from_pretrained
@@ -56,8 +57,9 @@ class FromFolder:
             UserError: something is missing, or the checkpoint is of another kind of model
         """
         folder, names = _checkpoints(model_name_or_path, checkpoint_file)
-        data = _data(folder, names[0], data_name_or_path)
-        options = _text_options(folder, data) | options
+        home = folder_of(folder / names[0])
+        data = _data(folder, home, names[0], data_name_or_path)
+        options = (_text_options(home, data) or _recorded_options(folder / names[0], options)) | options
         loaded = hub_utils.from_pretrained(
             str(folder), os.pathsep.join(names), str(data.absolute()), archive_map=None, **options
         )
@@ -96,6 +98,22 @@ def _text_options(*folders: Path) -> dict[str, str]:
     return {}
 
 
+def _recorded_options(checkpoint: Path, given: dict) -> dict[str, str]:
+    """The languages of a translation, as its checkpoint knows them.
+
+    Raises:
+        UserError: the text was prepared, so prepared_text.json is lost, and no other option says how
+    """
+    record = Record.of_checkpoint(checkpoint, checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint)))
+    if record and record.prepared and "bpe" not in given:
+        raise UserError(
+            f"{folder_of(checkpoint)} has lost its {FILE}, which says how raw text becomes symbols: copy it, and the"
+            " files that it names, from the data folder of the training, or say so with bpe and tokenizer (None for"
+            " text of symbols)."
+        )
+    return dict(zip(("source_lang", "target_lang"), record.languages)) if record and record.languages else {}
+
+
 def _checkpoints(place, names: str | None) -> tuple[Path, list[str]]:
     """The folder of the checkpoints, and their names in it."""
     place = Path(place).expanduser()
@@ -118,8 +136,8 @@ def _checkpoints(place, names: str | None) -> tuple[Path, list[str]]:
     return folder, wanted
 
 
-def _data(folder: Path, checkpoint: str, given) -> Path:
-    """The folder of the dictionaries."""
+def _data(folder: Path, home: Path, checkpoint: str, given) -> Path:
+    """The folder of the dictionaries; ``home`` belongs to the checkpoint, which may be a link."""
     if given is not None:
         data = folder / given if str(given).startswith(".") else Path(given).expanduser()
         if not data.is_dir():
@@ -127,8 +145,8 @@ def _data(folder: Path, checkpoint: str, given) -> Path:
                 f"the data folder {data} does not exist: give the folder that has the dictionary, dict.*.txt."
             )
         return data
-    if any(folder.glob("dict*.txt")):
-        return folder
+    if any(home.glob("dict*.txt")):
+        return home
     state = checkpoint_utils.load_checkpoint_to_cpu(str(folder / checkpoint))
     data = Path(str(getattr(state["cfg"]["task"], "data", "")).split(os.pathsep)[0])
     if not any(data.glob("dict*.txt")):

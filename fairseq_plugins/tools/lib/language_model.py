@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.text.levels import BytePairs, Bytes, Characters, Words
-from fairseq_plugins.text.prepared import PreparedText, find, folder_of
+from fairseq_plugins.text.prepared import FILE, PreparedText, find, folder_of
 from fairseq_plugins.text.tokenisers import Plain
 
 if TYPE_CHECKING:
@@ -53,7 +53,26 @@ def load_language_model(checkpoint: Path, data: Path | None, tokens: str | None 
 
     model, cfg, task = load(checkpoint, {"data": str(data)} if data else {}, cpu, check)
     found = None if tokens else find(folder, Path(utils.split_paths(cfg.task.data)[0]))
+    if not (found or tokens):
+        refuse_lost(checkpoint, folder)
     return model, cfg, task, found or PreparedText(Plain(), Plain(), TOKENS[tokens or kind_of(task.dictionary)])
+
+
+def refuse_lost(checkpoint: Path, folder: Path) -> None:
+    """
+    Raises:
+        UserError: the checkpoint knows that its text was prepared
+    """
+    from fairseq import checkpoint_utils
+
+    from fairseq_plugins.text.keeping import Record
+
+    record = Record.of_checkpoint(checkpoint, checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint)))
+    if record and record.prepared:
+        raise UserError(
+            f"{folder} has lost its {FILE}, which says how raw text becomes symbols: copy it, and the files that it"
+            " names, from the data folder of the training, or give --tokens."
+        )
 
 
 def keeps_memory(task) -> bool:
