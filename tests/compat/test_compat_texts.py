@@ -107,12 +107,17 @@ def test_exchanged_languages_have_other_dictionaries(copy):
         load(copy.checkpoint, copy.data, "de", "en")
 
 
+def translation(data: Path):
+    config = TranslationConfig(data=str(data), source_lang="en", target_lang="de", _name="translation")
+    return tasks.setup_task(OmegaConf.structured(config))
+
+
 def test_a_task_that_is_there_already_is_asked_for_its_dictionaries(copy):
     exchange(copy.data / "dict.en.txt")
-    task = tasks.setup_task(TranslationConfig(data=str(copy.data), source_lang="en", target_lang="de", _name="translation"))  # fmt: skip
+    task = translation(copy.data)
     with pytest.raises(UserError, match="other symbols than .*dict.en.txt"):
         checkpoint_utils.load_model_ensemble([str(copy.checkpoint)], task=task)
-    task = tasks.setup_task(TranslationConfig(data=str(copy.runs), source_lang="en", target_lang="de", _name="translation"))  # fmt: skip
+    task = translation(copy.runs)
     checkpoint_utils.load_model_ensemble([str(copy.checkpoint)], task=task)
 
 
@@ -178,7 +183,9 @@ def trainer(tmp_path):
     read = lambda path, *others, **more: checkpoint_utils.load_checkpoint_to_cpu(path)["extra_state"]  # noqa: E731
     options = Namespace(data=str(tmp_path / "bin"))
     return SimpleNamespace(
-        cfg=SimpleNamespace(task=options), task=SimpleNamespace(cfg=options), checkpoint_suffix="",
+        cfg=SimpleNamespace(
+            task=options, optimization=Namespace(max_update=0, stop_time_hours=0), checkpoint=Namespace(patience=-1)
+        ), get_num_updates=lambda: 0, task=SimpleNamespace(cfg=options), checkpoint_suffix="",
         load_checkpoint=read, get_train_iterator=lambda **place: Namespace(epoch=1, load_state_dict=lambda state: None),
         lr_step=lambda epoch: None,
     )  # fmt: skip
@@ -186,10 +193,12 @@ def trainer(tmp_path):
 
 def checkpoint_of(data: Path, path: Path, with_record=True) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    extra = {"train_iterator": {"epoch": 1}}
+    extra = {"train_iterator": {"epoch": 1}, "metrics": None}
+    history = [{"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}]
     if with_record:
         extra["text"] = Record.of_data(data, None).as_state()
-    torch.save({"model": {"weight": torch.ones(2)}, "args": Namespace(arch="transformer"), "extra_state": extra}, path)
+    args, weights = Namespace(arch="transformer"), {"weight": torch.ones(2)}
+    torch.save({"model": weights, "args": args, "extra_state": extra, "optimizer_history": history}, path)
     return path
 
 
