@@ -1,6 +1,7 @@
 """How often damage, kills and failed writes were tried, and what came of it.
 
     python benchmarks/robustness.py damage --number 500     flipped bits and cuts in checkpoints, averages, memories
+    python benchmarks/robustness.py beside --number 500     flipped bits, exchanged lines in dictionaries and codes
     python benchmarks/robustness.py kills --number 20       a training over streams killed at any moment, and resumed
     python benchmarks/robustness.py stops                  every kind of training stopped in every way, and resumed
     python benchmarks/robustness.py writes --number 20      a training whose disk is full or whose quota is used up
@@ -110,6 +111,82 @@ def damage(folder: Path, number: int) -> bool:
             row(name, kind, number, refused, harmless, number - refused - harmless)
             right &= refused + harmless == number
     return right
+
+
+def beside(folder: Path, number: int) -> bool:
+    """Of files beside a checkpoint with one bit flipped, or two lines exchanged, how many does a load refuse?"""
+    import fairseq_plugins  # noqa: F401
+    from fairseq_plugins.errors import UserError
+    from fairseq_plugins.models.transformer_xl_lm import TransformerXLLanguageModel
+
+    def scores(model: Path) -> list[float]:
+        return TransformerXLLanguageModel.from_pretrained(model).score("a b c a")["positional_scores"].tolist()
+
+    draw, right = random.Random(4), True
+    row(
+        "text",
+        "file",
+        "damage",
+        "tried",
+        "refused in a sentence that names it",
+        "loaded, the same scores",
+        "anything else",
+    )
+    for kind in ("bpe", "sentencepiece", "plain"):
+        model = folder_of_model(folder / kind, kind)
+        whole = scores(model)
+        for file in sorted(file for file in model.iterdir() if file.suffix != ".pt"):
+            content = file.read_bytes()
+            for damage in (flipped, exchanged) if file.name == "dict.txt" else (flipped,):
+                refused = harmless = 0
+                for _ in range(number):
+                    file.write_bytes(damage(content, draw))
+                    try:
+                        harmless += scores(model) == whole
+                    except UserError as error:
+                        refused += file.name in str(error)
+                    except (SystemExit, Exception) as error:  # what a user would see as a traceback, or not at all
+                        print(f"{kind}, {file.name}: {error!r}"[:300], file=sys.stderr)
+                file.write_bytes(content)
+                row(kind, file.name, damage.__doc__, number, refused, harmless, number - refused - harmless)
+                right &= refused + harmless == number and not (harmless and kind != "plain")
+    return right
+
+
+def folder_of_model(folder: Path, kind: str) -> Path:
+    """A small language model with what its text needs: of pieces of words, or of data that fairseq-preprocess made."""
+    folder.mkdir()
+    train = streams(folder)
+    if kind != "plain":
+        texts = [word for split in ("train", "valid") for word in (f"--{split}", folder / split)]
+        made = command(
+            "python", "preprocess/text.py", *texts, "--level", kind, "--symbols", 60, "--out", folder / "out"
+        )
+        assert made.returncode == 0, made.stderr
+        train[1] = folder / "out/bin"
+    done = command(*train, "--max-update", 1, "--save-dir", folder / "save")
+    assert done.returncode == 0, done.stderr
+    model = folder / "model"
+    model.mkdir()
+    shutil.copy(folder / "save/checkpoint_last.pt", model)
+    for file in (folder / "save").iterdir():
+        if file.name.startswith(("dict", "prepared", "codes", "sentencepiece")):
+            shutil.copy(file, model)
+    return model
+
+
+def flipped(content: bytes, draw: random.Random) -> bytes:
+    """one bit flipped"""
+    place = draw.randrange(len(content))
+    return content[:place] + bytes([content[place] ^ (1 << draw.randrange(8))]) + content[place + 1 :]
+
+
+def exchanged(content: bytes, draw: random.Random) -> bytes:
+    """two lines exchanged"""
+    lines = content.splitlines(keepends=True)
+    one, other = draw.sample(range(len(lines)), 2)
+    lines[one], lines[other] = lines[other], lines[one]
+    return b"".join(lines)
 
 
 def text_of(state) -> str:
@@ -287,8 +364,8 @@ def verification(folder: Path, number: int) -> bool:
 
 
 PARTS = {
-    "damage": damage, "kills": kills, "stops": stops, "writes": writes, "outputs": outputs, "processes": processes,
-    "verification": verification,
+    "damage": damage, "beside": beside, "kills": kills, "stops": stops, "writes": writes, "outputs": outputs,
+    "processes": processes, "verification": verification,
 }  # fmt: skip
 
 if __name__ == "__main__":
