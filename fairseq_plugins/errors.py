@@ -66,19 +66,6 @@ ERROR_MESSAGES = [
         "and name the languages with --source-lang and --target-lang.",
     ),
     (
-        r"Incorrect dictionary format, expected '([^']*)': \"([^\n]*)",
-        "a dictionary (dict.*.txt in the data folder) has the line '{1}' instead of {0}; copy it again from the "
-        "original data folder.",
-    ),
-    (
-        r"Duplicate word found when loading Dictionary: ('[^\n]*?')\.",
-        "a dictionary (dict.*.txt in the data folder) has {0} twice; copy it again from the original data folder.",
-    ),
-    (
-        r"Incorrect encoding detected in (\S+),",
-        "{0} is not UTF-8; copy it again from the original data folder.",
-    ),
-    (
         r"Source and target must contain the same number of examples",
         "source and target of a split have different numbers of sentences; make both again from the same files "
         "with fairseq-preprocess.",

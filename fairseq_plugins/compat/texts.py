@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import io
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -158,19 +159,23 @@ def damaged_dictionaries_are_named():
         except Exception as error:  # fairseq raises a plain Exception where the file is not UTF-8
             if not isinstance(f, str):
                 raise
-            raise UserError(f"{f} is no whole dictionary ({why(error)}); copy it from its data folder.") from error
+            raise UserError(f"{wrong(f, error)}; copy it again from the original data folder.") from error
 
 
-def why(error: Exception) -> str:
-    """The first sentence of an error about a dictionary."""
+def wrong(dictionary: str, error: Exception) -> str:
+    """What is wrong with a dictionary, by fairseq's error."""
     if isinstance(error.__context__, UnicodeError):
-        return "it is not UTF-8"
-    return str(error).strip().splitlines()[0].partition(". ")[0]
+        return f"{dictionary} is not UTF-8"
+    if line := re.match(r"Incorrect dictionary format, expected '(.*?)': \"(.*?)\"?$", str(error), re.DOTALL):
+        return f"the dictionary {dictionary} has the line {line[2].rstrip()!r} instead of {line[1]}"
+    if word := re.match(r"Duplicate word found when loading Dictionary: ('.*?')\.", str(error)):
+        return f"the dictionary {dictionary} has {word[1]} twice"
+    return f"the dictionary {dictionary} is damaged ({str(error).partition(chr(10))[0]})"
 
 
 def damaged_codes_do_not_exit():
     """With damaged codes, fairseq's --bpe subword_nmt ends the process, also a program that calls from_pretrained,
-    since subword-nmt calls sys.exit. The patch raises an error that names the file."""
+    since subword-nmt (0.3.8) calls sys.exit. The patch raises an error that names the file."""
 
     @replace(subword_nmt_bpe.SubwordNMTBPE, "__init__")
     def init(original, self, cfg):

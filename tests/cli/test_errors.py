@@ -208,7 +208,7 @@ CASES = {
     "model of another dictionary": (
         more_words,
         lambda s: s.generate(),
-        r"dictionary of 1\d entries, but that of the data has 1\d",
+        r"model.pt is of a text with other symbols than .*, as their dict.\w+.txt shows",
     ),
     "another optimizer": (
         None,

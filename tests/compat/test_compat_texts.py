@@ -308,11 +308,21 @@ def test_shards_are_prepared_in_the_same_way(tmp_path):
         tasks.setup_task(Namespace(task="language_modeling", data=data))
 
 
-@pytest.mark.parametrize("content", [b"a\n", b"a x\n", b"a 1\na 1\n", b"\xff 1\n", b"a 1\n\nb 1\n"])
-def test_a_damaged_dictionary_is_named(content, tmp_path):
-    (tmp_path / "dict.txt").write_bytes(content)
-    with pytest.raises(UserError, match=f"{tmp_path}/dict.txt is no whole dictionary .*; copy it"):
-        Dictionary.load(str(tmp_path / "dict.txt"))
+DAMAGED = {
+    b"a\n": "the dictionary FILE has the line 'a' instead of <token>",
+    b"a x\n": "the dictionary FILE has the line 'a' instead of <token>",
+    b"a 1\n\nb 1\n": "the dictionary FILE has the line '' instead of <token>",
+    b"a 1\na 1\n": "the dictionary FILE has 'a' twice",
+    b"\xff 1\n": "FILE is not UTF-8",
+}
+
+
+@pytest.mark.parametrize("content, said", DAMAGED.items())
+def test_a_damaged_dictionary_is_named(content, said, tmp_path):
+    file = str(tmp_path / "dict.txt")
+    Path(file).write_bytes(content)
+    with pytest.raises(UserError, match=f"{said.replace('FILE', file)}.*; copy it again"):
+        Dictionary.load(file)
     with pytest.raises(FileNotFoundError):
         Dictionary.load(str(tmp_path / "none"))
 
