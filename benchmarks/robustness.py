@@ -162,7 +162,7 @@ def folder_of_model(folder: Path, kind: str) -> Path:
         for text, size in zip(texts, (3000, 300)):
             words = ["".join(draw.choices("abcd", k=draw.randrange(1, 6))) for _ in range(size)]
             text.write_text("".join(" ".join(words[line : line + 10]) + "\n" for line in range(0, size, 10)))
-        options = ["--level", kind, "--symbols", 60, "--out", folder / "out"]
+        options = ["--level", kind, "--symbols", 300, "--out", folder / "out"]
         made = command("python", "preprocess/text.py", "--raw", *texts, *options)
         assert made.returncode == 0, made.stderr
         train[1] = folder / "out/bin"
