@@ -34,6 +34,11 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def one_line(error: BaseException) -> str:
+    """What an error of somebody else's says, for a sentence."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 # Said of a training that diverged. It may have saved nothing.
 OF_BEFORE = "Checkpoints in --save-dir, if there are any, are from before, except crash.pt"
 

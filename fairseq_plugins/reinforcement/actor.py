@@ -1,6 +1,10 @@
 """Acting in N environments."""
 
 import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from traceback import walk_tb
 from typing import Any
 
 import gymnasium
@@ -10,9 +14,12 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 import fairseq_plugins.environments  # noqa: F401  (registers them)
-from fairseq_plugins.errors import UserError
+from fairseq_plugins.errors import UserError, one_line
 from fairseq_plugins.reinforcement.observations import layout, observations
 from fairseq_plugins.reinforcement.steps import Rollout, Steps, memory_of_rows
+from fairseq_plugins.withheld import refuse_withheld
+
+logger = logging.getLogger(__name__)
 
 OURS = "fairseq_plugins/"
 
@@ -26,8 +33,10 @@ def make_environments(name: str, copies: int, settings: str = "", **options) -> 
 
     Raises:
         UserError: gymnasium cannot make it, its episodes may never end, or its actions or observations are none that an
-            agent can have
+            agent can have; or it is named by a checkpoint, and by nobody else
     """
+    refuse_withheld(name)
+    refuse_withheld(settings)
     given = f" with --environment-settings '{settings}'" if settings else ""
     try:
         arguments = json.loads(settings or "{}")
@@ -45,8 +54,7 @@ def make_environments(name: str, copies: int, settings: str = "", **options) -> 
                 **options,
             )
     except Exception as error:  # whatever the environment raises; its arguments are the user's
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise UserError(f"--environment {name}{given} cannot be made: {said}") from error
+        raise UserError(f"--environment {name}{given} cannot be made: {one_line(error)}") from error
     if not name.startswith(OURS) and (made.envs[0].spec.max_episode_steps or -1) < 0:
         raise UserError(
             f"--environment {name}{given} has no limit of steps, so an episode might never end; give one, for example"
@@ -58,7 +66,52 @@ def make_environments(name: str, copies: int, settings: str = "", **options) -> 
             " gymnasium's Discrete."
         )
     layout(made.single_observation_space)
+    if not name.startswith(OURS):
+        close_quietly(made, name)
     return made
+
+
+def close_quietly(environments: gymnasium.vector.VectorEnv, name: str) -> None:
+    """An environment that cannot be closed costs no result, and no traceback where Python forgets it."""
+    close = environments.close
+
+    def close_or_warn(**options) -> None:
+        try:
+            close(**options)
+        except (Exception, SystemExit) as error:
+            environments.closed = True
+            logger.warning(f"--environment {name} could not be closed: {one_line(error)}")
+
+    environments.close = close_or_warn
+
+
+RETURNED = {"reset": "(observation, info)", "step": "(observation, reward, terminated, truncated, info)"}
+
+
+@contextmanager
+def faults_of(environments: gymnasium.vector.VectorEnv, method: str) -> Iterator[None]:
+    """Whatever an environment of somebody else's raises is an error of one sentence.
+
+    Raises:
+        UserError: it raised something, or returned what its observation_space does not have
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        if hasattr(environments, "world"):  # a fault of ours
+            raise
+        where = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
+        wrong = (
+            f"does not return observations of its observation_space {environments.single_observation_space} in"
+            if any(name.endswith("space_utils.py") for name in where)  # where gymnasium joins them
+            else "failed in"
+        )
+        raise UserError(
+            f"--environment {environments.spec.id} {wrong} {method}(), which has to return {RETURNED[method]}"
+            f" ({type(error).__name__}: {one_line(error)}); correct it, or choose another."
+        ) from error
 
 
 def seed_of(seed: int, number: int) -> int:
@@ -82,11 +135,13 @@ class Actor:
         self.copies = environments.num_envs
         self.mine, self.total = slice(first, first + self.copies), total or self.copies
         self.space = environments.single_observation_space
+        self.sizes = np.array(layout(self.space).sizes, dtype=np.int64)
         self.first_action = int(environments.single_action_space.start)
         self.step_number = 0
         self.memory: Any = None
-        seen, _ = environments.reset(seed=[seed_of(seed, number) for number in range(first, first + self.copies)])
-        self.seen = observations(self.space, seen)
+        with faults_of(environments, "reset"):
+            seen, _ = environments.reset(seed=[seed_of(seed, number) for number in range(first, first + self.copies)])
+            self.see(seen)
         self.previous = np.zeros(self.copies, dtype=np.int64)
         self.begins = np.ones(self.copies, dtype=bool)
         self.rewards, self.lengths = np.zeros(self.copies), np.zeros(self.copies, dtype=np.int64)  # of running episodes
@@ -132,16 +187,38 @@ class Actor:
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Do actions [N]. Returns rewards and whether an episode ended, both [N]."""
-        seen, rewards, terminated, truncated, _ = self.environments.step(actions + self.first_action)
+        with faults_of(self.environments, "step"):
+            seen, rewards, terminated, truncated, _ = self.environments.step(actions + self.first_action)
+            self.see(seen)
+        if not np.isfinite(rewards).all():
+            raise UserError(
+                f"--environment {self.environments.spec.id} gave the reward {rewards[~np.isfinite(rewards)][0]}; correct"
+                " it, or choose another."
+            )
         ends = terminated | truncated
         self.step_number += 1
         self.rewards += rewards
         self.lengths += 1
         self.finished += zip(self.rewards[ends].tolist(), self.lengths[ends].tolist())
         self.rewards[ends], self.lengths[ends] = 0, 0
-        self.seen = observations(self.space, seen)
         self.previous, self.begins = np.where(ends, 0, actions + 1), ends
         return np.asarray(rewards, dtype=np.float64), ends
+
+    def see(self, seen) -> None:
+        """Keep the observations that the environments returned.
+
+        Raises:
+            UserError: there is one that their observation_space does not have, or that is not a number
+        """
+        self.seen = observations(self.space, seen)
+        whole, numbers = self.seen
+        wrong = (whole < 0) | (whole >= self.sizes)
+        if wrong.any() or not np.isfinite(numbers).all():
+            value = whole[wrong][0] if wrong.any() else numbers[~np.isfinite(numbers)][0]
+            raise UserError(
+                f"--environment {self.environments.spec.id} gave an observation that its observation_space"
+                f" {self.space} does not have ({value}); correct it, or choose another."
+            )
 
     def take_finished(self) -> list[tuple[float, int]]:
         finished, self.finished = self.finished, []
