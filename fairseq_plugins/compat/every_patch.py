@@ -3,6 +3,7 @@
 from fairseq_plugins.compat import (
     best_metric,
     bookkeeping,
+    archives,
     checkpoint_content,
     checkpoints,
     data,
@@ -11,6 +12,7 @@ from fairseq_plugins.compat import (
     generation,
     hub,
     messages,
+    names,
     options,
     resuming,
     settings,
@@ -52,6 +54,8 @@ def apply():
     best_metric.best_metrics_exist()
     best_metric.missing_values_end_no_training()
     best_metric.higher_is_better()
+    names.checkpoints_name_nothing()
+    archives.archives_stay_as_they_are()
     checkpoints.load_safely()
     checkpoints.verify_when_loading()
     checkpoints.nobody_waits_for_a_pipe()

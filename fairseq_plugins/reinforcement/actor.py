@@ -191,9 +191,9 @@ class Actor:
             seen, rewards, terminated, truncated, _ = self.environments.step(actions + self.first_action)
             self.see(seen)
         if not np.isfinite(rewards).all():
+            wrong = rewards[~np.isfinite(rewards)][0]
             raise UserError(
-                f"--environment {self.environments.spec.id} gave the reward {rewards[~np.isfinite(rewards)][0]}; correct"
-                " it, or choose another."
+                f"--environment {self.environments.spec.id} gave the reward {wrong}; correct it, or choose another."
             )
         ends = terminated | truncated
         self.step_number += 1

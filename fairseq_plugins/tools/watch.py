@@ -15,11 +15,12 @@ import logging
 import math
 import statistics
 from contextlib import closing
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from fairseq_plugins.errors import UserError
+from fairseq_plugins.errors import UserError, one_line
 from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.ranges import SEED, whole
 from fairseq_plugins.tools.lib.out_file import ANIMATION, JSON, refuse_inputs
@@ -86,6 +87,7 @@ def load_agent(args):
     """The model of the checkpoint and its task; fills in the environment that it was trained in."""
     from fairseq_plugins.tools.lib.load import load
 
+    import_environment(args.environment or "")
     model, cfg, task = load(args.checkpoint, {}, args.cpu)
     if not hasattr(model, "start_acting"):
         raise UserError(f"{args.checkpoint} holds no agent; give one of --task reinforcement_learning.")
@@ -94,6 +96,20 @@ def load_agent(args):
         if args.environment_settings is None:
             args.environment_settings = cfg.task.environment_settings
     return model, task
+
+
+def import_environment(name: str) -> None:
+    """Import the module of "module:name", which then registers the environment.
+
+    Raises:
+        UserError: that fails
+    """
+    module, _, _ = name.rpartition(":")
+    try:
+        if module:
+            import_module(module)
+    except Exception as error:  # whatever the module raises
+        raise UserError(f"--environment {name}: {module} cannot be imported: {one_line(error)}") from error
 
 
 def play(agent, args) -> list[float]:
@@ -168,8 +184,7 @@ class Film:
         try:
             return self.draw()
         except Exception as error:  # mostly a package that only pictures need
-            said = " ".join(str(error).split()) or type(error).__name__
-            raise UserError(f"--environment {self.args.environment} cannot be drawn: {said}") from error
+            raise UserError(f"--environment {self.args.environment} cannot be drawn: {one_line(error)}") from error
 
 
 def chooser(agent, args, actor):

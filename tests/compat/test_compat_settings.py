@@ -2,20 +2,16 @@
 
 import ast
 import importlib
-import io
 import os
-import tarfile
 from argparse import Namespace
 from pathlib import Path
 
 import fairseq
 import pytest
 import torch
-from fairseq import checkpoint_utils, file_utils, hub_utils, options, tasks, utils
+from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.data.fasta_dataset import FastaDataset
-from omegaconf import OmegaConf
 
-from fairseq_plugins.compat.settings import forget_outputs
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.literals import LONGEST, MOST, evaluate
 
@@ -100,16 +96,16 @@ LOOKED_AT = {
     "../fairseq_cli/eval_lm.py": (1, "--model-overrides, which overrides_are_options has read as a dictionary before"),
     "../fairseq_cli/validate.py": (1, "--model-overrides, which overrides_are_options has read as a dictionary before"),
     "../fairseq_cli/generate.py": (1, "the folder is the user's --results-path"),
-    "criterions/sentence_ranking.py": (1, "forget_outputs unsets save_predictions"),
+    "criterions/sentence_ranking.py": (1, "compat/names.py unsets save_predictions"),
     "data/audio/data_cfg.py": (1, "YAML's FullLoader makes plain data only"),
     "data/fasta_dataset.py": (2, "names_are_no_commands quotes the name"),
-    "data/plasma_utils.py": (2, "starts plasma_store for the user's --use-plasma-view"),
+    "data/plasma_utils.py": (2, "starts plasma_store for the user's --use-plasma-view; compat/names.py unsets it"),
     "distributed/utils.py": (2, "what the other processes of the same training send; the cluster's own scontrol"),
     "logging/meters.py": (1, "a meter of the same file, by its name, without arguments"),
     "logging/progress_bar.py": (1, "the user's --tensorboard-logdir"),
     "models/speech_to_text/hub_interface.py": (1, "speech: the vocoder that the user's data folder names"),
-    "tasks/audio_pretraining.py": (1, "forget_outputs unsets post_save_script"),
-    "tasks/text_to_speech.py": (1, "forget_outputs unsets tensorboard_logdir"),
+    "tasks/audio_pretraining.py": (1, "compat/names.py unsets post_save_script"),
+    "tasks/text_to_speech.py": (1, "compat/names.py unsets tensorboard_logdir"),
     "examples": (None, "not imported but where the user has a folder examples on the path, or names it"),
 }
 RUNS = {"eval", "exec", "compile", "__import__", "yaml.load", "yaml.unsafe_load", "pickle.load", "pickle.loads"}
@@ -174,18 +170,6 @@ def test_a_files_name_is_no_command(tmp_path, monkeypatch):
     assert os.listdir() == [f"{name}.fasta"]
 
 
-def test_a_checkpoint_names_no_file_to_write():
-    parts = {"criterion": {"_name": "sentence_ranking", "save_predictions": "mine.txt"}, "lost": "???"}
-    old = Namespace(tensorboard_logdir="mine", post_save_script="rm -r .", data="kept")
-    cfg = OmegaConf.create(
-        {**parts, "task": old, "common": {"tensorboard_logdir": "mine"}}, flags={"allow_objects": True}
-    )
-    forget_outputs(cfg)
-    assert cfg.criterion == {"_name": "sentence_ranking", "save_predictions": None}
-    assert cfg.common.tensorboard_logdir is None
-    assert vars(cfg.task) == {"tensorboard_logdir": None, "post_save_script": None, "data": "kept"}
-
-
 # What a checkpoint can choose: an architecture, and a string that it evaluates.
 CHOICES = [
     ("feedback_transformer_tiny", "adaptive_softmax_cutoff", {}),
@@ -238,33 +222,3 @@ def test_a_checkpoint_cannot_run_code_by_a_setting(
 def plain(args: Namespace) -> dict:
     """What a configuration can hold of a parsed command."""
     return {name: value for name, value in vars(args).items() if isinstance(value, int | float | str | list | None)}
-
-
-def archive(path: Path, name: str) -> Path:
-    """An archive of a model with one file of that name."""
-    with tarfile.open(path, "w:gz") as packed:
-        entry = tarfile.TarInfo(name)
-        entry.size = 4
-        packed.addfile(entry, io.BytesIO(b"text"))
-    return path
-
-
-@pytest.mark.parametrize("name", ["../../outside", "{}/mine"])
-def test_a_models_archive_cannot_touch_other_files(name, tmp_path):
-    mine = tmp_path / "mine"
-    mine.write_text("of the user")
-    path = archive(tmp_path / "model.tar.gz", name.format(tmp_path))
-    with pytest.raises(UserError, match="model.tar.gz is not an archive of a model"):
-        hub_utils.from_pretrained(str(path), data_name_or_path=str(tmp_path))
-    assert mine.read_text() == "of the user" and sorted(os.listdir(tmp_path)) == ["mine", "model.tar.gz"]
-
-
-def test_a_models_archive_is_unpacked(tmp_path):
-    trusting = tarfile.TarFile.extraction_filter
-    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as packed:
-        for name in ("dict.txt", "model.pt"):
-            (tmp_path / name).write_text(name)
-            packed.add(tmp_path / name, f"model/{name}")
-    unpacked = file_utils.load_archive_file(str(tmp_path / "model.tar.gz"))
-    assert sorted(os.listdir(unpacked)) == ["dict.txt", "model.pt"]
-    assert tarfile.TarFile.extraction_filter is trusting

@@ -116,13 +116,11 @@ def _recorded_options(checkpoint: Path, given: dict) -> dict[str, str]:
 
 def _checkpoints(place, names: str | None) -> tuple[Path, list[str]]:
     """The folder of the checkpoints, and their names in it."""
-    place = Path(place).expanduser()
-    if place.is_file() and place.suffix == ".pt":
-        place, names = place.parent, names or place.name
-    unpacked = file_utils.load_archive_file(str(place))
-    if unpacked is None:
-        raise UserError(f"{place} does not exist: give the folder of a training's checkpoints (--save-dir).")
-    folder = Path(unpacked)
+    if isinstance(place, str | Path) and str(place):
+        place = os.path.expanduser(place)
+        if os.path.isfile(place) and Path(place).suffix == ".pt":
+            place, names = Path(place).parent, names or Path(place).name
+    folder = Path(file_utils.load_archive_file(place))
     found = sorted(path.name for path in folder.glob("*.pt"))
     if names is None:
         if not {BEST, LAST} & set(found):

@@ -1,0 +1,57 @@
+"""Settings of a checkpoint that name something to import or to fetch. Only what the user names is imported or fetched:
+such a setting is withheld, that is, replaced by a text that names nothing."""
+
+import json
+import re
+import sys
+
+from fairseq_plugins.errors import UserError, flag
+
+MARK = "withheld: "
+PLACE = re.compile(r"://|^\s*(https?|s3):", re.IGNORECASE)  # a URL, or what fairseq takes for one
+WORD = re.compile(r"[\w-]*")  # names no file, and no module of a package
+
+
+def withhold(name: str, value: str) -> str:
+    """What stands in the place of a setting."""
+    return f"{MARK}{name}={value}"
+
+
+def given_back(value: str) -> str:
+    """The setting that was withheld; any other value as it is."""
+    return value.partition("=")[2] if value.startswith(MARK) else value
+
+
+def refuse_withheld(value) -> None:
+    """
+    Raises:
+        UserError: the value is a setting that was withheld
+    """
+    if isinstance(value, str) and value.startswith(MARK):
+        name, _, said = value.removeprefix(MARK).partition("=")
+        raise UserError(
+            f"the checkpoint names {said} as its {name}, and what a file names is not imported or fetched; if you trust"
+            f" it, name it yourself: {flag(name)} '{said}', or {name}='{said}' from Python."
+        )
+
+
+def registered(environment: str) -> bool:
+    """Does gymnasium know this name without an import?"""
+    gymnasium = sys.modules.get("gymnasium")
+    return bool(gymnasium) and environment in gymnasium.registry
+
+
+def name_more(settings: str) -> bool:
+    """Can the settings of an environment, in JSON, name a module or a file?"""
+    try:
+        return not all(map(WORD.fullmatch, strings(json.loads(settings or "{}"))))
+    except (ValueError, RecursionError):
+        return False  # no settings at all, which is said where they are used
+
+
+def strings(value) -> list[str]:
+    """All strings in a value of JSON, but for the names in objects."""
+    if isinstance(value, str):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [string for part in parts for string in strings(part)]
