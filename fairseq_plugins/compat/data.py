@@ -16,7 +16,7 @@ from pathlib import Path
 import fairseq.data.dictionary
 import numpy as np
 from fairseq import binarizer, options
-from fairseq.data import data_utils, indexed_dataset, iterators
+from fairseq.data import ConcatDataset, data_utils, indexed_dataset, iterators
 from fairseq.tasks import FairseqTask
 
 from fairseq_plugins import combinations
@@ -115,6 +115,18 @@ AGAIN = "make both of its files again with fairseq-preprocess"
 
 def files_of(path) -> tuple[Path, Path]:
     return Path(indexed_dataset.data_file_path(str(path))), Path(indexed_dataset.index_file_path(str(path)))
+
+
+def combined_sets_are_read_once():
+    """fairseq takes its default of --upsample-primary, -1, for a number of copies: a training on a folder with ``train``
+    and ``train1``, or with --combine-val, ends in "negative dimensions are not allowed". The patch reads each set once
+    then."""
+
+    @replace(ConcatDataset, "__init__")
+    def init(original, self, datasets, sample_ratios=1):
+        if not isinstance(sample_ratios, int):
+            sample_ratios = [1 if ratio < 0 else ratio for ratio in sample_ratios]
+        original(self, datasets, sample_ratios)
 
 
 def shards_share_the_work():

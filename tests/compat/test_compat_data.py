@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq import binarizer
-from fairseq.data import Dictionary, data_utils, indexed_dataset
+from fairseq.data import ConcatDataset, Dictionary, ListDataset, data_utils, indexed_dataset
 from fairseq.data.token_block_dataset import TokenBlockDataset
 
 from fairseq_plugins.compat import data
@@ -67,6 +67,24 @@ def test_a_task_may_have_no_data_folder(tmp_path):
     (tmp_path / "valid1.bin").touch()
     with pytest.raises(ValueError, match="valid1"):
         look(cfg)
+
+
+def two_sets(upsample_primary):
+    """What the translation task makes of ``train``, of 3 sentences, and ``train1``, of 2."""
+    sets = [ListDataset([[4], [5], [6]], sizes=np.array([1, 1, 1])), ListDataset([[7], [8]], sizes=np.array([1, 1]))]
+    return ConcatDataset(sets, [upsample_primary, 1])
+
+
+@pytest.mark.parametrize("copies, expected", [(-1, [4, 5, 6, 7, 8]), (1, [4, 5, 6, 7, 8]), (2, [4, 5, 6, 4, 5, 6, 7, 8])])
+def test_the_second_training_set_joins_the_first(copies, expected):
+    both = two_sets(copies)
+    assert [both[number][0] for number in range(len(both))] == expected and len(both.sizes) == len(expected)
+
+
+def test_fairseq_takes_the_first_set_minus_once(monkeypatch):
+    monkeypatch.setattr(ConcatDataset, "__init__", ConcatDataset.__init__.__wrapped__)
+    with pytest.raises(ValueError, match="negative dimensions"):
+        assert two_sets(-1).sizes
 
 
 def test_numpy_compat(monkeypatch):
