@@ -22,6 +22,7 @@ from fairseq.tasks import FairseqTask
 from fairseq_plugins import combinations
 from fairseq_plugins.compat.patch import replace, settings_of
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files import megatron
 
 
 def keep_last_batch():
@@ -64,18 +65,29 @@ def restore_percentile():
 
 def refuse_damaged_data():
     """fairseq does not check binarised files: a truncated file fails in the middle of a training, and a token outside
-    the dictionary is read from beyond the embedding table. The patch checks the sizes and the tokens of each file."""
+    the dictionary is read from beyond the embedding table. Megatron's index has the same first 17 bytes as fairseq's,
+    which reads it all the same, and gives each sequence the place of another one. The patch checks the sizes, the
+    pointers and the tokens of each file, and knows Megatron's."""
 
     @replace(indexed_dataset.MMapIndexedDataset, "_do_init")
     def map_files(original, self, path):
         data, index = files_of(path)
+        if megatron.read_index(path):
+            raise UserError(
+                f"{index} is an index of Megatron's, which fairseq would misread: convert it to fairseq's data, as"
+                ' docs/your_own_text.md shows under "Text that Megatron has binarised".'
+            )
         try:
             original(self, path)
         except (AssertionError, KeyError, struct.error, ValueError) as error:
             raise UserError(
                 f"{data if not data.stat().st_size else index} is damaged or truncated; {AGAIN}."
             ) from error
-        promised = int(self.sizes.sum(dtype=np.int64)) * np.dtype(self._index.dtype).itemsize
+        ends = self.sizes.cumsum(dtype=np.int64) * np.dtype(self._index.dtype).itemsize
+        whole = index.stat().st_size == 26 + 12 * len(self)
+        if not whole or not np.array_equal(self._index._pointers, np.append(0, ends)[:-1]):
+            raise UserError(f"{index} is damaged or from another program; {AGAIN}.")
+        promised = sum(ends[-1:].tolist())
         if promised != data.stat().st_size:
             raise UserError(
                 f"{data} has {data.stat().st_size} bytes where {index.name} says {promised}: one of them is damaged,"
@@ -118,15 +130,26 @@ def files_of(path) -> tuple[Path, Path]:
 
 
 def combined_sets_are_read_once():
-    """fairseq takes its default of --upsample-primary, -1, for a number of copies: a training on a folder with ``train``
-    and ``train1``, or with --combine-val, ends in "negative dimensions are not allowed". The patch reads each set once
-    then."""
+    """fairseq takes its default of --upsample-primary, -1, for a number of copies: a training on a folder with
+    ``train`` and ``train1``, or with --combine-val, ends in "negative dimensions are not allowed". The patch reads each
+    set once then."""
 
     @replace(ConcatDataset, "__init__")
     def init(original, self, datasets, sample_ratios=1):
         if not isinstance(sample_ratios, int):
             sample_ratios = [1 if ratio < 0 else ratio for ratio in sample_ratios]
         original(self, datasets, sample_ratios)
+
+
+def pointers_do_not_overflow():
+    """Where fairseq-preprocess --workers joins parts of more than 2 GB, it counts bytes in 32 bits with numpy 2: the
+    index points to wrong places, or an OverflowError ends it. The patch makes the sizes numbers of Python's, which have
+    no limit."""
+
+    @replace(indexed_dataset.MMapIndexedDatasetBuilder, "merge_file_")
+    def merge_file(original, self, another_file):
+        original(self, another_file)
+        self._sizes = [int(size) for size in self._sizes]
 
 
 def shards_share_the_work():

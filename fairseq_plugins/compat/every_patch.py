@@ -86,6 +86,7 @@ def apply():
     data.refuse_damaged_data()
     data.look_for_splits_in_folders()
     data.combined_sets_are_read_once()
+    data.pointers_do_not_overflow()
     data.shards_share_the_work()
     texts.shards_share_their_dictionaries()
     texts.damaged_dictionaries_are_named()

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from megatron_files import write_megatron
 from pages import ROOT
 from shell import Shell
 
@@ -28,6 +29,8 @@ def workspace(run, tmp_path_factory) -> Path:
         (folder / name).symlink_to(ROOT / name)
     make_language_model(run, folder)
     make_translation(run, folder / "runs/quickstart")
+    for split in SENTENCES:
+        write_megatron(folder / f"megatron/{split}_text_document", [[[15496, 995, 50256]], [[318, 50256]]], 8, "uint16")
     return folder
 
 
