@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
+from pathlib import Path
 
 from fairseq_plugins import ranges
 from fairseq_plugins.errors import UserError, flag
@@ -118,6 +119,17 @@ COMMANDS = [
         "command num_shards",
         lambda command, shards: command in ("train", "validate", "interactive") and shards > 1,
         "--num-shards is for fairseq-generate and fairseq-eval-lm only; leave it out.",
+    ),
+    Combination(
+        "command path",
+        lambda command, path: command != "train" and not path,
+        "--path is missing; it takes a checkpoint that fairseq-train wrote.",
+    ),
+    Combination(
+        "command path",
+        lambda command, path: command in ("eval_lm", "validate") and ":" in str(path) and not Path(path).exists(),
+        "--path {path} names several checkpoints, of which fairseq-eval-lm and fairseq-validate take one: give each on"
+        " its own, or an average of checkpoints of one training (python -m fairseq_plugins.tools.average_checkpoints).",
     ),
     Combination(
         "command context_window tokens_per_sample",

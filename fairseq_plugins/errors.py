@@ -63,12 +63,17 @@ ERROR_MESSAGES = [
     (
         r"No such file or directory: '(\S*dict\.\S*txt)'",
         "the dictionary {0} is missing; give a data folder that fairseq-preprocess made for this task and these "
-        "languages.",
+        "languages, or for fairseq-preprocess itself a --srcdict or --tgtdict that is there.",
     ),
     (
         r"Could not infer language pair",
         "the data folder holds no files that fairseq-preprocess made for a language pair; give it the --destdir, "
         "and name the languages with --source-lang and --target-lang.",
+    ),
+    (
+        r"Valid paths .*? will be ignored",
+        "the data folder has further validation sets, such as valid1: add --combine-val to join them, or "
+        "--ignore-unused-valid-subsets to leave them out.",
     ),
     (
         r"Source and target must contain the same number of examples",
@@ -84,21 +89,11 @@ ERROR_MESSAGES = [
         r"Sentences lengths should not exceed max_tokens=(\d+)",
         "a sentence is longer than the {0} tokens of --max-tokens or --max-tokens-valid; raise it.",
     ),
-    (
-        r"Size of sample #(\d+) is invalid .*? since max_positions=([^\n]*?), skip",
-        "sentence {0} (counted from 0) is longer than the {1} tokens that the model takes; raise "
-        "--max-source-positions, --max-target-positions or --tokens-per-sample, or leave such sentences out with "
-        "--skip-invalid-size-inputs-valid-test.",
-    ),
     # checkpoints
     (
         r"Model file not found: ([^\n]*)",
         "the checkpoint {0} does not exist; --path takes one that fairseq-train wrote, such as "
         "checkpoints/checkpoint_best.pt.",
-    ),
-    (
-        r"--path required",
-        "--path is missing; it takes a checkpoint that fairseq-train wrote.",
     ),
     (
         r"--finetune-from-model (\S+) does not exist",
@@ -113,7 +108,7 @@ ERROR_MESSAGES = [
     (
         r"Cannot load model parameters from checkpoint ([^\n]*?); .*state_dict for (\w+):\s*([^\n]*)",
         "the checkpoint {0} has another architecture ({2}); give --arch and the model flags of its training, or "
-        "another --save-dir.",
+        "start a new one in another --save-dir and without --restore-file.",
     ),
     (
         r"Error\(s\) in loading state_dict for (\w+):\s*([^\n]*)",
@@ -133,10 +128,6 @@ ERROR_MESSAGES = [
     (
         r"Cannot use a fixed learning rate schedule with (\S+?)[. ]",
         "--lr-scheduler {0} takes one --lr; several, one for each epoch, are for --lr-scheduler fixed.",
-    ),
-    (
-        r"max_lr \(=([^)]*)\) must be more than min_lr \(=([^)]*)\)",
-        "--lr {0} is not above --min-lr {1}; raise --lr or lower --min-lr.",
     ),
     (
         r"max_lr must be more than lr",
@@ -183,8 +174,21 @@ ERROR_MESSAGES = [
         "--encoder-attention-heads, and the same for the decoder.",
     ),
     (
-        r"ValueError: (--share-\S+) requires ([^\n]*)",
-        "{0} requires {1}; make them equal or leave {0} out.",
+        r"ValueError: --share-all-embeddings requires a join\w+ dictionary",
+        "--share-all-embeddings, which some architectures set, needs one dictionary for both languages: make the data "
+        "again with fairseq-preprocess --joined-dictionary, or choose another --arch without the flag.",
+    ),
+    (
+        r"ValueError: --share-all-embeddings requires (--\S+) to\s+match (--\S+)",
+        "--share-all-embeddings needs equal widths: make {0} and {1} equal, or leave it out.",
+    ),
+    (
+        r"ValueError: --share-decoder-input-output-embed\w* requires (--\S+) to\s+match (--\S+)",
+        "--share-decoder-input-output-embed needs equal widths: make {0} and {1} equal, or leave it out.",
+    ),
+    (
+        r"ValueError: --share-all-embeddings not compatible with --decoder-embed-path",
+        "--share-all-embeddings takes its table from --encoder-embed-path; leave --decoder-embed-path out.",
     ),
     (
         r"AdaptiveLoss is not compatible",
@@ -223,7 +227,8 @@ ERROR_MESSAGES = [
     ),
     (
         r"ValidationError: ([^\n]*)\s*full_key: (\S+)",
-        "{1} has a wrong value ({0}); check --model-overrides.",
+        "{1} has no or a wrong value ({0}): give its flag (--source-lang for tokenizer.source_lang), or check "
+        "--model-overrides.",
     ),
     (
         r"InterpolationKeyError: Interpolation key 'task\.(\w+)' not found",
@@ -236,7 +241,8 @@ ERROR_MESSAGES = [
     # any other file; what else the system says of files is in FILE_ERRORS
     (
         r"FileExistsError: ([^\n]*dict\.[^\n]*txt)$",
-        "{0} exists already; choose another --destdir, or use it with --srcdict and --tgtdict.",
+        "{0} exists already; choose another --destdir, or use the dictionaries that are there with --srcdict and "
+        "--tgtdict, without --joined-dictionary.",
     ),
     (
         r"AssertionError: (--trainpref|cannot use both --srcdict and --tgtdict with --joined-dictionary)([^\n]*)",

@@ -51,6 +51,9 @@ WRONG = [
     ("train --num-shards 2", "--num-shards is for fairseq-generate"),
     ("validate --num-shards 2", "--num-shards is for fairseq-generate"),
     ("interactive --num-shards 2", "--num-shards is for fairseq-generate"),
+    ("eval-lm --path=", "--path is missing"),
+    ("eval-lm --path a.pt:b.pt", "--path a.pt:b.pt names several checkpoints"),
+    ("validate --path a.pt:b.pt", "--path a.pt:b.pt names several checkpoints"),
     ("eval-lm --context-window 1024", "--context-window 1024 is not below --tokens-per-sample 1024"),
     ("train --lr-scheduler inverse_sqrt --warmup-updates 0", "inverse_sqrt needs --warmup-updates"),
     ("train --lr-scheduler polynomial_decay", "polynomial_decay needs --total-num-update"),
@@ -115,6 +118,80 @@ WRONG = [
     ("train --disable-validation --patience 3", "--patience 3 never ends a training"),
 ]
 
+# What each message advises, followed
+FOLLOWED = {
+    "train --write-checkpoints-asynchronously": "train",
+    "generate --sampling": "generate --sampling --nbest 5",
+    "interactive --sampling --nbest 2": "interactive --sampling --nbest 5",
+    "generate --nbest 6": "generate --nbest 6 --beam 6",
+    "generate --min-len 201": "generate --min-len 201 --max-len-b 201",
+    "generate --max-len-b 0": "generate --max-len-b 0 --min-len 0",
+    "generate --max-len-b -1 --min-len 0": "generate --max-len-b 0 --min-len 0",
+    "generate --diverse-beam-groups 3": "generate --diverse-beam-groups 5",
+    "generate --sampling-topk 3": "generate --sampling-topk 3 --sampling --nbest 5",
+    "generate --sampling-topp 0.5": "generate --sampling-topp 0.5 --sampling --nbest 5",
+    "generate --match-source-len --diversity-rate 0.5": "generate --match-source-len",
+    "generate --constraints": "interactive --constraints",
+    "generate --num-shards 2 --shard-id 2": "generate --num-shards 2 --shard-id 1",
+    "generate --distributed-world-size 2 --distributed-rank 2": "generate --distributed-world-size 2",
+    "train --num-shards 2": "train",
+    "validate --num-shards 2": "validate",
+    "interactive --num-shards 2": "interactive",
+    "eval-lm --path=": "eval-lm",
+    "eval-lm --path a.pt:b.pt": "eval-lm --path a.pt",
+    "validate --path a.pt:b.pt": "validate --path b.pt",
+    "eval-lm --context-window 1024": "eval-lm --context-window 1023",
+    "train --lr-scheduler inverse_sqrt --warmup-updates 0": "train --lr-scheduler inverse_sqrt --warmup-updates 1",
+    "train --lr-scheduler polynomial_decay": "train --lr-scheduler polynomial_decay --total-num-update 9",
+    "train --lr-scheduler cosine --max-update 0": "train --lr-scheduler cosine --lr-period-updates 4 --max-update 0",
+    "train --lr-scheduler cosine --warmup-updates 10":
+        "train --lr-scheduler cosine --warmup-updates 10 --max-update 11",
+    "train --lr-scheduler cosine --min-lr 0.5": "train --lr-scheduler cosine --min-lr 0.1",
+    "train --arch all_attention_lm_tiny --persistent-vectors 0 --persistent-integration head-split":
+        "train --arch all_attention_lm_tiny --persistent-vectors 0 --persistent-integration all-attn",
+    "train --lr-scheduler cosine_wave --t-mult 3": "train --lr-scheduler cosine_wave",
+    "train --lr-scheduler cosine_wave --lr-shrink 0.5": "train --lr-scheduler cosine_wave",
+    "train --lr-scheduler step --min-lr 0.25": "train --lr-scheduler step --min-lr 0.1",
+    "train --lr-scheduler step --lr-decay 2": "train --lr-scheduler step --lr-decay 1",
+    "train --lr-scheduler triangular --max-lr 1 --lr-period-updates 1":
+        "train --lr-scheduler triangular --max-lr 1 --lr-period-updates 2",
+    "train --lr-scheduler triangular": "train --lr-scheduler triangular --max-lr 1 --lr-period-updates 2",
+    "train --lr-scheduler tri_stage": "train --lr-scheduler tri_stage --decay-steps 1",
+    "train --lr-scheduler tri_stage --phase-ratio 0.2,0.2,0.2":
+        "train --lr-scheduler tri_stage --phase-ratio 0.25,0.25,0.5 --max-update 2",
+    "train --lr-scheduler reduce_lr_on_plateau --lr-shrink 1":
+        "train --lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5",
+    "train --lr-scheduler manual --epoch2lr x": "train --lr-scheduler manual --epoch2lr {'1-3':0.1,'4':0.01}",
+    "train --lr-scheduler manual --epoch2lr {1:0.1}": "train --lr-scheduler manual --epoch2lr {'1-3':0.1,'4':0.01}",
+    "train --lr-scheduler manual --epoch2lr {'1':-1}": "train --lr-scheduler manual --epoch2lr {'1-3':0.1,'4':0.01}",
+    "train --encoder-embed-dim 2": "train --encoder-embed-dim 4",
+    "train --decoder-embed-dim 3": "train --decoder-embed-dim 4",
+    "train --adaptive-softmax-cutoff 5": "train --adaptive-softmax-cutoff 5 --criterion adaptive_loss",
+    "train --criterion adaptive_loss --adaptive-softmax-cutoff 9,5":
+        "train --criterion adaptive_loss --adaptive-softmax-cutoff 5,9",
+    "train --adaptive-softmax-factor 2": "train",
+    "train --arch feedback_lm --task streaming_language_modeling --adaptive-input-factor 2":
+        "train --arch feedback_lm --task streaming_language_modeling --adaptive-input-factor 2 --adaptive-input",
+    "train --arch lstm_stream_lm_toy --task streaming_language_modeling --decoder-attention-heads 4":
+        "train --arch lstm_stream_lm_toy --task streaming_language_modeling",
+    "train --ddp-backend fully_sharded": "train --ddp-backend legacy_ddp",
+    "train --cpu-offload": "train",
+    "train --zero-sharding os": "train",
+    "train --pipeline-model-parallel": "train",
+    "train --model-parallel-size 2": "train",
+    "train --tpu": "train",
+    "train --use-plasma-view": "train",
+    "train --optimizer composite": "train --optimizer sgd",
+    "train --optimizer-overrides x": "train --optimizer-overrides {'dropout':0.1}",
+    "train --optimizer-overrides {'lr':-1}": "train --optimizer-overrides {'lr':0}",
+    "generate --model-overrides {'dropout':2}": "generate --model-overrides {'dropout':1}",
+    "train --eval-bleu --eval-bleu-args x": 'train --eval-bleu --eval-bleu-args {"beam":4}',
+    'train --eval-bleu --eval-bleu-args {"beam":0}': 'train --eval-bleu --eval-bleu-args {"beam":1}',
+    'train --eval-bleu --eval-bleu-args {"beam":2,"min_len":300}':
+        'train --eval-bleu --eval-bleu-args {"beam":2,"min_len":300,"max_len_b":300}',
+    "train --arch feedback_transformer_tiny --feedback-engine fused": "train --arch feedback_transformer_tiny",
+}  # fmt: skip
+
 RIGHT = [
     "train --task translation_multi_simple_epoch --langtoks {'main':('src','tgt')} --sampling-weights {'main:en-de':1}",
     "generate --sampling --nbest 5 --sampling-topk 10",
@@ -150,6 +227,12 @@ RIGHT = [
 @pytest.mark.parametrize("command, words", WRONG)
 def test_wrong_together(command, words):
     assert re.search(words, said(command))
+
+
+@pytest.mark.parametrize("command, words", WRONG)
+def test_the_way_out_is_open(command, words):
+    with mock.patch.object(combinations, "installed", lambda name: False):
+        parse(*f"{FOLLOWED[command]} ".split(" ", maxsplit=1))
 
 
 @pytest.mark.parametrize("command", RIGHT)

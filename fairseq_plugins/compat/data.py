@@ -77,6 +77,8 @@ def refuse_damaged_data():
                 f"{index} is an index of Megatron's, which fairseq would misread: convert it to fairseq's data, as"
                 ' docs/your_own_text.md shows under "Text that Megatron has binarised".'
             )
+        if not data.stat().st_size and index.stat().st_size == HEADER and index.read_bytes().endswith(bytes(8)):
+            raise UserError(f"{data} holds no sentence: give fairseq-preprocess a text that is not empty.")
         try:
             original(self, path)
         except (AssertionError, KeyError, struct.error, ValueError) as error:
@@ -84,7 +86,7 @@ def refuse_damaged_data():
                 f"{data if not data.stat().st_size else index} is damaged or truncated; {AGAIN}."
             ) from error
         ends = self.sizes.cumsum(dtype=np.int64) * np.dtype(self._index.dtype).itemsize
-        whole = index.stat().st_size == 26 + 12 * len(self)
+        whole = index.stat().st_size == HEADER + 12 * len(self)
         if not whole or not np.array_equal(self._index._pointers, np.append(0, ends)[:-1]):
             raise UserError(f"{index} is damaged or from another program; {AGAIN}.")
         promised = sum(ends[-1:].tolist())
@@ -122,6 +124,7 @@ def refuse_damaged_data():
                 original(self)
 
 
+HEADER = 26  # bytes of an index before the sizes; the last 8 are their number
 AGAIN = "make both of its files again with fairseq-preprocess"
 
 

@@ -4,6 +4,7 @@ from fairseq_plugins.compat import (
     best_metric,
     bookkeeping,
     archives,
+    advice,
     checkpoint_content,
     checkpoints,
     data,
@@ -87,6 +88,9 @@ def apply():
     data.look_for_splits_in_folders()
     data.combined_sets_are_read_once()
     data.pointers_do_not_overflow()
+    advice.raw_text_is_found()
+    advice.data_are_of_the_form_asked()
+    advice.too_long_says_what_to_raise()
     data.shards_share_the_work()
     texts.shards_share_their_dictionaries()
     texts.damaged_dictionaries_are_named()

@@ -3,6 +3,7 @@
 A patched function keeps fairseq's as ``__wrapped__``. What only shows in whole commands is in cli/.
 """
 
+import inspect
 import multiprocessing
 import os
 import signal
@@ -156,6 +157,18 @@ def test_truncated_data_is_refused(sentences, suffix, size):
         load(sentences)
 
 
+@pytest.mark.parametrize("lines", [[], [[]]])
+def test_an_empty_text_is_told_apart(lines, tmp_path):
+    """fairseq cannot map an empty file."""
+    builder = indexed_dataset.make_builder(str(tmp_path / "train.bin"), "mmap", 9)
+    for line in lines:
+        builder.add_item(torch.tensor(line, dtype=torch.long))
+    builder.finalize(str(tmp_path / "train.idx"))
+    words = "is damaged" if lines else "holds no sentence: give fairseq-preprocess a text"
+    with pytest.raises(UserError, match=words):
+        data_utils.load_indexed_dataset(str(tmp_path / "train"))
+
+
 def test_fairseq_maps_truncated_data(sentences):
     os.truncate(sentences[0].with_suffix(".bin"), 150)
     dataset = object.__new__(indexed_dataset.MMapIndexedDataset)
@@ -171,7 +184,7 @@ def test_another_dictionary_is_refused(sentences):
     smaller.add_symbol("a")
     with pytest.raises(UserError, match="token 11 but the dictionary has 5"):
         load((path, smaller))
-    assert data_utils.load_indexed_dataset.__wrapped__(str(path), smaller) is not None
+    assert inspect.unwrap(data_utils.load_indexed_dataset)(str(path), smaller) is not None
 
 
 def test_joined_parts_may_be_long(sentences, monkeypatch):

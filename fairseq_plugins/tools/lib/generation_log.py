@@ -69,7 +69,8 @@ def read_generation(path: Path, text: PreparedText | None = None) -> list[Exampl
     if numbers != list(range(len(numbers))) or not same:
         raise UserError(
             f"{path} holds {len(hypotheses)} hypotheses and {len(targets)} references, numbered up to "
-            f"{max(numbers, default=-1)}: generate with --required-batch-size-multiple 1 and without --num-shards."
+            f"{max(numbers, default=-1)}: generate without --num-shards and --skip-invalid-size-inputs-valid-test, and"
+            " without --user-dir with --required-batch-size-multiple 1."
         )
     # fairseq-generate brings back references as it brings back the hypotheses of its D- lines
     raw = bool(brought_back) and brought_back != hypotheses
