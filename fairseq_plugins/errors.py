@@ -140,7 +140,8 @@ ERROR_MESSAGES = [
     (
         r"AttributeError: 'list' object has no attribute 'split'",
         "--encoder-layers-to-keep and --decoder-layers-to-keep do not work as flags in this version of fairseq; prune "
-        "a trained model with --model-overrides \"{{'encoder_layers_to_keep': '0,1'}}\".",
+        "a trained model with --model-overrides \"{{'encoder_layers_to_keep': '0,1', 'decoder_layers_to_keep': "
+        "'0,1'}}\", which needs both.",
     ),
     (
         r"cannot specify cutoff larger than vocab size",

@@ -104,6 +104,7 @@ LONG = "{data}/long"
 OF_SHORT = "--path {models}/short/checkpoint_last.pt"
 TOO_LONG = f"sentence 0 .* is longer than the .8, 8. tokens .* give {re.escape(OVERRIDDEN)}, or .* with {SKIPPED}"
 RESTORE = "--restore-file {copy}/model.pt"
+PRUNED = """--model-overrides "{'encoder_layers_to_keep': '0,1', 'decoder_layers_to_keep': '0,1'}\""""
 ADAPTIVE = "--criterion adaptive_loss --ddp-backend legacy_ddp"
 
 CASES = [
@@ -285,8 +286,8 @@ CASES = [
     Case(
         "train tiny",
         "--encoder-layers-to-keep 0",
-        "prune a trained model with --model-overrides .{'encoder_layers_to_keep': '0,1'}",
-        "--path {models}/tiny/checkpoint_last.pt --model-overrides \"{'encoder_layers_to_keep': '0,1'}\"",
+        f"prune a trained model with {PRUNED}",
+        "--path {models}/tiny/checkpoint_last.pt " + PRUNED,
         then="generate with",
     ),
     Case(
