@@ -1,10 +1,10 @@
 """The list of all patches."""
 
 from fairseq_plugins.compat import (
+    advice,
+    archives,
     best_metric,
     bookkeeping,
-    archives,
-    advice,
     checkpoint_content,
     checkpoints,
     data,
@@ -44,8 +44,6 @@ def apply():
     distributed.leave_the_process_group()
     settings.settings_are_data()
     settings.names_are_no_commands()
-    settings.outputs_are_the_users()
-    settings.archives_stay_in_their_folder()
     bookkeeping.update_checkpoints_end_epochs_too()
     bookkeeping.the_best_checkpoints_are_kept()
     bookkeeping.what_is_no_number_is_not_the_best()
