@@ -69,6 +69,7 @@ def apply():
     resuming.workers_know_the_epoch()
     resuming.validation_leaves_the_training_alone()
     resuming.schedules_go_on()
+    resuming.annealing_goes_on()
     resuming.averages_go_on()
     checkpoint_content.checkpoints_hold_what_they_should()
     checkpoint_content.diverged_models_are_not_saved()

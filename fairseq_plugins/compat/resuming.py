@@ -5,6 +5,7 @@ import argparse
 from fairseq import checkpoint_utils
 from fairseq.data import iterators
 from fairseq.data.fairseq_dataset import EpochListening
+from fairseq.optim.lr_scheduler.polynomial_decay_schedule import PolynomialDecayLRSchedule
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
@@ -106,6 +107,29 @@ def schedules_go_on():
         if extra_state is not None and at_an_end and not (cfg.reset_optimizer or cfg.reset_lr_scheduler):
             trainer.lr_step(epoch_itr.epoch - 1, extra_state.get("val_loss"))
         return extra_state, epoch_itr
+
+
+def annealing_goes_on():
+    """With --lr-scheduler polynomial_decay --force-anneal N, fairseq lowers in each later epoch the rate that the epoch
+    begins with, and does not save that rate. A resumed training begins the epoch with the rate of its last update. The
+    patch saves the rate and its epoch."""
+
+    @replace(PolynomialDecayLRSchedule, "get_next_lr")
+    def get_next_lr(original, self, epoch):
+        if epoch == getattr(self, "epoch", None):  # it goes on
+            return self.lr
+        self.epoch = epoch
+        return original(self, epoch)
+
+    @replace(PolynomialDecayLRSchedule, "state_dict")
+    def state_dict(original, self):
+        return {**original(self), "lr": self.lr, "epoch": getattr(self, "epoch", None)}
+
+    @replace(PolynomialDecayLRSchedule, "load_state_dict")
+    def load_state_dict(original, self, state_dict):
+        original(self, state_dict)
+        if self.cfg.force_anneal is not None and "lr" in state_dict:
+            self.lr, self.epoch = state_dict["lr"], state_dict["epoch"]
 
 
 def averages_go_on():

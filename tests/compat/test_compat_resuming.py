@@ -11,6 +11,10 @@ import pytest
 import torch
 from fairseq import optim
 from fairseq.data import BaseWrapperDataset, FairseqDataset, iterators
+from fairseq.optim.lr_scheduler.polynomial_decay_schedule import (
+    PolynomialDecayLRSchedule,
+    PolynomialDecayLRScheduleConfig,
+)
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import (
     ReduceLROnPlateauLRSchedule,
     ReduceLROnPlateauLRScheduleConfig,
@@ -150,13 +154,14 @@ def test_processes_that_need_not_know_it_are_kept():
     assert make_batches(num_workers=1).persistent_workers
 
 
-def plateau():
+def sgd():
     weights = [torch.nn.Parameter(torch.ones(1))]
-    optimizer = optim.build_optimizer(
-        types.SimpleNamespace(optimizer="sgd", lr=[1.0], momentum=0, weight_decay=0), weights
-    )
+    return optim.build_optimizer(types.SimpleNamespace(optimizer="sgd", lr=[1.0], momentum=0, weight_decay=0), weights)
+
+
+def plateau():
     config = ReduceLROnPlateauLRScheduleConfig(lr=[1.0], lr_patience=1, maximize_best_checkpoint_metric=False)
-    return ReduceLROnPlateauLRSchedule(config, optimizer)
+    return ReduceLROnPlateauLRSchedule(config, sgd())
 
 
 def test_a_plateau_goes_on():
@@ -174,3 +179,31 @@ def test_a_plateau_goes_on():
     assert rate_after(load) == pytest.approx(0.1)
     assert rate_after(fairseqs(load)) == 1
     load(plateau(), {"best": 1.0, "last_epoch": 1})  # as earlier versions saved it
+
+
+def annealing():
+    config = PolynomialDecayLRScheduleConfig(lr=[1.0], force_anneal=2, total_num_update=20)
+    return PolynomialDecayLRSchedule(config, sgd())
+
+
+@pytest.mark.parametrize("stop", [2, 4, 5, 6, 7])
+def test_annealing_goes_on(stop):
+    """Four epochs of three updates have the rates of a training that never stopped."""
+
+    def rates(resume):
+        schedule, rates = annealing(), []
+        for update in range(12):
+            if update % 3 == 0 or (resume and update == stop):
+                if resume and update == stop:
+                    state, rate = schedule.state_dict(), schedule.optimizer.get_lr()
+                    schedule = annealing()
+                    resume(schedule, state)
+                    schedule.optimizer.set_lr(rate)
+                schedule.step_begin_epoch(1 + update // 3)
+            rates.append(schedule.step_update(update))
+        return rates
+
+    load = PolynomialDecayLRSchedule.load_state_dict
+    assert rates(load) == rates(None)
+    assert (rates(fairseqs(load)) != rates(None)) == (stop in (4, 5, 7))
+    load(annealing(), {"best": 1.0})  # as earlier versions saved it
