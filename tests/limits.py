@@ -83,6 +83,7 @@ def run(limit: str | None, folder: Path, *command, before=lambda: None, **size) 
             os.dup2(end, 1), os.dup2(end, 2)
             sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))  # noqa: SIM115
             sys.stdin = open(os.devnull)  # noqa: SIM115
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # as Python begins; pytest-xdist changes it
             if limit:
                 LIMITS[limit](folder, **size)
             before()

@@ -104,8 +104,8 @@ class Site:
 
     def place(self, word: str) -> str:
         """The word with what it stands for: model:NAME or file:NAME, of this site."""
-        word = re.sub(r"model:(.+)", lambda found: str(self.model(found[1])), word)
-        return re.sub(r"file:(.+)", lambda found: str(self.folder / found[1]), word)
+        word = re.sub(r"\bmodel:(.+)", lambda found: str(self.model(found[1])), word)
+        return re.sub(r"\bfile:(.+)", lambda found: str(self.folder / found[1]), word)
 
     def model(self, name: str) -> Path:
         return self.folder / "models" / name / "checkpoint_last.pt"
@@ -167,7 +167,7 @@ WRITERS: dict[str, Callable[[Site, Path], list]] = {
     ),
     "plot lags": writes("plot lags linear --layers 3 --updates 4", out=PNG),
     "plot rewards": writes("plot rewards", "a=file:run", out=PNG),
-    "plot rows": writes("plot rows --metric BLEU", "file:rows.jsonl", out=PNG),
+    "plot rows": writes("plot rows", "file:rows.jsonl", "--metric", "BLEU", out=PNG),
     "position_accuracy": writes("position_accuracy", "a=file:labels.json", out=PNG),
     "report": writes("report", "file:run", out=("--out", "report.html")),
     "results_table add": lambda s, out: tool("results_table", "add", out / "results.jsonl", "a", "b=1"),

@@ -11,18 +11,18 @@ from fairseq_plugins import combinations
 from fairseq_plugins.compat.patch import replace, settings_of
 from fairseq_plugins.errors import UserError, flag
 
+ASKED = argparse.Namespace(command=None)  # what the command line is of; None from Python
+
 
 def too_long_says_what_to_raise():
     """Of a sentence that is too long, fairseq says the limit, and only how to leave it out. The limit is that of the
     task and of the model: with a trained model --max-source-positions changes the task's alone. The patch says the
     flags and the numbers that make it pass, in a training and with a checkpoint."""
 
-    asked = argparse.Namespace(command=None)
-
     @replace(options, "parse_args_and_arch")
     def parse_args_and_arch(original, *args, **kwargs):
         parsed = original(*args, **kwargs)
-        asked.command = combinations.command_of(settings_of(parsed))
+        ASKED.command = combinations.command_of(settings_of(parsed))
         return parsed
 
     @replace(FairseqTask, "filter_indices_by_size")
@@ -39,7 +39,7 @@ def too_long_says_what_to_raise():
             needed = {name: max(size, limit) for name, size, limit in zip(names, longest, limits, strict=True)}
             raise UserError(
                 f"sentence {min(ignored)} (counted from 0) is longer than the {max_positions} tokens that the model"
-                f" takes; {how_to_raise(asked.command, needed)}, or leave such sentences out with"
+                f" takes; {how_to_raise(ASKED.command, needed)}, or leave such sentences out with"
                 " --skip-invalid-size-inputs-valid-test."
             ) from None
 

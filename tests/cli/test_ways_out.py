@@ -225,7 +225,7 @@ CASES = [
     Case(
         "generate other data",
         "{copy}/pairs",
-        "dictionary of 16 entries, but that of the data has 17; use the data folder of its training",
+        "is of a text with other symbols than .*: give the data folder of its training",
         "{copy}/pairs",
         more_words,
     ),
@@ -477,12 +477,11 @@ def site(tmp_path_factory):
 # Sentences for what no command on a CPU can meet, or that other tests follow
 ELSEWHERE = [
     r"errors\.(?:UserError",  # a process for each GPU
+    "size mismatch for (",  # checkpoints of earlier versions, which have no record of their symbols
     "does not support flat params",  # --fp16, which needs a GPU
     "gradients are inconsistent",  # several ranks
     "Minimum loss scale",  # --fp16
     "CUDA out of memory",
-    "No such file or directory: '@@ '",  # test_errors.py
-    r"Errno 28\]",  # a full disk: test_errors.py
 ]
 
 

@@ -36,7 +36,8 @@ class Lines(ListDataset):
         ([9, 3], 5, {"max_positions": 5}, "max_positions=9"),
     ],
 )
-def test_what_is_too_long_says_the_numbers_that_fit(sizes, limits, options, advised):
+def test_what_is_too_long_says_the_numbers_that_fit(sizes, limits, options, advised, monkeypatch):
+    monkeypatch.setattr(advice.ASKED, "command", None)
     task = FairseqTask(types.SimpleNamespace(**options))
     with pytest.raises(UserError, match=f"load the model with {advised}, or leave such sentences out"):
         task.filter_indices_by_size([*range(len(sizes))], Lines(sizes), limits)

@@ -42,6 +42,8 @@ def test_no_sentences_make_no_batches():
 
 @pytest.mark.parametrize("module", [binarizer, fairseq.data.dictionary])
 def test_workers_leave_interrupts_to_the_first_process(module):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as Python begins; pytest-xdist changes it
+
     def handler(pool):
         with pool(1) as workers:
             return workers.apply(signal.getsignal, (signal.SIGINT,))

@@ -300,7 +300,7 @@ def test_an_argument_that_would_have_no_effect_is_told(name, folder):
 
 
 NUMBERS = {
-    "max_len_a": 0.5, "max_len_b": 1, "min_len": 9, "lenpen": -3.0, "unkpen": -99.0, "no_repeat_ngram_size": 1,
+    "max_len_b": 1, "min_len": 9, "lenpen": -3.0, "unkpen": -99.0, "no_repeat_ngram_size": 1,
     "diverse_beam_groups": 2, "diversity_rate": 9.0, "unnormalized": True, "temperature": 9.0, "sampling": True,
     "match_source_len": True,
 }  # fmt: skip
@@ -314,3 +314,4 @@ def test_every_other_argument_changes_what_is_found(folder):
         return [(each["tokens"].tolist(), each["score"].item()) for each in found]
 
     assert [name for name, value in NUMBERS.items() if scores(**{name: value}) == scores()] == []
+    assert scores(max_len_b=1, max_len_a=1.0) != scores(max_len_b=1)
