@@ -12,6 +12,11 @@ from fairseq_plugins import ranges
 from fairseq_plugins.errors import UserError, flag
 
 
+def several(paths: str) -> bool:
+    """Are these several checkpoints? An address such as s3://models/a.pt is one."""
+    return ":" in paths.replace("://", "") and not Path(paths).exists()
+
+
 @dataclass(frozen=True)
 class Combination:
     """Options whose values do not go together.
@@ -127,7 +132,7 @@ COMMANDS = [
     ),
     Combination(
         "command path",
-        lambda command, path: command in ("eval_lm", "validate") and ":" in str(path) and not Path(path).exists(),
+        lambda command, path: command in ("eval_lm", "validate") and several(str(path)),
         "--path {path} names several checkpoints, of which fairseq-eval-lm and fairseq-validate take one: give each on"
         " its own, or an average of checkpoints of one training (python -m fairseq_plugins.tools.average_checkpoints).",
     ),

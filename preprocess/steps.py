@@ -2,10 +2,9 @@
 
 A step writes files with temporary names. When it is finished, the files are renamed, and a stamp is written that holds
 the options of the step, and the size and time of every input and output. An input that changes while it is read makes
-the step fail. If the same command is given again, it skips
-the steps with a valid stamp. A changed option or input, and a missing or truncated output, make a step run again. Where
-a folder lies is not in a stamp: it may be written in another way, or be moved. A folder that is done may be on a disk
-that cannot be written.
+the step fail. If the same command is given again, it skips the steps with a valid stamp. A changed option or input, and
+a missing or truncated output, make a step run again. Where a folder lies is not in a stamp: it may be written in
+another way, or be moved. A folder that is done may be on a disk that cannot be written.
 """
 
 import argparse

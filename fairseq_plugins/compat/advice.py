@@ -33,6 +33,11 @@ def too_long_says_what_to_raise():
             if not str(error).startswith("Size of sample"):
                 raise
             _, ignored = dataset.filter_indices_by_size(indices, max_positions)
+            if isinstance(max_positions, dict) or not ignored:  # several languages, each with its limits
+                raise UserError(
+                    f"{error}; a sentence is longer than the model takes: shorten it, or leave such sentences out with"
+                    " --skip-invalid-size-inputs-valid-test."
+                ) from error
             longest = np.max([dataset.size(number) for number in ignored], axis=0).reshape(-1).tolist()
             names = position_options(self.cfg, len(longest))
             limits = max_positions if isinstance(max_positions, tuple | list) else [max_positions]

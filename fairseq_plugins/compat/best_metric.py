@@ -18,7 +18,7 @@ OF_SPEED = {"wps", "ups", "wpb", "bsz", "wall", "train_wall", "gb_free", "num_up
 def best_metrics_exist():
     """If a validation does not give the value that --best-checkpoint-metric names, fairseq fails after the first epoch,
     and has saved nothing. The patch looks before the first update, and lists the values that there are: those that the
-    criterion declares as ``LOGGED``, else those of a first batch."""
+    criterion declares as ``LOGGED``, else those of a validation, which ends as soon as the value is among them."""
 
     @replace(checkpoint_utils, "load_checkpoint")
     def load_checkpoint(original, cfg, trainer, **kwargs):

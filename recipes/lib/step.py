@@ -6,10 +6,9 @@
 The command runs again if the file is older than one of the files of --after, or if one of these changed meanwhile, if
 another command made it, or one that was stopped, or if the data of --data have changed.
 
-With --capture the file gets what the command prints, but only if
-the command succeeds. Its stderr is written beside the file, with the suffix .log. The terminal shows how far it is, and
-what is no record of a log. Two calls for one file wait for one another. In a folder that cannot be written no file of
---stamp is made.
+With --capture the file gets what the command prints, but only if the command succeeds. Its stderr is written beside
+the file, with the suffix .log. The terminal shows how far it is, and what is no record of a log. Two calls for one file
+wait for one another. In a folder that cannot be written no file of --stamp is made.
 """
 
 import argparse
