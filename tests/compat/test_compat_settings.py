@@ -3,6 +3,7 @@
 import ast
 import importlib
 import os
+import re
 from argparse import Namespace
 from pathlib import Path
 
@@ -149,6 +150,56 @@ def test_every_call_that_can_run_code_has_been_looked_at(fairseq_files):
     found = {name: len(calls) for name, file in fairseq_files.items() if (calls := calls_that_run(file, name))}
     assert {"examples" if name.startswith("examples/") else name for name in found} == set(LOOKED_AT)
     assert {name: number for name, (number, _) in LOOKED_AT.items() if number not in (None, found.get(name))} == {}
+
+
+IMPORTING = (
+    r"(__import__|(importlib\.)?import_module|(\w+\.)?(cached_path|load_archive_file|import_user_module)"
+    r"|torch\.hub\.\w+|(\w+\.)*(urlretrieve|urlopen)|requests\.\w+|(\w+\.)?snapshot_download"
+    r"|\w*Tokenizer\.from_pretrained)\(|partial\(requests\."
+)
+# The same for what imports by a name, or fetches.
+OWN_FOLDER = "the files of its own folder"
+USERS = "what the user names, by --user-dir or an argument"
+REFUSED = "compat/names.py refuses what a checkpoint names"
+IMPORTS_OR_FETCHES = {
+    **dict.fromkeys(
+        "criterions data/audio data/encoders model_parallel/criterions model_parallel/models models models/ema"
+        " models/huggingface optim optim/lr_scheduler scoring tasks".split(),
+        (1, OWN_FOLDER),
+    ),
+    **dict.fromkeys(
+        [f"../fairseq_cli/{name}.py" for name in "eval_lm generate hydra_validate interactive preprocess train".split()]
+        + ["../fairseq_cli/validate.py", "checkpoint_utils.py", "utils.py"],
+        (1, USERS),
+    ),
+    **dict.fromkeys(
+        [
+            f"data/encoders/{name}.py"
+            for name in "byte_bpe fastbpe hf_bert_bpe sentencepiece_bpe subword_nmt_bpe".split()
+        ],
+        (1, REFUSED),
+    ),
+    **dict.fromkeys(["data/encoders/gpt2_bpe.py", "data/encoders/hf_byte_bpe.py"], (2, REFUSED)),
+    "file_utils.py": (3, "cached_path itself, which compat/names.py guards"),
+    "hub_utils.py": (3, USERS),
+    "models/speech_to_text/hub_interface.py": (1, LOOKED_AT["models/speech_to_text/hub_interface.py"][1]),
+    "optim/fused_adam.py": (2, "a module of apex"),
+    "options.py": (2, USERS),
+    "examples": (None, LOOKED_AT["examples"][1]),
+}
+
+
+def test_every_call_that_imports_or_fetches_has_been_looked_at(fairseq_files):
+    found = {}
+    for name, file in fairseq_files.items():
+        if not re.search(IMPORTING, text := file.read_text(encoding="utf-8")):
+            continue
+        calls = [ast.unparse(node) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+        if number := sum(bool(re.match(IMPORTING, call)) for call in calls):
+            found[name.removesuffix("/__init__.py")] = number
+    assert {"examples" if name.startswith("examples/") else name for name in found} == set(IMPORTS_OR_FETCHES)
+    known = {name: number for name, (number, _) in IMPORTS_OR_FETCHES.items() if number}
+    assert {name: number for name, number in known.items() if number != found[name]} == {}
 
 
 @pytest.mark.parametrize("name", [name for name, (_, why) in LOOKED_AT.items() if why == OWN_EVAL])
