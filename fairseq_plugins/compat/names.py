@@ -29,9 +29,10 @@ FETCHING = {"gpt2": ("gpt2_encoder_json", "gpt2_vocab_bpe"), "bert": ("bpe_vocab
 
 def checkpoints_name_nothing():
     """Settings of a checkpoint can name files that fairseq writes or empties when it builds the task and the criterion,
-    a server that it starts, a URL that it fetches, and a module that gymnasium imports. The patch unsets the names of
-    outputs and programs in a loaded checkpoint, and withholds what names something to import or to fetch, unless the
-    user gave the same by a flag or an argument: using it is then an error of one sentence."""
+    a server that it starts, a URL that it fetches, and a module: gymnasium (1.4.0) imports what stands before the colon
+    of an environment's name. The patch unsets the names of outputs and programs in a loaded checkpoint, and withholds
+    what names something to import or to fetch, unless the user gave the same by a flag or an argument: using it is then
+    an error of one sentence."""
 
     @replace(checkpoint_utils, "load_checkpoint_to_cpu")
     def load_checkpoint_to_cpu(original, path, arg_overrides=None, *args, **kwargs):
