@@ -13,7 +13,7 @@ from pathlib import Path
 
 import say
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fairseq_plugins/tools/lib"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "fairseq_plugins/tools/lib"))
 import log_lines  # noqa: E402  by path: as a part of the package it would import torch, which takes seconds
 
 SILENCE = 10  # seconds
