@@ -48,7 +48,7 @@ def unpacked(archive: Path, name) -> Path:
         name: what the user calls the archive
 
     Raises:
-        UserError: it is no archive of one folder, or there is no place for it
+        UserError: it is no archive of one model, or there is no place for it
     """
     if not archive.is_file() or archive.suffix == ".pt":
         raise UserError(f"{name} is neither a folder nor an archive: {WANTED}.")
@@ -75,16 +75,33 @@ def unpacked(archive: Path, name) -> Path:
             f"{name} could not be unpacked in {cache} ({error.strerror or error}): unpack it yourself and give the"
             " folder, or choose another place with the environment variable PYTORCH_FAIRSEQ_CACHE."
         ) from error
-    found = list(folder.iterdir())
-    folders = sorted(path.name for path in found if path.is_dir())
-    if len(folders) == len(found) == 1:
-        return folder / folders[0]
-    if len(folders) == len(found):
-        raise UserError(
-            f"{name} holds {'several folders, ' + ' and '.join(folders[:5]) if folders else 'nothing'}: unpack it"
-            " yourself and give the folder of the model."
-        )
-    return folder
+    return model_in(folder, name)
+
+
+def model_in(folder: Path, name) -> Path:
+    """The folder that has the checkpoints, or the dictionaries if there are none: the whole, or the only one in it.
+    Files beside it count for nothing, nor do macOS's of hidden names.
+
+    Raises:
+        UserError: there is none, or there are several
+    """
+    if any(map(shown, [*folder.glob("*.pt"), *folder.glob("dict*.txt")])):
+        return folder
+    for kind in ("*.pt", "dict*.txt"):
+        having = {path.parent for path in folder.rglob(kind) if shown(path)}
+        outermost = sorted(each for each in having if having.isdisjoint(each.parents))
+        if len(outermost) == 1:
+            return outermost[0]
+        if outermost:
+            several = " and ".join(str(each.relative_to(folder)) for each in outermost[:5])
+            raise UserError(
+                f"{name} holds several folders, {several}: unpack it yourself and give the folder of the model."
+            )
+    raise UserError(f"{name} holds neither a checkpoint (*.pt) nor a dictionary (dict*.txt): {WANTED}.")
+
+
+def shown(file: Path) -> bool:
+    return file.is_file() and not file.name.startswith(".")
 
 
 def unpack(archive: Path, folder: Path) -> None:

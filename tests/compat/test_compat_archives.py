@@ -16,7 +16,9 @@ from fairseq_plugins.models.feedback_transformer import FeedbackTransformerModel
 LAYOUTS = {
     "one": ["model/model.pt", "model/dict.txt"],
     "flat": ["model.pt", "dict.txt"],
+    "loose": ["model/model.pt", "model/dict.txt", "model/old/model.pt", "README", "._model", "__MACOSX/._model.pt"],
     "two": ["model/model.pt", "model2/model.pt"],
+    "none": ["model/codes", "README"],
     "empty": [],
 }
 FORMATS = {"tar": ".tar", "gztar": ".tar.gz", "zip": ".zip", "xztar": ".tar.xz"}
@@ -42,13 +44,13 @@ def packed(layout: str, kind: str = "gztar") -> Path:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("layout", ["one", "flat"])
+@pytest.mark.parametrize("layout", ["one", "flat", "loose"])
 def test_an_archive_is_unpacked_and_stays(layout, kind):
     archive = packed(layout, kind)
     was = archive.read_bytes()
     archive.with_name("archive").mkdir()  # of the user's
     folders = {file_utils.load_archive_file(str(archive)) for _ in range(2)}
-    assert len(folders) == 1 and sorted(os.listdir(*folders)) == ["dict.txt", "model.pt"]
+    assert len(folders) == 1 and {"dict.txt", "model.pt"} == {*os.listdir(*folders)} - {"old"}
     assert archive.read_bytes() == was and set(os.listdir("mine")) == {archive.name, "archive"}
     assert not os.listdir("mine/archive")
 
@@ -65,7 +67,8 @@ def flipped(archive: Path) -> None:
 
 BAD = [
     ("two", lambda archive: None, "holds several folders, model and model2: unpack it yourself"),
-    ("empty", lambda archive: None, "holds nothing: unpack it yourself"),
+    ("empty", lambda archive: None, "holds neither a checkpoint .* nor a dictionary .*: give the folder"),
+    ("none", lambda archive: None, "mine/archive.* holds neither a checkpoint .* nor a dictionary .*: give the folder"),
     ("one", cut, "is damaged, cut or no archive"),
     ("one", flipped, "is damaged, cut or no archive"),
     ("one", lambda archive: archive.write_text("text"), "is damaged, cut or no archive"),
