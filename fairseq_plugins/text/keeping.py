@@ -15,7 +15,7 @@ from typing import Any
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.text import dictionaries
-from fairseq_plugins.text.prepared import FILE, PreparedText, folder_of, sha256
+from fairseq_plugins.text.prepared import FILE, PreparedText, check_sums, folder_of, sha256
 from fairseq_plugins.text.tokenisers import Moses
 
 
@@ -60,7 +60,8 @@ class Record:
             if len(languages) != 2 or not all(isinstance(each, str) for each in strings):
                 raise ValueError("checksums and languages are strings")
             if record.prepared is not None:
-                record.text()
+                _, files = record.text()
+                check_sums(files)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise UserError(
                 f"the checkpoint {path} does not hold what the suite saves as text ({error}); take another checkpoint."
@@ -170,6 +171,11 @@ def refuse_other_preparation(record: Record, checkpoint: Path, folder: Path) -> 
             " files that it names, from the data folder of the training."
         )
     for name, checksum in files.items():
+        if not (folder / name).is_file():
+            raise UserError(
+                f"{folder / name}, which {checkpoint} needs, is missing: copy it from the data folder of the"
+                " training, or take another checkpoint."
+            )
         if sha256(folder / name) != checksum:
             raise UserError(
                 f"{folder / name} is damaged or of another text: it is not the file of {checkpoint}; copy it from the"

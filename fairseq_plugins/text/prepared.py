@@ -97,9 +97,7 @@ class PreparedText:
             content = _opened(path.read_bytes())
             sums = content.pop("files", {})
             prepared = cls.of(content, folder)
-            for name, checksum in sums.items():
-                _check_type(name, name, Path)
-                _check_type(name, checksum, str)
+            check_sums(sums)
         except OSError as error:
             raise UserError(f"{path} cannot be read ({error.strerror}): check the path.") from error
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -135,6 +133,13 @@ class PreparedText:
         for split, size in prepared.raw_bytes.items():
             _check_type(f"raw_bytes of {split}", size, int)
         return prepared
+
+
+def check_sums(sums: Mapping[str, str]) -> None:
+    """Raises ValueError unless these are checksums of files in a folder, by their names."""
+    for name, checksum in sums.items():
+        _check_type("a name of files", name, Path)
+        _check_type(f"the checksum of {name}", checksum, str)
 
 
 def sha256(file: Path) -> str:
@@ -219,7 +224,8 @@ def _tokeniser(settings: Mapping[str, Any]):
 def _check_type(name: str, value, kind) -> None:
     """Raises ValueError for a value of another type; where a Path is wanted, for what is no name of a file."""
     if kind is Path:
-        right = isinstance(value, str) and value.isprintable() and Path(value).name == value != ""
+        right = isinstance(value, str) and value.isprintable() and Path(value).name == value not in ("", "..")
+        right = right and len(value.encode()) < 256  # systems allow no more
     elif kind == tuple[str, ...]:
         right = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
     else:

@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.feedback_transformer import FeedbackTransformerModel
-from fairseq_plugins.text.keeping import Record
+from fairseq_plugins.text.keeping import Record, refuse_other_preparation
 from fairseq_plugins.text.levels import Bytes, Characters
 from fairseq_plugins.text.prepared import FILE, PreparedText
 from fairseq_plugins.text.tokenisers import Plain
@@ -150,12 +150,23 @@ def test_an_average_knows_its_text(copy, tmp_path):
         load(tmp_path / "average.pt", copy.data)
 
 
+BAD = ({"../../../etc/hostname": "x"}, {"/dev/zero": "x"}, {"..": "x"}, {"a" * 256: "x"}, {3: "x"}, {"name": 3})
+
+
 def test_the_record_of_a_checkpoint_is_checked(copy, tmp_path):
+    PreparedText(Plain(), Plain(), Characters(), "de", "en").save(tmp_path)
+    prepared = PreparedText.load(tmp_path).content
     good = torch.load(copy.checkpoint)["extra_state"]["text"]
     for bad in ([], {"symbols": 3}, {"symbols": {"source": 3}}, {"more": 1}, good | {"languages": ["en"]},
-                good | {"prepared": {"level": []}}):  # fmt: skip
+                good | {"prepared": {"level": []}}, *(good | {"prepared": prepared | {"files": files}} for files in BAD)
+                ):  # fmt: skip
         with pytest.raises(UserError, match="a.pt does not hold what the suite saves as text"):
             Record.of_checkpoint("a.pt", {"extra_state": {"text": bad}})
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("none", "pipe"):
+        record = Record(prepared=prepared | {"files": {name: "x"}})
+        with pytest.raises(UserError, match=f"{name}, which a.pt needs, is missing: copy it"):
+            refuse_other_preparation(record, Path("a.pt"), tmp_path)
 
 
 def test_a_plain_training_does_not_go_on_with_other_symbols(copy, site, warm, tmp_path):
