@@ -85,11 +85,9 @@ def refuse_damaged_data():
             raise UserError(
                 f"{data if not data.stat().st_size else index} is damaged or truncated; {AGAIN}."
             ) from error
-        ends = self.sizes.cumsum(dtype=np.int64) * np.dtype(self._index.dtype).itemsize
-        whole = index.stat().st_size == HEADER + 12 * len(self)
-        if not whole or not np.array_equal(self._index._pointers, np.append(0, ends)[:-1]):
+        promised = megatron.end_of(self.sizes, self._index._pointers, np.dtype(self._index.dtype).itemsize)
+        if promised is None or index.stat().st_size != HEADER + 12 * len(self):
             raise UserError(f"{index} is damaged or from another program; {AGAIN}.")
-        promised = sum(ends[-1:].tolist())
         if promised != data.stat().st_size:
             raise UserError(
                 f"{data} has {data.stat().st_size} bytes where {index.name} says {promised}: one of them is damaged,"

@@ -17,6 +17,7 @@ from fairseq_plugins.errors import UserError
 
 START = b"MMIDIDX\x00\x00" + struct.pack("<Q", 1)
 HEADER = 34
+SLICE = 1 << 16  # sequences that are checked at once
 # Codes of Megatron's; 7 is a float of 8 bytes in fairseq
 TYPES = dict(enumerate("uint8 int8 int16 int32 int64 float64 float32 uint16".split(), start=1))
 
@@ -51,18 +52,37 @@ def read_index(prefix: str | Path) -> Index | None:
         pointers = np.fromfile(file, np.int64, sequences)
         boundaries = np.fromfile(file, np.int64, documents)
     dtype = np.dtype(TYPES[header[17]])
-    ends = lengths.cumsum(dtype=np.int64) * dtype.itemsize
+    end = end_of(lengths, pointers, dtype.itemsize)
     limits = np.concatenate([[0], boundaries, [sequences]])
-    sure = (lengths >= 0).all() and (np.diff(limits) >= 0).all() and np.array_equal(pointers, np.append(0, ends)[:-1])
-    return Index(dtype, lengths, boundaries) if sure and data.stat().st_size == sum(ends[-1:]) else None
+    sure = (lengths >= 0).all() and (np.diff(limits) >= 0).all() and end is not None
+    return Index(dtype, lengths, boundaries) if sure and data.stat().st_size == end else None
+
+
+def end_of(lengths: np.ndarray, pointers: np.ndarray, size: int) -> int | None:
+    """Where the last of these sequences ends, in bytes, if they follow one another as the pointers say; else None.
+
+    Args:
+        lengths, pointers: [N], perhaps in a mapped file: few are read at once, since there may be millions
+        size: bytes of a token
+    """
+    end = 0
+    for first in range(0, len(lengths), SLICE):
+        ends = end + lengths[first : first + SLICE].cumsum(dtype=np.int64) * size
+        if not np.array_equal(pointers[first : first + SLICE], np.append(end, ends[:-1])):
+            return None
+        end = int(ends[-1])
+    return end
 
 
 def documents(prefix: str | Path) -> Iterator[np.ndarray]:
     """The tokens of each document, as they are numbered by its tokeniser, in int64.
 
     Raises:
-        UserError: the files are not Megatron's, or hold no tokens
+        UserError: the files are not there, not Megatron's, or hold no tokens
     """
+    for file in (f"{prefix}.idx", f"{prefix}.bin"):
+        if not Path(file).is_file():
+            raise UserError(f"{file} does not exist; give the prefix of Megatron's files, without .idx and .bin.")
     index = read_index(prefix)
     if index is None:
         raise UserError(f"{prefix}.idx and {prefix}.bin are not Megatron's, or damaged; give the prefix of such files.")

@@ -3,6 +3,7 @@
 import itertools
 import os
 import random
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from megatron_files import write_megatron
 
 import fairseq_plugins  # noqa: F401
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.files.megatron import TYPES, documents, read_index
+from fairseq_plugins.files.megatron import SLICE, TYPES, documents, end_of, read_index
 
 INTEGERS = {code: name for code, name in TYPES.items() if "int" in name}
 MANY = [[[*range(length)] for length in (3, 0, 5)], [[7] * 20], []] * 4
@@ -102,6 +103,25 @@ def test_others_are_not_read_as_megatrons(tmp_path):
     write_megatron(tmp_path / "m", [[[1, 2]]], 7, "float32")
     with pytest.raises(UserError, match="float32, which are no tokens"):
         next(documents(tmp_path / "m"))
+    (tmp_path / "m.bin").unlink()
+    for name, missing in (("m", "m.bin"), ("none", "none.idx")):
+        with pytest.raises(UserError, match=f"{missing} does not exist; give the prefix"):
+            next(documents(tmp_path / name))
+
+
+def test_indices_are_checked_in_slices():
+    """With the memory of a few sequences, whatever their number."""
+    lengths = np.arange(5 * SLICE // 2, dtype=np.int32) % 50
+    pointers = np.append(0, lengths.cumsum(dtype=np.int64)[:-1]) * 4
+    tracemalloc.start()
+    assert end_of(lengths, pointers, 4) == 4 * lengths.sum(dtype=np.int64)
+    assert tracemalloc.get_traced_memory()[1] < 5 * 8 * SLICE
+    tracemalloc.stop()
+    for place in (0, SLICE - 1, SLICE, len(lengths) - 1):
+        wrong = pointers.copy()
+        wrong[place] += 4
+        assert end_of(lengths, wrong, 4) is None
+    assert end_of(lengths[:0], pointers[:0], 4) == 0
 
 
 def test_fairseq_misreads_them(tmp_path):
