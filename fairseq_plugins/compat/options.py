@@ -1,6 +1,7 @@
 """Patches of fairseq's command line."""
 
 import argparse
+import contextlib
 import functools
 import re
 import sys
@@ -124,9 +125,29 @@ def overrides_are_options():
 
     @replace(checkpoint_utils, "overwrite_args_by_name")
     def overwrite_args_by_name(original, cfg, overrides):
+        while WAITING:
+            WAITING.pop()(cfg)
         check_options(cfg, named.intersection(overrides))
         named.clear()  # other models of an ensemble may not have all of them
         original(cfg, overrides)
+
+
+WAITING = []  # checks of ``before_overrides``
+
+
+@contextlib.contextmanager
+def before_overrides(check):
+    """Within, the first checkpoint that is loaded with overrides has its configuration checked as it was trained. A
+    model that has ``add_args`` gets every override from fairseq, so afterwards any name would be an option of it.
+
+    Args:
+        check: is called with the configuration
+    """
+    WAITING.append(check)
+    try:
+        yield
+    finally:
+        WAITING.clear()
 
 
 def check_options(cfg, names) -> None:

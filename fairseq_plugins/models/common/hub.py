@@ -5,16 +5,19 @@ The folder of a training's checkpoints says how its text was prepared, so it is 
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 
 import torch
 from fairseq import checkpoint_utils, file_utils, hub_utils
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.registry import REGISTRIES
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from fairseq_plugins.compat.options import options_in
+from fairseq_plugins.compat.archives import WANTED
+from fairseq_plugins.compat.options import before_overrides, options_in
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.sampling import sample
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
@@ -60,10 +63,12 @@ class FromFolder:
         home = folder_of(folder / names[0])
         data = _data(folder, home, names[0], data_name_or_path)
         options = (_text_options(home, data) or _recorded_options(folder / names[0], options)) | options
-        loaded = hub_utils.from_pretrained(
-            str(folder), os.pathsep.join(names), str(data.absolute()), archive_map=None, **options
-        )
-        _check_options(loaded["args"], options)
+        _check_generation(options.get("generation_args"))
+        with before_overrides(lambda cfg: _check_options(cfg, options)):
+            loaded = hub_utils.from_pretrained(
+                str(folder), os.pathsep.join(names), str(data.absolute()), archive_map=None, **options
+            )
+        _check_options(loaded["args"], options)  # of a checkpoint of old, with args in place of cfg
         for name, model in zip(names, loaded["models"]):
             if not isinstance(model, cls):
                 raise UserError(
@@ -80,11 +85,26 @@ def _check_options(cfg, given: dict) -> None:
     """
     kinds = [kind for name in ("bpe", "tokenizer") for kind in REGISTRIES[name]["dataclass_registry"].values()]
     known = options_in(cfg) | {field.name for kind in kinds for field in fields(kind)} | OF_FAIRSEQ
-    unknown = {*given, *(given.get("generation_args") or {})} - known
-    if unknown:
+    if unknown := set(given) - known:
         raise UserError(
             f"from_pretrained: the checkpoint has no option {', '.join(sorted(unknown))}; write options as the flags of"
             " its training, without -- and with _ for -."
+        )
+
+
+def _check_generation(given) -> None:
+    """
+    Raises:
+        UserError: fairseq has no such option of generation
+    """
+    if given is None:
+        return
+    if not isinstance(given, Mapping):
+        raise UserError(f'generation_args {given!r:.50} does not fit; give a dictionary, such as {{"beam": 5}}.')
+    if unknown := set(given) - {field.name for field in fields(GenerationConfig)}:
+        raise UserError(
+            f"generation_args: fairseq has no option of generation {', '.join(sorted(map(str, unknown)))}; write"
+            " options as the flags of fairseq-generate, without -- and with _ for -."
         )
 
 
@@ -114,8 +134,12 @@ def _recorded_options(checkpoint: Path, given: dict) -> dict[str, str]:
     return dict(zip(("source_lang", "target_lang"), record.languages)) if record and record.languages else {}
 
 
-def _checkpoints(place, names: str | None) -> tuple[Path, list[str]]:
+def _checkpoints(place, names) -> tuple[Path, list[str]]:
     """The folder of the checkpoints, and their names in it."""
+    if names is not None and not isinstance(names, str | Path):
+        raise UserError(
+            f"checkpoint_file {names!r:.50} does not fit; give a name, or several with {os.pathsep} between them."
+        )
     if isinstance(place, str | Path) and str(place):
         place = os.path.expanduser(place)
         if os.path.isfile(place) and Path(place).suffix == ".pt":
@@ -124,19 +148,23 @@ def _checkpoints(place, names: str | None) -> tuple[Path, list[str]]:
     found = sorted(path.name for path in folder.glob("*.pt"))
     if names is None:
         if not {BEST, LAST} & set(found):
-            others = f" It has {', '.join(found[:5])}: name one." if found else ""
-            raise UserError(f"{folder} has neither {BEST} nor {LAST}.{others}")
+            others = f". It has {', '.join(found[:5])}: name one." if found else f": {WANTED}."
+            raise UserError(f"{place} has neither {BEST} nor {LAST}{others}")
         names = BEST if BEST in found else LAST
-    wanted = names.split(os.pathsep)
+    wanted = str(names).split(os.pathsep)
     for name in wanted:
         if not (folder / name).is_file():
-            raise UserError(f"{folder / name} does not exist; there is {', '.join(found[:5]) or 'no checkpoint'}.")
+            raise UserError(
+                f"{os.path.join(place, name)} does not exist; there is {', '.join(found[:5]) or 'no checkpoint'}."
+            )
     return folder, wanted
 
 
 def _data(folder: Path, home: Path, checkpoint: str, given) -> Path:
     """The folder of the dictionaries; ``home`` belongs to the checkpoint, which may be a link."""
     if given is not None:
+        if not isinstance(given, str | Path):
+            raise UserError(f"data_name_or_path {given!r:.50} does not fit; give the folder that has the dictionary.")
         data = folder / given if str(given).startswith(".") else Path(given).expanduser()
         if not data.is_dir():
             raise UserError(

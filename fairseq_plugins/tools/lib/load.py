@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from fairseq import checkpoint_utils, utils
 
-from fairseq_plugins.compat.options import check_options
+from fairseq_plugins.compat.options import before_overrides, check_options
 from fairseq_plugins.errors import UserError
 
 
@@ -30,13 +30,14 @@ def load_ensemble(paths: list[Path], overrides: dict, cpu: bool = False, check=N
         if not path.is_file():
             raise UserError(f"the checkpoint {path} does not exist; give one that fairseq-train wrote.")
     state = None
-    if check:
-        state = checkpoint_utils.load_checkpoint_to_cpu(str(paths[0]), overrides)
-        check(state["cfg"].task)
-    models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(
-        list(map(str, paths)), arg_overrides=overrides, state=state
-    )
-    check_options(cfg, overrides)
+    with before_overrides(lambda cfg: check_options(cfg, overrides)):
+        if check:
+            state = checkpoint_utils.load_checkpoint_to_cpu(str(paths[0]), overrides)
+            check(state["cfg"].task)
+        models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+            list(map(str, paths)), arg_overrides=overrides, state=state
+        )
+    check_options(cfg, overrides)  # of a checkpoint of old, with args in place of cfg
     for model in models:
         if torch.cuda.is_available() and not cpu:
             model.cuda()

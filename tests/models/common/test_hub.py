@@ -17,6 +17,7 @@ from fairseq_plugins.models.transformer_xl_lm import TransformerXLLanguageModel
 from fairseq_plugins.text.levels import Characters, Words
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
+from fairseq_plugins.tools.lib.load import load
 
 KEPT = Path(__file__).parents[1] / "checkpoints"
 STREAMS = {
@@ -167,6 +168,13 @@ def test_a_translation_needs_its_folder_only(run, tmp_path, user_dir):
     run("fairseq-train", data, "--user-dir", user_dir, "--arch", "feedback_transformer_tiny", "--optimizer", "adam",
         "--max-tokens", 100, "--max-update", 2, "--save-dir", model, "--cpu")  # fmt: skip
     shutil.rmtree(data)
+    for call, words in (
+        (lambda: FeedbackTransformerModel.from_pretrained(model, foo=3), "from_pretrained: .* has no option foo"),
+        (lambda: load(model / "checkpoint_last.pt", {"data": str(model), "foo": 3}), "has no option foo"),
+    ):
+        with pytest.raises(UserError, match=words):  # the model has add_args, so fairseq gives it every option
+            call()
+    assert FeedbackTransformerModel.from_pretrained(model, dropout=0.5).cfg.model.dropout == 0.5
     translator = FeedbackTransformerModel.from_pretrained(model)
     one, two = translator.translate(["Red boats.", "A boat!"])
     assert set(f"{one} {two}".split()) <= {"Stob", "der.", "Stob!"} and one == translator.translate("Red boats.")
@@ -215,6 +223,22 @@ WRONG = {
     "option": (
         lambda here: FeedbackLanguageModel.from_pretrained(here, dropuot=0.1),
         "from_pretrained: the checkpoint has no option dropuot; write options as",
+    ),
+    "generation": (
+        lambda here: FeedbackLanguageModel.from_pretrained(here, generation_args={"dropout": 1, "beam": 2}),
+        "generation_args: fairseq has no option of generation dropout; write options as",
+    ),
+    "no dictionary": (
+        lambda here: FeedbackLanguageModel.from_pretrained(here, generation_args=3),
+        "generation_args 3 does not fit; give a dictionary",
+    ),
+    "list": (
+        lambda here: FeedbackLanguageModel.from_pretrained(here, ["checkpoint_best.pt"]),
+        "checkpoint_file .'checkpoint_best.pt'. does not fit; give a name, or several with : between them",
+    ),
+    "data of a number": (
+        lambda here: FeedbackLanguageModel.from_pretrained(here, data_name_or_path=3),
+        "data_name_or_path 3 does not fit; give the folder",
     ),
     "misspelt": (
         lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", beem=3),
