@@ -76,6 +76,12 @@ SEARCH = [
         lambda sampling, groups, match, rate: sampling + (groups > 0) + match + (rate > 0) > 1,
         "--sampling, --diverse-beam-groups, --match-source-len and --diversity-rate exclude one another; choose one.",
     ),
+    Combination(
+        "match_source_len min_len",
+        lambda match, least: match and least > 1,
+        "--match-source-len makes outputs as long as their sources, whatever --min-len {min_len} says; leave --min-len"
+        " out.",
+    ),
 ]
 
 FINDS_FEWER = Combination(

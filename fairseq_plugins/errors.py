@@ -148,11 +148,6 @@ ERROR_MESSAGES = [
         "--adaptive-softmax-cutoff has a cut-off above the size of the dictionary; leave out that one.",
     ),
     (
-        r"min_len cannot be larger than max_len",
-        "--min-len is above the maximum length that --max-len-a, --max-len-b and the model allow for a sentence; lower "
-        "it, or raise --max-len-b.",
-    ),
-    (
         r"KeyError: '(steps|history)'",
         "--print-step and --retain-iter-history are for models that refine their output in steps; leave them out.",
     ),

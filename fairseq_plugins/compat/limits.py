@@ -34,30 +34,32 @@ class Limits:
         """The limits of a batch.
 
         Raises:
-            UserError: a prompt is as long as the model takes, or --min-len is above a limit
+            UserError: a prompt is as long as the model takes, or --min-len is more than it takes
         """
         tokens = net_input["src_tokens"]
         words = tokens.ne(generator.pad)
+        prefix = tokens[:, :0] if prefix is None else prefix
+        ends = prefix.eq(generator.eos)
         if generator.match_source_len:
             longest = net_input.get("src_lengths", (words & tokens.ne(generator.eos)).sum(1))
         else:
-            forced = (
-                words.new_zeros(len(words), dtype=torch.long) if prefix is None else prefix.ne(generator.pad).sum(1)
-            )
-            room = generator.max_len - 1
-            if int(forced.max()) >= room and not prefix.eq(generator.eos).any():
+            room, forced = generator.max_len - 1, prefix.ne(generator.pad).sum(1)
+            if generator.min_len > room:
                 raise UserError(
-                    f"a prompt (or what --prefix-size forces) has {int(forced.max())} tokens, but the model takes"
+                    f"--min-len {generator.min_len} is above the {room} tokens that the model takes; lower it to"
+                    f" {room}, or less."
+                )
+            open_ended = forced.masked_fill(ends.any(1), 0)
+            if prefix.size(1) and int(open_ended.max()) >= room:
+                raise UserError(
+                    f"a prompt (or what --prefix-size forces) has {int(open_ended.max())} tokens, but the model takes"
                     f" {room} in all, with what follows; shorten it to {room - 1}, or less."
                 )
             longest = forced + (generator.max_len_a * words.sum(1).double() + generator.max_len_b).long()
-            longest = longest.clamp(max=room)
-        if int(longest.min()) < generator.min_len:
-            raise ValueError("min_len cannot be larger than max_len, please adjust these!")
-        if prefix is not None and prefix.size(1):  # a target that is forced to end does so
-            ends = prefix.eq(generator.eos)
+            longest = longest.clamp(min=generator.min_len, max=room)
+        if prefix.size(1):  # a target that is forced to end does so
             longest = torch.where(ends.any(1), ends.int().argmax(1), longest)
-        steps = max(int(longest.max()), generator.min_len, 0 if prefix is None else prefix.size(1))
+        steps = max(int(longest.max()), generator.min_len, prefix.size(1))
         return cls(longest, steps, generator.eos)
 
     @contextmanager

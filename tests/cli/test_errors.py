@@ -291,7 +291,7 @@ CASES = {
     "outputs longer than the model's": (
         None,
         lambda s: s.generate("--min-len", 1500, "--max-len-b", 2000),
-        "--min-len is above the maximum length",
+        "--min-len 1500 is above the 1023 tokens that the model takes; lower it to 1023",
     ),
     "a missing package": (None, lambda s: s.train("--optimizer", "lamb"), "package that is missing .*apex"),
     "a choice that there is not": (

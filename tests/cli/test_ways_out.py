@@ -296,7 +296,12 @@ CASES = [
         "cut-off above the size of the dictionary; leave out that one",
         "--arch transformer_tiny --optimizer adam --adaptive-softmax-cutoff 4 " + ADAPTIVE,
     ),
-    Case("generate", "--min-len 1500 --max-len-b 2000", "--min-len is above the maximum length", "--min-len 15"),
+    Case(
+        "generate",
+        "--min-len 1500 --max-len-b 2000",
+        "--min-len 1500 is above the .* tokens that the model takes; lower it",
+        "--min-len 15",
+    ),
     Case("generate", "--print-step", "leave them out"),
     Case("generate", "--retain-iter-history", "leave them out"),
     Case("train with", "--optimizer lamb", "choose another --optimizer", "--optimizer sgd"),

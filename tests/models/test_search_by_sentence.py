@@ -154,6 +154,24 @@ def test_a_prompt_that_leaves_no_room_is_told():
         found("transformer_lm", prompts=prompt(LONGEST - 1))
 
 
+def test_a_prompt_that_leaves_no_room_is_told_beside_one_that_ends():
+    rows = [torch.tensor([5] * (LONGEST - 1) + [EOS]), torch.tensor([5] * 2 + [EOS])]
+    with pytest.raises(UserError, match="has 31 tokens, but the model takes 31 in all"):
+        found("transformer_lm", prompts=rows, prefix_size=LONGEST - 1)
+
+
+@pytest.mark.parametrize("least, limits", [(8, {"max_len_a": 1.0, "max_len_b": 1}), (LONGEST - 1, {"max_len_b": 3})])
+def test_a_short_source_reaches_the_least_length(least, limits):
+    """Above the limit of its own length, and up to what the model takes; one number more is told."""
+    options = {"prompts": [torch.tensor([5, EOS]), torch.tensor([5] * 18 + [EOS])], "beam": 2, **limits}
+    both = found("transformer", min_len=least, **options)
+    assert same(both, found("transformer", batch=1, min_len=least, **options))
+    for (tokens, *_), *_ in both:
+        assert len(tokens) > least and tokens[-1] == EOS
+    with pytest.raises(UserError, match="^--min-len 32 is above the 31 tokens .* lower it to 31, or less"):
+        found("transformer", min_len=LONGEST, **options)
+
+
 def test_a_target_that_is_forced_to_be_empty_is(monkeypatch):
     empty = [torch.tensor([EOS]), torch.tensor([5, EOS])]
     options = {"prompts": empty, "prefix_size": 2, "beam": 3}
