@@ -2,6 +2,7 @@
 
 import re
 from argparse import Namespace
+from contextlib import contextmanager
 from dataclasses import fields
 from difflib import get_close_matches
 
@@ -54,7 +55,8 @@ def arguments_have_an_effect():
         best = options.pop("nbest", None)
         if options.get("print_alignment"):
             options["print_alignment"] = align(self.models, options["print_alignment"], verbose)
-        found = original(self, tokenized_sentences, beam, *others, **options)
+        with names_of_arguments():
+            found = original(self, tokenized_sentences, beam, *others, **options)
         return [hypotheses[:best] for hypotheses in found]
 
     @replace(hub_utils.GeneratorHubInterface, "sample")
@@ -78,7 +80,7 @@ def check_arguments(options: dict) -> None:
         elif name in SWITCHES:
             fits, wanted = isinstance(value, bool), "True or False"
         elif name == "print_alignment":
-            fits, wanted = value in ALIGNMENTS, '"hard" or "soft"'
+            fits, wanted = isinstance(value, str | bool | None) and value in ALIGNMENTS, '"hard" or "soft"'
         elif name in known:
             if value == known[name]:
                 continue
@@ -91,12 +93,19 @@ def check_arguments(options: dict) -> None:
             raise UserError(f"{name} {value} does not fit; give {wanted}.")
     settings = Namespace(**known | {"diversity_rate": -1.0} | options)
     settings.nbest = options.get("nbest", 1)
-    try:
+    with names_of_arguments():
         for combination in (*combinations.SEARCH, combinations.FINDS_FEWER):
             combination.check(settings)
+
+
+@contextmanager
+def names_of_arguments():
+    """Errors name arguments, not flags: beam, not --beam."""
+    try:
+        yield
     except UserError as error:
         words = re.sub(r"--([a-z-]+)", lambda match: match[1].replace("-", "_"), str(error))
-        raise UserError(words) from None
+        raise type(error)(words) from None
 
 
 def align(models, kind, verbose: bool) -> str:

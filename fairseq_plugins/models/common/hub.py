@@ -5,7 +5,7 @@ The folder of a training's checkpoints says how its text was prepared, so it is 
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 
@@ -362,7 +362,7 @@ class LineHub(LanguageModelHub):
 
 
 def _checked(texts) -> list[str]:
-    texts = list(texts)
+    texts = list(texts) if isinstance(texts, Iterable) else [texts]
     for text in texts:
         if not isinstance(text, str):
             raise UserError(f"a text is a string, not a {type(text).__name__}; give a string or a list of strings.")

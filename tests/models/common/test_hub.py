@@ -187,8 +187,9 @@ def test_a_translation_needs_its_folder_only(run, tmp_path, user_dir):
     quarter = "Red boats. A boat! " * 150  # the model takes 1024 words, and a batch of its training had 100
     parts = [translator.translate(quarter, beam=1, max_len_b=4)] * 4
     assert parts[0] and translator.translate(quarter * 4, beam=1, max_len_b=4) == " ".join(parts)
-    with pytest.raises(UserError, match="a text is a string, not a int"):
-        translator.translate(["A boat!", 3])
+    for wrong in (["A boat!", 3], 3):
+        with pytest.raises(UserError, match="a text is a string, not a int"):
+            translator.translate(wrong)
     for both in (
         translator.translate(["Red boats.", ""], nbest=2),
         [translator.translate("Red boats.", nbest=2), [""] * 2],
@@ -215,6 +216,8 @@ WRONG = {
         "holds a FeedbackLanguageModel: call from_pretrained of that class, .* fairseq_plugins.models.feedback_lm",
     ),
     "text": (lambda here: FeedbackLanguageModel.from_pretrained(here).score(["a", 3]), "a text is a string, not a int"),
+    "no text": (lambda here: FeedbackLanguageModel.from_pretrained(here).translate(3), "a text is a string, not a int"),
+    "no texts": (lambda here: FeedbackLanguageModel.from_pretrained(here).score(None), "a string, not a NoneType"),
     "empty": (lambda here: FeedbackLanguageModel.from_pretrained(here).score(["a", ""]), "an empty text has no score"),
     "number": (
         lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", temperature=0),
@@ -259,6 +262,14 @@ WRONG = {
     "top_k": (
         lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", top_k=3, beam=2),
         "^sampling_topk 3 needs sampling; add it",
+    ),
+    "sampling_topk": (
+        lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", sampling=True, sampling_topk=100),
+        "^sampling_topk 100 is larger than the dictionary",
+    ),
+    "alignment": (
+        lambda here: FeedbackLanguageModel.from_pretrained(here).translate("a", print_alignment=[1]),
+        'print_alignment .1. does not fit; give "hard"',
     ),
     "two": (
         lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", top_k=3, top_p=0.5),
