@@ -79,9 +79,15 @@ def sentences_know_their_places():
     @replace(distributed_utils, "call_main")
     def call_main(original, cfg, main, **kwargs):
         module = sys.modules[main.__module__]
-        if hasattr(module, "make_batches"):  # fairseq-interactive
-            number_batches(module)
-        return original(cfg, main, **kwargs)
+        if not hasattr(module, "make_batches"):  # not fairseq-interactive
+            return original(cfg, main, **kwargs)
+        make_batches, before = module.make_batches, PLACES.set(None)
+        number_batches(module)
+        try:
+            return original(cfg, main, **kwargs)
+        finally:  # a program may search again, for other sentences
+            module.make_batches = make_batches
+            PLACES.reset(before)
 
     @replace(SequenceGenerator, "_generate")
     def _generate(original, self, sample, *args, **kwargs):
@@ -149,15 +155,18 @@ def ngrams_are_not_repeated():
             return lprobs
         grams, last = words.unfold(1, size, 1), words[:, words.size(1) - size + 1 :]
         same = (grams[..., :-1] == last.unsqueeze(1)).all(-1)
-        banned = torch.zeros_like(lprobs).scatter_reduce_(1, grams[..., -1], same.to(lprobs), "amax").bool()
-        left = lprobs.masked_fill(banned, -math.inf)
-        return lprobs.copy_(torch.where(left.isfinite().any(1, keepdim=True), left, lprobs))
+        rows, at = same.nonzero(as_tuple=True)
+        banned = grams[rows, at, -1]
+        before = lprobs[rows, banned]
+        lprobs[rows, banned] = -math.inf
+        again = lprobs.amax(1)[rows].isneginf()  # there are no others
+        lprobs[rows[again], banned[again]] = before[again]
+        return lprobs
 
 
 def temperatures_may_be_low():
     """fairseq divides logits by --temperature, which gives infinity at a low one, such as 1e-40, and then "invalid
-    multinomial distribution". Below 0.01 the patch divides log-probabilities, in float64, by 0.000001 or
-    more."""
+    multinomial distribution". Below 0.01 the patch divides log-probabilities, in float64, by 0.000001 or more."""
 
     @replace(EnsembleModel, "forward_decoder")
     def forward_decoder(original, self, tokens, encoder_outs, incremental_states, temperature=1.0):
