@@ -4,6 +4,7 @@ A patched function keeps fairseq's as ``__wrapped__``. What only shows in whole 
 """
 
 import importlib
+import sys
 import types
 
 import pytest
@@ -76,8 +77,9 @@ def launch_of(module, common={}, **settings):
 
 
 @pytest.fixture
-def one_process_group(tmp_path):
+def one_process_group(tmp_path, monkeypatch):
     """torch.distributed, of this process alone."""
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # torch puts its own before it, for good
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
     yield dist.group.WORLD
     dist.destroy_process_group()
