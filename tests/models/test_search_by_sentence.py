@@ -65,16 +65,16 @@ SIZES = {"embed_dim": 16, "ffn_embed_dim": 16, "layers": 1, "attention_heads": 2
 
 def found(arch, batch=50, prompts=PROMPTS, prefix_size=0, **options):
     """The hypotheses of each prompt or source: tokens, score, and scores of the tokens."""
+    models, which = [model(arch)], task("lm" if "lm" in arch else "translation")  # a new model draws random numbers
     torch.manual_seed(1)
-    which = task("lm" if "lm" in arch else "translation")
-    generator = which.build_generator([model(arch)], Namespace(**{"max_len_b": 5, "beam": 1, **options}))
+    generator = which.build_generator(models, Namespace(**{"max_len_b": 5, "beam": 1, **options}))
     data = which.build_dataset_for_inference(prompts, list(map(len, prompts)))
     result = {}
     for part in which.get_batch_iterator(data, max_sentences=batch).next_epoch_itr(shuffle=False):
         numbers = part["id"].tolist()
         rows = [prompts[number][:prefix_size] for number in numbers]
         forced = torch.nn.utils.rnn.pad_sequence(rows, True, WORDS.pad()) if prefix_size else None
-        result |= zip(numbers, which.inference_step(generator, [model(arch)], part, prefix_tokens=forced))
+        result |= zip(numbers, which.inference_step(generator, models, part, prefix_tokens=forced))
     return [
         [(h["tokens"].tolist(), h["score"], h["positional_scores"]) for h in result[n]] for n in range(len(prompts))
     ]
