@@ -34,7 +34,7 @@ class Sums:
     """An optimiser as the task sees it; its gradients add up until they are read."""
 
     def __init__(self, model):
-        self.model, self.optimizer = model, torch.optim.SGD(model.parameters(), lr=0.1)
+        self.model, self.optimizer = model, torch.optim.SGD(model.parameters(), lr=0.01)  # at 0.1 updates amplify rounding
 
     def backward(self, loss):
         loss.backward()
