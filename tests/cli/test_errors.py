@@ -311,7 +311,7 @@ CASES = {
             *("fairseq-preprocess", "--user-dir", s.user_dir[1], "--source-lang", "src", "--only-source"),
             *("--srcdict", s.data / "dict.src.txt", "--trainpref", s.data / "none", "--destdir", s.folder),
         ],
-        r"--destdir \S+ could not be written \(No space left on device\); make room",
+        r"--destdir \S+( or standard output)? could not be written \(No space left on device\); make room",
     ),
     # flags
     "no batch size": (lambda s: drop(s.flags, "--max-tokens"), lambda s: s.train(), "--max-tokens or --batch-size"),
