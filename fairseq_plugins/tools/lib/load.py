@@ -15,7 +15,7 @@ def load(path: Path, overrides: dict, cpu: bool = False, check=None):
     Args:
         overrides: options whose values differ from those in training
         cpu: keep the model on the CPU even if there is a GPU
-        check: is called with the configuration of the task before the task reads its data
+        check: is called with the configuration of the task in training, before the task reads its data
 
     Raises:
         UserError: there is no such file, or no such option
@@ -29,13 +29,11 @@ def load_ensemble(paths: list[Path], overrides: dict, cpu: bool = False, check=N
     for path in paths:
         if not path.is_file():
             raise UserError(f"the checkpoint {path} does not exist; give one that fairseq-train wrote.")
-    state = None
+    if check:
+        check(checkpoint_utils.load_checkpoint_to_cpu(str(paths[0]))["cfg"].task)
     with before_overrides(lambda cfg: check_options(cfg, overrides)):
-        if check:
-            state = checkpoint_utils.load_checkpoint_to_cpu(str(paths[0]), overrides)
-            check(state["cfg"].task)
         models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(
-            list(map(str, paths)), arg_overrides=overrides, state=state
+            list(map(str, paths)), arg_overrides=overrides
         )
     check_options(cfg, overrides)  # of a checkpoint of old, with args in place of cfg
     for model in models:
