@@ -23,6 +23,8 @@ import fairseq.tasks  # noqa: F401
 import torch._dynamo  # noqa: F401  (every optimiser of torch imports it)
 from warm import Done
 
+from fairseq_plugins.compat.data import stop_readers
+
 NEW_MOUNTS, NEW_USER = 0x00020000, 0x10000000  # CLONE_NEWNS and CLONE_NEWUSER of <sched.h>
 
 
@@ -111,6 +113,7 @@ def ended(*command: str) -> int:
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)
         status = 1
+    stop_readers()  # a fork does not call what is registered for Python's end
     with contextlib.suppress(AttributeError, OSError, ValueError):
         sys.stdout.flush()
     sys.stderr.flush()

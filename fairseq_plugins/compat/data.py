@@ -204,14 +204,16 @@ def stop_reading_at_exit():
     the end of a training within an epoch or after an error, the process dies of SIGABRT. The patch stops the thread
     first."""
 
-    @atexit.register
-    def stop():
-        readers = [thread for thread in threading.enumerate() if isinstance(thread, iterators.BackgroundConsumer)]
-        deadline = time.monotonic() + 10  # do not wait for ever if its source hangs
-        for reader in readers:
-            reader._max_len = 0  # the thread ends after its current batch
-            while reader.is_alive() and time.monotonic() < deadline:
-                with contextlib.suppress(queue.Empty):
-                    while True:  # make room for that batch
-                        reader._queue.get_nowait()
-                reader.join(0.05)
+    atexit.register(stop_readers)
+
+
+def stop_readers() -> None:
+    readers = [thread for thread in threading.enumerate() if isinstance(thread, iterators.BackgroundConsumer)]
+    deadline = time.monotonic() + 10  # do not wait for ever if its source hangs
+    for reader in readers:
+        reader._max_len = 0  # the thread ends after its current batch
+        while reader.is_alive() and time.monotonic() < deadline:
+            with contextlib.suppress(queue.Empty):
+                while True:  # make room for that batch
+                    reader._queue.get_nowait()
+            reader.join(0.05)
