@@ -34,7 +34,8 @@ class Sums:
     """An optimiser as the task sees it; its gradients add up until they are read."""
 
     def __init__(self, model):
-        self.model, self.optimizer = model, torch.optim.SGD(model.parameters(), lr=0.01)  # at 0.1 updates amplify rounding
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.01)  # at 0.1 updates amplify rounding errors
 
     def backward(self, loss):
         loss.backward()
