@@ -7,9 +7,11 @@ setup(
     license="MIT",
     python_requires=">=3.11,<3.13",
     packages=find_packages(include=["fairseq_plugins", "fairseq_plugins.*"]),
+    package_data={"fairseq_plugins.tools": ["papers/*"]},
     install_requires=[
         "fairseq-fixed==0.12.3.1",
         "torch>=2.6",
+        "markdown>=3.4",
         "numpy",
         "regex",
         "rouge-score",

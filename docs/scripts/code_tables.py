@@ -19,10 +19,10 @@ import fairseq.optim.lr_scheduler  # noqa: F401  (registers)
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
-from markdown_table import code, table
 
 import fairseq_plugins
 from fairseq_plugins.compat import every_patch
+from fairseq_plugins.tools.lib.markdown_text import code, table
 
 PACKAGE = Path(fairseq_plugins.__file__).parent
 ROOT = PACKAGE.parent

@@ -1,7 +1,8 @@
-"""Write the parts of docs/ and benchmarks/ that the code, paper.json and statements.json know best.
+"""Write the numbers of the papers' statements, and the parts of docs/ and benchmarks/ that come from the code,
+paper.json and statements.json.
 
     python docs/scripts/generate.py            every generated part, anew
-    python docs/scripts/generate.py --check    only say which pages are out of date; the exit status is 1 if any is
+    python docs/scripts/generate.py --check    only name the files that are out of date; the exit status is 1 if any is
 
 A page holds its generated parts between two comments, and prose around them:
 
@@ -23,6 +24,9 @@ sys.path[:0] = [str(ROOT), str(DOCS / "scripts")]
 import code_tables  # noqa: E402
 import notebook  # noqa: E402
 import paper_tables  # noqa: E402
+import statement_numbers  # noqa: E402
+
+from fairseq_plugins.tools.lib import statements  # noqa: E402
 
 PART = re.compile(r"(<!-- generated: (\w+) ?([\w /-]*?) ?-->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -35,10 +39,10 @@ PARTS: dict[str, Callable[[str], str]] = {
     "settings": paper_tables.settings,
     "initial_weights": paper_tables.initial_weights,
     "published": paper_tables.published,
-    "verdicts": paper_tables.verdicts,
+    "effect": lambda _: statements.EFFECT,
     "held": paper_tables.held,
-    "statements": paper_tables.statements,
-    "numbers": paper_tables.numbers,
+    "rules": paper_tables.rules,
+    "results": paper_tables.results,
 }
 
 
@@ -46,12 +50,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="change nothing")
     check = parser.parse_args().check
-    pages = sorted([*DOCS.rglob("*.md"), *ROOT.glob("benchmarks/*.md")])
-    stale = [page for page in pages if fresh(text := page.read_text()) != text]
-    for page in stale:
-        if not check:
-            page.write_text(fresh(page.read_text()))
-        print(f"{page.relative_to(ROOT)} {'is out of date' if check else 'is written'}")
+    files = {statement_numbers.NUMBERS: lambda text: statement_numbers.numbers()}  # first: pages show them
+    files |= {page: fresh for page in sorted([*DOCS.rglob("*.md"), *ROOT.glob("benchmarks/*.md")])}
+    stale = []
+    for file, made in files.items():
+        text = file.read_text(encoding="utf-8")
+        if (new := made(text)) != text:
+            stale.append(file)
+            if not check:
+                file.write_text(new, encoding="utf-8")
+            print(f"{file.relative_to(ROOT)} {'is out of date' if check else 'is written'}")
     sys.exit(check and bool(stale))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[2]
-BESIDE = ("benchmarks/*.md", "benchmarks/*.png", "CONTRIBUTING.md", "CHANGELOG.md")
+BESIDE = ("benchmarks/*.md", "benchmarks/*.png", "benchmarks/*/*.png", "CONTRIBUTING.md", "CHANGELOG.md")
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 

@@ -1,13 +1,11 @@
-"""Tables of what recipes/PAPER/paper.json says, settings with their sources and published numbers; and of what came of
-the papers' statements."""
+"""Tables of recipes/PAPER/paper.json, settings with their sources and published numbers; and of the verdicts on the
+papers' statements."""
 
 import json
-import re
 from pathlib import Path
 
-from markdown_table import code, table
-
-from fairseq_plugins.tools.lib import evidence
+from fairseq_plugins.tools.lib import statements
+from fairseq_plugins.tools.lib.markdown_text import code, table
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 
@@ -66,62 +64,39 @@ def published(paper: str) -> str:
     return "\n\n".join(parts)
 
 
-def verdicts(_: str) -> str:
+def rules(_: str) -> str:
     """The rule by which a statement gets its verdict, and how many statements have which."""
-    count = evidence.count_verdicts(evidence.statements())
+    count = statements.count_verdicts(statements.read_papers())
     return "\n".join(
-        f"- **{verdict}** ({count[verdict]} of {count.total()}): {rule}" for verdict, rule in evidence.VERDICTS.items()
+        f"- **{name}** ({count[name]} of {count.total()}): {rule}" for name, rule in statements.VERDICTS.items()
     )
 
 
 # what a page says of its commands, where they have these words
 NOTES = {
-    "evidence.sh": "`benchmarks/evidence.sh` passes over what has its numbers: put `ROWS=mine.jsonl` before it to "
-    "train it again ([Evidence](evidence.md)). Differences in the text are of unrounded numbers.",
+    "evidence.sh": "`benchmarks/evidence.sh` skips runs that have results: put `ROWS=mine.jsonl` before it to train "
+    "them again ([Evidence](evidence.md)). Differences in the text are of unrounded numbers.",
     "DIR": "In commands `DIR` is your folder of data, with ptb/, multi30k/, enwik8/ and wikitext-2/ in it.",
 }
 
 
 def held(page: str) -> str:
-    """What the statements of a page of benchmarks/ say, and the verdict on each; for the top of that page."""
-    found = [each for each in evidence.all_statements() if each.get("page") == f"{page}.md"]
-    rows = [[each["item"], each["says"], each["verdict"]] for each in found]
-    verdicts = table(["", "the paper says", "[verdict](../docs/results.md#what-of-the-papers-holds)"], rows).rstrip()
+    """The claims that a page of benchmarks/ has measured, and the verdict on each; for the top of that page."""
+    found = [each for each in statements.all_statements(statements.read_papers()) if each.get("page") == f"{page}.md"]
+    rows = [[each["item"], each["claim"], statements.verdict(each)] for each in found]
+    verdicts = table(["", "the paper's claim", "[verdict](../docs/results.md#which-claims-replicate)"], rows)
     commands = " ".join(command["run"] for each in found for command in each["commands"])
     notes = [note for word, note in NOTES.items() if word in commands]
     return "\n\n".join([verdicts, *([" ".join(notes)] if notes else [])])
 
 
-def statements(_: str) -> str:
-    """What benchmarks/statements.json says of each statement, with a link to what ``numbers`` has of it."""
-    parts = []
-    for paper in evidence.statements().values():
-        tried = [entry for entry in paper["statements"] if "page" in entry]
-        rows = [[to_numbers(entry), entry["says"], entry["here"], entry["verdict"]] for entry in tried]
-        others = [[each["item"], each["says"], each["why"]] for each in paper["statements"] if "page" not in each]
-        parts += [f"**{paper['title']}**", table(["", "the paper says", "here", "verdict"], rows).rstrip()]
-        parts += ["Not tried:", table(["", "the paper says", "why"], others).rstrip()]
-    return "\n\n".join(parts)
+def results(_: str) -> str:
+    """The verdicts of all papers, each with a link to the page that has its measurements or the paper's."""
 
+    def link(paper: str, statement: dict, place: int) -> str:
+        return f"../benchmarks/{statement['page']}" if "page" in statement else f"papers/{paper}.md"
 
-def numbers(_: str) -> str:
-    """What is behind the verdicts: for each statement that was tried the reasons and the numbers."""
-    parts = []
-    for paper in evidence.statements().values():
-        parts += [f"### {paper['title']}", *(measured(entry) for entry in paper["statements"] if "tables" in entry)]
-    return "\n\n".join(parts)
+    def picture(shown: dict) -> str:
+        return f"![{shown['alt']}](../benchmarks/{shown['file']})\n\n*{shown['caption']}*"
 
-
-def measured(entry: dict) -> str:
-    source = f"*Size*: {entry['size']} ([{evidence.dates(entry)}](../benchmarks/{entry['page']}))."
-    notes = [f"*{title}*: {entry[key]}" for key, title in evidence.NOTES.items() if key in entry]
-    reasons = f"**{entry['verdict']}**: {entry['here']} {entry['why']}"
-    tables, words = evidence.without_shared(entry["tables"])
-    shown = [table([*rows[0]], [[*row.values()] for row in rows]).rstrip() for rows in tables]
-    return "\n\n".join([f"#### {entry['item']}", reasons, *shown, *filter(None, [words]), source, *notes])
-
-
-def to_numbers(entry: dict) -> str:
-    """A link to what ``measured`` has of a statement."""
-    anchor = re.sub(r"[^\w\- ]", "", entry["item"].lower()).replace(" ", "-")
-    return f"[{entry['item']}](#{anchor})"
+    return statements.overview(statements.read_papers(), link, picture)

@@ -6,12 +6,13 @@ import sys
 import pytest
 from pages import PAGES, ROOT, name
 
-from fairseq_plugins.tools.lib import evidence
+from fairseq_plugins.tools.lib import statements
 
 sys.path.insert(0, str(ROOT / "docs/scripts"))
 
 import generate  # noqa: E402
 import paper_tables  # noqa: E402
+import statement_numbers  # noqa: E402
 
 MEASURED = sorted(ROOT.glob("benchmarks/*.md"))
 # pages that a benchmark writes as a whole
@@ -25,6 +26,14 @@ def test_a_page_is_up_to_date(page):
     assert generate.fresh(text) == text, "run python docs/scripts/generate.py"
 
 
+def test_the_numbers_of_statements_are_up_to_date():
+    assert statement_numbers.NUMBERS.read_text(encoding="utf-8") == statement_numbers.numbers(), "run generate.py"
+
+
+def test_the_results_are_a_short_page():
+    assert len((ROOT / "docs/results.md").read_text(encoding="utf-8").splitlines()) <= 200
+
+
 def test_a_stale_part_is_written_anew():
     begin, end = "<!-- generated: published active_memory -->\n", "<!-- end -->"
     fresh = generate.fresh(f"before\n{begin}old\n{end}\nafter\n")
@@ -33,7 +42,7 @@ def test_a_stale_part_is_written_anew():
 
 
 def test_a_page_of_measurements_begins_with_its_verdicts():
-    for entry in evidence.all_statements():
+    for entry in statements.all_statements(statements.read_papers()):
         if "page" in entry and entry["page"] not in BY_SCRIPTS:
             text = (ROOT / "benchmarks" / entry["page"]).read_text(encoding="utf-8")
             assert f"<!-- generated: held {entry['page'].removesuffix('.md')} -->" in text.partition("\n## ")[0]

@@ -89,7 +89,7 @@ def test_a_broken_log_is_drawn_or_refused(lines, tmp_path):
             lambda: reward_figures.draw_sizes(Namespace(runs=[f"a=8:{log}"], line=[], size="size")),
         ))  # fmt: skip
         drawn += tried(lambda figure=figure: figure().savefig(io.BytesIO(), format="png", dpi=30))
-    tried(lambda: [own_results.section(found, 1) for found in own_results.find_all([tmp_path])])
+    tried(lambda: [own_results.section(found, "### a") for found in own_results.find_all([tmp_path])])
     assert drawn > 0
 
 

@@ -9,7 +9,9 @@ import subprocess
 import pytest
 
 from fairseq_plugins.tools import report
-from fairseq_plugins.tools.lib import evidence, html_page
+from fairseq_plugins.tools.lib import html_page, statements
+
+pytest.importorskip("markdown")
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs chromium or google-chrome on the PATH")
@@ -43,9 +45,9 @@ def seen(folder, content, width=PHONE):
 
 @pytest.mark.parametrize("width", [PHONE, 1200])
 def test_a_browser_draws_every_picture_and_fetches_nothing(tmp_path, width):
-    papers = evidence.statements()
-    pictures = sum(len(entry.get("pictures", [])) for paper in papers.values() for entry in paper["statements"])
-    page = seen(tmp_path, html_page.page(report.TITLE, report.parts(papers, [])), width)
+    papers = statements.read_papers()
+    pictures = sum(len(entry.get("pictures", [])) for entry in statements.all_statements(papers))
+    page = seen(tmp_path, html_page.page(report.TITLE, report.report(papers, [])), width)
     assert page["drawn"] == pictures > 10
     assert set(page["fetched"]) <= {"data"}
     assert page["width"] <= width
@@ -53,5 +55,5 @@ def test_a_browser_draws_every_picture_and_fetches_nothing(tmp_path, width):
 
 def test_what_is_damaged_or_too_wide_is_seen(tmp_path):
     content = ['<img src="data:image/png;base64,AAAA" alt="damaged">', '<p style="width: 600px">wide</p>']
-    page = seen(tmp_path, html_page.page("A page", content))
+    page = seen(tmp_path, html_page.page("A page", "\n\n".join(content)))
     assert page["drawn"] == 0 and page["width"] > PHONE

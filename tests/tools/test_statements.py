@@ -1,19 +1,28 @@
-"""benchmarks/statements.json: its numbers come from rows and pages and stand in the right row, and its words agree."""
+"""The papers' statements: numbers come from rows and pages and are in the right row, words agree with them, and the
+size of an effect follows from them."""
 
 import copy
 import itertools
 import json
 import re
+import sys
 from datetime import date
+from pathlib import Path
 
 import pytest
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import results_table
-from fairseq_plugins.tools.lib import evidence
+from fairseq_plugins.tools.lib import statements
 
-WRITTEN = json.loads((evidence.BENCHMARKS / "statements.json").read_text(encoding="utf-8"))
-PAPERS = evidence.statements()
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs/scripts"))
+
+import statement_numbers  # noqa: E402
+from statement_numbers import BENCHMARKS  # noqa: E402
+
+WRITTEN = statement_numbers.written()
+PAPERS = statements.read_papers()
 
 
 def by_name(papers, rows_of):
@@ -25,17 +34,17 @@ def by_name(papers, rows_of):
     return entries
 
 
-ENTRIES = by_name(WRITTEN, evidence.sources)
+ENTRIES = by_name(WRITTEN, statement_numbers.sources)
 RESOLVED = by_name(PAPERS, list)
 
-SHORT = 150  # letters that `here` has at most, so that a row of the overview stays short
+CLAIM, SIZE = 12, 80  # words of a claim and letters of a size: a row of the overview stays short
 
 every = pytest.mark.parametrize("name", ENTRIES)
 measured = pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if "rows" in entry])
 
 
 def page_of(entry):
-    return (evidence.BENCHMARKS / entry["page"]).read_text(encoding="utf-8")
+    return (BENCHMARKS / entry["page"]).read_text(encoding="utf-8")
 
 
 def cells(entry):
@@ -102,15 +111,33 @@ def misplaced(entry):
 @every
 def test_a_statement_has_a_verdict_and_its_source(name):
     entry = ENTRIES[name]
-    assert entry["verdict"] in evidence.VERDICTS and entry["says"]
+    assert entry["verdict"] in statements.VERDICTS and entry["why"]
+    assert 0 < len(entry["claim"].split()) <= CLAIM
     tried = entry["verdict"] != "not tried"
-    assert all((key in entry) == tried for key in ("here", "rows", "page", "size", "commands"))
-    assert entry["why"]
-    measures_speed = entry.get("page", "speed.md").endswith(("speed.md", "gpu.md"))
-    assert measures_speed or "tried" in entry
-    assert len(entry.get("here", "")) <= SHORT
+    assert all((key in entry) == tried for key in ("here", "rows", "page", "size", "setting", "commands"))
+    assert len(entry.get("size", "")) <= SIZE
+    assert ("compare" in entry) + ("ours" in entry) == tried
     for picture in entry.get("pictures", []):
-        assert picture["caption"] and (evidence.BENCHMARKS / picture["file"]).exists()
+        assert picture["caption"] and (BENCHMARKS / picture["file"]).exists()
+
+
+@measured
+def test_what_was_trained_names_the_settings_that_were_tried(name):
+    measures_speed = ENTRIES[name]["page"].endswith(("speed.md", "gpu.md"))
+    assert measures_speed or ENTRIES[name]["tried"]
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_picture_of_a_paper_is_one_of_a_statement(paper):
+    pictures = [each["file"] for entry in PAPERS[paper]["statements"] for each in entry.get("pictures", [])]
+    assert PAPERS[paper].get("picture") in [*pictures, *([] if pictures else [None])]
+
+
+def test_the_package_has_the_pictures():
+    for entry in statements.all_statements(PAPERS):
+        for picture in entry.get("pictures", []):
+            packed = statements.FOLDER / Path(picture["file"]).name
+            assert packed.read_bytes() == (BENCHMARKS / picture["file"]).read_bytes()
 
 
 @measured
@@ -126,7 +153,7 @@ def test_commands_and_dates_stand_on_the_page(name):
 @measured
 def test_no_number_is_typed(name):
     typed = [cell for _, _, _, cell in cells(ENTRIES[name]) if isinstance(cell, str) and re.search(r"\d", cell)]
-    assert not typed, "say where the number stands, as tools/lib/evidence.py tells"
+    assert not typed, "say where the number stands, as docs/scripts/statement_numbers.py tells"
 
 
 @measured
@@ -155,7 +182,7 @@ def values_by_run(entry):
             names = cell.get("cell", "")
             for name in [names] if isinstance(names, str) else names:
                 one = cell | {"cell": name} if name else cell
-                numbers = re.findall(r"\d+\.\d+", evidence.number(one, entry["page"]))
+                numbers = re.findall(r"\d+\.\d+", statement_numbers.number(one, entry["page"]))
                 found.setdefault((cell["file"], name), set()).update(numbers)
     return found
 
@@ -170,7 +197,7 @@ def test_rows_and_the_page_agree(name):
     text = page_of(ENTRIES[name])
     for run, numbers in values_by_run(ENTRIES[name]).items():
         if run[0] == "skip_cross_head_small.jsonl":  # of dev the page has the mean alone
-            rows = results_table.read_rows(evidence.BENCHMARKS / run[0])
+            rows = results_table.read_rows(BENCHMARKS / run[0])
             numbers = {f"{rows[run[1]]['test bpc']:.3f}"}
         assert on_one_line(text, numbers), run
 
@@ -178,7 +205,7 @@ def test_rows_and_the_page_agree(name):
 def ratios_of_the_gpu():
     """(cell and key of its row, "ratio (smallest to largest)")"""
     ends = ", smallest and largest"
-    for line in (evidence.BENCHMARKS / "gpu_h200.jsonl").read_text(encoding="utf-8").splitlines():
+    for line in (BENCHMARKS / "gpu_h200.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         for key in row:
             if key.endswith(ends):
@@ -189,7 +216,7 @@ def ratios_of_the_gpu():
 @pytest.mark.parametrize("section", ["Training", "Decoding"])
 def test_ratios_on_the_page_of_the_gpu_are_those_of_its_rows(section):
     """Of the engine of their column, the batch or the layers of their row, and the model that is compared."""
-    header, *rows = next(evidence.tables(evidence.BENCHMARKS / "gpu.md", section))
+    header, *rows = next(statement_numbers.tables(BENCHMARKS / "gpu.md", section))
     measured = list(ratios_of_the_gpu())
     shown = [
         (re.findall(r"batch \d+|\d\+\d|hidden states|keys and values", label), f" {engine} / ", ratio)
@@ -214,9 +241,9 @@ def test_numbers_of_other_rows_are_found_on_the_page():
 @measured
 def test_numbers_in_words_stand_on_the_page_or_in_the_table(name):
     entry = RESOLVED[name]
-    known = page_of(entry) + json.dumps(entry["rows"]) + entry["says"]
+    known = page_of(entry) + json.dumps(entry["rows"]) + entry["claim"]
     known = set(numbers(known.replace("`", "")))
-    for key in ("here", "why", "size", "tried", "checks"):
+    for key in ("here", "ours", "why", "size", "setting", "tried", "checks"):
         said = numbers(re.sub(r"Figure \d|of 0 tasks", "", entry.get(key, "")))
         assert not set(said) - known, key
 
@@ -234,9 +261,9 @@ HEADINGS = {"feedback": "Feedback", "all_attention": "All-", "active_memory": "A
 @pytest.mark.parametrize("paper", PAGES)
 def test_what_came_out_so_far_stands_on_a_page(paper):
     """The last column of the tables in evidence.md."""
-    texts = [(evidence.BENCHMARKS / page).read_text(encoding="utf-8") for page in PAGES[paper]]
+    texts = [(BENCHMARKS / page).read_text(encoding="utf-8") for page in PAGES[paper]]
     known = set(numbers(" ".join([json.dumps(PAPERS[paper]), *texts])))
-    (header, *rows), *_ = evidence.tables(evidence.BENCHMARKS / "evidence.md", HEADINGS[paper])
+    (header, *rows), *_ = statement_numbers.tables(BENCHMARKS / "evidence.md", HEADINGS[paper])
     said = {row[0]: set(numbers(row[header.index("so far")])) - known for row in rows}
     assert len(said) > 4 and not any(said.values()), said
 
@@ -245,48 +272,48 @@ def test_every_row_of_the_queue_is_in_a_statement():
     sources = [cell for entry in ENTRIES.values() if "rows" in entry for _, _, _, cell in cells(entry)]
     named = [cell["cell"] for cell in sources if isinstance(cell, dict) and cell.get("file") == "evidence/rows.jsonl"]
     shown = {name for names in named for name in ([names] if isinstance(names, str) else names)}
-    assert results_table.read_rows(evidence.BENCHMARKS / "evidence/rows.jsonl").keys() == shown
+    assert results_table.read_rows(BENCHMARKS / "evidence/rows.jsonl").keys() == shown
 
 
 def test_the_readme_counts_the_verdicts():
-    count = evidence.count_verdicts(PAPERS)
+    count = statements.count_verdicts(PAPERS)
     said = "Of {} statements of the papers {} hold here, {} do not hold, {} are not decided and {} were not tried"
-    text = " ".join((evidence.ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert said.format(count.total(), *(count[verdict] for verdict in evidence.VERDICTS)) in text
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert said.format(count.total(), *(count[verdict] for verdict in statements.VERDICTS)) in text
 
 
 def test_a_source_that_is_not_there_is_named():
     with pytest.raises(UserError, match="which is not there; correct it"):
-        evidence.number({"file": "char_lm.jsonl", "cell": "nobody", "column": "test bpc"}, "char_lm.md")
+        statement_numbers.number({"file": "char_lm.jsonl", "cell": "nobody", "column": "test bpc"}, "char_lm.md")
     with pytest.raises(UserError, match="which is not there; correct it"):
-        evidence.number({"section": "Training", "row": "3", "column": "ratio"}, "translation_speed.md")
+        statement_numbers.number({"section": "Training", "row": "3", "column": "ratio"}, "translation_speed.md")
 
 
 def test_rows_fill_in_the_sources_of_their_columns():
     bits = {"file": "char_lm.jsonl", "cell": ["{name}-seed1", "{name}-seed2"], "column": "{split} bpc"}
     rows = {"feedback": {"split": "dev"}, "twin": {"name": "feed-forward", "split": "test", "the paper": "not given"}}
-    feedback, twin = evidence.sources({"columns": {"bits": bits, "the paper": "1.0"}, "rows": rows})
+    feedback, twin = statement_numbers.sources({"columns": {"bits": bits, "the paper": "1.0"}, "rows": rows})
     assert feedback["bits"] == bits | {"cell": ["feedback-seed1", "feedback-seed2"], "column": "dev bpc"}
     assert twin["bits"] == bits | {"cell": ["feed-forward-seed1", "feed-forward-seed2"], "column": "test bpc"}
     assert [feedback["the paper"], twin["the paper"]] == ["1.0", "not given"]
-    (twin,) = evidence.sources({"columns": {"bits": "{name}"}, "rows": {"twin": "feed-forward"}})
+    (twin,) = statement_numbers.sources({"columns": {"bits": "{name}"}, "rows": {"twin": "feed-forward"}})
     assert twin == {"": "twin", "bits": "feed-forward"}
 
 
 def test_a_row_that_lacks_a_word_is_named():
     with pytest.raises(UserError, match="the row twin must say 'split'"):
-        evidence.sources({"columns": {"bits": {"column": "{split} bpc"}}, "rows": {"twin": {}}})
+        statement_numbers.sources({"columns": {"bits": {"column": "{split} bpc"}}, "rows": {"twin": {}}})
 
 
 def test_several_runs_are_shown_with_their_range():
     mean = {"file": "char_lm.jsonl", "cell": ["feedback-seed1", "feedback-seed2"], "column": "test bpc"}
-    assert evidence.number(mean, "char_lm.md") == "1.613 (1.611 to 1.615; n = 2)"
-    assert evidence.number(mean | {"cell": ["feedback-seed1"]}, "char_lm.md") == "1.611 (n = 1)"
+    assert statement_numbers.number(mean, "char_lm.md") == "1.613 (1.611 to 1.615; n = 2)"
+    assert statement_numbers.number(mean | {"cell": ["feedback-seed1"]}, "char_lm.md") == "1.611 (n = 1)"
 
 
 def test_the_paper_s_numbers_have_a_last_zero(tmp_path):
     of_paper = {"paper": "skip_cross_head", "table": "Table 1", "row": "skip-cross-head-1600", "column": "dev bpc"}
-    assert evidence.number(of_paper, "") == "1.060"
+    assert statement_numbers.number(of_paper, "") == "1.060"
 
 
 def test_what_all_rows_say_alike_of_the_paper_is_said_once():
@@ -294,15 +321,63 @@ def test_what_all_rows_say_alike_of_the_paper_is_said_once():
         {"": "feedback", "reward": "1.0", "at random": "0.3", "the paper": "figure only"},
         {"": "lstm", "reward": "1.0", "at random": "0.3", "the paper": "figure only"},
     ]
-    narrow, words = evidence.without_shared([rows, rows])
+    narrow, words = statements.without_shared([rows, rows])
     assert narrow == [[{"": "feedback", "reward": "1.0"}, {"": "lstm", "reward": "1.0"}]] * 2
-    figure = "The paper's numbers stand in a figure, which the text that we have does not show."
+    figure = "The paper's numbers are in a figure, which the text that we have does not show."
     assert words == f"In all rows: at random: 0.3. {figure}"
     rows[1] |= {"at random": "0.4", "the paper": "99.1"}
-    assert evidence.without_shared([rows]) == ([rows], "")
+    assert statements.without_shared([rows]) == ([rows], "")
 
 
 def test_a_single_row_keeps_the_paper_s_number():
     row = {"": "feedback", "the paper": "99.1", "the paper, 8 layers": "not given"}
-    narrow, words = evidence.without_shared([[row]])
+    narrow, words = statements.without_shared([[row]])
     assert narrow == [[{"": "feedback", "the paper": "99.1"}]] and words == "The paper gives no number."
+
+
+def judged(compare, *rows):
+    return statements.verdict({"item": "Table 1", "verdict": "holds", "tables": [rows], "compare": compare})
+
+
+SPEED = {"as": "ratio", "pairs": [["batch 1"], ["batch 2"]], "ours": "ours", "paper": "the paper", "unit": "times"}
+SCORE = {"as": "difference", "pairs": [["new", "old"]], "ours": "ours", "paper": "the paper", "unit": "%"}
+
+
+def test_the_size_of_a_ratio_is_that_of_its_logarithm():
+    rows = [
+        {"": f"batch {n}", "ours": f"{ratio} (0.1 to 4; n = 2)", "the paper": "2 / 1 = 2.0"}
+        for n, ratio in ((1, 4.0), (2, 0.5))
+    ]
+    assert judged(SPEED, *rows) == "**holds**: both directions, -100 to 200 % of the effect"
+    assert judged(SPEED | {"pairs": [["batch 1"]]}, *rows) == "**holds**: same direction, 200 % of the effect"
+
+
+def test_the_size_of_a_difference():
+    new, old = {"": "new", "ours": "14 (3)", "the paper": "30"}, {"": "old", "ours": "15", "the paper": "10"}
+    assert judged(SCORE, new, old) == "**holds**: opposite direction, -5 % of the effect"
+    assert judged(SCORE | {"the paper's unit": "perplexity"}, new, old) == "**holds**: opposite direction"
+    assert judged(SCORE | {"claims": "level"}, new, old) == "**holds**: the paper claims no difference"
+    del new["the paper"], old["the paper"]
+    claims = {name: value for name, value in SCORE.items() if name != "paper"} | {"claims": "lower"}
+    assert judged(claims, new, old) == "**holds**: same direction"
+
+
+def test_a_cell_that_no_table_has_is_named():
+    with pytest.raises(UserError, match="no table has a column 'ours' in a row 'old'; correct compare"):
+        judged(SCORE, {"": "new", "ours": "1", "the paper": "2"})
+
+
+def test_the_overview_has_the_statements_by_verdict_and_those_not_tried_below():
+    tried = {"tables": [], "size": "small", "ours": "80 %"}
+    entries = [
+        {"item": "Table 1", "verdict": "not tried", "claim": "More."},
+        {"item": "Table 2", "verdict": "not decided", "claim": "Much.", **tried},
+        {"item": "Table 3", "verdict": "holds", "claim": "Less.", **tried},
+    ]
+    papers = {"paper": {"title": "A paper", "statements": entries}}
+    title, listed, *others = statements.overview(papers, lambda name, _, place: f"#{name}-{place}", str).split("\n\n")
+    assert listed.splitlines()[2:] == [
+        "| **holds** | Less. [Table 3](#paper-3) | no number | 80 % | small |",
+        "| **not decided** | Much. [Table 2](#paper-2) | no number | 80 % | small |",
+    ]
+    assert [title, *others] == ["### A paper", "Not tried:", "- [Table 1](#paper-1): More."]

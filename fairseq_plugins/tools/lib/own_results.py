@@ -1,4 +1,4 @@
-"""The results of one's own runs as parts of a page: the tables of recipes, and the logs of trainings."""
+"""The results of one's own runs in Markdown: the tables of recipes, and the logs of trainings."""
 
 import argparse
 import io
@@ -14,7 +14,8 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import plot, results_table
 from fairseq_plugins.tools.lib import training_log
 from fairseq_plugins.tools.lib.figures import course, description
-from fairseq_plugins.tools.lib.html_page import image, table, text
+from fairseq_plugins.tools.lib.html_page import figure
+from fairseq_plugins.tools.lib.markdown_text import code_block, literal, table
 
 RECIPES_TABLE = "results.jsonl"
 PNG = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"  # how the file begins and ends
@@ -134,39 +135,33 @@ def logs_in(folder: Path) -> dict[Path, training_log.TrainingLog]:
 FEW_COMMANDS = 5  # as many are shown, more are folded
 
 
-def section(results: Results, number: int) -> str:
-    """Means over seeds where there are some, every row, the commands, the date of the last entry, and pictures."""
+def section(results: Results, heading: str) -> str:
+    """In Markdown: means over seeds where there are some, every row, the commands, the date of the last entry, and
+    pictures."""
     means = results_table.means(results.rows)
-    warnings = map(results_table.warning, results_table.differing(results.rows))
-    return "\n".join(
-        [
-            f'<section id="own-{number}"><h3>{text(results.name)}</h3>',
-            *cells(means, f"{results.name}, means over seeds"),
-            *(f"<p>{text(warning)}</p>" for warning in warnings),
-            *cells(results.rows, results.name),
-            commands(results.rows),
-            f'<p class="small">{last_entry(results)}</p>',
-            *pictures(results),
-            "</section>",
-        ]
-    )
+    warnings = map(literal, map(results_table.warning, results_table.differing(results.rows)))
+    tables = [*cells(means), *warnings, *cells(results.rows)]
+    return "\n\n".join([heading, *tables, *commands(results.rows), last_entry(results), *pictures(results)])
 
 
-def cells(rows: dict[str, dict], name: str) -> list[str]:
+def cells(rows: dict[str, dict]) -> list[str]:
     """Rows of results_table, without their commands: those with the same columns in one table."""
     groups: dict[frozenset, list[dict[str, str]]] = {}
     for cell, row in rows.items():
-        shown = {column: text(results_table.shown(value)) for column, value in row.items() if column != "command"}
-        groups.setdefault(frozenset(shown), []).append({"": text(cell)} | shown)
-    return [table(group, name) for group in groups.values()]
+        shown = {column: results_table.shown(value) for column, value in row.items() if column != "command"}
+        groups.setdefault(frozenset(shown), []).append({"": cell} | shown)
+    return [
+        table(map(literal, group[0]), [[literal(row[column]) for column in group[0]] for row in group])
+        for group in groups.values()
+    ]
 
 
-def commands(rows: dict[str, dict]) -> str:
-    found = dict.fromkeys(row["command"] for row in rows.values() if "command" in row)
-    blocks = "".join(f"<pre>{text(command)}</pre>" for command in found)
-    if len(found) <= FEW_COMMANDS:
+def commands(rows: dict[str, dict]) -> list[str]:
+    blocks = [*map(code_block, dict.fromkeys(row["command"] for row in rows.values() if "command" in row))]
+    if len(blocks) <= FEW_COMMANDS:
         return blocks
-    return f"<details><summary>{len(found)} commands</summary>{blocks}</details>"
+    summary = f"<summary>{len(blocks)} commands</summary>"
+    return ["\n\n".join([f'<details markdown="1">\n{summary}', *blocks, "</details>"])]
 
 
 def last_entry(results: Results) -> str:
@@ -188,7 +183,7 @@ def pictures(results: Results) -> Iterator[str]:
         yield recipes_picture(file, results.name)
     runs = [run for run, log in results.logs.items() if log.series("valid", "loss")[0]]
     if len(runs) < len(results.logs):
-        yield f"<p>{len(results.logs) - len(runs)} of {len(results.logs)} trainings have no validation yet.</p>"
+        yield f"{len(results.logs) - len(runs)} of {len(results.logs)} trainings have no validation yet."
     for first in range(0, len(runs), plot.FEW):
         some = {shown(run, results): run for run in runs[first : first + plot.FEW]}
         ends = [f"{name} {course(results.logs[run].series('valid', 'loss')[1])}" for name, run in some.items()]
@@ -214,9 +209,9 @@ def shown(run: Path, results: Results) -> str:
 def recipes_picture(file: Path, name: str) -> str:
     data = file.read_bytes()
     if not (data.startswith(PNG[0]) and data.endswith(PNG[1])):
-        return f"<p>{text(file.name)} is damaged and left out; run the recipe's plot again.</p>"
+        return f"{literal(file.name)} is damaged and left out; run the recipe's plot again."
     what = f"{file.stem.replace('_', ' ')}, of {name}"
-    return image(data, f"{what}. {description(file) or 'The table above has its figures.'}", f"{what}.")
+    return figure(data, f"{what}. {description(file) or 'The table above has its figures.'}", f"{what}.")
 
 
 # what --log-learned writes into a log: names there, what draws them, what it is, the name of one
@@ -242,5 +237,5 @@ def drawn(draw: Callable, caption: str, courses: str, **arguments) -> str:
     try:
         draw(argparse.Namespace(**arguments)).savefig(data, format="png", dpi=110)
     except UserError as error:
-        return f"<p>{text(error)}</p>"
-    return image(data.getvalue(), f"{caption} {courses}.", caption)
+        return literal(error)
+    return figure(data.getvalue(), f"{caption} {courses}.", caption)

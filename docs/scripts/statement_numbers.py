@@ -1,9 +1,7 @@
-"""What the papers say and what came of it here: benchmarks/statements.json, with every number that it names.
+"""The numbers of the papers' statements: fairseq_plugins/tools/papers/numbers.json from the sources in statements.json.
 
-A statement has what came out in one sentence (``here``) and the reasons for its verdict (``why``, an empty line between
-paragraphs). The numbers in these must stand on its page or in its tables, and no table has a measured number written
-down. It has columns that say where their numbers stand, and rows that fill in what is in braces; a row's name is its
-label, where it gives no other:
+No table of a statement has a measured number written down. It has columns that say where their numbers are, and rows
+that fill in the words in braces; the name of a row is its label, unless it gives another:
 
     {"columns": {
        "test bits": {"file": "char_lm.jsonl", "cell": ["{name}-seed1", "{name}-seed2"], "column": "test bpc"},
@@ -22,65 +20,42 @@ are the sources:
     {"paper": "feedback", "table": "Table 1", "row": "programs-3, accuracy", "column": "lstm"}
 
 A file is one of benchmarks/; a list of cells gives their mean, the smallest, the largest and their number. A section is
-one of the statement's page: its table has one row that begins with these cells, where | stands between two. A paper is
-that of recipes/PAPER/paper.json.
+one of the statement's page: its table has one row that begins with these cells, where | is between two. A paper is that
+of recipes/PAPER/paper.json.
 """
 
 import json
 import re
 import statistics
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import published, results_table
+from fairseq_plugins.tools.lib.statements import FOLDER
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "benchmarks"
-
-VERDICTS = {
-    "holds": "What the paper says, the order or the direction, came out in every run that we tried. There were two "
-    "or more runs of each side, on active memory's Table 4 three. All models had the same budget of training, and the "
-    "ranges of their runs do not overlap. It holds at the size that is named, and the difference may be smaller or "
-    "larger than the paper's.",
-    "does not hold": "The opposite of what the paper says came out in every run, under the same conditions as for "
-    "holds. A check, which is named, excludes a fault of ours. It does not hold at the size that is named.",
-    "not decided": "We tried it, and it is neither of the two: too few runs, ranges that overlap, budgets that "
-    "differ, a comparison that is not the paper's, or models that had not yet learned the task. This rule cannot show "
-    "that two are equal.",
-    "not tried": "There are no runs that could decide it.",
-}
-NOTES = {"tried": "What was tried", "checks": "What excludes a fault of ours"}  # what a statement may say besides
+NUMBERS = FOLDER / "numbers.json"
 
 
-def statements() -> dict[str, dict]:
-    """Each paper's title and statements, with their numbers; none where the suite is installed without benchmarks/."""
-    file = BENCHMARKS / "statements.json"
-    papers = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    return {name: paper | {"statements": [*map(with_numbers, paper["statements"])]} for name, paper in papers.items()}
+def written() -> dict[str, dict]:
+    """The statements with the sources of their numbers."""
+    return json.loads((FOLDER / "statements.json").read_text(encoding="utf-8"))
 
 
-def all_statements() -> list[dict]:
-    """The statements of all papers, one after the other."""
-    return [statement for paper in statements().values() for statement in paper["statements"]]
+def numbers() -> str:
+    """The text of numbers.json: for each paper and statement the rows of its tables, one row a line."""
+    found = {
+        name: {each["item"]: shown(each) for each in paper["statements"] if "tables" in each}
+        for name, paper in written().items()
+    }
+    return re.sub(r"\n {8,}", " ", json.dumps(found, ensure_ascii=False, indent=2)) + "\n"
 
 
-def count_verdicts(papers: dict[str, dict]) -> Counter[str]:
-    """How many statements have which verdict."""
-    return Counter(each["verdict"] for paper in papers.values() for each in paper["statements"])
-
-
-def dates(statement: dict) -> str:
-    """The days of a statement's commands, the earliest first."""
-    return ", ".join(sorted({command["date"] for command in statement["commands"]}))
-
-
-def with_numbers(statement: dict) -> dict:
-    if "tables" not in statement:
-        return statement
-    tables = [[_shown(row, statement["page"]) for row in sources(table)] for table in statement["tables"]]
-    return statement | {"tables": tables}
+def shown(statement: dict) -> list[list[dict[str, str]]]:
+    """The rows of a statement's tables, each with its label in the column "" and the numbers in the others."""
+    return [[_shown(row, statement["page"]) for row in sources(table)] for table in statement["tables"]]
 
 
 def sources(table: dict) -> list[dict]:
@@ -92,39 +67,12 @@ def sources(table: dict) -> list[dict]:
     return [{"": label} | _row(table["columns"], label, given) for label, given in table["rows"].items()]
 
 
-# how the columns begin that may say the same in every row
-SHARED = ("the paper", "at random", "best possible")
-NO_NUMBERS = {
-    "figure only": "The paper's numbers stand in a figure, which the text that we have does not show.",
-    "not given": "The paper gives no number.",
-}
-
-
-def without_shared(tables: list[list[dict[str, str]]]) -> tuple[list[list[dict[str, str]]], str]:
-    """The tables of a statement, and in words what all rows of one say alike of the paper or of a task's bounds."""
-    narrow, sentences = [], []
-    for rows in tables:
-        same = _shared(rows)
-        words = ", ".join(f"{name}: {value}" for name, value in same.items() if value not in NO_NUMBERS)
-        sentences += [f"In all rows: {words}."] if words else []
-        sentences += [NO_NUMBERS[value] for value in same.values() if value in NO_NUMBERS]
-        narrow.append([{name: cell for name, cell in row.items() if name not in same} for row in rows])
-    return narrow, " ".join(dict.fromkeys(sentences))
-
-
-def _shared(rows: list[dict[str, str]]) -> dict[str, str]:
-    """The columns that say the same in every row; of a single row only those that have no number."""
-    columns = {name: {row.get(name, "") for row in rows} for name in rows[0] if name.startswith(SHARED)}
-    same = {name: cells.pop() for name, cells in columns.items() if len(cells) == 1}
-    return {name: cell for name, cell in same.items() if cell and (len(rows) > 1 or cell in NO_NUMBERS)}
-
-
 def _row(columns: dict, label: str, given: str | dict) -> dict:
     given = {"name": label} | ({"name": given} if isinstance(given, str) else given)
     try:
         return {column: _filled(given.get(column, source), given) for column, source in columns.items()}
     except KeyError as missing:
-        raise UserError(f"benchmarks/statements.json: the row {label} must say {missing}, for its columns.") from None
+        raise UserError(f"statements.json: the row {label} must say {missing}, for its columns.") from None
 
 
 def _filled(source, names: dict):
@@ -158,7 +106,7 @@ def number(source: dict, page: str) -> str:
             return in_rows(**source)
         return in_figures(**source)
     except (KeyError, IndexError, TypeError, ValueError, OSError):
-        raise UserError(f"benchmarks/statements.json names {source}, which is not there; correct it.") from None
+        raise UserError(f"statements.json names {source}, which is not there; correct it.") from None
 
 
 def in_rows(file: str, cell: str | list[str], column: str, digits: int = 3, range: str = "", runs: str = "") -> str:

@@ -1,0 +1,221 @@
+"""The papers' statements, our verdicts on them, and both as Markdown.
+
+papers/statements.json has a statement for each table or figure, or for a part of one: the place in the paper
+(``item``), the ``claim``, the ``verdict``, the outcome in one sentence (``here``), the reasons (``why``) and the size.
+papers/numbers.json has the cells of its tables; docs/scripts/statement_numbers.py reads them from rows and pages.
+
+``compare`` names the cells that a claim is judged by. A cell is the label of its row, in the column ``ours`` or
+``paper``, unless another column follows after " @ ". ``as`` is one of
+
+    difference    pairs of cells: the number of the paper's method, and the one beside it
+    ratio         single cells, each a ratio of speeds or times
+    number        single cells that have nothing beside them
+
+Where the paper gives no numbers, ``claims`` says whether the first cell of a pair is "higher" or "lower". It is "level"
+where the paper claims no difference.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools.lib.markdown_text import code_block, table
+
+FOLDER = Path(__file__).parent.parent / "papers"
+
+VERDICTS = {
+    "holds": "every run has the direction of the paper's claim. There are two or more runs a side (in active memory's "
+    "Table 4 three), their ranges do not overlap, and all models had the same budget of training.",
+    "does not hold": "every run has the opposite direction, under the same conditions, and a check that is named "
+    "excludes a fault of ours.",
+    "not decided": "neither of the two: too few runs, ranges that overlap, unequal budgets, another comparison than "
+    "the paper's, or models that had not learned the task. This rule cannot show that two models are equal.",
+    "not tried": "no run could decide it.",
+}
+EFFECT = (
+    "The *effect* is the number of the paper's method minus the number beside it (*vs*); for speeds and times it is "
+    "the logarithm of their ratio. The *direction* is its sign. The *share* is our effect divided by the paper's; a "
+    "negative share is the opposite direction, and several numbers give the lowest and the highest share. There is no "
+    "share where the paper gives no number, or one in another unit."
+)
+NOTES = {"setting": "Size", "tried": "Settings tried", "checks": "Check for a fault of ours"}
+Papers = dict[str, dict]
+
+
+def read_papers() -> Papers:
+    """Each paper's title and statements; a statement that was tried has the rows of its tables."""
+    papers = json.loads((FOLDER / "statements.json").read_text(encoding="utf-8"))
+    numbers = json.loads((FOLDER / "numbers.json").read_text(encoding="utf-8"))
+    for name, paper in papers.items():
+        for statement in paper["statements"]:
+            if "tables" in statement:
+                statement["tables"] = numbers[name][statement["item"]]
+    return papers
+
+
+def all_statements(papers: Papers) -> list[dict]:
+    return [statement for paper in papers.values() for statement in paper["statements"]]
+
+
+def count_verdicts(papers: Papers) -> Counter[str]:
+    return Counter(statement["verdict"] for statement in all_statements(papers))
+
+
+# The size of an effect
+
+
+def verdict(statement: dict) -> str:
+    """The verdict with its direction and its size."""
+    size = ", ".join(filter(None, [direction(statement), share(statement)])) if "compare" in statement else ""
+    return f"**{statement['verdict']}**" + (f": {size}" if size else "")
+
+
+def direction(statement: dict) -> str:
+    claimed = statement["compare"].get("claims")
+    if claimed == "level":
+        return "the paper claims no difference"
+    ours, papers = effects(statement, "ours"), effects(statement, "paper")
+    if claimed:
+        papers = [{"higher": 1.0, "lower": -1.0}[claimed]] * len(ours)
+    if not papers:
+        return ""
+    same = {our * paper > 0 for our, paper in zip(ours, papers, strict=True)}
+    return {(True,): "same direction", (False,): "opposite direction"}.get(tuple(same), "both directions")
+
+
+def share(statement: dict) -> str:
+    """Our effects in per cent of the paper's, the lowest and the highest; "" where the paper has no such number."""
+    compare = statement["compare"]
+    ours, papers = effects(statement, "ours"), effects(statement, "paper")
+    if not papers or "claims" in compare or "the paper's unit" in compare:
+        return ""
+    shares = sorted(round(100 * our / paper) for our, paper in zip(ours, papers, strict=True))
+    return " to ".join(dict.fromkeys(map(str, (shares[0], shares[-1])))) + " % of the effect"
+
+
+def effects(statement: dict, side: str) -> list[float]:
+    """The effects of "ours" or "paper", one for each pair; none where there is nothing to compare."""
+    effect = {"ratio": lambda ratio: math.log(ratio), "difference": lambda method, other: method - other}
+    kind = statement["compare"]["as"]
+    return [effect[kind](*map(number, cells)) for cells in compared(statement, side)] if kind in effect else []
+
+
+def compared(statement: dict, side: str) -> list[list[str]]:
+    """The cells of "ours" or "paper", pair by pair; those of the paper are in one column, and need not be there."""
+    compare = statement["compare"]
+    if side not in compare:
+        return []
+    pairs = [[name.partition(" @ ")[::2] for name in pair] for pair in compare["pairs"]]
+    columns = [[compare[side] if side == "paper" else other or compare[side] for _, other in pair] for pair in pairs]
+    found = [[cell(statement, label, column) for (label, _), column in zip(*both)] for both in zip(pairs, columns)]
+    return [cells for cells in found if all(cells)]
+
+
+def cell(statement: dict, label: str, column: str) -> str:
+    """A cell of one of the tables, "" where it is empty.
+
+    Raises:
+        UserError: no table has it
+    """
+    found = [row[column] for rows in statement["tables"] for row in rows if row[""] == label and column in row]
+    if not found:
+        raise UserError(f"{statement['item']}: no table has a column {column!r} in a row {label!r}; correct compare.")
+    return next(filter(None, found), "").partition(" (")[0]
+
+
+def number(text: str) -> float:
+    """The number of a cell; of "535 / 607 = 0.88" the last one."""
+    return float(text.rpartition("= ")[2])
+
+
+# Markdown
+
+
+def overview(papers: Papers, link: Callable[[str, dict, int], str], picture: Callable[[dict], str]) -> str:
+    """A table for each paper, the statements of each verdict together, a picture, and the statements not tried.
+
+    ``link`` leads to the details, from the name of a paper, a statement and its number. ``picture`` shows a picture of
+    a statement, or nothing.
+    """
+    parts = []
+    for name, paper in papers.items():
+        order = [*VERDICTS]
+        numbered = sorted(enumerate(paper["statements"], 1), key=lambda pair: order.index(pair[1]["verdict"]))
+        linked = [(f"[{each['item']}]({link(name, each, place)})", each) for place, each in numbered]
+        rows = [row(where, each) for where, each in linked if "tables" in each]
+        others = [f"- {where}: {each['claim']}" for where, each in linked if "tables" not in each]
+        pictures = [each for statement in paper["statements"] for each in statement.get("pictures", [])]
+        shown = [picture(each) for each in pictures if each["file"] == paper.get("picture")]
+        parts += [f"### {paper['title']}", table(["verdict", "claim", "the paper", "ours", "size"], rows), *shown]
+        parts += ["Not tried:", "\n".join(others)] if others else []
+    return "\n\n".join(filter(None, parts))
+
+
+def row(where: str, statement: dict) -> list[str]:
+    return [
+        verdict(statement),
+        f"{statement['claim']} {where}",
+        papers_number(statement),
+        ours(statement),
+        statement["size"],
+    ]
+
+
+def ours(statement: dict) -> str:
+    compare = statement.get("compare")
+    return listed(compared(statement, "ours"), compare["unit"]) if compare else statement["ours"]
+
+
+def papers_number(statement: dict) -> str:
+    compare = statement.get("compare", {})
+    shown = compared(statement, "paper") if compare else []
+    return listed(shown, compare.get("the paper's unit", compare["unit"])) if shown else "no number"
+
+
+def listed(pairs: list[list[str]], unit: str) -> str:
+    """The pairs, with the unit after the last; one pair, where all are alike."""
+    each = [" vs ".join(cell.rpartition("= ")[2] for cell in cells) for cells in pairs]
+    return f"{'; '.join(each if len(set(each)) > 1 else each[:1])} {unit}"
+
+
+def details(statement: dict, picture: Callable[[dict], str]) -> str:
+    """The outcome, the reasons, the numbers, the pictures and the commands of a statement."""
+    rows, words = without_shared(statement.get("tables", []))
+    notes = [f"*{title}*: {statement[key]}" for key, title in NOTES.items() if key in statement]
+    parts = [statement["claim"], " ".join(filter(None, [statement.get("here"), statement["why"]]))]
+    parts += [table([*each[0]], [[*row.values()] for row in each]) for each in rows]
+    parts += [words, *map(picture, statement.get("pictures", [])), *notes]
+    for command in statement.get("commands", []):
+        parts += [f"{command['date']}:", code_block(command["run"])]
+    parts += [f"Page: `benchmarks/{statement['page']}`"] if "page" in statement else []
+    return "\n\n".join(filter(None, parts))
+
+
+# how the columns begin that may say the same in every row
+SHARED = ("the paper", "at random", "best possible")
+NO_NUMBERS = {
+    "figure only": "The paper's numbers are in a figure, which the text that we have does not show.",
+    "not given": "The paper gives no number.",
+}
+
+
+def without_shared(tables: list[list[dict[str, str]]]) -> tuple[list[list[dict[str, str]]], str]:
+    """The tables of a statement, and in words what all rows of one say alike of the paper or of a task's bounds."""
+    narrow, sentences = [], []
+    for rows in tables:
+        same = _shared(rows)
+        words = ", ".join(f"{name}: {value}" for name, value in same.items() if value not in NO_NUMBERS)
+        sentences += [f"In all rows: {words}."] if words else []
+        sentences += [NO_NUMBERS[value] for value in same.values() if value in NO_NUMBERS]
+        narrow.append([{name: cell for name, cell in row.items() if name not in same} for row in rows])
+    return narrow, " ".join(dict.fromkeys(sentences))
+
+
+def _shared(rows: list[dict[str, str]]) -> dict[str, str]:
+    """The columns that say the same in every row; of a single row only those that have no number."""
+    columns = {name: {row.get(name, "") for row in rows} for name in rows[0] if name.startswith(SHARED)}
+    same = {name: cells.pop() for name, cells in columns.items() if len(cells) == 1}
+    return {name: cell for name, cell in same.items() if cell and (len(rows) > 1 or cell in NO_NUMBERS)}
