@@ -18,6 +18,7 @@ details { border-top: 1px solid #8888; padding: .4rem 0 }
 pre { font-size: .85rem }
 pre, code { overflow-wrap: anywhere; white-space: pre-wrap }
 details:target::details-content { content-visibility: visible; height: auto }
+@media screen and (max-width: 40rem) { table { font-size: .85rem } }
 @media print {
   body { max-width: none; font-size: 10pt; padding: 0 }
   table { display: table; font-size: 7.5pt }

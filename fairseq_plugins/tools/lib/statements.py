@@ -83,7 +83,7 @@ def direction(statement: dict) -> str:
     if not papers:
         return ""
     same = {our * paper > 0 for our, paper in zip(ours, papers, strict=True)}
-    return {(True,): "same direction", (False,): "opposite direction"}.get(tuple(same), "both directions")
+    return "both directions" if len(same) > 1 else "same direction" if same.pop() else "opposite direction"
 
 
 def share(statement: dict) -> str:
@@ -98,9 +98,13 @@ def share(statement: dict) -> str:
 
 def effects(statement: dict, side: str) -> list[float]:
     """The effects of "ours" or "paper", one for each pair; none where there is nothing to compare."""
-    effect = {"ratio": lambda ratio: math.log(ratio), "difference": lambda method, other: method - other}
-    kind = statement["compare"]["as"]
-    return [effect[kind](*map(number, cells)) for cells in compared(statement, side)] if kind in effect else []
+    cells = [[*map(number, pair)] for pair in compared(statement, side)]
+    match statement["compare"]["as"]:
+        case "ratio":
+            return [math.log(ratio) for (ratio,) in cells]
+        case "difference":
+            return [method - other for method, other in cells]
+    return []
 
 
 def compared(statement: dict, side: str) -> list[list[str]]:
