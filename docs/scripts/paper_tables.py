@@ -2,6 +2,7 @@
 papers' statements."""
 
 import json
+import re
 from pathlib import Path
 
 from fairseq_plugins.tools.lib import statements
@@ -23,15 +24,21 @@ class Number(str):
 
 
 def settings(paper: str) -> str:
-    """One row for each group of settings and each source, and of the choices that no option changes."""
+    """One row for each group of settings that neither the paper nor its code gives, with our reasons; and for the
+    choices that no option changes."""
     content = read(paper)
-    rows = [
-        ("" if number else name, "<br>".join(each(values)), source)
-        for kind, each in (("settings", options), ("choices", list))
-        for name, sources in content.get(kind, {}).items()
-        for number, (source, values) in enumerate(sources.items())
+    groups = content["settings"] | content.get("choices", {})
+    rows = [[name, "<br>".join(reasons)] for name, sources in groups.items() if (reasons := our_reasons(sources))]
+    return table(["part of a recipe", "our setting: reason"], rows)
+
+
+def our_reasons(sources: dict) -> list[str]:
+    """The settings whose source is ours, each with its reason."""
+    ours = {source: values for source, values in sources.items() if source.startswith("ours")}
+    return [
+        f"{', '.join(options(values) if isinstance(values, dict) else values)}: {source.removeprefix('ours: ')}"
+        for source, values in ours.items()
     ]
-    return table(["what", "settings", "source"], rows)
 
 
 def options(values: dict) -> list[str]:
@@ -55,13 +62,41 @@ def initial_weights(paper: str) -> str:
 
 
 def published(paper: str) -> str:
-    """A table for each table or figure of the paper that its recipes print numbers of."""
-    parts = []
-    for name, rows in read(paper)["published"].items():
-        columns = list(dict.fromkeys(column for row in rows.values() for column in row))
-        cells = [[row, *(str(numbers.get(column, "")) for column in columns)] for row, numbers in rows.items()]
-        parts.append(f"**{name}**\n\n{table(['', *columns], cells)}")
-    return "\n\n".join(parts)
+    """A row for each table, figure or section of the paper: its numbers, and ours of its statements."""
+    tables = read(paper)["published"]
+    judged = statements.read_papers()[paper]["statements"]
+    rows = []
+    for where in dict.fromkeys(map(place, [*tables, *(each["item"] for each in judged)])):
+        papers = [numbers(rest(name, where), rows) for name, rows in tables.items() if place(name) == where]
+        here = [each for each in judged if place(each["item"]) == where]
+        ours = [measured(each, where) for each in here if "tables" in each]
+        rows.append([where, "<br>".join(papers), "<br>".join(ours or ["not tried"] * bool(here))])
+    return table(["", "the paper", "ours, and the verdict"], rows)
+
+
+def place(name: str) -> str:
+    """The table, figure or section at the beginning of a name; a name without one is a place of its own."""
+    found = re.match(r"(?:Appendix \w, )?((?:Table|Figure|Section)s? [\d.]+)", name, re.IGNORECASE)
+    return re.sub("s (?=[0-9])", " ", found[1]).capitalize() if found else name
+
+
+def numbers(title: str, rows: dict) -> str:
+    """A table of the paper on few lines: first its title and the names of its columns, then each row."""
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    lines = [f"{row}: {'; '.join(str(values.get(column, '–')) for column in columns)}" for row, values in rows.items()]
+    return "<br>".join([f"*{': '.join(filter(None, [title, '; '.join(columns)]))}*", *lines])
+
+
+def measured(statement: dict, where: str) -> str:
+    """Our numbers of a statement, and its verdict."""
+    title = rest(statement["item"], where) or statement["claim"].rstrip(".")
+    return f"{title}: {statements.ours(statement)} ({statement['verdict']})"
+
+
+def rest(name: str, where: str) -> str:
+    """A name without its place."""
+    begin = r"^(Appendix \w, )?(Table|Figure|Section)s? [\d.]+(, |: |$)"
+    return re.sub(begin, "", name, flags=re.IGNORECASE) if name != where else ""
 
 
 def rules(_: str) -> str:

@@ -38,7 +38,7 @@ def test_a_stale_part_is_written_anew():
     begin, end = "<!-- generated: published active_memory -->\n", "<!-- end -->"
     fresh = generate.fresh(f"before\n{begin}old\n{end}\nafter\n")
     assert fresh == f"before\n{begin}{paper_tables.published('active_memory')}\n{end}\nafter\n"
-    assert "| cgru | 1.6834 |" in fresh
+    assert "<br>convolution: 1.5358<br>" in fresh
 
 
 def test_a_page_of_measurements_begins_with_its_verdicts():
