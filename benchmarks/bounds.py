@@ -34,7 +34,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, 
 from tqdm import tqdm
 
 RUNS = 3
-COLUMNS = ["page", "job", "tokens/s", "products, GFLOP", "reads, MiB", "at most, tokens/s", "reached"]
+COLUMNS = ["page: job", "tokens/s", "products, GFLOP", "reads, MiB", "at most, tokens/s", "reached"]
 
 
 class Bounded(NamedTuple):
@@ -172,7 +172,14 @@ def row(page: str, bounded: Bounded, flops: float, bandwidth: float) -> str:
     most = tokens / max(needed / flops, bounded.reads * 2**20 / bandwidth)
     speed = statistics.median(speeds)
     reads = f"{bounded.reads:.0f}" if bounded.reads else ""
-    cells = [page, bounded.name, f"{speed:.0f}", f"{needed / 1e9:.1f}", reads, f"{most:.0f}", f"{speed / most:.2f}"]
+    cells = [
+        f"{page}: {bounded.name}",
+        f"{speed:.0f}",
+        f"{needed / 1e9:.1f}",
+        reads,
+        f"{most:.0f}",
+        f"{speed / most:.2f}",
+    ]
     return f"| {' | '.join(cells)} |"
 
 
@@ -192,8 +199,11 @@ def main():
                 rows.append(row(page, bounded, flops, bandwidth))
     machine = f"CPU ({platform.machine()}), {args.threads} threads, float32, torch {torch.__version__}"
     lines = [
-        "# What bounds the speeds",
+        "# Bounds of the speeds",
         "",
+        "**Question.** How close do the measured speeds come to the limits of the machine?",
+        "",
+        "**Set-up.** "
         f"{datetime.date.today()}, {machine}: {flops / 1e9:.0f} GFLOP/s in torch.mm, {bandwidth / 1e9:.1f} GB/s in "
         f"torch.sum. Medians of {RUNS} runs.",
         "",
