@@ -71,12 +71,14 @@ def header(args) -> list[str]:
     return [
         "# Peak memory with --split-streams",
         "",
+        "**Question.** How much memory does a training save that splits its streams into N groups?",
+        "",
+        "**Set-up.** "
         f"{datetime.date.today()}, CPU ({platform.machine()}), float32, Python {platform.python_version()}, torch "
         f"{torch.__version__}. {args.layers} layers, width {args.width}, {args.heads} heads, block and memory "
-        f"{args.block}, {args.streams} streams, vocabulary {args.vocabulary}.",
-        "",
-        "MiB that training takes at its peak beyond the weights and Adam's moments: gradients, activations, and the "
-        "memory of all streams. In brackets the share of what one group takes.",
+        f"{args.block}, {args.streams} streams, vocabulary {args.vocabulary}. "
+        "The table shows the MiB of the peak beyond the weights and Adam's moments: gradients, activations and the "
+        "memory of all streams. In brackets is the share of the peak with one group.",
         "",
         f"    MALLOC_MMAP_THRESHOLD_=131072 {' '.join(['python', 'benchmarks/split_streams.py', *sys.argv[1:]])}",
         "",
@@ -89,7 +91,11 @@ def table(args) -> list[str]:
         peaks = [timing.in_own_process("--memory-of", family, str(groups)) for groups in GROUPS]
         shares = [f"{peak:.0f} ({peak / peaks[0]:.2f})" for peak in peaks]
         rows.append(f"| {' | '.join([family, *shares])} |")
-    return [*rows, "", "Gradients and the memory of all streams do not depend on N; the activations are divided by it."]
+    return [
+        *rows,
+        "",
+        "**Answer.** Gradients and the memory of all streams do not depend on N. Activations are divided by it.",
+    ]
 
 
 class Training:
