@@ -102,10 +102,12 @@ def main():
 def told(seconds: dict, rounds: int) -> str:
     machine = f"CPU ({platform.machine()}), Python {platform.python_version()}, torch {torch.__version__}"
     lines = [
-        "# How long commands take to start",
+        "# Start of commands",
         "",
-        f"{datetime.date.today()}, {machine}. CPU seconds, medians of {rounds} rounds; in brackets the smallest and the"
-        " largest.",
+        "**Question.** How much time does this suite add to the start of fairseq's commands?",
+        "",
+        f"**Set-up.** {datetime.date.today()}, {machine}. CPU seconds, medians of {rounds} rounds; in brackets the "
+        "smallest and the largest.",
         "",
         "    python benchmarks/start_times.py --output benchmarks/start_times.md",
         "",
