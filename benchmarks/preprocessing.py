@@ -152,14 +152,18 @@ def row(folder: Path, pairs: int) -> dict:
 
 
 def told(rows: list[dict]) -> str:
-    columns = list(dict.fromkeys(column for each in rows for column in each))
-    table = [columns, ["---"] * len(columns), *([str(each.get(column, "")) for column in columns] for each in rows)]
+    steps = dict.fromkeys(step for each in rows for step in each)
+    header, *lines = ([step, *(str(each.get(step, "")) for each in rows)] for step in steps)
+    table = [header, ["---"] * len(header), *lines]
     machine = f"CPU ({platform.machine()}), {os.cpu_count()} cores, Python {platform.python_version()}"
     return "\n".join(
         [
             "# Preparing parallel text",
             "",
-            f"{datetime.date.today()}, {machine}. Seconds of each group of steps; CPU seconds and memory of all.",
+            "**Question.** How long does `preprocess/parallel.py` take, by step, and how much memory?",
+            "",
+            f"**Set-up.** {datetime.date.today()}, {machine}. Seconds of each group of steps; CPU seconds and memory of"
+            " all steps together.",
             "",
             f"    python benchmarks/preprocessing.py --pairs {' '.join(str(each['pairs']) for each in rows)}",
             "",
