@@ -86,12 +86,13 @@ def header(args) -> list[str]:
     return [
         "# Speed of the language models",
         "",
+        "**Question.** How fast do Feedback and all-attention train and generate beside Transformers of their size?",
+        "",
+        "**Set-up.** "
         f"{datetime.date.today()}, {device} ({platform.machine()}), {args.dtype}, Python {platform.python_version()}, "
         f"torch {torch.__version__}. {args.layers} layers, width {args.width}, FFN {4 * args.width}, {args.heads} "
         f"heads, block {args.block}, span {args.span}, batch {args.batch}, vocabulary {args.vocabulary}, dropout "
-        f"{args.dropout}.",
-        "",
-        f"Medians of {args.pairs} pairs of runs; in brackets the smallest and the largest ratio. "
+        f"{args.dropout}. Medians of {args.pairs} pairs of runs; in brackets the smallest and the largest ratio. "
         "Above 1 ours is faster.",
         "",
         f"    {' '.join(['python', 'benchmarks/lm_speed.py', *sys.argv[1:]])}",
