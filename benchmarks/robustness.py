@@ -9,7 +9,8 @@
     python benchmarks/robustness.py outputs                 each command that writes, where it cannot
     python benchmarks/robustness.py verification            what the checksums cost, by a checkpoint of 1 GB
 
-Every line is printed as a row of robustness.md; the status is not 0 where anything was not as it should be.
+Every line is printed as a row of a table, which robustness.md sums up; the status is not 0 where anything was not as it
+should be.
 """
 
 import argparse
@@ -124,7 +125,6 @@ def beside(folder: Path, number: int) -> bool:
 
     draw, right = random.Random(4), True
     row(
-        "text",
         "file",
         "damage",
         "tried",
@@ -148,7 +148,7 @@ def beside(folder: Path, number: int) -> bool:
                     except (SystemExit, Exception) as error:  # what a user would see as a traceback, or not at all
                         print(f"{kind}, {file.name}: {error!r}"[:300], file=sys.stderr)
                 file.write_bytes(content)
-                row(kind, file.name, damage.__doc__, number, refused, harmless, number - refused - harmless)
+                row(f"{kind}: {file.name}", damage.__doc__, number, refused, harmless, number - refused - harmless)
                 right &= refused + harmless == number and not (harmless and kind != "plain")
     return right
 
