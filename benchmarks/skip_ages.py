@@ -1,0 +1,29 @@
+"""How old memories are in Skip-Retain training, by layer: expected from the probability, and in 1,000 updates.
+
+python benchmarks/skip_ages.py
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain  # noqa: E402
+from fairseq_plugins.tools.lib.skip_schedule import lags  # noqa: E402
+from fairseq_plugins.tools.skip_schedule import expected_lag, percentile  # noqa: E402
+
+UPDATES = 1000
+COLUMNS = ["layer", "probability to skip it", "expected age", "expected 99th percentile"]
+COLUMNS += ["mean age in 1,000 updates", "oldest in 1,000 updates"]
+
+
+def main():
+    skip = SkipRetain("linear", 15, 0.1, seed=1)
+    print(f"| {' | '.join(COLUMNS)} |\n{'| --- ' * len(COLUMNS)}|")
+    for layer, (p, ages) in enumerate(zip(skip.probabilities, zip(*lags(skip, UPDATES))), 1):
+        mean = sum(ages) / UPDATES
+        print(f"| {layer} | {p:.3f} | {expected_lag(p):.2f} | {percentile(p)} | {mean:.2f} | {max(ages)} |")
+
+
+if __name__ == "__main__":
+    main()
