@@ -93,7 +93,7 @@ def damage(folder: Path, number: int) -> bool:
         "checkpoint of others": (others, checkpoint),
     }
     draw, right = random.Random(2), True
-    row("file", "damage", "tried", "refused in a sentence", "loaded, nothing of it changed", "anything else")
+    row("file", "damage", "tried", "refused in a sentence", "loaded unchanged", "anything else")
     for name, (file, load) in files.items():
         content, whole = file.read_bytes(), text_of(load(str(file)))
         for kind in ("one bit flipped", "cut"):
