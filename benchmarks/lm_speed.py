@@ -195,12 +195,16 @@ def cache_size(job) -> int:
 
 def length_table(args) -> list[str]:
     """Cost per token does not grow with the length of the stream, memory grows with the span."""
-    rows = title("## Long streams: training, one stream", ["model", "tokens", "span", "tokens/s", "peak memory, MiB"])
+    models = {"Transformer": ("transformer", {}), "Feedback": SHARED}
+    columns = [f"{model}, {unit}" for model in models for unit in ("tokens/s", "MiB at the peak")]
+    rows = title("## Long streams: training, one stream", ["tokens", "span", *columns])
     lengths = [(2**n, args.span) for n in (10, 12, 14)] + [(2**11, args.span * factor) for factor in (2, 4, 8)]
-    for name, kv in (("transformer", {}), SHARED):
-        for tokens, span in tqdm(lengths, desc=name):
+    for tokens, span in tqdm(lengths, desc="long streams"):
+        cells = []
+        for name, kv in models.values():
             memory, speed = cost_of(name, attention_span=span, blocks=tokens // args.block, batch=1, **kv)
-            rows.append(f"| {name} | {tokens} | {span} | {speed:.0f} | {memory:.0f} |")
+            cells += [f"{speed:.0f}", f"{memory:.0f}"]
+        rows.append(f"| {tokens} | {span} | {' | '.join(cells)} |")
     return [*rows, ""]
 
 
