@@ -70,7 +70,6 @@ def header(args) -> list[str]:
         "# Speed of active memory",
         "",
         "**Question.** How does the cost of a convolution, and of attention, grow with the length of the sequence?",
-        "",
         "**Set-up.** "
         f"{datetime.date.today()}, {device} ({platform.machine()}), {args.dtype}, Python {platform.python_version()}, "
         f"torch {torch.__version__}. {args.layers} layers, width {args.width}, FFN {args.ffn}, {args.heads} heads of "

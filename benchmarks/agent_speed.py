@@ -63,7 +63,6 @@ def header(args) -> list[str]:
         "# Speed of training agents",
         "",
         "**Question.** Does a Feedback agent train as fast as a Transformer agent?",
-        "",
         "**Set-up.** "
         f"{datetime.date.today()}, {device} ({platform.machine()}), float32, Python {platform.python_version()}, "
         f"torch {torch.__version__}. Maze Navigation, sizes of `_{args.size}`, {args.environments} environments, "

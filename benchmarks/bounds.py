@@ -202,7 +202,6 @@ def main():
         "# Bounds of the speeds",
         "",
         "**Question.** How close do the measured speeds come to the limits of the machine?",
-        "",
         "**Set-up.** "
         f"{datetime.date.today()}, {machine}: {flops / 1e9:.0f} GFLOP/s in torch.mm, {bandwidth / 1e9:.1f} GB/s in "
         f"torch.sum. Medians of {RUNS} runs.",

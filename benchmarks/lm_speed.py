@@ -87,7 +87,6 @@ def header(args) -> list[str]:
         "# Speed of the language models",
         "",
         "**Question.** How fast do Feedback and all-attention train and generate beside Transformers of their size?",
-        "",
         "**Set-up.** "
         f"{datetime.date.today()}, {device} ({platform.machine()}), {args.dtype}, Python {platform.python_version()}, "
         f"torch {torch.__version__}. {args.layers} layers, width {args.width}, FFN {4 * args.width}, {args.heads} "

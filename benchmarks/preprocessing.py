@@ -161,7 +161,6 @@ def told(rows: list[dict]) -> str:
             "# Preparing parallel text",
             "",
             "**Question.** How long does `preprocess/parallel.py` take, by step, and how much memory?",
-            "",
             f"**Set-up.** {datetime.date.today()}, {machine}. Seconds of each group of steps; CPU seconds and memory of"
             " all steps together.",
             "",

@@ -73,7 +73,6 @@ def header(args) -> list[str]:
         "# Speed of Skip-Retain training and cross-head attention",
         "",
         "**Question.** How long does a batch take, and how much memory, with each method beside plain Transformer-XL?",
-        "",
         "**Set-up.** "
         f"{datetime.date.today()}, {device} ({platform.machine()}), {args.dtype}, Python {platform.python_version()}, "
         f"torch {torch.__version__}. {args.layers} layers, width {args.width}, FFN {4 * args.width}, {args.heads} "

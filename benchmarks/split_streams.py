@@ -72,7 +72,6 @@ def header(args) -> list[str]:
         "# Peak memory with --split-streams",
         "",
         "**Question.** How much memory does a training save that splits its streams into N groups?",
-        "",
         "**Set-up.** "
         f"{datetime.date.today()}, CPU ({platform.machine()}), float32, Python {platform.python_version()}, torch "
         f"{torch.__version__}. {args.layers} layers, width {args.width}, {args.heads} heads, block and memory "

@@ -105,7 +105,6 @@ def told(seconds: dict, rounds: int) -> str:
         "# Start of commands",
         "",
         "**Question.** How much time does this suite add to the start of fairseq's commands?",
-        "",
         f"**Set-up.** {datetime.date.today()}, {machine}. CPU seconds, medians of {rounds} rounds; in brackets the "
         "smallest and the largest.",
         "",

@@ -81,7 +81,6 @@ def header(args) -> list:
         "# Translation speed: Feedback Transformer against fairseq's Transformer",
         "",
         "**Question.** How fast does the Feedback Transformer train and translate beside fairseq's Transformer?",
-        "",
         "**Set-up.** "
         f"{datetime.date.today()}, {device} ({platform.machine()}), {args.dtype}, Python {platform.python_version()}, "
         f"torch {torch.__version__}. Both: {args.encoder_layers} encoder layers, width {args.embed_dim}, "
