@@ -7,8 +7,10 @@ import dataclasses
 import importlib
 import inspect
 import io
+import re
 import runpy
 import sys
+from collections.abc import Container
 from enum import Enum
 from pathlib import Path
 from types import NoneType
@@ -61,39 +63,13 @@ def default_options(model: str) -> dict:
 
 
 def options(kind: str) -> str:
-    """The options of every model, task, criterion, optimizer or lr_scheduler of this suite.
-
-    Options that several have in common stand once, under the names of all of them.
-    """
-    parts = [f"### {', '.join(map(code, names))}\n\n{table(HEADER, rows)}" for names, rows in sections(kind)]
-    return "\n\n".join(parts)
-
-
-HEADER = ["flag", "default", "what it does"]
-
-
-def sections(kind: str) -> list[tuple[tuple[str, ...], list]]:
-    """(names, rows of their options), those of the most names first."""
-    found: dict[tuple[str, ...], list] = {}
-    by_config, own_rows = shared(kind)
-    for config, names in by_config.items():
-        if rows := [row(field) for field in declared(config)]:
-            found.setdefault(tuple(sorted(names)), []).extend(rows)
-    for name, rows in own_rows.items():
-        found.setdefault((name,), []).extend(rows)
-    return sorted(found.items(), key=lambda section: (-len(section[0]), section[0]))
-
-
-def shared(kind: str) -> tuple[dict[type, list[str]], dict[str, list]]:
-    """Each dataclass of ours -> the names whose options it holds; name -> the rows of one without a dataclass."""
-    by_config, own_rows = {}, {}
+    """The options of every model, task, criterion, optimizer or lr_scheduler of this suite, in alphabetical order."""
+    found: dict[tuple[str, str, str], list[str]] = {}
     for name, (made, config) in sorted(registered(kind).items()):
-        if config is None:
-            own_rows[name] = added(made)
-        for base in reversed(config.__mro__ if config else ()):
-            if is_ours(base):
-                by_config.setdefault(base, []).append(name)
-    return by_config, own_rows
+        for each in declared(config) if config else added(made):
+            found.setdefault(each, []).append(name)
+    rows = [(flag, shown, ", ".join(map(code, names)), text) for (flag, shown, text), names in sorted(found.items())]
+    return table(["flag", "default", "for", "meaning"], rows)
 
 
 def registered(kind: str) -> dict[str, tuple[type, type | None]]:
@@ -116,14 +92,14 @@ def is_ours(thing) -> bool:
     return thing.__module__.startswith("fairseq_plugins.")
 
 
-def declared(config: type) -> list[dataclasses.Field]:
-    """The fields that a class itself declares, but for those that are another part's option (update_freq)."""
-    fields = config.__dataclass_fields__
-    own = [fields[name] for name in vars(config).get("__annotations__", {}) if name in fields]
-    return [field for field in own if not str(default(field)).startswith("${")]
+def declared(config: type) -> list[tuple[str, str, str]]:
+    """The rows of the fields that our classes declare, without copies of other options (update_freq)."""
+    ours = {name for base in config.__mro__ if is_ours(base) for name in vars(base).get("__annotations__", {})}
+    fields = [field for name, field in config.__dataclass_fields__.items() if name in ours]
+    return [row(field) for field in fields if not str(default(field)).startswith("${")]
 
 
-def added(model: type) -> list:
+def added(model: type) -> list[tuple[str, str, str]]:
     """The options that a model without a dataclass adds to those of fairseq's model that it extends."""
     fairseqs = next(base for base in model.__mro__ if not is_ours(base))
     before = {action.dest for action in actions(fairseqs)}
@@ -165,9 +141,74 @@ def default(field: dataclasses.Field):
 
 
 def tools(folder: str) -> str:
-    """Every command of a folder: what it says it does, and its options."""
-    scripts = [path for path in sorted((ROOT / folder).glob("*.py")) if is_command(path)]
-    return "\n\n".join(filter(None, map(tool, scripts)))
+    """Every command of a folder with its purpose, an example and its options; first the options that many share."""
+    every = commands(folder)
+    shared = {each: names for each, names in options_of(every).items() if len(names) >= MANY}
+    parts = [
+        listed(name, shown, f"{text} ({', '.join(map(code, names))})") for (name, shown, text), names in shared.items()
+    ]
+    return "\n\n".join(["\n".join(parts), *(tool(path, parser, shared) for path, parser in every)])
+
+
+MANY = 5
+
+
+def tool(path: Path, parser: argparse.ArgumentParser, shared: Container) -> str:
+    """The part of one command. The example is enough for an argument that has neither a default nor a text."""
+    rows = [listed(*each) for each in action_rows(parser) if each not in shared and any(each[1:])]
+    return f"### `{path.stem}`\n{purpose(parser)} `{example(parser)}`\n\n" + "\n".join(rows)
+
+
+def listed(name: str, shown: str, text: str) -> str:
+    """An option as an item of a list."""
+    return f"- {name}{f', {shown}' if shown else ''}{f': {text}' if text else ''}"
+
+
+def scripts(folder: str) -> str:
+    """Every command of a folder in one table, and the options of all of them in another."""
+    every = commands(folder)
+    names = [path.stem for path, _ in every]
+    purposes = table(["script", "text"], ((code(path.stem), purpose(parser)) for path, parser in every))
+    rows = [(*each[:2], those(owners, names), each[2]) for each, owners in sorted(options_of(every).items())]
+    return f"{purposes}\n\n{table(['option', 'default', 'for', 'meaning'], rows)}"
+
+
+def options_of(every: list[tuple[Path, argparse.ArgumentParser]]) -> dict[tuple[str, str, str], list[str]]:
+    """The row of each option -> the commands that have it."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for path, parser in every:
+        for each in action_rows(parser):
+            found.setdefault(each, []).append(path.stem)
+    return found
+
+
+def those(some: list[str], every: list[str]) -> str:
+    """Some names in few words."""
+    others = [name for name in every if name not in some]
+    if len(some) > 2 * len(others):
+        return f"all but {', '.join(map(code, others))}" if others else "all"
+    return ", ".join(map(code, some))
+
+
+def commands(folder: str) -> list[tuple[Path, argparse.ArgumentParser]]:
+    paths = [path for path in sorted((ROOT / folder).glob("*.py")) if is_command(path)]
+    return [(path, parser) for path in paths if (parser := parser_of(path))]
+
+
+def purpose(parser: argparse.ArgumentParser) -> str:
+    """The first paragraph of a description."""
+    return plain(" ".join(inspect.cleandoc(parser.description).partition("\n\n")[0].split()))
+
+
+def example(parser: argparse.ArgumentParser) -> str:
+    """The first command of a description, in one line."""
+    paragraphs = inspect.cleandoc(parser.description).split("\n\n")
+    lines = next(part for part in paragraphs if part.lstrip().startswith("python ")).replace("\\\n", " ").splitlines()
+    return re.sub(" +", " ", lines[0].partition("  #")[0].strip())
+
+
+def action_rows(parser: argparse.ArgumentParser) -> list[tuple[str, str, str]]:
+    return [row for action in parser._actions if action.dest != "help" and (row := action_row(action))]
 
 
 def is_command(path: Path) -> bool:
@@ -189,24 +230,6 @@ class Found(BaseException):
 
     def __init__(self, parser: argparse.ArgumentParser):
         self.parser = parser
-
-
-def tool(path: Path) -> str:
-    parser = parser_of(path)
-    if parser is None:
-        return ""
-    lines = inspect.cleandoc(parser.description or "").strip()
-    rows = [action_row(action) for action in parser._actions if action.dest != "help"]
-    rows = [row for row in rows if row]
-    listed = table(["option", "default", "what it does"], rows)
-    return f"### `{invocation(path)}`\n\n```text\n{lines}\n```\n\n{listed}"
-
-
-def invocation(path: Path) -> str:
-    relative = path.relative_to(ROOT)
-    if relative.parts[0] == PACKAGE.name:
-        return "python -m " + ".".join(relative.with_suffix("").parts)
-    return f"python {relative}"
 
 
 def parser_of(path: Path) -> argparse.ArgumentParser | None:
@@ -238,13 +261,18 @@ def action_row(action: argparse.Action) -> tuple[str, str, str] | None:
         return code(action.dest if action.dest != argparse.SUPPRESS else "COMMAND"), "", f"one of {names}"
     name = ", ".join(action.option_strings) or action.metavar or action.dest
     text = (action.help or "").replace("(%(default)s)", "").replace("%(default)s", str(action.default)).strip()
-    text = text.replace("%%", "%")
+    text = plain(text.replace("%%", "%"))
     if action.choices:
         text = f"{text}; one of {', '.join(code(each) for each in action.choices)}".removeprefix("; ")
     shown = "" if action.default in (None, "", [], False, argparse.SUPPRESS) else code(action.default)
     if action.required and action.option_strings:
         shown = "required"
     return code(name if isinstance(name, str) else " ".join(name)), shown, text
+
+
+def plain(text: str) -> str:
+    """Text that Markdown does not take for HTML, such as <unk>."""
+    return text.replace("<", "&lt;")
 
 
 # Patches

@@ -34,6 +34,7 @@ PARTS: dict[str, Callable[[str], str]] = {
     "architectures": code_tables.architectures,
     "options": code_tables.options,
     "tools": code_tables.tools,
+    "scripts": code_tables.scripts,
     "patches": code_tables.patches,
     "notebook": notebook.page,
     "settings": paper_tables.settings,

@@ -1,5 +1,6 @@
 """The generated parts of the pages are what docs/scripts/generate.py writes now."""
 
+import argparse
 import re
 import sys
 
@@ -10,6 +11,7 @@ from fairseq_plugins.tools.lib import statements
 
 sys.path.insert(0, str(ROOT / "docs/scripts"))
 
+import code_tables  # noqa: E402
 import generate  # noqa: E402
 import paper_tables  # noqa: E402
 import statement_numbers  # noqa: E402
@@ -50,16 +52,21 @@ def test_a_page_of_measurements_begins_with_its_verdicts():
 
 def test_every_tool_is_listed_under_its_present_name():
     text = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
-    listed = set(re.findall(r"^### `python -m fairseq_plugins\.tools\.(\w+)`", text, re.MULTILINE))
+    listed = set(re.findall(r"^### `(\w+)`$", text, re.MULTILINE))
     tools = {path.stem for path in ROOT.glob("fairseq_plugins/tools/*.py")} - {"__init__"}
-    assert tools - listed == {"write"}  # the earlier name of sample
+    assert tools - listed <= {"write"}  # the earlier name of sample
 
 
-def test_examples_in_descriptions_keep_their_line_breaks():
+@pytest.mark.parametrize("folder", ["fairseq_plugins/tools", "preprocess"])
+def test_examples_in_descriptions_keep_their_line_breaks(folder):
     """A docstring that is not raw loses a backslash at the end of a line, and two lines of a command become one."""
-    text = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
-    assert re.search(r"^    python .* \\\n {8}--", text, re.MULTILINE)
-    assert not re.findall(r"^    python .*\S {8,}--.*", text, re.MULTILINE)
+    descriptions = [parser.description for _, parser in code_tables.commands(folder)]
+    assert descriptions and not re.findall(r"^    python .*\S {8,}--.*", "\n".join(descriptions), re.MULTILINE)
+
+
+def test_the_example_of_a_command_is_one_line():
+    parser = argparse.ArgumentParser(description="Say it.\n\n    python -m say a \\\n        --twice    # loudly\n")
+    assert code_tables.example(parser) == "python -m say a --twice"
 
 
 def test_every_paper_has_its_settings_and_numbers():
