@@ -2,7 +2,7 @@ from setuptools import find_packages, setup
 
 setup(
     name="fairseq_plugins",
-    version="0.3.0",
+    version="0.4.0",
     description="Feedback Transformer and other memory architectures as fairseq plugins",
     license="MIT",
     python_requires=">=3.11,<3.13",
