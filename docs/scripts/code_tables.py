@@ -290,5 +290,5 @@ def patches(_: str) -> str:
 def patch_table(module: str, names: list[str]) -> str:
     loaded = importlib.import_module(f"fairseq_plugins.compat.{module}")
     rows = [(code(name), " ".join(inspect.getdoc(getattr(loaded, name)).split())) for name in names]
-    header = ["patch", "what fairseq gets wrong, and what the patch does"]
+    header = ["patch", "fault of fairseq, and its repair"]
     return f"### `fairseq_plugins/compat/{module}.py`\n\n{table(header, rows)}"
