@@ -279,16 +279,15 @@ def plain(text: str) -> str:
 
 
 def patches(_: str) -> str:
-    """Every patch by the file that has it, in the order in which they are applied."""
+    """Every patch with the file that has it, in the order in which they are applied."""
     calls = [node.value.func for node in ast.parse(inspect.getsource(every_patch.apply)).body[0].body[1:]]
     by_module: dict[str, list[str]] = {}
     for call in calls:
         by_module.setdefault(call.value.id, []).append(call.attr)
-    return "\n\n".join(patch_table(module, names) for module, names in by_module.items())
+    rows = [patch_row(module, name) for module, names in by_module.items() for name in names]
+    return table(["file", "patch", "fault of fairseq, and its repair"], rows)
 
 
-def patch_table(module: str, names: list[str]) -> str:
-    loaded = importlib.import_module(f"fairseq_plugins.compat.{module}")
-    rows = [(code(name), " ".join(inspect.getdoc(getattr(loaded, name)).split())) for name in names]
-    header = ["patch", "fault of fairseq, and its repair"]
-    return f"### `fairseq_plugins/compat/{module}.py`\n\n{table(header, rows)}"
+def patch_row(module: str, name: str) -> tuple[str, str, str]:
+    patch = getattr(importlib.import_module(f"fairseq_plugins.compat.{module}"), name)
+    return code(f"{module}.py"), code(name), " ".join(inspect.getdoc(patch).split())
