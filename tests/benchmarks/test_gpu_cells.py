@@ -46,12 +46,6 @@ class Hangs(Cell):
         time.sleep(600)
 
 
-@pytest.fixture(autouse=True)
-def kernels_are_not_interpreted(monkeypatch):
-    """Triton's interpreter takes minutes; the kernels have tests of their own."""
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-
-
 @pytest.fixture
 def run_cells(tmp_path):
     """Run cells: run_cells(name=cell...) -> the rows."""

@@ -13,6 +13,7 @@ from fairseq.sequence_scorer import SequenceScorer
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.feedback_transformer import FeedbackTransformerModel
+from fairseq_plugins.modules.feedback.stack import FORMER_ENGINES
 
 WORDS = 20
 SENTENCES = [[5, 6, 7, 8, 9], [10, 11], [12, 13, 14], [4, 5, 6, 7, 8, 9, 10]]
@@ -140,6 +141,13 @@ def test_a_batch_translates_as_one_by_one(dictionary, options):
 def test_beam_search_equals_that_of_the_reference_engine(dictionary):
     fast, reference = (build(dictionary, feedback_engine=engine) for engine in ("fast", "reference"))
     assert_same_hypotheses(generate(fast, dictionary, SENTENCES), generate(reference, dictionary, SENTENCES))
+
+
+@pytest.mark.parametrize("former", FORMER_ENGINES)
+def test_engines_of_earlier_versions_compute_the_same(dictionary, former):
+    today, earlier = (build(dictionary, feedback_engine=engine) for engine in (FORMER_ENGINES[former], former))
+    assert today.decoder.layers[0].engine is earlier.decoder.layers[0].engine
+    assert_same_hypotheses(generate(today, dictionary, SENTENCES), generate(earlier, dictionary, SENTENCES))
 
 
 def test_shuffled_beams_continue_as_their_own_hypotheses(dictionary):

@@ -14,7 +14,6 @@ from fairseq_plugins import modules
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "fairseq_plugins" / "modules").rglob("*.py"))
 ALLOWED = {"torch", *sys.stdlib_module_names}
-KERNELS = ROOT / "fairseq_plugins" / "modules" / "feedback" / "triton_kernels.py"  # imported where they run
 
 
 def imported(file: Path) -> set[str]:
@@ -32,13 +31,11 @@ def imported(file: Path) -> set[str]:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_a_file_imports_torch_python_and_modules_only(file):
     others = {name for name in imported(file) if name.partition(".")[0] not in ALLOWED}
-    if file == KERNELS:
-        others -= {"triton", "triton.language"}
     assert all(name.startswith("fairseq_plugins.modules.") for name in others), others
 
 
 def test_every_module_is_imported_without_fairseq():
-    names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in FILES if file != KERNELS]
+    names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in FILES]
     program = (
         f"import sys, importlib\nsys.modules['fairseq'] = None\nfor name in {names}: importlib.import_module(name)"
     )

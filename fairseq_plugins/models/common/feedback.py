@@ -6,7 +6,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
 from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS
 from fairseq_plugins.models.common.span import PRE_NORM, dropout, sizes, span
-from fairseq_plugins.modules.feedback.stack import ENGINES, KEYS_AND_VALUES
+from fairseq_plugins.modules.feedback.stack import ENGINES, FORMER_ENGINES, KEYS_AND_VALUES
 
 
 @dataclass
@@ -23,11 +23,11 @@ class FeedbackConfig(FairseqDataclass):
     feedback_kv: ChoiceEnum(list(KEYS_AND_VALUES)) = field(
         default="shared", metadata={"help": "one key and one value matrix for all decoder layers, or one per layer"}
     )
-    feedback_engine: ChoiceEnum(list(ENGINES)) = field(
+    feedback_engine: ChoiceEnum([*ENGINES, *FORMER_ENGINES]) = field(
         default="fast",
         metadata={
-            "help": "how the recurrence is computed: fast has CUDA graphs on a GPU, eager has none, fused also computes"
-            " attention by one kernel in training on a GPU and needs Triton, reference is a plain loop"
+            "help": "how the recurrence is computed: fast has CUDA graphs on a GPU, eager has none, reference is a"
+            " plain loop; fused, a name of earlier versions, is fast"
         },
     )
 

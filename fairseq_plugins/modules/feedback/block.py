@@ -23,7 +23,7 @@ from fairseq_plugins.modules.feedback.manual_backward import (
     in_type,
 )
 from fairseq_plugins.modules.feedback.memory_writer import MemoryWriter, Mixture
-from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource
+from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource, WindowAttention
 from fairseq_plugins.modules.feedback.state import RecurrenceState, score_mask
 from fairseq_plugins.modules.feedback.window import Limits
 
@@ -54,10 +54,7 @@ class Block:
         if padding is not None:
             mask = score_mask(F.pad(padding, (1, 0)), self.heads, products)  # m_0 is never padding
 
-        self.kinds = state.steps(products, record)
-        sources = {
-            key: state.new_source(key, products, capacity, mask, self.kinds) for key in dict.fromkeys(state.sources())
-        }
+        sources = {key: state.new_source(key, products, capacity, mask) for key in dict.fromkeys(state.sources())}
         self.layers: list[Chain] = []
         self.context_attentions: list[Attention] = []
         self.contexts = [FixedSource(keys, values, state.context_mask) for keys, values in state.context]
@@ -96,7 +93,8 @@ class Block:
             out.grad_slot = attend.output_grad_slot
             return sublayer(norm, attend, out)
 
-        sublayers = [attention(layer.self_attn_layer_norm, layer.self_attn, memory, self.kinds.attention, limits)]
+        kind, options = (Attention, ()) if limits is None else (WindowAttention, limits)
+        sublayers = [attention(layer.self_attn_layer_norm, layer.self_attn, memory, kind, *options)]
         if context is not None:
             norm = layer.encoder_attn_layer_norm
             sublayers.append(attention(norm, layer.encoder_attn, context, Attention, self.beam))

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.contracts import Recurrence
 from fairseq_plugins.modules.feedback.fast import EagerRecurrence, FastRecurrence
-from fairseq_plugins.modules.feedback.fused import FusedRecurrence
 from fairseq_plugins.modules.feedback.graphs import Graphs
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer, FeedbackLayerConfig, share_keys_and_values
 from fairseq_plugins.modules.feedback.memory import FeedbackMemory, build_composition
@@ -21,9 +20,9 @@ from fairseq_plugins.modules.feedback.window import Limits, MemoryWindow
 ENGINES: dict[str, Callable[..., Recurrence]] = {
     "fast": FastRecurrence,
     "eager": EagerRecurrence,
-    "fused": FusedRecurrence,
     "reference": ReferenceRecurrence,
 }
+FORMER_ENGINES = {"fused": "fast"}  # names in commands and checkpoints of earlier versions; the function is the same
 KEYS_AND_VALUES = {"shared": share_keys_and_values, "per-layer": lambda layers: None}
 
 
@@ -38,8 +37,8 @@ class FeedbackStack(nn.Module):
         num_layers: L.
         memory: the composition of the memory, a name that `memory.build_composition` knows.
         kv: "shared" for one key and one value matrix for all layers, or "per-layer".
-        engine: "fast", with CUDA graphs on a GPU; "eager" without graphs; "fused" with graphs, and with kernels in
-            Triton where they can run; or "reference" for a plain loop.
+        engine: "fast", with CUDA graphs on a GPU; "eager" without graphs; or "reference" for a plain loop. "fused", a
+            name of earlier versions, is "fast".
         window: for streams, how far back the layers look; None: to the start.
         normalise_twice: at the end of a block of a stream, its memories go through the lowest layer's attention
             LayerNorm. With pre-norm the next blocks then normalise them a second time. The papers' public code does
@@ -63,7 +62,7 @@ class FeedbackStack(nn.Module):
         self.layers = ModuleList(FeedbackLayer(config) for _ in range(num_layers))
         self.memory = build_composition(memory, num_layers)
         KEYS_AND_VALUES[kv](self.layers)
-        self.engine = ENGINES[engine]
+        self.engine = ENGINES[FORMER_ENGINES.get(engine, engine)]
         self.window, self.normalise_twice = window, normalise_twice
         self.graphs = Graphs()
 

@@ -1,4 +1,4 @@
-"""What the steps of the fast recurrence read, the same for a whole block, and the kinds of attention they are made of.
+"""The state of the fast recurrence, which all steps of a block read.
 
 B batch, C width, H heads, D width of a head, R = B * H, S source positions, L layers, G memories a step, n steps in
 memory.
@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.module_list import ModuleList
-from fairseq_plugins.modules.feedback.attention import Attention, GrowingSource
+from fairseq_plugins.modules.feedback.attention import GrowingSource
 from fairseq_plugins.modules.feedback.autocast import cast_products, no_autocast, product_dtype
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer
-from fairseq_plugins.modules.feedback.manual_backward import Linear, Part, Projection
-from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource, WindowAttention, fastest_layout
+from fairseq_plugins.modules.feedback.manual_backward import Projection
+from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource, fastest_layout
 from fairseq_plugins.modules.feedback.window import Limits
 
 
@@ -24,23 +24,6 @@ def score_mask(padding: Tensor, heads: int, like: Tensor) -> Tensor:
     """padding [B, S] -> the mask [R, 1, S] that is added to scores: 0, or -inf for padding."""
     mask = like.new_zeros(padding.shape).masked_fill_(padding, float("-inf"))
     return mask.repeat_interleave(heads, dim=0).unsqueeze(1)
-
-
-class TorchSteps:
-    """What a step's attention to the memory is made of, by operations of torch."""
-
-    growing: type[GrowingSource] = GrowingSource
-
-    @staticmethod
-    def sliding(device: torch.device) -> type[SlidingSource]:
-        return fastest_layout(device)
-
-    @staticmethod
-    def attention(query: Linear, source, weight_dropout: Part, heads: int, record: bool, limits: Limits | None):
-        """The part of one layer; `limits` are those of a stream."""
-        if limits is None:
-            return Attention(query, source, weight_dropout, heads, record)
-        return WindowAttention(query, source, weight_dropout, heads, record, *limits)
 
 
 class RecurrenceState:
@@ -110,19 +93,15 @@ class RecurrenceState:
         last = len(self.mixing) - 1
         return [(min(i, last), id(layer.self_attn.k_proj)) for i, layer in enumerate(self.layers)]
 
-    def steps(self, like: Tensor, record: bool) -> type[TorchSteps]:
-        """What attention to the memory is made of, for inputs like [B, C]; `record` is as of `Block`."""
-        return TorchSteps
-
     def new_source(
-        self, key: tuple[int, int], like: Tensor, capacity: int, mask: Tensor | None, kinds: type[TorchSteps]
-    ):
+        self, key: tuple[int, int], like: Tensor, capacity: int, mask: Tensor | None
+    ) -> GrowingSource | SlidingSource:
         """An empty source for inputs like [B, C], with room for `capacity` steps."""
         head_dim = self.layers[0].config.head_dim
         if self.limits is None:
-            return kinds.growing(len(like), self.heads, head_dim, capacity, like, mask)
+            return GrowingSource(len(like), self.heads, head_dim, capacity, like, mask)
         widths = [limits.width for source, limits in zip(self.sources(), self.limits) if source == key]
-        return kinds.sliding(like.device)(len(like), self.heads, head_dim, max(widths), capacity, like)
+        return fastest_layout(like.device)(len(like), self.heads, head_dim, max(widths), capacity, like)
 
     def tensors(self) -> list[Tensor]:
         """What a block's gradients are of, besides its inputs."""
