@@ -68,7 +68,7 @@ def test_it_continues_prompts_with_all_commands(run, lines, corpus, trained):
     assert re.search(r"^H-0\t\S+\tb c d e f", done.stdout, re.MULTILINE)
     done = run("fairseq-generate", *lines, *options, "--prefix-size", 2, "--batch-size", 4)
     assert len(re.findall(r"^H-\d+\t", done.stdout, re.MULTILINE)) == 21
-    written = tool(run, "write", "--path", trained, "--prompt", "bcd", "--length", 7, "--samples", 2, "--cpu")
+    written = tool(run, "sample", "--path", trained, "--prompt", "bcd", "--length", 7, "--samples", 2, "--cpu")
     first, second = re.findall(r"^bcd[a-f]{0,7}$", written, re.MULTILINE)
 
 

@@ -100,8 +100,8 @@ def checkpoint(run, user_dir, tmp_path_factory):
     return folder / "checkpoint_last.pt"
 
 
-def command(checkpoint, *options, tool="sample"):
-    return ["python", "-m", f"fairseq_plugins.tools.{tool}", "--path", checkpoint, "--cpu", *options]
+def command(checkpoint, *options):
+    return ["python", "-m", "fairseq_plugins.tools.sample", "--path", checkpoint, "--cpu", *options]
 
 
 def test_texts_of_the_length_asked_for_that_differ_and_come_again(run, checkpoint):
@@ -122,13 +122,6 @@ def test_a_prompt_from_a_file_and_text_as_it_was_prepared(run, checkpoint, tmp_p
     (tmp_path / "prompt").write_text("AB c\nA\n")
     options = ["--prompt-file", tmp_path / "prompt", "--length", 5]
     assert run(*command(tmp_path / checkpoint.name, *options)).stdout.startswith("AB c\nA")
-
-
-def test_the_earlier_name_of_the_tool_works_and_says_the_new_one(run, checkpoint):
-    options = ["--length", 5, "--seed", 3]
-    earlier, now = run(*command(checkpoint, *options, tool="write")), run(*command(checkpoint, *options))
-    assert earlier.stdout == now.stdout
-    assert "tools.write is now called fairseq_plugins.tools.sample" in earlier.stderr
 
 
 @pytest.mark.parametrize(
