@@ -25,13 +25,14 @@ os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = (
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import timing  # noqa: E402
-from gpu_cells import CELLS, engines  # noqa: E402
+from gpu_cells import CELLS  # noqa: E402
 from gpu_cells.cell import Cell, Setting  # noqa: E402
 from gpu_cells.machine import Machine  # noqa: E402
 from gpu_cells.runner import apart, run_cells, show  # noqa: E402
 
 import fairseq_plugins  # noqa: E402, F401  patches fairseq
 from fairseq_plugins.errors import UserError  # noqa: E402
+from fairseq_plugins.modules.feedback.stack import ENGINES  # noqa: E402
 
 RUNS = Path("runs/gpu")
 
@@ -43,7 +44,7 @@ def main():
     parser.add_argument("--cells", nargs="+", default=["*"], metavar="NAME", help="with * for any part (all)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no cell whose limit ends later")
     parser.add_argument(
-        "--engines", nargs="+", default=engines.FAST, choices=engines.FAST, help="that are timed and profiled (all)"
+        "--engines", nargs="+", default=[*ENGINES], choices=[*ENGINES], help="that are timed and profiled (all)"
     )
     parser.add_argument(
         "--start", default="fork", choices=["fork", "spawn"], help="of processes: spawn is slower by all imports, for a"

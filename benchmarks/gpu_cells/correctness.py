@@ -24,16 +24,16 @@ from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.modules.feedback import cuda_capture
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.memory import FeedbackMemory
-from fairseq_plugins.modules.feedback.stack import ENGINES, FeedbackStack
+from fairseq_plugins.modules.feedback.stack import FeedbackStack
 from fairseq_plugins.modules.feedback.window import MemoryWindow
 from fairseq_plugins.tasks import streaming_language_modeling  # noqa: F401  (registered)
-from gpu_cells import engines, language
+from gpu_cells import language
 from gpu_cells.cell import MINUTE, ONLY_A_GPU, Cell, Row, Setting
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
-sys.path[:0] = [str(TESTS / "goldens"), str(TESTS / "modules/feedback")]
+sys.path[:0] = [str(TESTS), str(TESTS / "goldens"), str(TESTS / "modules/feedback")]
 
-import engine_comparison  # noqa: E402
+import engine_comparison  # noqa: E402  (its ENGINES have the plain loop, too)
 import test_feedback_graphs  # noqa: E402
 import test_golden  # noqa: E402
 
@@ -56,9 +56,12 @@ class Engines(Correctness):
         row: Row = {}
         cases = [Case(build, kv) for build in (windowed, with_encoder) for kv in ("shared", "per-layer")]
         for dtype in ("float64", "float32", "bfloat16", "float16"):
-            errors = {name: max(case.error(name, dtype, setting.device) for case in cases) for name in ENGINES}
+            errors = {
+                name: max(case.error(name, dtype, setting.device) for case in cases)
+                for name in engine_comparison.ENGINES
+            }
             row |= {f"{name}, {dtype}": float(f"{value:.3g}") for name, value in errors.items()}
-            allowed = self.TOLERANCE.get(dtype, 1.25 * errors[engines.PLAIN])
+            allowed = self.TOLERANCE.get(dtype, 1.25 * errors["plain"])
             if wrong := [name for name, value in errors.items() if not value <= allowed]:
                 raise ValueError(f"{', '.join(wrong)} in {dtype} beyond {allowed:.3g}: {json.dumps(row)}")
         return row
@@ -93,7 +96,7 @@ class Case:
     def __init__(self, build, kv: str):
         torch.manual_seed(1)
         self.stack, self.run, self.leaves = build(kv)
-        self.exact = self.compute(engines.PLAIN, torch.float64, "cpu")
+        self.exact = self.compute("plain", torch.float64, "cpu")
 
     def compute(self, engine: str, dtype: torch.dtype, device: str) -> dict[str, torch.Tensor]:
         stack = copy.deepcopy(self.stack).to(device, dtype)
@@ -220,19 +223,18 @@ class Generation(Correctness):
     """Beam search says the same words as the plain loop on the CPU, with every engine, in float32."""
 
     def measure(self, setting: Setting) -> Row:
-        expected = self.sentences("cpu", engines.PLAIN)
-        for name in ENGINES:
+        expected = self.sentences("cpu", "plain")
+        for name in engine_comparison.ENGINES:
             said = self.sentences(setting.device, name)
             if different := sum(a != b for a, b in zip(said, expected, strict=True)):
                 raise ValueError(f"{different} of {len(expected)} sentences are others with {name}")
-        return {"sentences": len(expected), "engines": ", ".join(ENGINES)}
+        return {"sentences": len(expected), "engines": ", ".join(engine_comparison.ENGINES)}
 
     @torch.no_grad()
     def sentences(self, device: str, engine: str) -> list[list[int]]:
         sizes = dict(encoder_layers=6, embed_dim=32, ffn_dim=64, heads=4, vocabulary=50, max_tokens=100)
-        job = translation_speed.Job(
-            Namespace(**sizes, device=device, dtype="float32"), "feedback", 2, feedback_engine=engine
-        )
+        job = translation_speed.Job(Namespace(**sizes, device=device, dtype="float32"), "feedback", 2)
+        engine_comparison.use_engine(job.model, engine)
         generator = SequenceGenerator([job.model.eval()], job.dictionary, beam_size=4, max_len_a=0, max_len_b=20)
         found = generator.generate([job.model], {"net_input": job.source([5, 9, 12, 12])})
         return [best[0]["tokens"].tolist() for best in found]
@@ -248,7 +250,7 @@ class DataParallel(Correctness):
         store.unlink(missing_ok=True)
         backend = "nccl" if setting.gpu else "gloo"
         torch.distributed.init_process_group(backend, init_method=f"file://{store.resolve()}", rank=0, world_size=1)
-        errors = {name: self.error(setting, name) for name in ENGINES}
+        errors = {name: self.error(setting, name) for name in engine_comparison.ENGINES}
         torch.distributed.destroy_process_group()
         if not max(errors.values()) <= 1e-5:
             raise ValueError(f"gradients differ by {json.dumps(errors)}")
@@ -257,7 +259,8 @@ class DataParallel(Correctness):
     def error(self, setting: Setting, engine: str) -> float:
         models = language.Models(language.SMALLEST, 2, setting)
         models.args.dtype, models.args.dropout = "float32", 0.0
-        job = models.training(engine)
+        job = models.training("fast")
+        engine_comparison.use_engine(job.model, engine)
         alone, wrapped = (self.gradients(job, model) for model in (job.model, DistributedDataParallel(job.model)))
         return max((a - b).abs().max().item() for a, b in zip(alone, wrapped, strict=True))
 

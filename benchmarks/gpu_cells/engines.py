@@ -1,11 +1,8 @@
-"""The ways to compute the recurrence that this tree offers, as --feedback-engine does."""
+"""The graphs of a model's engine."""
 
 from torch import nn
 
-from fairseq_plugins.modules.feedback.stack import ENGINES, FeedbackStack
-
-PLAIN = "reference"  # the plain loop, which the others are held against; too slow to be timed
-FAST = [name for name in ENGINES if name != PLAIN]
+from fairseq_plugins.modules.feedback.stack import FeedbackStack
 
 
 def graphs(model: nn.Module) -> str | int:

@@ -83,8 +83,7 @@ class FeedbackLanguageModel(SpanLanguageModel):
         learned = super().learned()
         memory = self.decoder.body.stack.memory
         if self.log_learned and isinstance(memory, WeightedMemory):
-            weights = memory.mixing()[0].detach()
-            learned.update({f"memory_{layer}": weight for layer, weight in enumerate(weights)})
+            learned.update({f"memory_{layer}": weight for layer, weight in enumerate(memory.mixing()[0].detach())})
         return learned
 
 

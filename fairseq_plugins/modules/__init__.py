@@ -2,7 +2,7 @@
 
 B streams or sequences, T or M tokens, C width. All take [B, T, C], but for ``FeedbackStack``, which takes [T, B, C]. A
 memory or cache is handed in and out, and may be left out. On several GPUs the feedback modules need
-DistributedDataParallel; torch.nn.DataParallel, of which torch advises against, works with their engine "reference".
+DistributedDataParallel; torch.nn.DataParallel, which torch advises against, does not work with them.
 """
 
 from fairseq_plugins.modules.active_memory.mixers import (

@@ -236,18 +236,21 @@ def memory_from_log(run: Path):
 
 
 def memory_from_checkpoints(run: Path) -> tuple[list[int], list[list[float]]]:
-    """The same from the checkpoints in a folder. At update 0 all weights are equal."""
+    """The same from the checkpoints in a folder. At update 0 they are those of a new model."""
     from fairseq import checkpoint_utils
+
+    from fairseq_plugins.modules.feedback.memory import WeightedMemory
 
     found = {}
     for path in checkpoints(run):
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
-        logits = [value for name, value in state["model"].items() if name.endswith("memory.layer_logits")]
-        if not logits:
+        learned = [value for name, value in state["model"].items() if name.endswith("memory.layer_logits")]
+        if not learned:
             raise UserError(f"{path} has no learned memory; train feedback_lm with --feedback-memory weighted.")
-        found[state["optimizer_history"][-1]["num_updates"]] = logits[0].float().softmax(0).tolist()
-    size = len(next(iter(found.values())))
-    found.setdefault(0, [1 / size] * size)
+        memory = WeightedMemory(len(learned[0]) - 1)
+        found.setdefault(0, memory.layer_weights()[0])
+        memory.load_state_dict({"layer_logits": learned[0]})
+        found[state["optimizer_history"][-1]["num_updates"]] = memory.layer_weights()[0]
     return sorted(found), [found[update] for update in sorted(found)]
 
 

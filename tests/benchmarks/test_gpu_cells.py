@@ -13,11 +13,10 @@ from multiprocessing import Process
 import gpu
 import pytest
 import torch
-from gpu_cells import CELLS, commands, engines, random_walk, runner, speed, synchronisations, training
+from gpu_cells import CELLS, commands, random_walk, runner, speed, synchronisations, training
 from gpu_cells.cell import MINUTE, Cell, Setting
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.modules.feedback.stack import ENGINES
 
 SMOKE = ["--device", "cpu", "--smoke"]
 LOGGED = [(1, 3.5, 1), (2, 2.5, 2), (2, 2.5, 2)]  # epoch, loss, update
@@ -156,10 +155,6 @@ def test_cells_are_chosen_by_their_names():
     assert list(gpu.chosen(["speed-translation-*"])) == ["speed-translation-6+2", "speed-translation-6+6"]
     with pytest.raises(UserError, match="--cells fast is the name of no cell; see --list"):
         gpu.chosen(["fast"])
-
-
-def test_every_engine_but_the_plain_loop_is_timed():
-    assert {*engines.FAST, engines.PLAIN} == ENGINES.keys() and engines.PLAIN not in engines.FAST
 
 
 def test_where_a_gpu_waits_is_told_by_the_line_of_ours(monkeypatch):

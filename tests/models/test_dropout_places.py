@@ -48,7 +48,6 @@ def train(arch, **options):
     ("span_transformer_lm_tiny", {"decoder_ffn_embed_dim": FFN}, WITH_FEED_FORWARD),
     ("span_transformer_lm_tiny", {"decoder_ffn_embed_dim": FFN, "adaptive_span": True}, WITH_FEED_FORWARD),
     ("feedback_lm_tiny", {"decoder_ffn_embed_dim": FFN}, WITH_FEED_FORWARD),
-    ("feedback_lm_tiny", {"decoder_ffn_embed_dim": FFN, "feedback_engine": "reference"}, WITH_FEED_FORWARD),
     ("all_attention_lm_tiny", {"persistent_vectors": 6}, {EMBEDDINGS, OUTPUT, WEIGHTS}),
     ("all_attention_lm_tiny", {"persistent_vectors": 6, "persistent_integration": "attn-split"},
         {EMBEDDINGS, OUTPUT, WEIGHTS}),

@@ -26,8 +26,8 @@ class FeedbackConfig(FairseqDataclass):
     feedback_engine: ChoiceEnum([*ENGINES, *FORMER_ENGINES]) = field(
         default="fast",
         metadata={
-            "help": "how the recurrence is computed: fast has CUDA graphs on a GPU, eager has none, reference is a"
-            " plain loop; fused, a name of earlier versions, is fast"
+            "help": "how the recurrence is computed: fast has CUDA graphs on a GPU, eager has none; of the names of"
+            " earlier versions fused is fast and reference is eager"
         },
     )
 

@@ -56,7 +56,8 @@ class Block:
 
         sources = {key: state.new_source(key, products, capacity, mask) for key in dict.fromkeys(state.sources())}
         self.layers: list[Chain] = []
-        self.context_attentions: list[Attention] = []
+        self.memory_attentions: list[Attention] = []  # of each layer
+        self.context_attentions: list[Attention] = []  # the same, if there is an encoder
         self.contexts = [FixedSource(keys, values, state.context_mask) for keys, values in state.context]
         for i, (layer, key) in enumerate(zip(layers, state.sources())):
             context = self.contexts[i] if self.contexts else None
@@ -87,8 +88,7 @@ class Block:
         def attention(norm, projections, source, make, *options):
             weight_dropout = dropouts.unscaled(config.attention_dropout, grows=isinstance(source, GrowingSource))
             attend = make(Linear(projections.q_proj, record), source, weight_dropout, config.heads, record, *options)
-            if source is context:
-                self.context_attentions.append(attend)
+            (self.context_attentions if source is context else self.memory_attentions).append(attend)
             out = Linear(projections.out_proj, record, dropouts.scale(config.attention_dropout))
             out.grad_slot = attend.output_grad_slot
             return sublayer(norm, attend, out)
@@ -111,6 +111,10 @@ class Block:
         if self.transposes_weights:
             widen.transpose_weight()
         return Chain(*sublayers, sublayer(layer.final_layer_norm, *parts))
+
+    def memory_weights(self) -> list[Tensor]:
+        """The attention of each layer to the memories at the latest step, each [B, H, n]."""
+        return [attention.merge_heads(attention.weights) for attention in self.memory_attentions]
 
     def context_weights(self) -> Tensor | None:
         """The top layer's attention to the encoder at the latest step [B, H, S], or None without an encoder."""
@@ -273,6 +277,6 @@ class RecordedBlock(torch.autograd.Function):
         if not gradients.keys() <= {id(tensor) for tensor in ctx.tensors}:
             raise RuntimeError(
                 "the layers' parameters are not those of the module, as with torch.nn.DataParallel or --ddp-backend"
-                " fully_sharded; take DistributedDataParallel, or the engine reference"
+                " fully_sharded; take DistributedDataParallel"
             )
         return None, dx, *(gradients.get(id(tensor)) for tensor in ctx.tensors)

@@ -1,4 +1,4 @@
-"""The parameters of one layer of the Feedback Transformer. The engines, `reference` and `fast`, compute with them.
+"""The parameters of one layer of the Feedback Transformer. `reference` and the engine compute with them.
 
 Names and initial values are those of fairseq's Transformer, so that the two can be compared.
 

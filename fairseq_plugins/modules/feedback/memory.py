@@ -93,6 +93,10 @@ class MemoryComposition(nn.Module):
         """The coefficients of equation (1) [G, L + 1]. Each row sums to one."""
         raise NotImplementedError
 
+    def layer_weights(self) -> list[list[float]]:
+        """The share of each layer in each memory [G, L + 1], for logs and pictures."""
+        return self.mixing().tolist()
+
 
 class WeightedMemory(MemoryComposition):
     """A sum of all layers, weighted by a learned softmax (equation 1). At first it is the plain average."""

@@ -334,7 +334,8 @@ class WindowAttention(Attention):
             self.query.forward_into(x, out.view(len(x), -1))
             query, weights = out.unsqueeze(1), self.slot(self.uses.weights).unsqueeze(1)
             aten._softmax.out(self.scores(query), -1, False, out=weights)
-        dropped = self.weight_dropout.forward(self.limit(weights)[0]).to(weights.dtype)
+        self.weights, _ = self.limit(weights)
+        dropped = self.weight_dropout.forward(self.weights).to(weights.dtype)
         return self.merge_heads(self.source.mix(dropped)).flatten(1)
 
     def scores(self, query: Tensor) -> Tensor:

@@ -14,15 +14,14 @@ from fairseq_plugins.modules.feedback.fast import EagerRecurrence, FastRecurrenc
 from fairseq_plugins.modules.feedback.graphs import Graphs
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer, FeedbackLayerConfig, share_keys_and_values
 from fairseq_plugins.modules.feedback.memory import FeedbackMemory, build_composition
-from fairseq_plugins.modules.feedback.reference import ReferenceRecurrence
 from fairseq_plugins.modules.feedback.window import Limits, MemoryWindow
 
 ENGINES: dict[str, Callable[..., Recurrence]] = {
     "fast": FastRecurrence,
     "eager": EagerRecurrence,
-    "reference": ReferenceRecurrence,
 }
-FORMER_ENGINES = {"fused": "fast"}  # names in commands and checkpoints of earlier versions; the function is the same
+# names in commands and checkpoints of earlier versions, whose engines computed the same function
+FORMER_ENGINES = {"fused": "fast", "reference": "eager"}
 KEYS_AND_VALUES = {"shared": share_keys_and_values, "per-layer": lambda layers: None}
 
 
@@ -37,8 +36,8 @@ class FeedbackStack(nn.Module):
         num_layers: L.
         memory: the composition of the memory, a name that `memory.build_composition` knows.
         kv: "shared" for one key and one value matrix for all layers, or "per-layer".
-        engine: "fast", with CUDA graphs on a GPU; "eager" without graphs; or "reference" for a plain loop. "fused", a
-            name of earlier versions, is "fast".
+        engine: "fast", with CUDA graphs on a GPU, or "eager", without graphs. Of the names of earlier versions "fused"
+            is "fast" and "reference" is "eager".
         window: for streams, how far back the layers look; None: to the start.
         normalise_twice: at the end of a block of a stream, its memories go through the lowest layer's attention
             LayerNorm. With pre-norm the next blocks then normalise them a second time. The papers' public code does

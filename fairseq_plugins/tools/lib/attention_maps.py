@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
-from fairseq_plugins.modules.feedback.reference import ReferenceRecurrence
+from fairseq_plugins.modules.feedback.fast import EagerRecurrence
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
 from fairseq_plugins.modules.span.attention import Context, SpanAttention
 from fairseq_plugins.modules.span.band import band
@@ -119,22 +119,24 @@ class FeedbackRecorder:
         return [(F.pad(maps, (span - maps.size(-1), 0)), maps[..., :0]) for maps in layers]
 
     def memory_weights(self) -> list[list[float]]:
-        """Equation 1: the weights of the layers in each of the G memories [G, L + 1]."""
-        return self.stack.memory.mixing().tolist()
+        """The share of each layer in each of the G memories [G, L + 1]."""
+        return self.stack.memory.layer_weights()
 
 
-class _RecordingRecurrence(ReferenceRecurrence):
-    """The plain loop, which also keeps the attention weights of each layer."""
+class _RecordingRecurrence(EagerRecurrence):
+    """A recurrence that takes a block step by step and keeps the attention weights of each layer."""
 
     def __init__(self, weights: list[list[Tensor]], *args):
         super().__init__(*args)
-        self.weights = {layer: steps for layer, steps in zip(self.layers, weights, strict=True)}
+        self.weights = weights
 
-    def attend(self, projections, x, source, padding, layer, limits=None):
-        y, weights = super().attend(projections, x, source, padding, layer, limits)
-        if projections is layer.self_attn:
-            self.weights[layer].append(weights[0])
-        return y, weights
+    def run(self, x, padding=None):
+        self.record_steps(x[0], len(x))
+        for x_t in x:
+            self.step(x_t)
+            for steps, weights in zip(self.weights, self.block.memory_weights(), strict=True):
+                steps.append(weights[0])
+        return self.recorded(x)
 
 
 class SpanRecorder:

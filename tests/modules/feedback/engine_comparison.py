@@ -3,8 +3,12 @@
 import copy
 
 import torch
+from plain_recurrence import PlainRecurrence
 
-from fairseq_plugins.modules.feedback.stack import ENGINES, FeedbackStack
+from fairseq_plugins.modules.feedback import stack
+from fairseq_plugins.modules.feedback.stack import FeedbackStack
+
+ENGINES = {**stack.ENGINES, "plain": PlainRecurrence}
 
 
 def use_engine(module, name):
@@ -27,8 +31,8 @@ def outputs_and_gradients(module, engine, run, leaves) -> dict:
 
 
 def assert_engines_agree(module, run, leaves, tolerance=1e-9):
-    fast, reference = (outputs_and_gradients(module, engine, run, leaves) for engine in ("fast", "reference"))
-    for name, expected in reference.items():
+    fast, plain = (outputs_and_gradients(module, engine, run, leaves) for engine in ("fast", "plain"))
+    for name, expected in plain.items():
         got = fast[name]
         if expected is None or got is None:  # a parameter that nothing depends on
             assert (0 if got is None else got.abs().max()) == (0 if expected is None else expected.abs().max()), name
@@ -56,8 +60,8 @@ def assert_autocast_is_as_exact_as_the_plain_loop(module, run, leaves, dtype, fa
 
     double = copy.deepcopy(module).double()
     leaves_in_double = {name: leaf.double() for name, leaf in leaves.items()}
-    exact = outputs_and_gradients(double, "reference", lambda **leaves: run(double, **leaves), leaves_in_double)
-    fast, plain = (outputs_and_gradients(module, engine, autocast, leaves) for engine in ("fast", "reference"))
+    exact = outputs_and_gradients(double, "plain", lambda **leaves: run(double, **leaves), leaves_in_double)
+    fast, plain = (outputs_and_gradients(module, engine, autocast, leaves) for engine in ("fast", "plain"))
     assert all(tensor is None or tensor.dtype is torch.float for tensor in fast.values())
     assert relative_error(plain, exact) > 1e-4, "nothing was rounded"
     assert relative_error(fast, exact) < factor * relative_error(plain, exact)

@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 from engine_comparison import (
+    ENGINES,
     assert_autocast_is_as_exact_as_the_plain_loop,
     assert_engines_agree,
     outputs_and_gradients,
@@ -14,7 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
-from fairseq_plugins.modules.feedback.stack import ENGINES, FeedbackStack
+from fairseq_plugins.modules.feedback.reference import feedback_reference
+from fairseq_plugins.modules.feedback.stack import FORMER_ENGINES, FeedbackStack
 
 T, B, C, S, CONTEXT = 6, 4, 12, 5, 10
 
@@ -77,6 +79,30 @@ def test_engines_agree(memory, kv, pre_norm, rate, context):
     assert_engines_agree(stack, *calls(stack, inputs(context)))
 
 
+@pytest.mark.parametrize(
+    "memory, kv", list(itertools.product(["weighted", "top", "layer-0", "recurrent"], ["shared", "per-layer"]))
+)
+@pytest.mark.parametrize("pre_norm", [False, True])
+def test_engines_compute_the_equations(memory, kv, pre_norm):
+    """Outputs and all gradients are those of `feedback_reference`."""
+    stack, x = build(memory=memory, kv=kv, pre_norm=pre_norm, context_dim=None), inputs(context=False)["x"]
+
+    def outputs_and_gradients(run):
+        y, parameters = run(leaf := x.clone().requires_grad_()), [leaf, *stack.parameters()]
+        return y, torch.autograd.grad(y.square().sum(), parameters, allow_unused=True, materialize_grads=True)
+
+    expected = outputs_and_gradients(lambda x: feedback_reference(x, stack.layers, stack.memory.mixing()))
+    for engine in ENGINES:
+        use_engine(stack, engine)
+        torch.testing.assert_close(outputs_and_gradients(stack), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_names_of_earlier_engines_are_taken():
+    for name, present in FORMER_ENGINES.items():
+        config = FeedbackLayerConfig(C, 20, 3)
+        assert FeedbackStack(config, 2, engine=name).engine is FeedbackStack(config, 2, engine=present).engine
+
+
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_engines_agree_for_every_activation(activation):
     stack = build(activation=activation)
@@ -106,14 +132,14 @@ def test_engines_agree_when_some_parameters_are_frozen():
 def test_half_precision_of_both_engines_is_as_close_to_double(dtype, tolerance):
     """Sums in another order round differently, so the engines agree to a few units in the last place only."""
     double, half = build(), build(dtype=dtype)
-    exact = outputs_and_gradients(double, "reference", *calls(double, inputs()))
+    exact = outputs_and_gradients(double, "plain", *calls(double, inputs()))
     arguments = inputs(dtype=dtype)
-    fast, reference = (outputs_and_gradients(half, engine, *calls(half, arguments)) for engine in ("fast", "reference"))
+    fast, plain = (outputs_and_gradients(half, engine, *calls(half, arguments)) for engine in ("fast", "plain"))
     for name, expected in exact.items():
         size = expected.norm().clamp(min=1)  # a key bias has gradient zero
         assert fast[name].dtype is dtype
         assert (fast[name].double() - expected).norm() / size < tolerance, name
-        assert (fast[name].double() - reference[name].double()).norm() / size < tolerance, name
+        assert (fast[name].double() - plain[name].double()).norm() / size < tolerance, name
 
 
 @pytest.mark.parametrize("pre_norm", [False, True])

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from engine_comparison import ENGINES
 
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.memory import (
@@ -9,7 +10,7 @@ from fairseq_plugins.modules.feedback.memory import (
     mix_backward_mixing,
     mix_backward_outputs,
 )
-from fairseq_plugins.modules.feedback.stack import ENGINES, FeedbackStack
+from fairseq_plugins.modules.feedback.stack import FeedbackStack
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
 from fairseq_plugins.modules.feedback.window import MemoryWindow
 

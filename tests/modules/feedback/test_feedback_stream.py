@@ -4,11 +4,10 @@ import itertools
 
 import pytest
 import torch
-from engine_comparison import assert_autocast_is_as_exact_as_the_plain_loop, assert_engines_agree, use_engine
+from engine_comparison import ENGINES, assert_autocast_is_as_exact_as_the_plain_loop, assert_engines_agree, use_engine
 
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.memory import FeedbackMemory
-from fairseq_plugins.modules.feedback.stack import ENGINES
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
 from fairseq_plugins.modules.feedback.window import MemoryWindow
 
