@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from fairseq_plugins.models import active_memory_lm, transformer_xl_lm  # noqa: F401  (registered)
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
-from fairseq_plugins.modules.feedback import cuda_capture
+from fairseq_plugins.modules.feedback.engine import cuda_capture
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.memory import FeedbackMemory
 from fairseq_plugins.modules.feedback.stack import FeedbackStack

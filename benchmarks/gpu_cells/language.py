@@ -6,7 +6,7 @@ from functools import partial
 
 import lm_speed
 
-from fairseq_plugins.modules.feedback.block import STREAM_CAPACITY
+from fairseq_plugins.modules.feedback.engine.loop import STREAM_CAPACITY
 from gpu_cells import speed
 from gpu_cells.cell import MINUTE, Cell, Row, Setting
 

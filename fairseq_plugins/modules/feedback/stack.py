@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.contracts import Recurrence
-from fairseq_plugins.modules.feedback.fast import EagerRecurrence, FastRecurrence
-from fairseq_plugins.modules.feedback.graphs import Graphs
+from fairseq_plugins.modules.feedback.engine.graphs import Graphs
+from fairseq_plugins.modules.feedback.engine.recurrence import EagerRecurrence, FastRecurrence
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer, FeedbackLayerConfig, share_keys_and_values
 from fairseq_plugins.modules.feedback.memory import FeedbackMemory, build_composition
 from fairseq_plugins.modules.feedback.window import Limits, MemoryWindow

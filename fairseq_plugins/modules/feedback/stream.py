@@ -6,7 +6,7 @@ B streams, M block length, C width, L layers.
 from torch import Tensor, nn
 
 from fairseq_plugins.modules.contracts import Recurrence
-from fairseq_plugins.modules.feedback.fast import FastRecurrence
+from fairseq_plugins.modules.feedback.engine.recurrence import FastRecurrence
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig, initialise_as_published
 from fairseq_plugins.modules.feedback.memory import FeedbackMemory
 from fairseq_plugins.modules.feedback.stack import FeedbackStack

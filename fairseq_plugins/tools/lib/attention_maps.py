@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
-from fairseq_plugins.modules.feedback.fast import EagerRecurrence
+from fairseq_plugins.modules.feedback.engine.recurrence import EagerRecurrence
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
 from fairseq_plugins.modules.span.attention import Context, SpanAttention
 from fairseq_plugins.modules.span.band import band
@@ -134,7 +134,7 @@ class _RecordingRecurrence(EagerRecurrence):
         self.record_steps(x[0], len(x))
         for x_t in x:
             self.step(x_t)
-            for steps, weights in zip(self.weights, self.block.memory_weights(), strict=True):
+            for steps, weights in zip(self.weights, self.loop.memory_weights(), strict=True):
                 steps.append(weights[0])
         return self.recorded(x)
 

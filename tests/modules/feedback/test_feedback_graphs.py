@@ -7,7 +7,7 @@ import pytest
 import torch
 from tape import TapeCapture
 
-from fairseq_plugins.modules.feedback import graphs
+from fairseq_plugins.modules.feedback.engine import graphs
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.stack import ENGINES, FeedbackStack
 from fairseq_plugins.modules.feedback.stream import FeedbackStream

@@ -4,9 +4,9 @@ import pytest
 import torch
 from engine_comparison import assert_engines_agree, use_engine
 
-from fairseq_plugins.modules.feedback import block, fast, sliding_cache, state
+from fairseq_plugins.modules.feedback.engine import loop, recurrence, sliding_cache, state
+from fairseq_plugins.modules.feedback.engine.sliding_cache import AcrossSums, AlongSums, ByPosition
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
-from fairseq_plugins.modules.feedback.sliding_cache import AcrossSums, AlongSums, ByPosition
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
 from fairseq_plugins.modules.feedback.window import MemoryWindow
 
@@ -41,7 +41,7 @@ def test_training_agrees_with_the_plain_loop(layout, module):
 @torch.no_grad()
 def test_steps_agree_with_the_plain_loop(layout, module, monkeypatch):
     """The window moves to the front of the buffers, a row begins anew, and rows change their places."""
-    for part in (block, fast):
+    for part in (loop, recurrence):
         monkeypatch.setattr(part, "STREAM_CAPACITY", 3)
     x = torch.randn(8, B, C, dtype=torch.double)
 

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.module_list import ModuleList
-from fairseq_plugins.modules.feedback.attention import GrowingSource
-from fairseq_plugins.modules.feedback.autocast import cast_products, no_autocast, product_dtype
+from fairseq_plugins.modules.feedback.engine.autocast import cast_products, no_autocast, product_dtype
+from fairseq_plugins.modules.feedback.engine.backward import Projection
+from fairseq_plugins.modules.feedback.engine.caches import GrowingSource
+from fairseq_plugins.modules.feedback.engine.sliding_cache import SlidingSource, fastest_layout
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer
-from fairseq_plugins.modules.feedback.manual_backward import Projection
-from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource, fastest_layout
 from fairseq_plugins.modules.feedback.window import Limits
 
 

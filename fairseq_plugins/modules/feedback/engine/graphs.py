@@ -1,4 +1,4 @@
-"""Blocks and steps of the fast engine as CUDA graphs: operations that are captured once and then launched as one.
+"""Loops and steps of the engine as CUDA graphs: operations that are captured once and then launched as one.
 
 The operations of a time step are short, so a GPU waits for the host that launches them one by one. A graph repeats
 them on the same memory: what a block reads is copied into it first, and what it gives is copied out. All else that
@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fairseq_plugins.modules.feedback.attention import Source, reorder_rows
-from fairseq_plugins.modules.feedback.block import STREAM_CAPACITY, Block
-from fairseq_plugins.modules.feedback.cuda_capture import Capture, capture_for, release_memory, within_a_capture
-from fairseq_plugins.modules.feedback.state import RecurrenceState
+from fairseq_plugins.modules.feedback.engine.caches import Source, reorder_rows
+from fairseq_plugins.modules.feedback.engine.cuda_capture import Capture, capture_for, release_memory, within_a_capture
+from fairseq_plugins.modules.feedback.engine.loop import STREAM_CAPACITY, Loop
+from fairseq_plugins.modules.feedback.engine.state import RecurrenceState
 
 logger = logging.getLogger(__name__)
 MOST_GRAPHS = 8  # of a stack; a graph keeps what a block keeps in memory
@@ -65,35 +65,35 @@ class Graphs:
     often. So captures get rare where more shapes than graphs take turns."""
 
     def __init__(self) -> None:
-        self.kept: OrderedDict[Hashable, Any] = OrderedDict()  # BlockGraph or StepGraphs
+        self.kept: OrderedDict[Hashable, Any] = OrderedDict()  # LoopGraph or DecodingGraphs
         self.uses: dict[Hashable, int] = {}  # of those that are kept
-        self.seen: OrderedDict[Hashable, tuple[int, int]] = OrderedDict()  # comings that are missing, those asked for
+        self.seen: OrderedDict[Hashable, tuple[int, int]] = OrderedDict()  # uses left, uses asked for
         self.said: set[str] = set()
         self.refusal = ""  # why there are none any more
         self.captures: dict[torch.device, Capture | None] = {}
-        self.in_use: Callable[[], CapturedBlock | None] = lambda: None
+        self.in_use: Callable[[], CapturedLoop | None] = lambda: None
 
     def __reduce__(self):  # a copy of the model, as for a moving average, has other memory: it makes its own graphs
         return Graphs, ()
 
-    def block(self, state: RecurrenceState, x: Tensor, padding: Tensor | None, record: bool) -> "CapturedBlock | None":
+    def loop(self, state: RecurrenceState, x: Tensor, padding: Tensor | None, record: bool) -> "CapturedLoop | None":
         """A block of x [T, B, C] as a graph, or None: to be computed operation by operation. padding and record are as
-        of `Block`."""
+        of `Loop`."""
         capture = self.capture_now(x.device)
         if len(x) == 1 or capture is None:
             return None
         inputs = [*state.own_tensors(), x] + ([] if padding is None else [padding])
         key = record, padding is None, shapes(inputs), constants(state)
-        graph = self.get(key, lambda: BlockGraph(state, x, padding, record, capture), f"a block of {len(x)} steps")
+        graph = self.get(key, lambda: LoopGraph(state, x, padding, record, capture), f"a block of {len(x)} steps")
         if graph is None:
             return None
-        block = CapturedBlock(graph, state, inputs)
+        loop = CapturedLoop(graph, state, inputs)
         if record:
-            self.in_use = weakref.ref(block)
-        return block
+            self.in_use = weakref.ref(loop)
+        return loop
 
-    def decoding(self, state: RecurrenceState, x: Tensor) -> "CapturedSteps | None":
-        """Steps of decoding as graphs, for embeddings like x [B, C]; or None, as of `block`."""
+    def decoding(self, state: RecurrenceState, x: Tensor) -> "CapturedDecoding | None":
+        """Steps of decoding as graphs, for embeddings like x [B, C]; or None, as of `loop`."""
         capture = self.capture_now(x.device)
         if capture is None or any(layer.training for layer in state.layers):  # dropout draws for many steps at once
             return None
@@ -104,11 +104,11 @@ class Graphs:
             self.seen.setdefault(key, (0, 1))
         capacity = MOST_STEPS if known_shapes else STREAM_CAPACITY
         what = f"a step of decoding {len(x)} sequences"
-        graphs = self.get(key, lambda: StepGraphs(state, x, capacity, capture, known_shapes), what)
+        graphs = self.get(key, lambda: DecodingGraphs(state, x, capacity, capture, known_shapes), what)
         if graphs is None or graphs.user() is not None:
             return None
         try:
-            steps = CapturedSteps(self, graphs, inputs)
+            steps = CapturedDecoding(self, graphs, inputs)
         except Exception as error:
             self.refuse(what, error)
             return None
@@ -122,8 +122,8 @@ class Graphs:
             return None
         if device not in self.captures:
             self.captures[device] = capture_for(device)
-        block = self.in_use()
-        if block is not None and block.waits:
+        loop = self.in_use()
+        if loop is not None and loop.waits:
             self.say_once("Operations are launched one by one while a block waits for its backward pass")
             return None
         return self.captures[device]
@@ -176,8 +176,8 @@ class Graphs:
         return not missing
 
 
-class BlockGraph:
-    """A block, forward and backward, as two graphs. The arguments are as of `Graphs.block`.
+class LoopGraph:
+    """A block, forward and backward, as two graphs. The arguments are as of `Graphs.loop`.
 
     Attributes:
         inputs: what the block reads: the tensors of the state, x, and padding if there is any
@@ -195,35 +195,35 @@ class BlockGraph:
         padding = None if padding is None else self.inputs.copy(padding)
 
         def forward():
-            block = Block(twin, x[0], len(x), padding, record)
-            y = block.forward(x)
-            return block, y, [torch.stack(steps, dim=1) for steps in zip(*block.memories)]
+            loop = Loop(twin, x[0], len(x), padding, record)
+            y = loop.forward(x)
+            return loop, y, [torch.stack(steps, dim=1) for steps in zip(*loop.memories)]
 
         release_memory(x.device)
         with torch.no_grad():
-            (block, self.y, self.memories), self.replay_forward = capture(forward)
+            (loop, self.y, self.memories), self.replay_forward = capture(forward)
             if record:
                 self.d_top = torch.empty_like(self.y)
-                (self.dx, gradients), self.replay_backward = capture(lambda: block.backward(self.d_top))
+                (self.dx, gradients), self.replay_backward = capture(lambda: loop.backward(self.d_top))
                 self.gradients = [gradients.get(id(tensor)) for tensor in twin.tensors()]
 
 
-class CapturedBlock:
-    """One use of the graph of a block. It has what `FastRecurrence.run` needs of a `Block`.
+class CapturedLoop:
+    """One use of a `LoopGraph`, with the methods of a `Loop` that `FastRecurrence.run` calls.
 
     Args:
-        graph: of such blocks
-        state: what the block belongs to
+        graph: of loops of these shapes
+        state: what all steps read
         inputs: what `graph.inputs` are to hold
     """
 
-    def __init__(self, graph: BlockGraph, state: RecurrenceState, inputs: list[Tensor]):
+    def __init__(self, graph: LoopGraph, state: RecurrenceState, inputs: list[Tensor]):
         self.graph, self.inputs, self.tensors = graph, inputs, state.tensors()
         self.memories: list[tuple[Tensor, ...]] = []
         self.waits = False  # for the backward pass
 
     def forward(self, x: Tensor) -> Tensor:
-        """As of `Block`. All that is returned is a copy, as the next use of the graph overwrites its memory."""
+        """As of `Loop`. All that is returned is a copy, as the next use of the graph overwrites its memory."""
         self.graph.inputs.load(self.inputs)
         self.inputs = []
         self.graph.replay_forward()
@@ -232,7 +232,7 @@ class CapturedBlock:
         return self.graph.y.clone()
 
     def backward(self, d_top: Tensor) -> tuple[Tensor, dict[int, Tensor]]:
-        """As of `Block`."""
+        """As of `Loop`."""
         self.graph.d_top.copy_(d_top)
         self.graph.replay_backward()
         self.waits = False
@@ -240,7 +240,7 @@ class CapturedBlock:
         return self.graph.dx.clone(), {id(x): gradient.clone() for x, gradient in pairs if gradient is not None}
 
 
-class StepGraphs:
+class DecodingGraphs:
     """Decoding step by step, as one graph for each number of steps that the buffers can hold.
 
     Args:
@@ -252,45 +252,45 @@ class StepGraphs:
 
     Attributes:
         x: to be written before a step
-        block: computes steps one by one, too
+        loop: computes steps one by one, too
     """
 
     def __init__(self, state: RecurrenceState, x: Tensor, capacity: int, capture: Capture, warm: bool):
         self.inputs, self.capture, self.capacity, self.warm = Inputs(), capture, capacity, warm
         self.twin, self.x = state.mapped(self.inputs.copy), x.clone()
         self.computed = set(range(capacity + 1)) if warm else set()
-        self.block: Block
-        self.fill: Callable[[], None] | None = None  # what makes the block again
-        self.attributes: list[tuple[object, dict]] = []  # of the parts of the block when it begins
+        self.loop: Loop
+        self.fill: Callable[[], None] | None = None  # makes the loop again
+        self.attributes: list[tuple[object, dict]] = []  # of the parts of the loop when it begins
         self.steps: dict[int, tuple[tuple[Tensor, Tensor | None], Callable[[], None], int]] = {}
-        self.user: Callable[[], CapturedSteps | None] = lambda: None
+        self.user: Callable[[], CapturedDecoding | None] = lambda: None
 
     def begin(self, tensors: list[Tensor]) -> None:
         """Begin new sequences, whose state holds these tensors."""
         self.inputs.load(tensors)
         if not self.warm:
-            self.block, self.warm = self.new_block(), True
+            self.loop, self.warm = self.new_loop(), True
             return
         if self.fill is None:
-            self.block, self.fill = self.capture(self.new_block)
-            block = self.block
-            parts = [*block.memory_sources(), *block.contexts, *block.context_attentions, block]
+            self.loop, self.fill = self.capture(self.new_loop)
+            loop = self.loop
+            parts = [*loop.memory_sources(), *loop.contexts, *loop.context_attentions, loop]
             self.attributes = [(part, dict(vars(part))) for part in parts]
-            self.steps.clear()  # they were of another block
+            self.steps.clear()  # they were of another loop
         for part, attributes in self.attributes:
             vars(part).update(attributes)
         self.fill()
 
-    def new_block(self) -> Block:
-        return Block(self.twin, self.x, self.capacity)
+    def new_loop(self) -> Loop:
+        return Loop(self.twin, self.x, self.capacity)
 
     @property
     def place(self) -> int:
         """How many steps the buffers hold."""
-        return self.block.memory_sources()[0].steps
+        return self.loop.memory_sources()[0].steps
 
     def move(self, place: int) -> None:
-        for source in self.block.memory_sources():
+        for source in self.loop.memory_sources():
             source.steps = place
 
     @property
@@ -300,7 +300,7 @@ class StepGraphs:
 
     def one_by_one(self) -> tuple[Tensor, Tensor | None]:
         """What `FastRecurrence.step` returns for the embeddings in `x`."""
-        return self.block.step(self.x), self.block.context_weights()
+        return self.loop.step(self.x), self.loop.context_weights()
 
     def step(self) -> tuple[Tensor, Tensor | None]:
         """The same by a graph, if there can be one yet. The next step overwrites it."""
@@ -319,8 +319,8 @@ class StepGraphs:
         return outputs
 
 
-class CapturedSteps:
-    """One use of StepGraphs. It has what `FastRecurrence` needs of a `Block` to decode.
+class CapturedDecoding:
+    """One use of `DecodingGraphs`, with the methods of a `Loop` that decoding calls.
 
     Rows of the batch that are no longer asked for are computed on, so that the shapes remain.
 
@@ -330,17 +330,17 @@ class CapturedSteps:
         tensors: of the state that the sequences belong to
     """
 
-    def __init__(self, graphs: Graphs, steps: StepGraphs, tensors: list[Tensor]):
+    def __init__(self, graphs: Graphs, steps: DecodingGraphs, tensors: list[Tensor]):
         self.graphs, self.steps, self.rows = graphs, steps, len(steps.x)
-        self.apart = False  # a row has left its sentence: the block goes on by itself
+        self.apart = False  # a row has left its sentence: the loop goes on without graphs
         self.weights: Tensor | None = None
         steps.begin(tensors)
 
     def step(self, x: Tensor) -> Tensor:
-        """As of `Block`."""
+        """As of `Loop`."""
         if self.apart:
             self.weights = None
-            return self.steps.block.step(x)
+            return self.steps.loop.step(x)
         self.steps.x[: self.rows].copy_(x)
         y, weights = self.outputs()
         self.weights = None if weights is None else weights[: self.rows].clone()
@@ -355,30 +355,30 @@ class CapturedSteps:
         return self.steps.one_by_one()
 
     def context_weights(self) -> Tensor | None:
-        """As of `Block`."""
-        return self.steps.block.context_weights() if self.apart else self.weights
+        """As of `Loop`."""
+        return self.steps.loop.context_weights() if self.apart else self.weights
 
     def reorder(self, order: Tensor) -> None:
-        """As of `Block`."""
-        block, rows = self.steps.block, len(self.steps.x)
+        """As of `Loop`."""
+        loop, rows = self.steps.loop, len(self.steps.x)
         if self.apart or len(order) > rows:
             self.apart = True
-            return block.reorder(order)
+            return loop.reorder(order)
         padded = F.pad(order, (0, rows - len(order)))
-        if block.contexts:
-            sentences, together, moved = block.sentences(padded)
+        if loop.contexts:
+            sentences, together, moved = loop.sentences(padded)
             if not together:
                 self.apart = True
-                return block.reorder(order)
+                return loop.reorder(order)
             if moved:
-                reorder_in_place(block.contexts, sentences, block.heads)
-        reorder_in_place(block.memory_sources(), padded, block.heads)
+                reorder_in_place(loop.contexts, sentences, loop.heads)
+        reorder_in_place(loop.memory_sources(), padded, loop.heads)
         self.rows = len(order)
 
     def restart(self, rows: Tensor) -> None:
-        """As of `Block`."""
+        """As of `Loop`."""
         missing = 0 if self.apart else len(self.steps.x) - len(rows)
-        self.steps.block.restart(F.pad(rows, (0, missing)))
+        self.steps.loop.restart(F.pad(rows, (0, missing)))
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""The steps of a block of the fast recurrence, forward and backward, put together of parts (see `manual_backward`).
+"""The loop over the steps of a block, forward and backward, put together of parts (see `backward`).
 
 T steps, B batch, C width, H heads, S source positions, L layers, G memories a step.
 """
@@ -9,9 +9,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
-from fairseq_plugins.modules.feedback.attention import Attention, FixedSource, GrowingSource, Source
-from fairseq_plugins.modules.feedback.layer import FeedbackLayer
-from fairseq_plugins.modules.feedback.manual_backward import (
+from fairseq_plugins.modules.feedback.engine.attention import Attention, WindowAttention
+from fairseq_plugins.modules.feedback.engine.backward import (
     Chain,
     Dropouts,
     LayerNorm,
@@ -22,19 +21,21 @@ from fairseq_plugins.modules.feedback.manual_backward import (
     Residual,
     in_type,
 )
-from fairseq_plugins.modules.feedback.memory_writer import MemoryWriter, Mixture
-from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource, WindowAttention
-from fairseq_plugins.modules.feedback.state import RecurrenceState, score_mask
+from fairseq_plugins.modules.feedback.engine.caches import FixedSource, GrowingSource, Source
+from fairseq_plugins.modules.feedback.engine.memory_writer import MemoryWriter, Mixture
+from fairseq_plugins.modules.feedback.engine.sliding_cache import SlidingSource
+from fairseq_plugins.modules.feedback.engine.state import RecurrenceState, score_mask
+from fairseq_plugins.modules.feedback.layer import FeedbackLayer
 from fairseq_plugins.modules.feedback.window import Limits
 
 STREAM_CAPACITY = 64  # positions; then the window moves to the front, as rows of wider buffers are slower to read
 
 
-class Block:
+class Loop:
     """The parts of all layers, put together for one block of T steps, or for step-by-step decoding.
 
     Args:
-        state: what the block belongs to.
+        state: what all steps read.
         like: the embeddings of a step are like it [B, C].
         capacity: room for so many steps.
         padding: [B, T], True where the input is padding, or None.
@@ -226,8 +227,8 @@ class Block:
         return groups[:, 0], True, moved or not same_number
 
 
-class SteppedBlock(Block):
-    """A block whose steps are taken one by one, and which is differentiated afterwards."""
+class StepwiseLoop(Loop):
+    """A loop whose steps are taken one by one, and which is differentiated afterwards."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -259,21 +260,21 @@ class SteppedBlock(Block):
         return torch.stack(self.outputs)
 
 
-class RecordedBlock(torch.autograd.Function):
-    """A block as one node of the graph of autograd. The arguments after x are all other tensors that get gradients."""
+class LoopFunction(torch.autograd.Function):
+    """A loop as one node of the graph of autograd. The arguments after x are all other tensors that get gradients."""
 
     @staticmethod
-    def forward(ctx, block, x, *tensors):
-        ctx.block, ctx.tensors = block, tensors
-        return block.forward(x)
+    def forward(ctx, loop, x, *tensors):
+        ctx.loop, ctx.tensors = loop, tensors
+        return loop.forward(x)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, d_top):
-        block, ctx.block = ctx.block, None  # frees what the block has saved
-        if block is None:
+        loop, ctx.loop = ctx.loop, None  # frees the activations
+        if loop is None:
             raise RuntimeError("the feedback recurrence was differentiated a second time; its activations are gone")
-        dx, gradients = block.backward(d_top)
+        dx, gradients = loop.backward(d_top)
         if not gradients.keys() <= {id(tensor) for tensor in ctx.tensors}:
             raise RuntimeError(
                 "the layers' parameters are not those of the module, as with torch.nn.DataParallel or --ddp-backend"

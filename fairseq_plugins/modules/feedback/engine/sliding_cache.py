@@ -1,4 +1,4 @@
-"""Attention to the last S positions of a stream, as parts of a recurrence (see `manual_backward`).
+"""Keys and values of the last S positions of a stream, and all uses of them, whose gradients are summed.
 
 B batch, H heads, R = B * H, D width of a head, S positions that a step sees, W <= S positions that one layer sees, T
 steps of a block.
@@ -12,9 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fairseq_plugins.modules.common.adaptive_span import divisor
-from fairseq_plugins.modules.feedback.attention import Attention, Source, reorder_rows
-from fairseq_plugins.modules.feedback.manual_backward import aten
+from fairseq_plugins.modules.feedback.engine.caches import Source, reorder_rows
 
 
 def column(x: Tensor) -> Tensor:
@@ -299,99 +297,3 @@ def other_layout(x: Tensor) -> Tensor:
     if x.is_contiguous():
         return x.transpose(1, 2).contiguous().transpose(1, 2)
     return x.contiguous()
-
-
-class WindowAttention(Attention):
-    """Attention of one layer to the last W positions, with learned relative positions on the keys and a soft span for
-    each head.
-
-    Args:
-        position: relative positions [D, W], scaled as the keys are, the last column that of the position before
-        mask: the spans [H, W], or None. Masked weights are divided by their sum (Sukhbaatar et al., 2019)
-    """
-
-    source: SlidingSource
-
-    def __init__(self, query, source, weight_dropout, heads, record, position: Tensor, mask: Tensor | None):
-        super().__init__(query, source, weight_dropout, heads, record)
-        self.position, self.mask = position, mask
-        self.mask_grad: Tensor | None = None
-        if record:
-            self.uses, self.layer = source.new_use(position.size(1))
-
-    def slot(self, buffer: Tensor) -> Tensor:
-        """The part of a buffer of `Uses` that is this layer's at the present step, [R, ...]."""
-        return buffer[self.source.steps, self.layer]
-
-    def forward(self, x):
-        if not self.record:
-            query = self.split_heads(self.query.forward(x))
-            weights = self.scores(query).softmax(-1)
-        else:
-            if not self.source.steps and not self.layer:
-                self.uses.allocate(self.source.keys[:, 0])
-            out = self.slot(self.uses.queries)
-            self.query.forward_into(x, out.view(len(x), -1))
-            query, weights = out.unsqueeze(1), self.slot(self.uses.weights).unsqueeze(1)
-            aten._softmax.out(self.scores(query), -1, False, out=weights)
-        self.weights, _ = self.limit(weights)
-        dropped = self.weight_dropout.forward(self.weights).to(weights.dtype)
-        return self.merge_heads(self.source.mix(dropped)).flatten(1)
-
-    def scores(self, query: Tensor) -> Tensor:
-        """query [R, 1, D] -> scores [R, 1, W]"""
-        return self.source.scores(query, torch.mm(query.squeeze(1), self.position))
-
-    def output_grad_slot(self) -> Tensor:
-        """Where the gradient of the output is to be written [B, C]."""
-        last = self.source.steps == self.uses.steps - 1
-        if last and self.layer == self.uses.layers - 1:
-            self.uses.allocate_gradients()
-        slot = self.slot(self.uses.output_grads)
-        return slot.view(-1, self.heads * slot.size(1))
-
-    def limit(self, weights: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Weights [R, 1, W] -> masked weights that sum to one [R, 1, W], and what they were divided by [R, 1, 1].
-        Without a mask the second is None."""
-        if self.mask is None:
-            return weights, None
-        masked = self.by_head(weights) * self.mask
-        total = divisor(masked.sum(-1, keepdim=True))
-        return (masked / total).view_as(weights), total.view(-1, 1, 1)
-
-    def by_head(self, x: Tensor) -> Tensor:
-        """[R, 1, W] -> a view [B, H, W]"""
-        return x.view(-1, self.heads, x.size(-1))
-
-    def query_grad(self, dy):
-        query, weights = (self.slot(x).unsqueeze(1) for x in (self.uses.queries, self.uses.weights))
-        dscores = self.slot(self.uses.score_grads).unsqueeze(1)
-        limited, total = self.limit(weights)
-        dweights = self.weight_dropout.backward(self.source.mix_backward(self.split_heads(dy), self.uses.width))
-        if self.mask is not None and total is not None:
-            dweights = (dweights - (dweights * limited).sum(-1, keepdim=True)) / total
-            self.mask_grad = add(self.mask_grad, self.by_head(dweights * weights).sum(0))
-            dweights = (self.by_head(dweights) * self.mask).view_as(weights).to(weights.dtype)
-        aten._softmax_backward_data.out(dweights, weights, -1, weights.dtype, grad_input=dscores)
-        self.weight_dropout.recompute(limited, out=weights)
-        dquery = self.source.scores_backward(dscores, torch.mm(dscores.squeeze(1), self.position.t()))
-        return self.merge_heads(dquery).flatten(1)
-
-    def gradients(self):
-        yield from super().gradients()
-        queries, dscores = self.uses.queries[:, self.layer], self.uses.score_grads[:, self.layer]
-        yield self.position, sum_of_steps(torch.bmm(queries.transpose(1, 2), dscores)).to(self.position)
-        if self.mask is not None and self.mask_grad is not None:
-            yield self.mask, self.mask_grad.to(self.mask)
-
-
-def sum_of_steps(x: Tensor) -> Tensor:
-    """The sum over the first dimension, in float32 at least."""
-    return x.sum(0, dtype=torch.promote_types(x.dtype, torch.float32))
-
-
-def add(total: Tensor | None, x: Tensor) -> Tensor:
-    """total + x, where None is an empty total. A total is of float32 at least."""
-    if total is None:
-        return x.to(torch.promote_types(x.dtype, torch.float32))
-    return total.add_(x)

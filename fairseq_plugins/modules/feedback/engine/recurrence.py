@@ -1,7 +1,7 @@
-"""The fast engine of the Feedback Transformer. It computes what `reference` computes.
+"""The engine of the Feedback Transformer. It computes the same function as `feedback_reference`.
 
 Keys and values are written into buffers in place. The backward pass leaves all that no earlier step needs until the end
-of the block (see `manual_backward`).
+of the loop over the steps of a block (see `loop` and `backward`).
 
 T steps, B batch, C width, H heads, S source positions, G memories a step.
 """
@@ -10,61 +10,61 @@ import torch
 from torch import Tensor
 
 from fairseq_plugins.modules.common.row_ends import last_vectors
-from fairseq_plugins.modules.feedback.autocast import no_autocast
-from fairseq_plugins.modules.feedback.block import STREAM_CAPACITY, Block, RecordedBlock, SteppedBlock
-from fairseq_plugins.modules.feedback.graphs import CapturedBlock, CapturedSteps, Graphs
-from fairseq_plugins.modules.feedback.state import RecurrenceState
+from fairseq_plugins.modules.feedback.engine.autocast import no_autocast
+from fairseq_plugins.modules.feedback.engine.graphs import CapturedDecoding, CapturedLoop, Graphs
+from fairseq_plugins.modules.feedback.engine.loop import STREAM_CAPACITY, Loop, LoopFunction, StepwiseLoop
+from fairseq_plugins.modules.feedback.engine.state import RecurrenceState
 
 INITIAL_CAPACITY = 32  # positions; doubled whenever the buffers are full
 
 
 class FastRecurrence(RecurrenceState):
-    """A Feedback Transformer between two steps: its state, and the block that computes the steps.
+    """A Feedback Transformer between two steps: its state, and the loop that computes the steps.
 
     It is a `contracts.Recurrence`. The arguments are those of `RecurrenceState`.
 
     Attributes:
         captures: whether blocks and steps may be launched as graphs
         graphs: makes them; None: no graphs
-        block: of `run` or `record_steps`; None: none yet
+        loop: of `run` or `record_steps`; None: none yet
         decoder: of `step` or `record_steps`; None: none yet
     """
 
     captures = True
     graphs: Graphs | None = None
-    block: Block | CapturedBlock | None = None
-    decoder: Block | CapturedSteps | None = None
+    loop: Loop | CapturedLoop | None = None
+    decoder: Loop | CapturedDecoding | None = None
 
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """Embeddings [T, B, C] of T steps, padding [B, T] or None -> outputs of the top layer [T, B, C]."""
         record = torch.is_grad_enabled()
         with no_autocast(x.device):
-            graph = self.graphs and self.graphs.block(self, x, padding, record)
-            block = self.block = graph or Block(self, x[0], len(x), padding, record)
-            return self.differentiable(block, x) if record else block.forward(x)
+            graph = self.graphs and self.graphs.loop(self, x, padding, record)
+            loop = self.loop = graph or Loop(self, x[0], len(x), padding, record)
+            return self.differentiable(loop, x) if record else loop.forward(x)
 
     def record_steps(self, like: Tensor, steps: int) -> None:
         """From now on `step` saves what a backward pass needs, for exactly `steps` steps with inputs like [B, C]. This
         is for sequences that are made step by step and then learned from, as in reinforcement learning: with `recorded`
         the forward pass is not done twice."""
         with no_autocast(like.device):
-            self.block = self.decoder = SteppedBlock(self, like, steps, record=True)
+            self.loop = self.decoder = StepwiseLoop(self, like, steps, record=True)
 
     def recorded(self, x: Tensor) -> Tensor:
         """The inputs of the recorded steps [T, B, C] -> their outputs [T, B, C], which can be differentiated."""
-        assert isinstance(self.block, SteppedBlock), "no steps were recorded"
+        assert isinstance(self.loop, StepwiseLoop), "no steps were recorded"
         with no_autocast(x.device):
-            return self.differentiable(self.block, x)
+            return self.differentiable(self.loop, x)
 
-    def differentiable(self, block: Block | CapturedBlock, x: Tensor) -> Tensor:
-        """`block.forward(x)` as a node of the graph of autograd."""
-        return RecordedBlock.apply(block, x, *self.tensors())
+    def differentiable(self, loop: Loop | CapturedLoop, x: Tensor) -> Tensor:
+        """`loop.forward(x)` as a node of the graph of autograd."""
+        return LoopFunction.apply(loop, x, *self.tensors())
 
     def final_memories(self, width: int, padding: Tensor | None = None) -> list[Tensor]:
         """After `run`: the last `width` memories of a stream, G tensors [B, width, C], without their history. The last
         padding[b] steps of row b do not count."""
-        assert self.block is not None, "no block has been run yet"
-        latest = [torch.stack(steps, dim=1) for steps in zip(*self.block.memories)]
+        assert self.loop is not None, "no block has been run yet"
+        latest = [torch.stack(steps, dim=1) for steps in zip(*self.loop.memories)]
         steps = (torch.cat([past, new], dim=1) for past, new in zip(self.memories, latest))
         return [last_vectors(memories, width, padding).detach().clone() for memories in steps]
 
@@ -75,7 +75,7 @@ class FastRecurrence(RecurrenceState):
         with no_autocast(x.device):
             if self.decoder is None:
                 graphs = self.graphs and self.graphs.decoding(self, x)
-                self.decoder = graphs or Block(self, x, INITIAL_CAPACITY if self.limits is None else STREAM_CAPACITY)
+                self.decoder = graphs or Loop(self, x, INITIAL_CAPACITY if self.limits is None else STREAM_CAPACITY)
             return self.decoder.step(x), self.decoder.context_weights()
 
     def reorder(self, order: Tensor) -> None:

@@ -2,7 +2,7 @@
 
 import torch
 
-from fairseq_plugins.modules.feedback.manual_backward import Part, ReluLinear, Slots, joined
+from fairseq_plugins.modules.feedback.engine.backward import Part, ReluLinear, Slots, joined
 
 
 def test_slots_lie_side_by_side():

@@ -1,15 +1,12 @@
-"""Attention to keys and values that grow by a step, or remain as those of an encoder, as parts of a recurrence (see
-`manual_backward`).
+"""Keys and values that attention reads: those of an encoder, which remain, and those of memories, which grow by a step.
 
-B batch, H heads, R = B * H, D width of a head, C = H * D, S positions attended to.
+B batch, H heads, R = B * H, D width of a head, S positions attended to.
 """
-
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from fairseq_plugins.modules.feedback.manual_backward import Gradients, Linear, Part, aten
+from fairseq_plugins.modules.feedback.engine.backward import Gradients
 
 
 class Source:
@@ -127,63 +124,3 @@ class GrowingSource(Source):
         self.keys = reorder_rows(self.keys, order, self.heads, keys)
         self.values = reorder_rows(self.values, order, self.heads, values)
         self.batch = len(order)
-
-
-class Attention(Part):
-    """Attention of one query [B, C] to a source.
-
-    With beam > 1 the source has one row for every `beam` neighbouring rows of queries, which attend to it together.
-
-    Attributes:
-        output_grad_slot: returns where the gradient of the output is to be written [B, C]; None: to a new tensor
-    """
-
-    output_grad_slot: Callable[[], Tensor] | None = None
-
-    def __init__(self, query: Linear, source: Source, weight_dropout: Part, heads: int, record: bool, beam: int = 1):
-        self.query, self.source, self.weight_dropout, self.record = query, source, weight_dropout, record
-        self.heads, self.beam = heads, beam
-        self.weights: Tensor  # [B / beam * heads, beam, S] of the latest step
-        self.saved: list = []  # what the backward pass needs of each step
-
-    def split_heads(self, x: Tensor) -> Tensor:
-        """[B, C] -> [B / beam * heads, beam, D]"""
-        return (
-            x.view(-1, self.beam, self.heads, x.size(1) // self.heads)
-            .transpose(1, 2)
-            .reshape(-1, self.beam, x.size(1) // self.heads)
-        )
-
-    def merge_heads(self, x: Tensor) -> Tensor:
-        """[B / beam * heads, beam, D] -> [B, heads, D]"""
-        return x.view(-1, self.heads, self.beam, x.size(2)).transpose(1, 2).reshape(-1, self.heads, x.size(2))
-
-    def forward(self, x):
-        query = self.split_heads(self.query.forward(x))
-        keys, values, mask = self.source.window()
-        keys = keys.transpose(1, 2)
-        scores = torch.bmm(query, keys) if mask is None else torch.baddbmm(mask, query, keys)
-        self.weights = scores.softmax(-1)
-        dropped = self.weight_dropout.forward(self.weights)
-        if self.record:
-            self.saved.append((query, self.weights))
-        return self.merge_heads(torch.bmm(dropped, values)).flatten(1)
-
-    def backward(self, dy):
-        return self.query.backward(self.query_grad(dy))
-
-    def backward_onto(self, dy, base):
-        return self.query.backward_onto(self.query_grad(dy), base)
-
-    def query_grad(self, dy: Tensor) -> Tensor:
-        """Gradient of the output [B, C] -> gradient of the query [B, C]"""
-        query, weights = self.saved.pop()
-        keys, values, _ = self.source.window()
-        dy = self.split_heads(dy)
-        dweights = self.weight_dropout.backward(torch.bmm(dy, values.transpose(1, 2)))
-        dscores = aten._softmax_backward_data(dweights, weights, -1, weights.dtype)
-        self.source.add_use(query, dscores, self.weight_dropout.recompute(weights), dy)
-        return self.merge_heads(torch.bmm(dscores, keys)).flatten(1)
-
-    def gradients(self):
-        return self.query.gradients()

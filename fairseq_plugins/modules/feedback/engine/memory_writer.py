@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fairseq_plugins.modules.feedback.attention import GrowingSource
-from fairseq_plugins.modules.feedback.manual_backward import (
+from fairseq_plugins.modules.feedback.engine.backward import (
     Gradients,
     LayerNorm,
     Linear,
@@ -19,8 +18,9 @@ from fairseq_plugins.modules.feedback.manual_backward import (
     Slots,
     in_type,
 )
+from fairseq_plugins.modules.feedback.engine.caches import GrowingSource
+from fairseq_plugins.modules.feedback.engine.sliding_cache import SlidingSource
 from fairseq_plugins.modules.feedback.memory import mix, mix_backward_mixing, mix_backward_outputs
-from fairseq_plugins.modules.feedback.sliding_cache import SlidingSource
 
 
 class Mixture:
