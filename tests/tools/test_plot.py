@@ -6,6 +6,7 @@ from argparse import Namespace
 
 import pytest
 import torch
+from plain_recurrence import PlainRecurrence
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools.lib import attention_maps, training_log
@@ -258,6 +259,35 @@ def test_the_memory_from_checkpoints_and_what_a_feedback_model_attends_to(
     (folder / "train.log").unlink()
     (axes,) = plot.draw_memory(Namespace(run=folder)).axes  # a folder without a log
     assert [list(row) for row in zip(*lines_of(axes).values())] == weights
+
+
+@torch.no_grad()
+def test_attention_to_memories_is_that_of_the_plain_loop():
+    """Also where spans mask it and layers see less than the span; and recording changes no output."""
+    from fairseq_plugins.modules import FeedbackLayerConfig, FeedbackStream, MemoryWindow
+
+    class Recording(PlainRecurrence):
+        def attend(self, projections, x, source, padding, layer, limits=None):
+            y, weights = super().attend(projections, x, source, padding, layer, limits)
+            expected[layer].append(weights[0])
+            return y, weights
+
+    torch.manual_seed(1)
+    window = MemoryWindow(span=6, num_layers=2, heads=2, head_dim=4, ramp=2, trim_step=1)
+    stream = FeedbackStream(FeedbackLayerConfig(8, 8, 2, pre_norm=True), 2, window).double().eval()
+    for layer, adaptive in enumerate(window.spans):
+        adaptive.span_ratio.copy_(torch.tensor([0.2, 0.3 + 0.4 * layer]))
+    x, expected = torch.randn(3, 5, 8).double(), {layer: [] for layer in stream.stack.layers}
+    _, memory = stream(torch.randn(3, 7, 8).double())
+    outputs = [stream(x, memory)[0]]
+    recorder = attention_maps.FeedbackRecorder(stream)
+    outputs.append(stream(x, memory)[0])
+    stream.stack.engine = Recording
+    outputs.append(stream(x, memory)[0])
+    torch.testing.assert_close(outputs[1:], outputs[:1] * 2)
+    for (maps, _), weights in zip(recorder.maps(6), expected.values(), strict=True):
+        assert maps.shape == (2, 5, 6)
+        torch.testing.assert_close(maps[..., -weights[0].size(-1) :], torch.stack(weights, dim=1))
 
 
 @pytest.mark.parametrize("flags, first", [(["--mem-len", 12], 19), (["--mem-len", 12, "--same-length"], 12)])

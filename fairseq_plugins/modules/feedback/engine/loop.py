@@ -50,7 +50,7 @@ class Loop:
         self.transposes_weights = few_rows and many_steps and not record
         self.dtype, layers = state.dtype, state.cast_layers
         products = like.new_empty(like.shape, dtype=self.dtype)  # a tensor that products make, of a step
-        self.mixture = Mixture(state.mixing, like, record)
+        self.mixture = state.new_mixture(like, record)
         mask = None
         if padding is not None:
             mask = score_mask(F.pad(padding, (1, 0)), self.heads, products)  # m_0 is never padding

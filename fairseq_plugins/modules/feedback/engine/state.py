@@ -15,6 +15,7 @@ from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.feedback.engine.autocast import cast_products, no_autocast, product_dtype
 from fairseq_plugins.modules.feedback.engine.backward import Projection
 from fairseq_plugins.modules.feedback.engine.caches import GrowingSource
+from fairseq_plugins.modules.feedback.engine.memory_writer import Mixture
 from fairseq_plugins.modules.feedback.engine.sliding_cache import SlidingSource, fastest_layout
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer
 from fairseq_plugins.modules.feedback.window import Limits
@@ -102,6 +103,11 @@ class RecurrenceState:
             return GrowingSource(len(like), self.heads, head_dim, capacity, like, mask)
         widths = [limits.width for source, limits in zip(self.sources(), self.limits) if source == key]
         return fastest_layout(like.device)(len(like), self.heads, head_dim, max(widths), capacity, like)
+
+    def new_mixture(self, like: Tensor, record: bool) -> Mixture:
+        """Equation (1) for the steps of a loop, with embeddings like [B, C]; `record` is as of `Loop`. A subclass may
+        have another equation."""
+        return Mixture(self.mixing, like, record)
 
     def tensors(self) -> list[Tensor]:
         """What a block's gradients are of, besides its inputs."""
