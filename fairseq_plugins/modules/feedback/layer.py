@@ -26,9 +26,9 @@ class FeedbackLayerConfig:
         head_dim: D; None for C / H
         attention_bias: projections of attention have biases
         pre_norm: a LayerNorm before each sublayer; else after it
-        dropout: of what each sublayer gives
+        dropout: of the output of each sublayer
         attention_dropout: of attention weights
-        activation_dropout: of what the feed-forward activation gives
+        activation_dropout: of the output of the feed-forward activation
         activation: a name in ACTIVATIONS
     """
 

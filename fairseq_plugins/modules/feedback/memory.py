@@ -61,7 +61,8 @@ def mix_backward_mixing(d_memories: Sequence[Tensor], outputs: Sequence[Tensor])
 
 
 class FeedbackMemory(NamedTuple):
-    """What goes from block to block of a stream: G tensors [B, n, C], the oldest memory first, before any LayerNorm."""
+    """The memories that go from block to block of a stream: G tensors [B, n, C], the oldest first, before any
+    LayerNorm."""
 
     vectors: list[Tensor]
 

@@ -28,11 +28,11 @@ KEYS_AND_VALUES = {"shared": share_keys_and_values, "per-layer": lambda layers: 
 class FeedbackStack(nn.Module):
     """Layers over [T, B, C], steps first, that all attend to the feedback memory of earlier steps.
 
-    The paper does not say what the first step attends to. Without a window it is a memory of zeros, m_0, to which all
+    The paper does not name the memory of the first step. Without a window it is a memory of zeros, m_0, to which all
     later steps attend too. With a window a stream starts with a full window of zeros, as in the paper's code.
 
     Args:
-        config: what the layers share.
+        config: sizes and rates, which the layers share.
         num_layers: L.
         memory: the composition of the memory, a name that `memory.build_composition` knows.
         kv: "shared" for one key and one value matrix for all layers, or "per-layer".
@@ -41,7 +41,7 @@ class FeedbackStack(nn.Module):
         window: for streams, how far back the layers look; None: to the start.
         normalise_twice: at the end of a block of a stream, its memories go through the lowest layer's attention
             LayerNorm. With pre-norm the next blocks then normalise them a second time. The papers' public code does
-            this by mistake, so it is for its checkpoints. What a stream gives then depends on the length of its blocks.
+            this by mistake, so it is for its checkpoints. The outputs then depend on the length of the blocks.
 
     Raises:
         ValueError: a name is not known.
@@ -91,7 +91,7 @@ class FeedbackStack(nn.Module):
             context, context_padding: as of `forward`.
             beam: how many neighbouring rows of x share one row of context and context_padding.
             memory: of a stream, see `advance`; None without a window.
-            limits: of a stream, what the layers see, if it is known; it is computed otherwise.
+            limits: of a stream, those of its layers, if they are known; they are computed otherwise.
 
         Raises:
             ValueError: the memory is of another composition.
@@ -145,7 +145,7 @@ class FeedbackStack(nn.Module):
             context: encoder output [B, S, context_dim], or None.
             context_padding: [B, S], True where the encoder's input is padding, or None.
             padding: [B, T], True where x is padding, or None. Padding on the right need not be given, because no token
-                attends to what comes after it.
+                attends to later ones.
 
         Returns:
             Outputs of the top layer [T, B, C].
@@ -185,6 +185,6 @@ class FeedbackStack(nn.Module):
 
 
 def resize(memory: Tensor, length: int) -> Tensor:
-    """The last `length` of the memories [B, n, C]. Where a span has grown, zeros stand before the first."""
+    """The last `length` of the memories [B, n, C]. Where a span has grown, zeros are put before the first."""
     missing = length - memory.size(1)
     return memory[:, -length:] if missing <= 0 else nn.functional.pad(memory, (0, 0, missing, 0))

@@ -21,7 +21,7 @@ class FeedbackStream(nn.Module):
     It is a `contracts.StreamBody`.
 
     Args:
-        config: what the layers share.
+        config: sizes and rates, which the layers share.
         num_layers: L.
         window: how far back the layers look.
         memory, kv, engine, normalise_twice: as of FeedbackStack.
@@ -51,7 +51,7 @@ class FeedbackStream(nn.Module):
 
         Args:
             x: embeddings [B, M, C].
-            memory: what the block before returned; None at the start of the streams, where zeros are attended to.
+            memory: that of the block before; None at the start of the streams, where zeros are attended to.
             padding: how many steps at the end of each row are padding [B]; None: none.
 
         Returns:
@@ -83,7 +83,7 @@ class FeedbackStream(nn.Module):
         return state
 
     def finish(self, state: FastRecurrence, x: Tensor, padding: Tensor | None = None) -> tuple[Tensor, FeedbackMemory]:
-        """What `forward` gives for the embeddings of all recorded steps [B, M, C], without doing it again."""
+        """The result of `forward` for the embeddings of all recorded steps [B, M, C], without doing it again."""
         y = state.recorded(x.transpose(0, 1))
         memory = FeedbackMemory(state.final_memories(self.stack.memory_length(state.limits), padding))
         return self.norm(y).transpose(0, 1), memory

@@ -14,7 +14,7 @@ from fairseq_plugins.modules.common.relative_position import RelativePosition
 
 
 class Limits(NamedTuple):
-    """What one layer sees.
+    """The limits of one layer.
 
     Attributes:
         position: relative positions on the keys [D, width], scaled as the keys are, the last column that of the memory
@@ -33,8 +33,8 @@ class Limits(NamedTuple):
         return [tensor for tensor in self if tensor is not None]
 
     def for_products(self, dtype: torch.dtype) -> "Limits":
-        """The same for products in this type. The mask remains as it is: what spans learn is a difference of sums,
-        which half precision would round away."""
+        """The same for products in this type. The mask remains as it is: the gradient of a span is a difference of
+        sums, which half precision would round away."""
         return Limits(self.position.to(dtype), self.mask)
 
 
@@ -84,7 +84,7 @@ class MemoryWindow(nn.Module):
         return [self.span - unseen for unseen in trim_lengths(self.spans)]
 
     def limits(self) -> list[Limits]:
-        """What each layer sees, the lowest layer first. Each table is a view of its own, because the fast engine tells
+        """The limits of each layer, the lowest layer first. Each table is a view of its own, because the engine tells
         tensors apart by their identity."""
         table, widths = self.position.weight * self.scale, self.widths()
         if not self.spans:
@@ -92,5 +92,5 @@ class MemoryWindow(nn.Module):
         return [Limits(table[:, -w:], adaptive.mask()[:, -w:]) for w, adaptive in zip(widths, self.spans)]
 
     def memory_length(self, widths: list[int]) -> int:
-        """How many memories go to the next block: what the widest of these layers sees, and room for spans to grow."""
+        """How many memories go to the next block: the width of the widest layer, and room for spans to grow."""
         return min(self.span, max(widths) + ROOM)

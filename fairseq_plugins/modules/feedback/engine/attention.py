@@ -30,7 +30,7 @@ class Attention(Part):
         self.query, self.source, self.weight_dropout, self.record = query, source, weight_dropout, record
         self.heads, self.beam = heads, beam
         self.weights: Tensor  # [B / beam * heads, beam, S] of the latest step
-        self.saved: list = []  # what the backward pass needs of each step
+        self.saved: list = []  # activations of each step, for the backward pass
 
     def split_heads(self, x: Tensor) -> Tensor:
         """[B, C] -> [B / beam * heads, beam, D]"""
@@ -125,7 +125,7 @@ class WindowAttention(Attention):
         return slot.view(-1, self.heads * slot.size(1))
 
     def limit(self, weights: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Weights [R, 1, W] -> masked weights that sum to one [R, 1, W], and what they were divided by [R, 1, 1].
+        """Weights [R, 1, W] -> masked weights that sum to one [R, 1, W], and their divisor [R, 1, 1].
         Without a mask the second is None."""
         if self.mask is None:
             return weights, None

@@ -6,7 +6,7 @@ weight's gradient once, after the loop, as one large product.
 
 A part works on one time step at a time:
 
-    forward(x)   is called for t = 0..T-1. It saves what the backward pass needs, if `record` is set.
+    forward(x)   is called for t = 0..T-1. It saves activations for the backward pass, if `record` is set.
     backward(dy) is called for t = T-1..0. It takes the gradient of the step's output and returns that of its input.
     gradients()  is called once, after the loop. It yields pairs (tensor, gradient of this tensor).
 
@@ -40,7 +40,7 @@ class Part:
         return self.forward(x)
 
     def recompute(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """What `forward` returned for x at this step, written to `out` if given. To be called in the backward pass,
+        """The result of `forward` for x at this step, written to `out` if given. To be called in the backward pass,
         after `backward`. It costs less than saving the result."""
         return x if out is None or out is x else out.copy_(x)
 
@@ -76,7 +76,7 @@ def product(a: Tensor, b: Tensor, scale: float, out: Tensor | None = None) -> Te
 
 
 class Slots:
-    """Room for what the steps make, side by side, so that `joined` need not copy it.
+    """Buffers for the results of the steps, side by side, so that `joined` need not copy them.
 
     Args:
         steps: how many
@@ -87,7 +87,7 @@ class Slots:
         self.buffer: Tensor | None = None
 
     def slot(self, step: int, like: Tensor, width: int) -> Tensor:
-        """Where what this step makes is to be written [B, width]; like [B, ...] has its type and device."""
+        """The buffer for the result of this step [B, width]; like [B, ...] has its type and device."""
         if self.buffer is None:
             self.buffer = like.new_empty(self.steps, len(like), width)
         return self.buffer[step]
@@ -175,7 +175,7 @@ class Linear(Part):
 
 
 class ReluLinear(Linear):
-    """ReLU(x W^T + b) with dropout. The backward pass reads off the output both what the ReLU and what the dropout let
+    """ReLU(x W^T + b) with dropout. The backward pass reads off the output which elements the ReLU and the dropout let
     through, so nothing else is saved. The dropout must have no scale of its own.
 
     Args:
@@ -253,7 +253,7 @@ class Dropout(Part):
 
     Args:
         masks: the masks of all steps
-        scale: by what elements that are kept are multiplied; 1: the matrix after this part does it
+        scale: the factor of elements that are kept; 1: the matrix after this part multiplies by it
         record: save the masks
     """
 
@@ -303,7 +303,7 @@ class Dropouts:
         self.steps, self.training, self.record, self.device = steps, training, record, device
 
     def scale(self, rate: float) -> float:
-        """By what elements that are kept are multiplied."""
+        """The factor of elements that are kept."""
         return kept_scale(rate, self.device) if self.training else 1.0
 
     def part(self, rate: float) -> Part:
@@ -393,7 +393,7 @@ class Cast(Part):
 
 
 def in_type(part: Part, dtype: torch.dtype, outer: torch.dtype) -> Part:
-    """The part, computing in this type; what is around it is of the outer one."""
+    """The part, computing in this type; the parts around it compute in the outer one."""
     return part if dtype is outer else Cast(part, dtype, outer)
 
 

@@ -20,12 +20,12 @@ class Source:
         self.taken: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []  # by `add_use`
 
     def window(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """What the present step attends to: keys and values [R, S, D], and the mask [R, 1, S] that is added to the
-        scores, or None."""
+        """The positions that the present step attends to: keys and values [R, S, D], and the mask [R, 1, S] that is
+        added to the scores, or None."""
         raise NotImplementedError
 
     def written(self) -> list[Tensor]:
-        """Views of all that has been written; their rows are R."""
+        """Views of all tensors that have been written; their rows are R."""
         return [x for x in self.window() if x is not None]
 
     def add_use(self, query: Tensor, dscores: Tensor, weights: Tensor, dy: Tensor) -> None:

@@ -15,7 +15,7 @@ class Capture(Protocol):
     """Captures operations. On a GPU they are not computed meanwhile."""
 
     def __call__(self, function: Callable[[], T]) -> tuple[T, Callable[[], None]]:
-        """What the function returns, in memory that remains, and what computes it (again)."""
+        """The result of the function, in memory that remains, and a function that computes it (again)."""
 
 
 class CudaCapture:
@@ -48,11 +48,11 @@ class CudaCapture:
         """After a capture that has failed. Else torch would believe that it goes on: it would take memory from the pool
         and draw no random numbers.
 
-        What gives out pinned memory of the host believes so in any case: it refuses the pool to another capture, and
+        The allocator of pinned memory of the host believes so in any case: it refuses the pool to another capture, and
         may ask the graph for its number as long as there is a capture anywhere.
         """
         device = self.stream.device.index
-        with suppress(RuntimeError):  # it says again what has failed
+        with suppress(RuntimeError):  # it raises the first failure again
             graph.capture_end()
         with suppress(RuntimeError):  # where the line before got so far, the pool is closed already
             torch._C._cuda_endAllocateToPool(device, self.pool)
@@ -74,16 +74,16 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 def capture_for(device: torch.device) -> Capture | None:
-    """What captures operations on this device, or None."""
+    """The capture of operations on this device, or None."""
     return CudaCapture(device) if device.type == "cuda" else None
 
 
 def within_a_capture(device: torch.device) -> bool:
-    """Is a graph of the user's own being captured? It takes in what it is given, but no graph."""
+    """Is a graph of the user's own being captured? It can take in operations, but no graph."""
     return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
 def release_memory(device: torch.device) -> None:
-    """Give back what the first block has left behind. A graph has memory of its own and cannot take it."""
+    """Give back the memory of the first block. A graph has memory of its own and cannot take it."""
     if device.type == "cuda":
         torch.cuda.empty_cache()

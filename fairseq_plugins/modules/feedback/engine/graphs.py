@@ -1,7 +1,7 @@
 """Loops and steps of the engine as CUDA graphs: operations that are captured once and then launched as one.
 
 The operations of a time step are short, so a GPU waits for the host that launches them one by one. A graph repeats
-them on the same memory: what a block reads is copied into it first, and what it gives is copied out. All else that
+them on the same memory: the inputs of a loop are copied into it first, and the results are copied out. All else that
 Python decides while a graph is captured is constant afterwards, so it is part of the graph's key.
 
 T steps, B batch, C width, G memories a step.
@@ -23,8 +23,8 @@ from fairseq_plugins.modules.feedback.engine.loop import STREAM_CAPACITY, Loop
 from fairseq_plugins.modules.feedback.engine.state import RecurrenceState
 
 logger = logging.getLogger(__name__)
-MOST_GRAPHS = 8  # of a stack; a graph keeps what a block keeps in memory
-MOST_KEYS = 4096  # that are remembered: how often they have to come before they get a graph
+MOST_GRAPHS = 8  # of a stack; each has the memory of a whole block
+MOST_KEYS = 4096  # that are remembered, with the uses left before a capture
 MANY_USES = 16  # after which a graph has paid for its capture
 MOST_STEPS = 128  # of decoding without a window; later steps are launched one by one
 GraphT = TypeVar("GraphT")
@@ -42,7 +42,7 @@ class Inputs:
         return self.copies[-1]
 
     def load(self, tensors: list[Tensor]) -> None:
-        """Write what the copies are to hold from now on."""
+        """Write new values into the copies."""
         with torch.no_grad():
             for copy, tensor in zip(self.copies, tensors, strict=True):
                 copy.copy_(tensor)
@@ -53,16 +53,16 @@ def shapes(tensors: list[Tensor]) -> Hashable:
 
 
 def constants(state: RecurrenceState) -> Hashable:
-    """What else must be the same where a graph is used again."""
+    """All else that must be the same where a graph is used again."""
     parameters = tuple((x.data_ptr(), x.requires_grad) for x in state.layers.parameters())
     modes = tuple(layer.training for layer in state.layers), torch.is_inference_mode_enabled()
     return type(state), tuple(vars(state.layers[0].config).values()), state.dtype, parameters, modes
 
 
 class Graphs:
-    """The graphs of a stack, made when a key comes the second time. The least recently used is dropped. Its key then
-    has to come twice before it gets a graph again, the next time four times, and so on, unless the graph was used
-    often. So captures get rare where more shapes than graphs take turns."""
+    """The graphs of a stack. A graph is captured when its key is used the second time. The least recently used graph is
+    dropped. Its key then has to be used twice before it gets a graph again, the next time four times, and so on, unless
+    the graph was used often. So captures get rare where more shapes than graphs take turns."""
 
     def __init__(self) -> None:
         self.kept: OrderedDict[Hashable, Any] = OrderedDict()  # LoopGraph or DecodingGraphs
@@ -116,8 +116,8 @@ class Graphs:
         return steps
 
     def capture_now(self, device: torch.device) -> Capture | None:
-        """What captures operations on this device. None where nothing does, and while a block waits for its backward
-        pass: all graphs have the same memory, so another would overwrite what that block has saved."""
+        """The capture of operations on this device. None where there is none, and while a loop waits for its backward
+        pass: all graphs have the same memory, so another would overwrite the activations of that loop."""
         if within_a_capture(device):
             return None
         if device not in self.captures:
@@ -142,8 +142,8 @@ class Graphs:
         logger.warning(self.refusal)
 
     def get(self, key: Hashable, make: Callable[[], GraphT], what: str) -> GraphT | None:
-        """The graph with this key. If there is none, it is made, but not at the first time: then shapes that never come
-        again cost nothing, and all libraries are loaded."""
+        """The graph with this key. If there is none, it is captured, but not at the first use: so shapes that are used
+        once cost nothing, and all libraries are loaded by then."""
         if key in self.kept:
             self.kept.move_to_end(key)
             self.uses[key] += 1
@@ -155,7 +155,7 @@ class Graphs:
             self.say_once("More shapes take turns than graphs are kept: --num-batch-buckets makes fewer of them")
         try:
             self.kept[key], self.uses[key] = make(), 0
-        except Exception as error:  # also: out of memory, and what a kernel's compiler raises
+        except Exception as error:  # also out of memory, and errors of a kernel's compiler
             self.refuse(what, error)
             return None
         logger.info("%s is a CUDA graph from now on (%d of at most %d)", what, len(self.kept), MOST_GRAPHS)
@@ -168,7 +168,7 @@ class Graphs:
             self.seen[key] = (1, 1)
 
     def is_due(self, key: Hashable) -> bool:
-        """Whether this key, which has no graph, has come often enough to get one."""
+        """Whether this key, which has no graph, has been used often enough to get one."""
         missing, asked = self.seen.pop(key, (1, 1))
         self.seen[key] = (missing - 1, asked) if missing else (2 * asked, 2 * asked)
         while len(self.seen) > MOST_KEYS:
@@ -180,7 +180,7 @@ class LoopGraph:
     """A block, forward and backward, as two graphs. The arguments are as of `Graphs.loop`.
 
     Attributes:
-        inputs: what the block reads: the tensors of the state, x, and padding if there is any
+        inputs: the tensors of the state, x, and padding if there is any
         y: outputs [T, B, C]
         memories: of all steps, G tensors [B, T, C]
         d_top: the gradient of y, to be written before `replay_backward`
@@ -213,8 +213,8 @@ class CapturedLoop:
 
     Args:
         graph: of loops of these shapes
-        state: what all steps read
-        inputs: what `graph.inputs` are to hold
+        state: the tensors that all steps read
+        inputs: the values for `graph.inputs`
     """
 
     def __init__(self, graph: LoopGraph, state: RecurrenceState, inputs: list[Tensor]):
@@ -248,7 +248,7 @@ class DecodingGraphs:
         x: embeddings are like it [B, C]
         capacity: room for so many steps
         capture: captures operations
-        warm: such steps have been computed before; otherwise each is computed once before it is captured
+        warm: steps of these shapes have been computed before; otherwise each is computed once before it is captured
 
     Attributes:
         x: to be written before a step
@@ -299,7 +299,7 @@ class DecodingGraphs:
         return self.place < self.capacity or self.twin.limits is not None
 
     def one_by_one(self) -> tuple[Tensor, Tensor | None]:
-        """What `FastRecurrence.step` returns for the embeddings in `x`."""
+        """The result of `FastRecurrence.step` for the embeddings in `x`."""
         return self.loop.step(self.x), self.loop.context_weights()
 
     def step(self) -> tuple[Tensor, Tensor | None]:
@@ -326,7 +326,7 @@ class CapturedDecoding:
 
     Args:
         graphs: of the stack
-        steps: of such sequences
+        steps: of sequences of these shapes
         tensors: of the state that the sequences belong to
     """
 

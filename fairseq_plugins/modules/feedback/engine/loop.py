@@ -35,11 +35,11 @@ class Loop:
     """The parts of all layers, put together for one block of T steps, or for step-by-step decoding.
 
     Args:
-        state: what all steps read.
+        state: the tensors that all steps read.
         like: the embeddings of a step are like it [B, C].
-        capacity: room for so many steps.
+        capacity: the number of steps that the buffers hold.
         padding: [B, T], True where the input is padding, or None.
-        record: save what the backward pass needs.
+        record: save activations for the backward pass.
     """
 
     def __init__(

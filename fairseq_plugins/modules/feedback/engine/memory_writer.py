@@ -43,7 +43,7 @@ class Mixture:
         return mix(self.coefficients, states)
 
     def backward(self, d_memories: list[Tensor]) -> list[Tensor]:
-        """Gradients of G memories [B, C] -> what reaches x^0 .. x^L through them, each [B, C]"""
+        """Gradients of G memories [B, C] -> gradients of x^0 .. x^L through them, each [B, C]"""
         self.output_grads.append(d_memories)
         return list(mix_backward_outputs(d_memories, self.coefficients).unbind())
 
@@ -67,7 +67,7 @@ class MemoryWriter:
         projection: from a memory to the keys and values of all sources [N * 2 * H * D, C]
         norm: a LayerNorm without parameters, or None
         sources: where keys and values go
-        record: save what the backward pass needs
+        record: save activations for the backward pass
         outer: the type of the memories
         steps: of how many steps gradients have room side by side
     """

@@ -44,9 +44,9 @@ class FastRecurrence(RecurrenceState):
             return self.differentiable(loop, x) if record else loop.forward(x)
 
     def record_steps(self, like: Tensor, steps: int) -> None:
-        """From now on `step` saves what a backward pass needs, for exactly `steps` steps with inputs like [B, C]. This
-        is for sequences that are made step by step and then learned from, as in reinforcement learning: with `recorded`
-        the forward pass is not done twice."""
+        """From now on `step` saves activations for a backward pass, for exactly `steps` steps with inputs like [B, C].
+        This is for sequences that are made step by step and then learned from, as in reinforcement learning: with
+        `recorded` the forward pass is not done twice."""
         with no_autocast(like.device):
             self.loop = self.decoder = StepwiseLoop(self, like, steps, record=True)
 

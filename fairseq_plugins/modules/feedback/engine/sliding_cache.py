@@ -22,8 +22,8 @@ def column(x: Tensor) -> Tensor:
 
 
 class Uses:
-    """What the backward pass needs of the attentions to a source, of all steps and of all layers that see as many
-    positions: their uses of the source.
+    """The uses of a source: activations of the attentions to it, for the backward pass, of all steps and of all layers
+    that see as many positions.
 
     A step writes into its own part of each buffer, so nothing is copied. The gradient of a key is a sum over all later
     uses. Rows of W weights that begin with each step's oldest position hold a position in another column at every step:
@@ -163,7 +163,7 @@ class SlidingSource(Source):
         return slice(self.steps + self.span - width, self.steps + self.span)
 
     def scores(self, query: Tensor, position: Tensor) -> Tensor:
-        """query [R, 1, D] -> scores of the last W positions [R, 1, W]; position [R, W] is what their distance adds."""
+        """query [R, 1, D] -> scores of the last W positions [R, 1, W]; position [R, W] scores their distance."""
         return self.product(query, self.keys[:, self.seen(position.size(1))].transpose(1, 2), position)
 
     def mix(self, weights: Tensor) -> Tensor:
@@ -176,8 +176,8 @@ class SlidingSource(Source):
         self.laid_out_for_backward = True
 
     def scores_backward(self, dscores: Tensor, dposition: Tensor) -> Tensor:
-        """Gradient of the scores [R, 1, W] -> gradient of the query [R, 1, D]; dposition [R, D] is what reaches the
-        query through the distances."""
+        """Gradient of the scores [R, 1, W] -> gradient of the query [R, 1, D]; dposition [R, D] is the query's
+        gradient through the distances."""
         return self.product(dscores, self.keys[:, self.seen(dscores.size(2))], dposition)
 
     def mix_backward(self, dy: Tensor, width: int) -> Tensor:
@@ -217,7 +217,7 @@ class SlidingSource(Source):
         return keys, values
 
     def of_past(self, weights: str, x: str) -> Tensor:
-        """What `Uses.of_past` gives for these buffers, over layers of all widths [B * S, H * D]."""
+        """The sum of `Uses.of_past` for these buffers, over layers of all widths [B * S, H * D]."""
         total: Tensor | None = None
         for uses in self.uses.values():
             part = uses.of_past(getattr(uses, weights), getattr(uses, x))
@@ -252,7 +252,7 @@ class AlongSums(SlidingSource):
 
 
 class AcrossSums(SlidingSource):
-    """Keys and values are read along the other dimension: what is read is multiplied by one number and added up."""
+    """Keys and values are read along the other dimension: each vector is multiplied by one number and added up."""
 
     def new_buffers(self, like, rows, places, head_dim):
         return like.new_empty(rows, head_dim, places).transpose(1, 2), like.new_empty(rows, places, head_dim)
@@ -285,7 +285,7 @@ def fastest_layout(device: torch.device) -> type[SlidingSource]:
 
 
 def processor() -> str:
-    """What the system says of the processor."""
+    """The description of the processor by the system."""
     try:
         return Path("/proc/cpuinfo").read_text()
     except OSError:  # this is no Linux

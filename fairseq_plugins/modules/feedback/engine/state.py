@@ -1,4 +1,4 @@
-"""The state of the fast recurrence, which all steps of a block read.
+"""The state of the recurrence, which all steps of a block read.
 
 B batch, C width, H heads, D width of a head, R = B * H, S source positions, L layers, G memories a step, n steps in
 memory.
@@ -28,8 +28,8 @@ def score_mask(padding: Tensor, heads: int, like: Tensor) -> Tensor:
 
 
 class RecurrenceState:
-    """What the steps of a recurrence read: the projections of the memories, the encoder's keys and values, and the
-    memories of earlier blocks.
+    """The tensors that the steps of a recurrence read: the projections of the memories, the encoder's keys and values,
+    and the memories of earlier blocks.
 
     Args:
         layers: the stack, the lowest layer first.
@@ -89,7 +89,7 @@ class RecurrenceState:
         return split_heads(projections.k_proj(context) * scale), split_heads(projections.v_proj(context))
 
     def sources(self) -> list[tuple[int, int]]:
-        """What each layer attends to: the number of its memory, and the identity of its key matrix. Layers that agree
+        """The source of each layer: the number of its memory, and the identity of its key matrix. Layers that agree
         in both share one source."""
         last = len(self.mixing) - 1
         return [(min(i, last), id(layer.self_attn.k_proj)) for i, layer in enumerate(self.layers)]
@@ -110,7 +110,7 @@ class RecurrenceState:
         return Mixture(self.mixing, like, record)
 
     def tensors(self) -> list[Tensor]:
-        """What a block's gradients are of, besides its inputs."""
+        """The tensors that get gradients, besides the embeddings."""
         pairs = (*self.context, *self.projections.values(), *(self.limits or []))
         return [self.mixing, *(x for pair in pairs for x in pair if x is not None), *self.cast_layers.parameters()]
 
@@ -145,8 +145,8 @@ class RecurrenceState:
 def key_and_value(layer: FeedbackLayer) -> Projection:
     """The key matrix, scaled, and below it the value matrix [2 * H * D, C], and their biases.
 
-    With pre-norm, the scale and shift of the LayerNorm before them are multiplied into them. What is left of it is the
-    same for all layers: autograd divides the gradients among the parameters.
+    With pre-norm, the scale and shift of the LayerNorm before them are multiplied into them. The rest of the LayerNorm
+    is the same for all layers: autograd divides the gradients among the parameters.
     """
     scale, projections = layer.config.head_dim**-0.5, layer.self_attn
     key, value = projections.k_proj, projections.v_proj
