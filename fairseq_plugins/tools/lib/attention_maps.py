@@ -101,7 +101,7 @@ def modules_of(model: nn.Module, kind: type) -> list:
 
 
 class FeedbackRecorder:
-    """Records what the layers of a Feedback model attend to in the memory, from now on."""
+    """Records the attention of the layers of a Feedback model to the memory, from now on."""
 
     nearest = 1
 
