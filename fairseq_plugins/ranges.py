@@ -99,6 +99,7 @@ def above(low: float, **options) -> Range:
 
 RATE = number(0, 1)
 LENGTH = whole(1, 100_000_000)  # of a sampled text
+TOP_K, TOP_P = whole(1, also=(-1,)), above(0, high=1, also=(-1,))  # of sampling; -1: all tokens
 SEED = whole(0, 4_000_000_000)  # numpy's limit is 2**32 - 1; fairseq adds epochs and updates
 
 RANGES = {
@@ -218,6 +219,12 @@ RANGES = {
     ]
     for name in names.split()
 }
+
+# Models of the suite take less than fairseq's: they have layers, and rarer words have narrower embeddings.
+OURS = {
+    "encoder_layers": whole(1), "decoder_layers": whole(1),
+    "adaptive_input_factor": number(1), "adaptive_softmax_factor": number(1),
+}  # fmt: skip
 
 # Numbers that fairseq's parser reads as text; this text is checked.
 AS_TEXT = {

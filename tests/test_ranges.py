@@ -9,7 +9,7 @@ import pytest
 
 from fairseq_plugins.compat.options import check_numbers
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.ranges import RANGES, RATE, SEED, above, check, number, whole
+from fairseq_plugins.ranges import OURS, RANGES, RATE, SEED, above, check, number, whole
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -78,6 +78,7 @@ def test_somebody_has_looked_at_every_option():
 
 def test_the_table_names_no_option_that_is_gone():
     assert sorted(set(RANGES) - {action.dest for _, _, action in OPTIONS} - {"lamb_betas"}) == []
+    assert set(OURS) <= set(RANGES)
 
 
 @pytest.mark.parametrize("part, flag, action", OPTIONS, ids=lambda value: value if isinstance(value, str) else "")

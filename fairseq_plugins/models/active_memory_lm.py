@@ -12,12 +12,12 @@ from fairseq.models import FairseqLanguageModel, register_model
 from omegaconf import II
 from torch import Tensor, nn
 
+from fairseq_plugins.checks import check_fields, check_heads
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import register_architecture, with_defaults
 from fairseq_plugins.models.common.decoder import UNBOUNDED, StepwiseDecoder
 from fairseq_plugins.models.common.embeddings import ScaledEmbedding
 from fairseq_plugins.models.common.hub import FromFolder, LineHub
-from fairseq_plugins.models.common.options import check_heads, check_rates, check_sizes
 from fairseq_plugins.modules.active_memory.mixers import MIXERS, MixerConfig
 from fairseq_plugins.modules.active_memory.self_attention import SCALINGS, SelfAttention
 from fairseq_plugins.modules.active_memory.stack import ActiveMemoryStack
@@ -135,9 +135,7 @@ def build_stack(config: ActiveMemoryConfig, causal: bool) -> ActiveMemoryStack:
     Raises:
         UserError: a flag is out of range, or flags do not go together
     """
-    sizes = ("decoder_embed_dim", "decoder_ffn_embed_dim", "decoder_layers", "decoder_attention_heads", "kernel_size")
-    check_sizes(config, sizes)
-    check_rates(config, ("dropout", "attention_dropout", "activation_dropout"))
+    check_fields(config, ActiveMemoryConfig)
     check_heads(config)
     try:
         mixer = MixerConfig(

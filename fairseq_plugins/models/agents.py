@@ -7,11 +7,11 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import register_model
 from torch import nn
 
+from fairseq_plugins.checks import check_fields, check_heads
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.agent import Agent, SeenEmbedding
 from fairseq_plugins.models.common.architectures import register_architecture, with_defaults
 from fairseq_plugins.models.common.feedback import FeedbackConfig
-from fairseq_plugins.models.common.options import check_heads, check_kinds, check_sizes
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.stack import KEYS_AND_VALUES
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
@@ -46,13 +46,7 @@ class FeedbackAgentConfig(FeedbackConfig, AttentionAgentConfig):
 
 
 class BuiltAgent(Agent):
-    """An agent that --arch names; a subclass builds the body.
-
-    Attributes:
-        SIZES: options that must be at least 1
-    """
-
-    SIZES: tuple[str, ...] = ("decoder_embed_dim", "decoder_layers")
+    """An agent that --arch names; a subclass builds the body."""
 
     @classmethod
     def build_body(cls, config) -> nn.Module:
@@ -64,9 +58,8 @@ class BuiltAgent(Agent):
             raise UserError(f"--arch {config._name} is an agent; it needs --task reinforcement_learning.")
         options = getattr(cls, "__dataclass")
         config = with_defaults(config, options())
-        check_kinds(config, options)
-        check_sizes(config, cls.SIZES)
-        if "decoder_attention_heads" in cls.SIZES:
+        check_fields(config, options)
+        if issubclass(options, AttentionAgentConfig):
             check_heads(config)
         sizes, numbers, actions = task.agent_sizes()
         width = config.decoder_embed_dim
@@ -77,14 +70,9 @@ class BuiltAgent(Agent):
         return cls(SeenEmbedding(sizes, numbers, actions, width), body, width, actions)
 
 
-ATTENTION_SIZES = (*BuiltAgent.SIZES, "decoder_ffn_embed_dim", "decoder_attention_heads", "attention_span")
-
-
 @register_model("feedback_agent", dataclass=FeedbackAgentConfig)
 class FeedbackAgent(BuiltAgent):
     """Acting computes the recurrence, and learning differentiates it without doing it again."""
-
-    SIZES = ATTENTION_SIZES
 
     @classmethod
     def build_body(cls, config):
@@ -105,8 +93,6 @@ class FeedbackAgent(BuiltAgent):
 @register_model("span_transformer_agent", dataclass=AttentionAgentConfig)
 class SpanTransformerAgent(BuiltAgent):
     """The Transformer of the same size: attention to the last --attention-span steps."""
-
-    SIZES = ATTENTION_SIZES
 
     @classmethod
     def build_body(cls, config):

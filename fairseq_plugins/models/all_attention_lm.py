@@ -45,13 +45,9 @@ class AllAttentionConfig(SpanLanguageModelConfig):
 class AllAttentionLanguageModel(SpanLanguageModel):
     """Each token attends to a span of earlier tokens and to persistent vectors."""
 
-    RATES = (*SpanLanguageModel.RATES, "cross_head_p")
-
     @classmethod
     def build_body(cls, args):
         size, name, heads = args.persistent_vectors, str(args.persistent_integration), args.decoder_attention_heads
-        if size < 0:
-            raise UserError(f"--persistent-vectors {size} is too small; choose 0 or more.")
         if name == "head-split" and size and heads % 2:
             raise UserError(
                 f"--persistent-integration head-split needs an even number of heads; choose --decoder-attention-heads"

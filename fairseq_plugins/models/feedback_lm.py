@@ -35,8 +35,6 @@ class FeedbackLanguageModelConfig(FeedbackConfig, SpanLanguageModelConfig):
 class FeedbackLanguageModel(SpanLanguageModel):
     """Every layer attends to the memories of earlier tokens. The memory of a token is a mixture of all its layers."""
 
-    SIZES = (*SpanLanguageModel.SIZES, "decoder_ffn_embed_dim")
-
     @classmethod
     def check_options(cls, config):
         super().check_options(config)

@@ -16,8 +16,6 @@ from fairseq_plugins.modules.lstm import LSTMStack
 class LSTMStreamLanguageModel(StreamingLanguageModel):
     """Embeddings, the layers of an LSTM, and an output layer. The memory is the state of the LSTM."""
 
-    SIZES = ("decoder_embed_dim", "decoder_layers")
-
     def __init__(self, decoder: StreamingDecoder, config: StreamingLanguageModelConfig):
         super().__init__(decoder)
 

@@ -15,9 +15,9 @@ from fairseq.tasks.multilingual_masked_lm import MultiLingualMaskedLMTask
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fairseq_plugins.checks import check_numbers
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.encoder import PaddingAskedOnce
-from fairseq_plugins.models.common.options import check_rates
 from fairseq_plugins.modules.common.cross_head import CrossHead
 
 PRE_TRAINING = (MaskedLMTask, MultiLingualMaskedLMTask)
@@ -104,7 +104,7 @@ class RobertaCrossHeadModel(RobertaModel):
                 "roberta_cross_head is for fine-tuning only; pre-train --arch roberta and give its checkpoint with "
                 "--finetune-from-model to a training of --arch roberta_cross_head."
             )
-        check_rates(args, ["cross_head_p"])
+        check_numbers(args, "cross_head_p")
         if getattr(args, "mha_heads_to_keep", -1) != -1:
             raise UserError("--mha-heads-to-keep does not work with roberta_cross_head; leave it out.")
         model = super().build_model(args, task)

@@ -39,9 +39,6 @@ class SpanTransformerConfig(SpanLanguageModelConfig):
 class SpanTransformerLanguageModel(SpanLanguageModel):
     """Each layer is self-attention to a span of earlier tokens, then a feed-forward layer."""
 
-    SIZES = (*SpanLanguageModel.SIZES, "decoder_ffn_embed_dim")
-    RATES = (*SpanLanguageModel.RATES, "cross_head_p")
-
     @classmethod
     def build_body(cls, args):
         return SpanStack(span_config(args, ffn_dim=args.decoder_ffn_embed_dim), args.decoder_layers)

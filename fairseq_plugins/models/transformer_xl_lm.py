@@ -10,12 +10,12 @@ from fairseq.models import register_model
 from omegaconf import II
 from torch import nn
 
+from fairseq_plugins.checks import check_heads
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import register_architecture
 from fairseq_plugins.models.common.base import StreamingLanguageModel, StreamingLanguageModelConfig
 from fairseq_plugins.models.common.decoder import StreamingDecoder
 from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS, ScaledEmbedding, build_embeddings
-from fairseq_plugins.models.common.options import check_rates
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.adaptive_io import AdaptiveInput, AdaptiveSoftmax
 from fairseq_plugins.modules.transformer_xl.attention import Biases, XLConfig
@@ -174,9 +174,6 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
     """Each layer is self-attention to the block and to the layer's memory of earlier blocks, then a feed-forward
     layer."""
 
-    SIZES = (*StreamingLanguageModel.SIZES, "decoder_ffn_embed_dim")
-    RATES = (*StreamingLanguageModel.RATES, "attention_dropout", "cross_head_p", "skip_p")
-
     def __init__(self, decoder: StreamingDecoder, config: TransformerXLConfig):
         super().__init__(decoder)
         self.memory_length, self.clamp_length, self.same_length = config.mem_len, config.clamp_len, config.same_length
@@ -187,13 +184,9 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
     @classmethod
     def check_options(cls, config):
         super().check_options(config)
-        if config.position_dropout is not None:
-            check_rates(config, ["position_dropout"])
-        least = int(config.same_length)
-        if config.mem_len < least:
-            raise UserError(f"--mem-len {config.mem_len} is too small; choose {least} or more.")
-        if config.skip_p == 1:
-            raise UserError("--skip-p 1.0 would skip layers always; choose less than 1.")
+        check_heads(config)
+        if config.same_length and not config.mem_len:
+            raise UserError("--same-length needs a memory; choose --mem-len 1 or more, or leave --same-length out.")
         if config.skip_p != TransformerXLConfig.skip_p and str(config.skip_schedule) in ("None", "linear"):
             raise UserError(
                 f"--skip-p {config.skip_p} would have no effect: give --skip-schedule uniform, not-first, not-last or"
@@ -203,8 +196,6 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
             raise UserError(
                 f"--skipped-layers {config.skipped_layers} would have no effect: give --skip-schedule, or leave it out."
             )
-        if config.decoder_input_dim is not None and config.decoder_input_dim < 1:
-            raise UserError(f"--decoder-input-dim {config.decoder_input_dim} is too small; choose at least 1.")
         check_factorized(config)
         if config.normalised_residual and not config.decoder_normalize_before:
             raise UserError("--normalised-residual needs --decoder-normalize-before; give both or leave it out.")
@@ -285,8 +276,6 @@ def check_factorized(config) -> None:
     """Raises UserError for flags that do not go with --factorized-embedding."""
     if config.factorized_embedding is None:
         return
-    if config.factorized_embedding < 1:
-        raise UserError(f"--factorized-embedding {config.factorized_embedding} is too small; choose at least 1.")
     if (
         config.share_decoder_input_output_embed
         or config.adaptive_input

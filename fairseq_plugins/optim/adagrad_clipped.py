@@ -8,7 +8,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 
-from fairseq_plugins.errors import UserError
+from fairseq_plugins.checks import check_ranges
 
 
 class ClippedAdagrad(torch.optim.Optimizer):
@@ -82,15 +82,7 @@ class AdagradClipped(FairseqOptimizer):
 
     def __init__(self, cfg: AdagradClippedConfig, params):
         super().__init__(cfg)
-        for name in (
-            "clip_tensor_norm",
-            "weight_decay",
-            "adagrad_lr_decay",
-            "adagrad_initial_accumulator",
-            "adagrad_eps",
-        ):
-            if getattr(cfg, name) < 0:
-                raise UserError(f"--{name.replace('_', '-')} {getattr(cfg, name)} is negative; choose 0 or more.")
+        check_ranges(cfg, AdagradClippedConfig)
         self._optimizer = ClippedAdagrad(
             params, initial_accumulator_value=cfg.adagrad_initial_accumulator, **self.optimizer_config
         )

@@ -20,7 +20,7 @@ REFUSED_IN_TRAINING = ("sentence_avg", "skip_remainder_batch")  # only fairseq-t
 def check_flags(args) -> None:
     """
     Raises:
-        UserError: a flag has no meaning for streams, or a value that it cannot have
+        UserError: a flag has no meaning for streams, or flags do not go together
     """
     for name, default in REFUSED.items():
         if getattr(args, name, default) != default:
@@ -30,15 +30,6 @@ def check_flags(args) -> None:
             f"--sample-break-mode {args.sample_break_mode} would break the streams; leave it out, or take eos to"
             " generate from the lines of a split."
         )
-    if args.tokens_per_sample < 1:
-        raise UserError(f"--tokens-per-sample {args.tokens_per_sample} is too small; choose at least 1.")
-    if args.valid_tokens_per_sample is not None and args.valid_tokens_per_sample < 1:
-        raise UserError(
-            f"--valid-tokens-per-sample {args.valid_tokens_per_sample} is too small; choose at least 1, or leave it"
-            " out."
-        )
-    if args.max_loss_rise < 0:
-        raise UserError(f"--max-loss-rise {args.max_loss_rise} is too small; choose 0, for no limit, or more.")
     check_convergence(args)
     if (args.block_warmup > 0) != (args.block_warmup_updates > 0):
         raise UserError("--block-warmup and --block-warmup-updates go together; give both, above 0, or neither.")
@@ -49,11 +40,8 @@ def check_flags(args) -> None:
 def check_convergence(args) -> None:
     """
     Raises:
-        UserError: --converged-by or --converged-over is too small, or --converged-by could not take effect
+        UserError: --converged-by could not take effect
     """
-    if args.converged_by < 0 or args.converged_over < 1:
-        name = "converged_by" if args.converged_by < 0 else "converged_over"
-        raise UserError(f"{flag(name)} {getattr(args, name)} is too small; leave it out, or choose a number above 0.")
     if not args.converged_by:
         return
     if args.memory_in_checkpoint != "full":

@@ -10,6 +10,7 @@ from fairseq.models import FairseqEncoderDecoderModel, FairseqEncoderModel, Fair
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
+from fairseq_plugins.checks import check_ranges
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import model_class
 from fairseq_plugins.synthetic.algorithms import ALGORITHMS, Binary, BinaryOperation
@@ -147,10 +148,9 @@ class AlgorithmicCurriculumTask(FairseqTask):
 def check_options(cfg, algorithm) -> None:
     """
     Raises:
-        UserError: a flag is out of range
+        UserError: a number is out of range, or options do not go together
     """
-    if cfg.start_size < 1 or cfg.epoch_batches < 1 or (cfg.size_step is not None and cfg.size_step < 0):
-        raise UserError("--start-size or --epoch-batches is below 1, or --size-step below 0; choose larger values.")
+    check_ranges(cfg, AlgorithmicCurriculumConfig)
     if cfg.vocabulary is not None and isinstance(algorithm, Binary):
         raise UserError(f"--algorithm {cfg.algorithm} is a task of bits; leave out --vocabulary.")
     odd = cfg.start_size % 2 and cfg.start_size >= 3 and (cfg.size_step or 0) % 2 == 0

@@ -12,6 +12,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
+from fairseq_plugins.checks import check_ranges
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.streams.resuming import ResumableIterator
 
@@ -81,9 +82,7 @@ class ReinforcementLearningTask(FairseqTask):
     def setup_task(cls, cfg, **kwargs):
         if cfg.data not in (None, ""):
             raise UserError("--task reinforcement_learning has no data: leave out the data folder.")
-        for name in ("bptt", "updates_per_epoch", "test_episodes"):
-            if getattr(cfg, name) < 1:
-                raise UserError(f"{flag(name)} {getattr(cfg, name)} is too small; choose at least 1.")
+        check_ranges(cfg, ReinforcementLearningConfig)
         if cfg.max_tokens is not None or not cfg.batch_size:
             raise UserError(
                 "--task reinforcement_learning takes --batch-size, the number of environments on each GPU or process,"

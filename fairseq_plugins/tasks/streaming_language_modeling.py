@@ -16,6 +16,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from omegaconf import II
 
+from fairseq_plugins.checks import check_ranges
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.base import keeps_memory
 from fairseq_plugins.modules.common.cross_head import draw_again
@@ -109,6 +110,7 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
 
     @classmethod
     def setup_task(cls, args, **kwargs):
+        check_ranges(args, getattr(cls, "__dataclass"))
         check_flags(args)
         return super().setup_task(args, **kwargs)
 

@@ -39,13 +39,6 @@ class SyntheticStreamTask(LabelledTask):
     MORE_LABELS = "raise --max-valid-steps, or choose longer episodes (--train-length)"
 
     @classmethod
-    def setup_task(cls, args, **kwargs):
-        for name in ("train_episodes", "test_episodes", "train_length", "test_length"):
-            if getattr(args, name) is not None and getattr(args, name) < 1:
-                raise UserError(f"{flag(name)} {getattr(args, name)} is too small; choose at least 1.")
-        return super().setup_task(args, **kwargs)
-
-    @classmethod
     def setup_dictionary(cls, args, **kwargs):
         dictionary = Dictionary()
         for symbol in KINDS[str(args.kind)].vocabulary:

@@ -56,6 +56,8 @@ from fairseq_plugins.tools.lib import reward_figures, row_figures, skip_schedule
 from fairseq_plugins.tools.lib.figures import add_out, legend_name, new_figure, save, shades
 from fairseq_plugins.tools.lib.out_file import refuse_inputs
 
+MOST_UPDATES = 500  # --updates: each has a column of a sixth of an inch, with numbers that can be read
+
 
 def main():
     args = parse()
@@ -94,7 +96,9 @@ def parse():
     attention.set_defaults(draw=draw_attention)
     lags = kinds.add_parser("lags", help="the age of each layer's memory")
     skip_schedule.add_schedule(lags)
-    lags.add_argument("--updates", type=whole(1), default=64, metavar="U", help="number of updates (%(default)s)")
+    lags.add_argument(
+        "--updates", type=whole(1, MOST_UPDATES), default=64, metavar="U", help="number of updates (%(default)s)"
+    )
     lags.set_defaults(draw=draw_lags)
     rewards = kinds.add_parser("rewards", help="rewards of agents over steps")
     reward_figures.add_curves(rewards)
@@ -332,16 +336,10 @@ def draw_memory_weights(axes, weights: list[list[float]]) -> None:
 
 # Skip-Retain
 
-MOST_UPDATES = 500  # each has a column of a sixth of an inch, with numbers that can be read
-
 
 def draw_lags(args):
     import torch
 
-    if args.updates < 1:
-        raise UserError(f"--updates {args.updates} is too small; choose at least 1.")
-    if args.updates > MOST_UPDATES:
-        raise UserError(f"--updates {args.updates} is too large for a picture; choose at most {MOST_UPDATES}.")
     lags = torch.tensor(skip_schedule.lags(skip_schedule.skip_retain(args), args.updates))  # updates, layers
     figure, ((axes,),) = new_figure(width=max(6, args.updates / 6), height=1.5 + args.layers / 4)
     extent = (-0.5, args.updates - 0.5, 0.5, args.layers + 0.5)

@@ -11,7 +11,6 @@ convolutions, one after the other.
 
 import argparse
 
-from fairseq_plugins.errors import UserError
 from fairseq_plugins.ranges import whole
 
 
@@ -49,9 +48,6 @@ def receptive_field(mixer: str, kernel_size: int, layers: int, causal: bool) -> 
     from fairseq_plugins.modules.active_memory.convolution import reach
     from fairseq_plugins.modules.active_memory.mixers import ATTENTION, MEMORIES, MIXERS
 
-    for name, number in (("kernel-size", kernel_size), ("layers", layers)):
-        if number < 1:
-            raise UserError(f"--{name} {number} is too small; choose at least 1.")
     if ATTENTION in MIXERS[mixer]:
         return None
     (memory,) = MIXERS[mixer]

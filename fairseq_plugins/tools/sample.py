@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.ranges import LENGTH, RANGES, SEED, above, whole
+from fairseq_plugins.ranges import LENGTH, RANGES, SEED, TOP_K, TOP_P, whole
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.reading import read_text
 from fairseq_plugins.tools.lib.language_model import TOKENS, keeps_memory, load_language_model
@@ -47,12 +47,10 @@ def main():
         default=1.0,
         help="values below 1 give more likely text (%(default)s)",
     )
-    parser.add_argument(
-        "--top-k", type=whole(1, also=(-1,)), default=-1, metavar="K", help="sample from the K most likely tokens"
-    )
+    parser.add_argument("--top-k", type=TOP_K, default=-1, metavar="K", help="sample from the K most likely tokens")
     parser.add_argument(
         "--top-p",
-        type=above(0, high=1, also=(-1,)),
+        type=TOP_P,
         default=-1.0,
         metavar="P",
         help="sample from the most likely tokens whose probabilities sum to P",

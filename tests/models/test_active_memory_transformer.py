@@ -93,11 +93,11 @@ def test_the_scores_of_self_attention_are_scaled_as_the_flag_says():
 
 @pytest.mark.parametrize("options, words", [
     ({"cross_self_attention": True}, "--cross-self-attention does not work with this decoder: mixing"),
-    ({"dropout": 2}, "--dropout 2 is out of range"),
+    ({"dropout": 2}, "--dropout 2 does not fit"),
     ({"decoder_attention_heads": 3}, "--decoder-embed-dim 64 is not divisible by --decoder-attention-heads 3"),
-    ({"encoder_layers": 0}, "--encoder-layers 0 is too small"),
+    ({"encoder_layers": 0}, "--encoder-layers 0 does not fit"),
     ({"left_pad_target": True}, "--left-pad-target does not work"),
-    ({"kernel_size": 0}, "kernel size 0 is too small; choose at least 1. See --kernel-size"),
+    ({"kernel_size": 0}, "--kernel-size 0 does not fit; give a whole number of at least 1"),
 ])  # fmt: skip
 def test_what_cannot_be_is_refused(options, words):
     with pytest.raises(UserError, match=words):

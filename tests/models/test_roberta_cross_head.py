@@ -155,7 +155,7 @@ def test_architectures_have_robertas_sizes():
 
 
 @pytest.mark.parametrize("options, sentence", [
-    ({"cross_head_p": 1.5}, "--cross-head-p 1.5 is out of range"),
+    ({"cross_head_p": 1.5}, "--cross-head-p 1.5 does not fit"),
     ({"mha_heads_to_keep": 2}, "--mha-heads-to-keep does not work with roberta_cross_head"),
 ])  # fmt: skip
 def test_options_that_cannot_be_are_named(options, sentence):

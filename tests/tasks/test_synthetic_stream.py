@@ -98,8 +98,8 @@ def test_the_memory_goes_on_from_block_to_block():
     ({"no_end_of_line": True}, "leave out --no-end-of-line"),
     ({"no_first_target": True}, "leave out --no-first-target"),
     ({"sample_break_mode": "eos"}, "leave out --sample-break-mode"),
-    ({"train_episodes": 0}, "--train-episodes 0 is too small"),
-    ({"test_length": -3}, "--test-length -3 is too small"),
+    ({"train_episodes": 0}, "--train-episodes 0 does not fit"),
+    ({"test_length": -3}, "--test-length -3 does not fit"),
     ({"tokens_per_sample": 0}, "--tokens-per-sample 0"),
 ])  # fmt: skip
 def test_flags_without_meaning_are_refused(options, words):

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.active_memory.mixers import MEMORIES, MIXERS, MixerConfig
 from fairseq_plugins.modules.active_memory.stack import ActiveMemoryStack
 from fairseq_plugins.tools.receptive_field import receptive_field, report
@@ -31,8 +30,3 @@ def test_a_stack_depends_on_what_the_tool_says(mixer, causal):
     left, right = field or (20, 0 if causal else 20)
     assert seen.tolist() == list(range(20 - left, 21 + right))
     assert (field is None) == (mixer not in MEMORIES)
-
-
-def test_sizes_that_cannot_be_are_refused():
-    with pytest.raises(UserError, match="--kernel-size 0 is too small"):
-        receptive_field("convolution", 0, 1, causal=True)

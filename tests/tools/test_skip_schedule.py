@@ -6,13 +6,11 @@ from argparse import Namespace
 import pytest
 import torch
 
-from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.transformer_xl.attention import XLConfig
 from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain
 from fairseq_plugins.modules.transformer_xl.stack import XLStack
 from fairseq_plugins.tools import skip_schedule
 from fairseq_plugins.tools.lib.skip_schedule import lags as lags_of
-from fairseq_plugins.tools.lib.skip_schedule import skip_retain
 
 
 def lines_of(schedule, layers, p=0.1):
@@ -62,10 +60,12 @@ def test_lags_are_those_of_a_stacks_memories():
     assert max(map(max, seen)) > 2
 
 
-@pytest.mark.parametrize("options, sentence", [({"layers": 0}, "--layers 0 is too small"), ({"p": 1.0}, "--p 1.0 is")])
-def test_what_no_model_has(options, sentence):
-    with pytest.raises(UserError, match=sentence):
-        skip_retain(Namespace(**{"schedule": "inner", "layers": 4, "p": 0.1, "seed": 1} | options))
+@pytest.mark.parametrize("option, value", [("--layers", "0"), ("--p", "1.0")])
+def test_numbers_that_no_model_has_are_refused(option, value, capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["skip_schedule", "inner", "--layers", "4", option, value])
+    with pytest.raises(SystemExit):
+        skip_schedule.main()
+    assert f"{option}: {value} does not fit" in capsys.readouterr().err
 
 
 def test_the_command_prints_the_table(capsys, monkeypatch):
@@ -74,7 +74,7 @@ def test_the_command_prints_the_table(capsys, monkeypatch):
     assert capsys.readouterr().out.splitlines() == lines_of("inner", 3, 0.3)
 
 
-def test_a_picture_of_the_lags():
+def test_a_picture_of_the_lags(capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     from fairseq_plugins.tools import plot
 
@@ -82,7 +82,8 @@ def test_a_picture_of_the_lags():
     axes, _ = plot.draw_lags(given).axes
     (picture,) = axes.get_images()
     assert picture.get_array().T.tolist() == lags_of(SkipRetain("linear", 6), 20)
-    with pytest.raises(UserError, match="--updates 0 is too small"):
-        plot.draw_lags(Namespace(**vars(given) | {"updates": 0}))
-    with pytest.raises(UserError, match="--updates 400000 is too large for a picture; choose at most 500"):
-        plot.draw_lags(Namespace(**vars(given) | {"updates": 400000}))
+    for updates in ("0", "400000"):
+        monkeypatch.setattr("sys.argv", ["plot", "lags", "linear", "--layers", "6", "--updates", updates])
+        with pytest.raises(SystemExit):
+            plot.parse()
+        assert f"--updates: {updates} does not fit; give a whole number from 1 to 500" in capsys.readouterr().err

@@ -13,12 +13,12 @@ from fairseq.models import FairseqLanguageModel
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fairseq_plugins.checks import check_fields
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import model_class, with_defaults
 from fairseq_plugins.models.common.decoder import StreamingDecoder
 from fairseq_plugins.models.common.embeddings import build_embeddings, check_adaptive_embeddings
 from fairseq_plugins.models.common.hub import FromFolder, StreamHub
-from fairseq_plugins.models.common.options import check_heads, check_kinds, check_rates, check_sizes
 from fairseq_plugins.modules.common.adaptive_io import log_softmax
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 
@@ -76,16 +76,12 @@ class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
         memory_length: the most tokens of a stream that the memory depends on; 0: no limit
         skipped_layers: a name in optim.skipped_parameters.STEPS
         trains_spans: does the model have adaptive spans with a loss? Then its criterion must add ``span_loss``
-        SIZES: options that must be at least 1
-        RATES: options that must be from 0 to 1
     """
 
     HUB = StreamHub
     memory_length = 0
     skipped_layers = "frozen"
     trains_spans = False
-    SIZES = ("decoder_embed_dim", "decoder_layers", "decoder_attention_heads")
-    RATES = ("dropout", "embed_dropout", "output_dropout")
 
     @classmethod
     def build_body(cls, config) -> nn.Module:
@@ -103,11 +99,7 @@ class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
 
     @classmethod
     def check_options(cls, config) -> None:
-        """Raises UserError for options that no model of this class can have."""
-        check_sizes(config, cls.SIZES)
-        check_rates(config, cls.RATES)
-        if "decoder_attention_heads" in cls.SIZES:
-            check_heads(config)
+        """Raises UserError for options that do not go together in a model of this class."""
         check_adaptive_embeddings(config)
 
     @classmethod
@@ -119,7 +111,7 @@ class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
             )
         options = getattr(cls, "__dataclass")
         args = with_defaults(args, options())
-        check_kinds(args, options)
+        check_fields(args, options)
         cls.check_options(args)
         dictionary = task.source_dictionary
         try:

@@ -4,7 +4,7 @@ import math
 
 from torch import nn
 
-from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.common.adaptive_io import AdaptiveInput, AdaptiveSoftmax
 
 
@@ -76,10 +76,7 @@ def cutoffs(text: str | None) -> list[int]:
 
 
 def check_adaptive_embeddings(args) -> None:
-    """Raises UserError for flags of adaptive input and softmax that are out of range or do not go together."""
-    for name in ("adaptive_input_factor", "adaptive_softmax_factor"):
-        if getattr(args, name) < 1:
-            raise UserError(f"{flag(name)} {getattr(args, name)} would make rarer words wider; choose 1 or more.")
+    """Raises UserError for flags of adaptive input and softmax that do not go together."""
     if args.adaptive_input != bool(args.adaptive_input_cutoff):
         raise UserError("--adaptive-input and --adaptive-input-cutoff go together; give both or neither.")
     if args.share_decoder_input_output_embed and (args.adaptive_input or args.adaptive_softmax_cutoff):

@@ -5,13 +5,13 @@ from argparse import Namespace
 import torch
 
 from fairseq_plugins.errors import OutOfMemory, UserError
-from fairseq_plugins.ranges import LENGTH, RANGES, above, whole
+from fairseq_plugins.ranges import LENGTH, RANGES, TOP_K, TOP_P
 
 LIMITS = {
     "length": LENGTH,
     "temperature": RANGES["temperature"],
-    "top_k": whole(1, also=(-1,)),
-    "top_p": above(0, high=1, also=(-1,)),
+    "top_k": TOP_K,
+    "top_p": TOP_P,
 }
 
 

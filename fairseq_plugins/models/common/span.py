@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from fairseq_plugins.checks import check_heads
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.models.common.base import StreamingLanguageModel, StreamingLanguageModelConfig
 from fairseq_plugins.models.common.decoder import StreamingDecoder
@@ -40,9 +41,6 @@ class SpanLanguageModelConfig(StreamingLanguageModelConfig):
 class SpanLanguageModel(StreamingLanguageModel):
     """A language model with --attention-span, and adaptive spans with --adaptive-span."""
 
-    SIZES = (*StreamingLanguageModel.SIZES, "attention_span", "span_ramp")
-    RATES = (*StreamingLanguageModel.RATES, "span_init")
-
     def __init__(self, decoder: StreamingDecoder, config: SpanLanguageModelConfig):
         super().__init__(decoder)
         self.memory_length = config.attention_span
@@ -52,8 +50,7 @@ class SpanLanguageModel(StreamingLanguageModel):
     @classmethod
     def check_options(cls, config):
         super().check_options(config)
-        if config.span_loss < 0:
-            raise UserError(f"--span-loss {config.span_loss} would reward long spans; choose 0 or more.")
+        check_heads(config)
         for name in ("span_loss", "span_init", "span_ramp"):
             if not config.adaptive_span and getattr(config, name) != getattr(SpanLanguageModelConfig, name):
                 raise UserError(f"{flag(name)} needs --adaptive-span; add it, or leave {flag(name)} out.")

@@ -14,10 +14,12 @@ from fairseq.models.transformer import (
 from fairseq.models.transformer import base_architecture as transformer_base
 from omegaconf import DictConfig, OmegaConf
 
+from fairseq_plugins.checks import check_heads, check_numbers, check_ranges
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.models.common.encoder import PaddingAskedOnce
 from fairseq_plugins.models.common.hub import FromFolder, TranslationHub
-from fairseq_plugins.models.common.options import check_heads, check_rates, check_sizes
+
+SIZES = ("layers", "embed_dim", "attention_heads", "ffn_embed_dim")
 
 
 class TranslationEncoder(PaddingAskedOnce, TransformerEncoderBase):
@@ -74,11 +76,10 @@ class TranslationModel(FromFolder, TransformerModel):
         for name, reason in cls.UNSUPPORTED.items():
             if getattr(args, name, None):
                 raise UserError(f"{flag(name)} does not work with this decoder: {reason}.")
-        check_rates(args, ("dropout", "attention_dropout", "activation_dropout"))
+        check_ranges(args, cls.FLAGS)
+        check_numbers(args, "dropout", "attention_dropout", "activation_dropout")
         for side in ("encoder", "decoder"):
-            check_sizes(
-                args, (f"{side}_layers", f"{side}_attention_heads", f"{side}_embed_dim", f"{side}_ffn_embed_dim")
-            )
+            check_numbers(args, *(f"{side}_{name}" for name in SIZES))
             check_heads(args, side)
 
 

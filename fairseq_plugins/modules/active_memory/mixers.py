@@ -48,7 +48,7 @@ class MixerConfig:
 
     def __post_init__(self):
         if self.kernel_size < 1:
-            raise ValueError(f"kernel size {self.kernel_size} is too small; choose at least 1")
+            raise ValueError(f"kernel size {self.kernel_size} is too small")
         if self.activation not in ACTIVATIONS:
             raise ValueError(f"activation {self.activation!r} is not one of {', '.join(ACTIVATIONS)}")
         if self.attention_scaling not in SCALINGS:

@@ -33,7 +33,7 @@ class CrossHead(nn.Module):
     def __init__(self, heads: int, p: float):
         super().__init__()
         if not 0 <= p <= 1:
-            raise ValueError(f"cross-head probability {p} is out of range; choose a number from 0 to 1")
+            raise ValueError(f"cross-head probability {p} is not in [0, 1]")
         self.heads, self.p = heads, p
         self.again = False
         self._visited: Tensor | None = None

@@ -69,7 +69,7 @@ class MemoryWindow(nn.Module):
     ):
         super().__init__()
         if span < 1:
-            raise ValueError(f"a span of {span} is too small; choose at least 1")
+            raise ValueError(f"a span of {span} is too small")
         self.span, self.scale = span, head_dim**-0.5
         self.position = RelativePosition(head_dim, span)
         self.spans: ModuleList[AdaptiveSpan] = ModuleList()

@@ -62,11 +62,11 @@ class SpanConfig:
 
     def __post_init__(self):
         if self.span < 1:
-            raise ValueError(f"a span of {self.span} is too small; choose at least 1")
+            raise ValueError(f"a span of {self.span} is too small")
         if self.persistent < 0:
-            raise ValueError(f"{self.persistent} persistent vectors are too few; choose 0 or more")
+            raise ValueError(f"{self.persistent} persistent vectors are too few")
         if self.ramp is not None and self.ramp < 1:
-            raise ValueError(f"a ramp of {self.ramp} is too small; choose at least 1")
+            raise ValueError(f"a ramp of {self.ramp} is too small")
         self.head_dim = head_width(self.embed_dim, self.heads, self.head_dim)
 
 

@@ -22,7 +22,7 @@ class PersistentMemory(nn.Module):
     def __init__(self, heads: int, size: int, head_dim: int):
         super().__init__()
         if size < 1:
-            raise ValueError(f"{size} persistent vectors cannot be attended to; choose at least 1")
+            raise ValueError(f"{size} persistent vectors cannot be attended to")
         self.key = nn.Parameter(torch.randn(heads, size, head_dim) * head_dim**-0.5)
         self.value = nn.Parameter(torch.randn(heads, size, head_dim) * size**-0.5)
 

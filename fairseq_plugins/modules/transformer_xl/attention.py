@@ -70,7 +70,7 @@ class XLConfig:
 
     def __post_init__(self):
         if self.mem_len < self.same_length:
-            raise ValueError(f"a memory of {self.mem_len} tokens is too small; choose at least {int(self.same_length)}")
+            raise ValueError(f"a memory of {self.mem_len} tokens is too small")
         self.head_dim = head_width(self.embed_dim, self.heads, self.head_dim)
 
     @property

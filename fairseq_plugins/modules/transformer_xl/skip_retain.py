@@ -75,7 +75,7 @@ class SkipRetain(nn.Module):
         if schedule not in SCHEDULES:
             raise ValueError(f"schedule {schedule!r} is not one of {', '.join(SCHEDULES)}")
         if not 0 <= p < 1:
-            raise ValueError(f"skip probability {p} is out of range; choose at least 0 and less than 1")
+            raise ValueError(f"skip probability {p} is not in [0, 1)")
         self.probabilities = SCHEDULES[schedule](layers, p)
         self.seed, self.update = seed, 0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from fairseq_plugins.errors import UserError
 from fairseq_plugins.ranges import RANGES, SEED, whole
 
 if TYPE_CHECKING:
@@ -31,13 +30,9 @@ def schedule(name: str) -> str:
 
 
 def skip_retain(args) -> SkipRetain:
-    """The schedule that the options describe. Raises UserError for a value that is out of range."""
+    """The schedule that the options describe."""
     from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain
 
-    if args.layers < 1:
-        raise UserError(f"--layers {args.layers} is too small; choose at least 1.")
-    if not 0 <= args.p < 1:
-        raise UserError(f"--p {args.p} is out of range; choose at least 0 and less than 1.")
     return SkipRetain(args.schedule, args.layers, args.p, args.seed)
 
 

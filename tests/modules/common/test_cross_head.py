@@ -40,5 +40,5 @@ def test_without_crossing_no_random_number_is_drawn(p, training):
 
 
 def test_a_probability_out_of_range_is_refused():
-    with pytest.raises(ValueError, match="cross-head probability 1.5 is out of range"):
+    with pytest.raises(ValueError, match="cross-head probability 1.5 is not in"):
         CrossHead(H, 1.5)

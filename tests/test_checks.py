@@ -1,4 +1,4 @@
-"""Values of options that are of the wrong kind."""
+"""Values of options that have the wrong type, or are out of range."""
 
 from dataclasses import dataclass
 from typing import Optional
@@ -7,8 +7,8 @@ import pytest
 from fairseq.dataclass import ChoiceEnum
 from omegaconf import II, OmegaConf
 
+from fairseq_plugins.checks import check_fields
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.models.common.options import check_kinds
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Options:
 
 
 def check(**values):
-    check_kinds(OmegaConf.create({**vars(Options()), **values}), Options)
+    check_fields(OmegaConf.create({**vars(Options()), **values}), Options)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def check(**values):
 )
 def test_values_of_their_kinds(values):
     check(**values)
-    check_kinds(OmegaConf.merge(OmegaConf.structured(Options), values), Options)
+    check_fields(OmegaConf.merge(OmegaConf.structured(Options), values), Options)
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,10 @@ def test_values_of_their_kinds(values):
         ({"cutoff": 20}, "--cutoff 20 does not fit; give text in quotes or None."),
         ({"scheme": "nearer"}, "--scheme 'nearer' does not fit; give near or far."),
         ({"start": 0}, "--start 0 does not fit; give empty or zeros or None."),
+        ({"dropout": 1.5}, "--dropout 1.5 does not fit; give a number from 0 to 1."),
+        ({"mem_len": -1}, "--mem-len -1 does not fit; give a whole number of at least 0."),
     ],
 )
-def test_values_of_other_kinds(values, words):
+def test_values_that_do_not_fit(values, words):
     with pytest.raises(UserError, match=words):
         check(**values)
