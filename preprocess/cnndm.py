@@ -21,9 +21,9 @@ import pipeline
 import raw_text
 import subwords
 from download import Remote, fetch_all
-from numeric import whole
 from steps import InputError, Steps, command_line
 
+from fairseq_plugins.ranges import whole
 from fairseq_plugins.text.tokenisers import SENTENCE_END, MosesBeginning, MosesSentences, Plain, PlainBeginning
 
 STORIES = "https://huggingface.co/datasets/cnn_dailymail/resolve/main/data/"

@@ -29,8 +29,9 @@ import locate
 import pipeline
 import raw_text
 from download import Remote, fetch_all
-from numeric import whole
 from steps import InputError, Steps, add_workers, command_line
+
+from fairseq_plugins.ranges import whole
 
 SOURCE = "https://dl.fbaipublicfiles.com/fairseq/gpt2_bpe/"
 BPE_FILES = ("encoder.json", "vocab.bpe", "dict.txt")

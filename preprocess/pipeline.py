@@ -25,9 +25,9 @@ import locate
 import next_commands
 import raw_text
 import subwords
-from numeric import number, whole
 from steps import InputError, Steps, add_workers
 
+from fairseq_plugins.ranges import number, whole
 from fairseq_plugins.text import languages
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Moses, Plain

@@ -102,8 +102,6 @@ def write_lines(path: Path, lines) -> int:
 def learn_codes(texts: list[Path], codes: Path, number: int, counted: str = "merges") -> str:
     """Learn a joint byte pair encoding of all ``texts``, with ``number`` merges or ``number`` symbols. Symbols are
     merges and characters; a character at the end of a word is a symbol of its own."""
-    if number < 1:
-        raise InputError(f"--bpe {number} is too small: choose at least 1, for example 8000.")
     learned = learn_merges((line for path in texts for line in read_lines(path)), codes, number, counted)
     if not learned:
         way_out = "more than" if counted == "symbols" else "--bpe sentencepiece instead of"

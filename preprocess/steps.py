@@ -19,13 +19,12 @@ import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from numeric import whole
-
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # for fairseq_plugins, where it is not installed
 
 from fairseq_plugins import errors  # noqa: E402
 from fairseq_plugins.errors import UserError  # noqa: E402
 from fairseq_plugins.files.reading import parse_json  # noqa: E402
+from fairseq_plugins.ranges import whole  # noqa: E402
 
 errors.install()  # an interrupt of what is imported next ends without a traceback
 

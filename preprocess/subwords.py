@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import raw_text
-from numeric import whole
 from steps import InputError
 
+from fairseq_plugins.ranges import whole
 from fairseq_plugins.text.levels import BytePairs, SentencePieces
 from fairseq_plugins.text.tokenisers import Moses, Plain
 

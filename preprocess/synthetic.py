@@ -26,8 +26,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from numeric import whole
 from steps import InputError, command_line, write_text
+
+from fairseq_plugins.ranges import whole
 
 
 def _lexicon(words: str) -> dict[str, str]:

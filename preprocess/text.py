@@ -34,9 +34,9 @@ import language_model
 import next_commands
 import splits
 import symbols
-from numeric import share, whole
 from steps import InputError, Steps, add_workers, command_line
 
+from fairseq_plugins.ranges import number, whole
 from fairseq_plugins.text.levels import LEVELS, NUMBERS
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
@@ -75,7 +75,7 @@ def options() -> argparse.ArgumentParser:
     for split in ("valid", "test"):
         parser.add_argument(
             f"--{split}-share",
-            type=share,
+            type=number(0, 1, below=True),
             metavar="R",
             help=f"part of the text for {split}, if no files are named {split} (0.05)",
         )

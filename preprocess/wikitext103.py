@@ -27,9 +27,9 @@ import locate
 import pipeline
 import raw_text
 from download import Remote
-from numeric import whole
 from steps import Steps, command_line
 
+from fairseq_plugins.ranges import whole
 from fairseq_plugins.text.levels import BytePairs, Words
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain

@@ -9,7 +9,7 @@
 
 if declare -F begin >/dev/null; then return 0; fi # it was sourced before
 shopt -s inherit_errexit
-ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd) && source "$ROOT/recipes/lib/numbers.sh"
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export VENV=${VENV:-$ROOT/.venv}
 [[ $VENV = /* ]] || VENV=$PWD/$VENV
 
@@ -30,15 +30,15 @@ declare -A DECLARED=() GIVEN=() PUBLISHED=() && SOURCED_LATER=() BARS=(--log-for
 # begin OPTIONS...: read the options, set up the machine, go to the repository root and set the declared variables
 begin() {
     [[ $BEGUN ]] || begin_once "$@"
-    declare_all SETTINGS && declare_all WORDS && declare_all CHOICES && seeds_are_named && BEGUN=yes
+    local numbers=() && declare_all SETTINGS && declare_all WORDS && declare_all CHOICES && BEGUN=yes
+    python -S "$LIB/whole_numbers.py" "${numbers[@]}" || exit
 }
 
 begin_once() {
-    local python=$VENV/bin/python code
-    [[ -x $python ]] || python=${PYTHON:-python3}
+    local python=$VENV/bin/python code && [[ -x $python ]] || python=${PYTHON:-python3}
     code=$("$python" -S "$ROOT/recipes/lib/options.py" "$0" "$@") || exit
     eval "$code"
-    local read=("${!SETTINGS[@]}" "${!WORDS[@]}" "${!CHOICES[@]}" --later "${SOURCED_LATER[@]/#/$ROOT/}")
+    local read=("${!SETTINGS[@]}" "${!WORDS[@]}" "${!CHOICES[@]}" --flags=" ${EXTRA[*]}" --later "${SOURCED_LATER[@]/#/$ROOT/}")
     RECIPE=$RECIPE "$python" -S "$ROOT/$LIB/variables.py" "${read[@]}" || exit
     setup_venv && cd "$ROOT" || exit
     if ((DRY_RUN)); then
@@ -69,7 +69,7 @@ declare_all() {
         [[ ! ${DECLARED[$name]:-} ]] || continue
         DECLARED[$name]=$1 value=${of[$name]}
         ((!SMOKE)) || value=${SMOKE_SETTINGS[$name]-$value}
-        [[ ! ${!name:-} ]] || { whole_numbers "$name" "${of[$name]}" && value=${!name} GIVEN[$name]=${!name}; }
+        [[ ! ${!name:-} ]] || { numbers+=("$name" "${of[$name]}" "${!name}") && value=${!name} GIVEN[$name]=${!name}; }
         if [[ $1 = SETTINGS ]]; then printf -v "$name" %s "$value"; else read -ra "${name?}" <<<"${value//$'\n'/ }"; fi
     done
 }

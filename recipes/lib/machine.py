@@ -23,6 +23,7 @@ from pathlib import Path
 
 import options
 import say
+import whole_numbers
 
 QUIET = {"PYTHONWARNINGS": "ignore"}
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
@@ -78,7 +79,10 @@ def environment(gpus: int, precision: str, smoke: bool) -> dict[str, str]:
 
 def variables(gpus: int, precision: str, given) -> dict:
     """The variables for a number of GPUs per node. ``given`` may hold NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT."""
-    nodes, rank = (number(name, given.get(name) or default) for name, default in (("NNODES", "1"), ("NODE_RANK", "0")))
+    nodes, rank = (
+        whole_numbers.number(name, given.get(name) or default)
+        for name, default in (("NNODES", "1"), ("NODE_RANK", "0"))
+    )
     if not rank < nodes:
         say.stop(f"NODE_RANK is {rank}, and NNODES {nodes}: nodes are counted from 0 to NNODES - 1.")
     here = max(gpus, 1)
@@ -98,12 +102,6 @@ def variables(gpus: int, precision: str, given) -> dict:
         "GPUS": gpus, "NNODES": nodes, "NODE_RANK": rank, "PROCESSES": here * nodes, "PRECISION": precision,
         "LAUNCH": launch, "MACHINE": machine, "NUMBERS": numbers, "DEVICE": device,
     }  # fmt: skip
-
-
-def number(name: str, value: str) -> int:
-    if not value.isdecimal():
-        say.stop(f"{name}: {value} is no whole number.")
-    return int(value)
 
 
 if __name__ == "__main__":

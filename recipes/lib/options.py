@@ -18,7 +18,7 @@ import say
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "fairseq_plugins/tools"))
-import published  # noqa: E402  by path: as a part of the package it would import torch, which takes seconds
+import published  # noqa: E402  by path: it also runs with Pythons that are too old for the package
 
 VARIABLES = {
     "GPUS": "--gpus", "PRECISION": "--precision", "RAW": "--raw", "DATA": "--data", "OUT": "--out", "SMOKE": "--smoke",

@@ -9,12 +9,10 @@ import shutil
 import sys
 import threading
 import time
-from pathlib import Path
 
 import say
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "fairseq_plugins/tools/lib"))
-import log_lines  # noqa: E402  by path: as a part of the package it would import torch, which takes seconds
+from fairseq_plugins.tools.lib import log_lines
 
 SILENCE = 10  # seconds
 RECORD = re.compile(r"^(DEBUG|INFO):|\| (DEBUG|INFO) \|")  # a line of Python's logging

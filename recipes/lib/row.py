@@ -7,13 +7,11 @@ exists. fairseq_plugins/tools/results_table.py prints the table.
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 import figures
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from fairseq_plugins.tools import results_table  # noqa: E402
+from fairseq_plugins.tools import results_table
 
 
 def main():

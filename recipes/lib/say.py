@@ -1,11 +1,17 @@
-"""Messages to the user: on stderr, after the name of the recipe."""
+"""Messages to the user: on stderr, after the name of the recipe.
+
+Programs import this file first; then the package can be imported, too, without being installed.
+"""
 
 import errno
 import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends this program without a traceback
 

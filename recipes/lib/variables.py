@@ -3,8 +3,8 @@
     python recipes/lib/variables.py EPOCHS SEEDS MODELS --later characters.sh
 
 The words are the variables that a recipe reads, and --later files that it sources later. A variable that is set, and
-that only other recipes read, is refused, and so is SEED where the recipe reads SEEDS. Names that other programs also
-use are not refused; a message says that they are ignored.
+that only other recipes read, is refused, and so are SEED and the flag --seed where the recipe reads SEEDS. Names that
+other programs also use are not refused; a message says that they are ignored.
 """
 
 import argparse
@@ -27,8 +27,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("read", nargs="*", metavar="VARIABLE", help="a variable that the recipe reads")
     parser.add_argument("--later", nargs="*", type=Path, default=[], metavar="FILE", help="a file with more of them")
+    parser.add_argument("--flags", default="", metavar="TEXT", help="the user's flags for every training")
     args = parser.parse_args()
     read = set(args.read).union(*map(declared, args.later))
+    if "SEEDS" in read and " --seed" in args.flags:  # it names trainings by their seeds
+        say.stop("--seed: set SEEDS in place of this flag.")
     singular = {name[:-1]: name for name in read if name.endswith("S") and not os.environ.get(name)}
     if slips := sorted(name for name in singular if os.environ.get(name)):
         say.stop(f"{slips[0]} would be ignored: this recipe reads {singular[slips[0]]}. Set that, or unset {slips[0]}.")

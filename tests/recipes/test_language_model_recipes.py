@@ -79,7 +79,7 @@ def test_transformers_have_the_updates_of_the_scripts_for_their_corpus(corpus, s
     ("feedback/table1_toy_tasks.sh", {"MODELS": "gru"}, [], "MODELS: gru is none of"),
     ("feedback/table4_enwik8.sh", {}, ["--gpus", 3], "1024 streams cannot be shared evenly by 3 processes"),
     ("feedback/table4_enwik8.sh", {"SPLIT_STREAMS": "3"}, ["--gpus", 1], "3 does not divide the 1024 streams of each"),
-    ("feedback/table4_enwik8.sh", {"SPLIT_STREAMS": "two"}, [], "SPLIT_STREAMS: two is no whole number"),
+    ("feedback/table4_enwik8.sh", {"SPLIT_STREAMS": "two"}, [], "SPLIT_STREAMS: two does not fit; give a whole number"),
 ])  # fmt: skip
 def test_what_cannot_be_is_named(name, env, options, sentence, recipe, tmp_path):
     done = recipe(name, "--dry-run", "--out", tmp_path, *options, folder=RECIPES, env=env)
@@ -189,11 +189,11 @@ def test_what_is_trained_is_not_taken_for_a_training_with_other_settings(recipe,
 @pytest.mark.parametrize(
     "variables, flags, sentence",
     [
-        ({"UPDATES": "60.0"}, [], "UPDATES: 60.0 is no whole number"),
-        ({"UPDATES": "1e3"}, [], "UPDATES: 1e3 is no whole number"),
-        ({"PASS": "0100"}, [], "PASS: 0100 is no whole number"),
-        ({"SEEDS": "2 02"}, [], "SEEDS: 02 is no whole number"),
-        ({"SEEDS": "2 2"}, [], "SEEDS: 2 stands there twice"),
+        ({"UPDATES": "60.0"}, [], "UPDATES: 60.0 does not fit"),
+        ({"UPDATES": "1e3"}, [], "UPDATES: 1e3 does not fit"),
+        ({"PASS": "0100"}, [], "PASS: 0100 does not fit; write 100"),
+        ({"SEEDS": "2 02"}, [], "SEEDS: 02 does not fit"),
+        ({"SEEDS": "2 2"}, [], "SEEDS: 2 is given twice"),
         ({}, ["--", "--seed", "7"], "--seed: set SEEDS in place of this flag"),
         ({"BPE": "sentencepiece", "LEARNING_RATE": "1e-3", "SEEDS": "1 2"}, [], ""),
     ],

@@ -180,7 +180,7 @@ def test_several_nodes_know_the_first_one():
 @pytest.mark.parametrize(
     "env, words",
     [
-        ({"NNODES": "two"}, "NNODES: two is no whole number"),
+        ({"NNODES": "two"}, "NNODES: two does not fit; give a whole number"),
         ({"NNODES": "0"}, "NODE_RANK is 0, and NNODES 0"),
         ({"NNODES": "2", "NODE_RANK": "5", "MASTER_ADDR": "a"}, "NODE_RANK is 5, and NNODES 2"),
     ],

@@ -1,31 +1,6 @@
-"""Numbers that make no sense for an option are refused with its name, what was given, and what to give."""
+"""Arguments that make no sense are refused, with the name of the option and the values that fit."""
 
-import argparse
-
-import numeric
 import pytest
-
-
-@pytest.mark.parametrize(
-    "kind, text, value",
-    [
-        (numeric.whole(1), "3", 3),
-        (numeric.whole(0), "0", 0),
-        (numeric.number(1), "1.5", 1.5),
-        (numeric.whole(1), "0", None),
-        (numeric.whole(1), "1.5", None),
-        (numeric.whole(1), "many", None),
-        (numeric.number(1), "0", None),
-        (numeric.number(1), "nan", None),
-        (numeric.number(1), "inf", None),
-    ],
-)
-def test_numbers(kind, text, value):
-    if value is None:
-        with pytest.raises(argparse.ArgumentTypeError, match=f"{text} does not fit; give a"):
-            kind(text)
-    else:
-        assert kind(text) == value
 
 
 @pytest.mark.parametrize(
