@@ -5,6 +5,6 @@ names of everything here. Without fairseq, ``fairseq_plugins.modules`` still wor
 loop.
 """
 
-from fairseq_plugins import activation
+from fairseq_plugins.startup import activation
 
 activation.when_fairseq_is_imported()

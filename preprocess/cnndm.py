@@ -23,7 +23,7 @@ import subwords
 from download import Remote, fetch_all
 from steps import InputError, Steps, command_line
 
-from fairseq_plugins.ranges import whole
+from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.text.tokenisers import SENTENCE_END, MosesBeginning, MosesSentences, Plain, PlainBeginning
 
 STORIES = "https://huggingface.co/datasets/cnn_dailymail/resolve/main/data/"

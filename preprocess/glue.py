@@ -31,7 +31,7 @@ import raw_text
 from download import Remote, fetch_all
 from steps import InputError, Steps, add_workers, command_line
 
-from fairseq_plugins.ranges import whole
+from fairseq_plugins.options.ranges import whole
 
 SOURCE = "https://dl.fbaipublicfiles.com/fairseq/gpt2_bpe/"
 BPE_FILES = ("encoder.json", "vocab.bpe", "dict.txt")

@@ -27,7 +27,7 @@ import raw_text
 import subwords
 from steps import InputError, Steps, add_workers
 
-from fairseq_plugins.ranges import number, whole
+from fairseq_plugins.options.ranges import number, whole
 from fairseq_plugins.text import languages
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Moses, Plain

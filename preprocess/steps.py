@@ -21,16 +21,17 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # for fairseq_plugins, where it is not installed
 
-from fairseq_plugins import errors  # noqa: E402
 from fairseq_plugins.errors import UserError  # noqa: E402
 from fairseq_plugins.files.reading import parse_json  # noqa: E402
-from fairseq_plugins.ranges import whole  # noqa: E402
+from fairseq_plugins.options.ranges import whole  # noqa: E402
+from fairseq_plugins.startup import error_hook, file_errors  # noqa: E402
+from fairseq_plugins.startup.error_messages import sentence  # noqa: E402
 
-errors.install()  # an interrupt of what is imported next ends without a traceback
+error_hook.install()  # an interrupt of what is imported next ends without a traceback
 
 SILENCE = 10  # seconds
 # errors for which Python gives no file name, or the temporary one
-UNWRITABLE = {*errors.NOT_WRITTEN, errno.EIO}
+UNWRITABLE = {*file_errors.NOT_WRITTEN, errno.EIO}
 
 
 class InputError(ValueError):
@@ -229,7 +230,7 @@ def writing(*paths: Path):
     try:
         yield
     except OSError as error:
-        if error.errno not in UNWRITABLE and not errors.SHORT_WRITE.match(str(error)):
+        if error.errno not in UNWRITABLE and not file_errors.SHORT_WRITE.match(str(error)):
             raise
         with suppress(OSError):  # nothing can be removed where nothing can be written
             for path in paths:
@@ -269,7 +270,7 @@ def command_line(main) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        if (said := errors.sentence(error)) is None:
+        if (said := sentence(error)) is None:
             raise
         sys.exit(f"{name}: error: {said}")
     except KeyboardInterrupt:

@@ -15,7 +15,7 @@ from pathlib import Path
 import raw_text
 from steps import InputError
 
-from fairseq_plugins.ranges import whole
+from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.text.levels import BytePairs, SentencePieces
 from fairseq_plugins.text.tokenisers import Moses, Plain
 

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from steps import InputError, command_line, write_text
 
-from fairseq_plugins.ranges import whole
+from fairseq_plugins.options.ranges import whole
 
 
 def _lexicon(words: str) -> dict[str, str]:

@@ -36,7 +36,7 @@ import splits
 import symbols
 from steps import InputError, Steps, add_workers, command_line
 
-from fairseq_plugins.ranges import number, whole
+from fairseq_plugins.options.ranges import number, whole
 from fairseq_plugins.text.levels import LEVELS, NUMBERS
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain

@@ -29,7 +29,7 @@ import raw_text
 from download import Remote
 from steps import Steps, command_line
 
-from fairseq_plugins.ranges import whole
+from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.text.levels import BytePairs, Words
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain

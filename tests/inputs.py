@@ -11,7 +11,7 @@ from fairseq.models import MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 
-from fairseq_plugins.ranges import Range, is_numeric, range_of
+from fairseq_plugins.options.ranges import Range, is_numeric, range_of
 
 COMMANDS = {
     "train": options.get_training_parser,

@@ -45,7 +45,7 @@ def test_with_the_suite_first_fairseq_is_patched_and_knows_its_names():
     )
     assert said.splitlines() == [
         "[]",
-        "True True True True True True fairseq_plugins.literals fairseq_plugins.errors",
+        "True True True True True True fairseq_plugins.options.literals fairseq_plugins.startup.error_hook",
         "False",  # a large package that fairseq needs for this one score
         "0.6666666666666666 True",
         "True []",  # the log is the program's
@@ -54,7 +54,7 @@ def test_with_the_suite_first_fairseq_is_patched_and_knows_its_names():
 
 def test_with_fairseq_first_too():
     assert "feedback_lm" in ARCH_MODEL_REGISTRY and hasattr(checkpoint_utils.load_checkpoint_to_cpu, "__wrapped__")
-    assert fairseq.utils.eval.__module__ == "fairseq_plugins.literals"
+    assert fairseq.utils.eval.__module__ == "fairseq_plugins.options.literals"
 
 
 def test_a_command_of_fairseqs_may_be_what_imports_it():

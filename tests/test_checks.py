@@ -7,8 +7,8 @@ import pytest
 from fairseq.dataclass import ChoiceEnum
 from omegaconf import II, OmegaConf
 
-from fairseq_plugins.checks import check_fields
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.options.checks import check_fields
 
 
 @dataclass

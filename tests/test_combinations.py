@@ -7,8 +7,8 @@ from unittest import mock
 import pytest
 from fairseq import options
 
-from fairseq_plugins import combinations
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.options import combinations
 
 TRAIN = "data --arch transformer_tiny --optimizer adam --max-update 10"
 PARSERS = {

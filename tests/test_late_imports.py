@@ -1,6 +1,6 @@
 import sys
 
-from fairseq_plugins.late_imports import late
+from fairseq_plugins.startup.late_imports import late
 
 
 def test_a_module_is_imported_when_a_function_of_it_is_called():

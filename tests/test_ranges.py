@@ -9,7 +9,7 @@ import pytest
 
 from fairseq_plugins.compat.options import check_numbers
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.ranges import OURS, RANGES, RATE, SEED, above, check, number, whole
+from fairseq_plugins.options.ranges import OURS, RANGES, RATE, SEED, above, check, number, whole
 
 ROOT = Path(__file__).resolve().parent.parent
 

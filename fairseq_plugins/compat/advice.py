@@ -7,9 +7,9 @@ from fairseq import options
 from fairseq.data import data_utils, indexed_dataset
 from fairseq.tasks import FairseqTask
 
-from fairseq_plugins import combinations
 from fairseq_plugins.compat.patch import replace, settings_of
 from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.options import combinations
 
 ASKED = argparse.Namespace(command=None)  # what the command line is of; None from Python
 

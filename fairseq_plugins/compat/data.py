@@ -19,10 +19,10 @@ from fairseq import binarizer, options
 from fairseq.data import ConcatDataset, data_utils, indexed_dataset, iterators
 from fairseq.tasks import FairseqTask
 
-from fairseq_plugins import combinations
 from fairseq_plugins.compat.patch import replace, settings_of
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import megatron
+from fairseq_plugins.options import combinations
 
 
 def keep_last_batch():

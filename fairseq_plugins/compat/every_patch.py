@@ -22,7 +22,7 @@ from fairseq_plugins.compat import (
 
 
 def apply():
-    """Apply all patches. ``activation.py`` calls this before anything else of the suite is loaded."""
+    """Apply all patches. ``startup/activation.py`` calls this before anything else of the suite is loaded."""
     messages.old_calls_are_silent()
     messages.commands_log_the_time()
     messages.only_bleu_is_of_symbols()

@@ -10,11 +10,11 @@ import torch
 from fairseq import hub_utils
 from fairseq.dataclass.configs import GenerationConfig
 
-from fairseq_plugins import combinations, ranges
 from fairseq_plugins.compat.patch import replace
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.options import combinations, ranges
 
-# Arguments of a search that work from Python; those for whole numbers and numbers are in ``ranges.py``
+# Arguments of a search that work from Python; those for whole numbers and numbers are in ``options/ranges.py``
 SWITCHES = ("match_source_len", "unnormalized", "sampling", "score_reference")
 NUMBERS = (
     "beam", "nbest", "max_len_a", "max_len_b", "min_len", "lenpen", "unkpen", "no_repeat_ngram_size", "sampling_topk",

@@ -46,7 +46,7 @@ def commands_log_the_time():
     """One of fairseq's models sets up the log when it is imported, for debugging. So fairseq-eval-lm, fairseq-generate
     and fairseq-interactive come too late with theirs, and print "INFO:fairseq_cli.eval_lm:" without the time. The patch
     gives them fairseq's format and $LOGLEVEL. Their log stays on standard error, apart from what they compute. (In a
-    program of one's own ``activation.py`` keeps the log as it was.)"""
+    program of one's own ``startup/activation.py`` keeps the log as it was.)"""
     root, program = logging.root, getattr(sys.modules["__main__"].__spec__, "name", None)
     debugging = [handler for handler in root.handlers if getattr(handler.formatter, "_fmt", 0) == logging.BASIC_FORMAT]
     if root.level == logging.DEBUG and debugging and LATE & {*sys.modules, program}:

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from fairseq_plugins.compat.patch import replace
-from fairseq_plugins.withheld import PLACE, given_back, name_more, refuse_withheld, registered, withhold
+from fairseq_plugins.options.withheld import PLACE, given_back, name_more, refuse_withheld, registered, withhold
 
 # Settings of fairseq that name files to write, programs to run or folders to import, and what stands in their place.
 UNSET = {

@@ -10,10 +10,10 @@ import omegaconf
 from fairseq import checkpoint_utils, options
 from fairseq.dataclass import initialize
 
-from fairseq_plugins import combinations, ranges
 from fairseq_plugins.compat.patch import replace, settings_of
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.literals import evaluate
+from fairseq_plugins.options import combinations, ranges
+from fairseq_plugins.options.literals import evaluate
 
 
 def bf16_is_not_tpu():
@@ -32,7 +32,8 @@ def bf16_is_not_tpu():
 def numbers_fit():
     """fairseq does not check the numbers of its options: --lr -1 trains nothing, --lenpen nan translates badly, and
     --required-batch-size-multiple 0 kills the process, all silently. Some combinations of options end in a traceback.
-    The patch checks numbers by the table in ``ranges.py`` and combinations by the table in ``combinations.py``."""
+    The patch checks numbers by the table in ``options/ranges.py``, and combinations by that in
+    ``options/combinations.py``."""
 
     @replace(options, "parse_args_and_arch")
     def parse_args_and_arch(original, parser, *args, modify_parser=None, **kwargs):

@@ -6,7 +6,7 @@ import sys
 from fairseq.data.fasta_dataset import FastaDataset
 
 from fairseq_plugins.compat.patch import replace
-from fairseq_plugins.literals import evaluate
+from fairseq_plugins.options.literals import evaluate
 
 
 def settings_are_data():

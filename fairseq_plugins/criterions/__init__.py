@@ -1,3 +1,3 @@
-"""fairseq criterions, registered by ``activation.py``."""
+"""fairseq criterions, registered by ``startup/activation.py``."""
 
-import fairseq  # noqa: F401  (see activation.py)
+import fairseq  # noqa: F401  (see startup/activation.py)

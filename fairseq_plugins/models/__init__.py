@@ -1,3 +1,3 @@
-"""fairseq models and their architectures, registered by ``activation.py``."""
+"""fairseq models and their architectures, registered by ``startup/activation.py``."""
 
-import fairseq  # noqa: F401  (see activation.py)
+import fairseq  # noqa: F401  (see startup/activation.py)

@@ -12,7 +12,6 @@ from fairseq.models import FairseqLanguageModel, register_model
 from omegaconf import II
 from torch import Tensor, nn
 
-from fairseq_plugins.checks import check_fields, check_heads
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import register_architecture, with_defaults
 from fairseq_plugins.models.common.decoder import UNBOUNDED, StepwiseDecoder
@@ -23,6 +22,7 @@ from fairseq_plugins.modules.active_memory.self_attention import SCALINGS, SelfA
 from fairseq_plugins.modules.active_memory.stack import ActiveMemoryStack
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.sinusoids import WAVELENGTHS
+from fairseq_plugins.options.checks import check_fields, check_heads
 
 
 class OutputProjection(nn.Linear):

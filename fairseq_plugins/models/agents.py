@@ -7,7 +7,6 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import register_model
 from torch import nn
 
-from fairseq_plugins.checks import check_fields, check_heads
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.agent import Agent, SeenEmbedding
 from fairseq_plugins.models.common.architectures import register_architecture, with_defaults
@@ -19,6 +18,7 @@ from fairseq_plugins.modules.feedback.window import MemoryWindow
 from fairseq_plugins.modules.lstm import LSTMStack
 from fairseq_plugins.modules.span.attention import SpanConfig
 from fairseq_plugins.modules.span.stack import SpanStack
+from fairseq_plugins.options.checks import check_fields, check_heads
 
 
 @dataclass

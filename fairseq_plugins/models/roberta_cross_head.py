@@ -15,10 +15,10 @@ from fairseq.tasks.multilingual_masked_lm import MultiLingualMaskedLMTask
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fairseq_plugins.checks import check_numbers
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.encoder import PaddingAskedOnce
 from fairseq_plugins.modules.common.cross_head import CrossHead
+from fairseq_plugins.options.checks import check_numbers
 
 PRE_TRAINING = (MaskedLMTask, MultiLingualMaskedLMTask)
 

@@ -10,7 +10,6 @@ from fairseq.models import register_model
 from omegaconf import II
 from torch import nn
 
-from fairseq_plugins.checks import check_heads
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import register_architecture
 from fairseq_plugins.models.common.base import StreamingLanguageModel, StreamingLanguageModelConfig
@@ -23,6 +22,7 @@ from fairseq_plugins.modules.transformer_xl.position import POSITION_SCHEMES
 from fairseq_plugins.modules.transformer_xl.skip_retain import SCHEDULES, SkipRetain
 from fairseq_plugins.modules.transformer_xl.stack import INITIAL_MEMORY, XLStack
 from fairseq_plugins.optim.skipped_parameters import STEPS
+from fairseq_plugins.options.checks import check_heads
 
 
 def initialise_transformer_xl(module: nn.Module) -> None:

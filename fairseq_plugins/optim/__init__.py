@@ -1,3 +1,3 @@
-"""fairseq optimisers and learning rates, registered by ``activation.py``."""
+"""fairseq optimisers and learning rates, registered by ``startup/activation.py``."""
 
-import fairseq  # noqa: F401  (see activation.py)
+import fairseq  # noqa: F401  (see startup/activation.py)

@@ -8,7 +8,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 
-from fairseq_plugins.checks import check_ranges
+from fairseq_plugins.options.checks import check_ranges
 
 
 class ClippedAdagrad(torch.optim.Optimizer):

@@ -15,9 +15,9 @@ from gymnasium.vector import AutoresetMode
 
 import fairseq_plugins.environments  # noqa: F401  (registers them)
 from fairseq_plugins.errors import UserError, one_line
+from fairseq_plugins.options.withheld import refuse_withheld
 from fairseq_plugins.reinforcement.observations import layout, observations
 from fairseq_plugins.reinforcement.steps import Rollout, Steps, memory_of_rows
-from fairseq_plugins.withheld import refuse_withheld
 
 logger = logging.getLogger(__name__)
 

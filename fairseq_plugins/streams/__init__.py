@@ -1,3 +1,3 @@
 """The cut of a text into streams and blocks, the checkpoint of a memory, exact evaluation."""
 
-import fairseq  # noqa: F401  (see activation.py)
+import fairseq  # noqa: F401  (see startup/activation.py)

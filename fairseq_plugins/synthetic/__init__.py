@@ -1,3 +1,3 @@
 """Inputs and answers of the papers' synthetic tasks."""
 
-import fairseq  # noqa: F401  (see activation.py)
+import fairseq  # noqa: F401  (see startup/activation.py)

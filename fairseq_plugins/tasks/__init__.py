@@ -1,3 +1,3 @@
-"""fairseq tasks, registered by ``activation.py``."""
+"""fairseq tasks, registered by ``startup/activation.py``."""
 
-import fairseq  # noqa: F401  (see activation.py)
+import fairseq  # noqa: F401  (see startup/activation.py)

@@ -10,9 +10,9 @@ from fairseq.models import FairseqEncoderDecoderModel, FairseqEncoderModel, Fair
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
-from fairseq_plugins.checks import check_ranges
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import model_class
+from fairseq_plugins.options.checks import check_ranges
 from fairseq_plugins.synthetic.algorithms import ALGORITHMS, Binary, BinaryOperation
 from fairseq_plugins.synthetic.curriculum import TEST, TRAINING, Curriculum, CurriculumIterator, Draw, DrawnDataset
 

@@ -12,8 +12,8 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
-from fairseq_plugins.checks import check_ranges
 from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.options.checks import check_ranges
 from fairseq_plugins.streams.resuming import ResumableIterator
 
 logger = logging.getLogger(__name__)

@@ -16,13 +16,13 @@ from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from omegaconf import II
 
-from fairseq_plugins.checks import check_ranges
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.base import keeps_memory
 from fairseq_plugins.modules.common.cross_head import draw_again
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.optim.half_precision import master_copies
 from fairseq_plugins.optim.skipped_parameters import STEPS
+from fairseq_plugins.options.checks import check_ranges
 from fairseq_plugins.streams.checkpoint import StreamCheckpoints
 from fairseq_plugins.streams.convergence import Convergence
 from fairseq_plugins.streams.dataset import BlockSchedule, StreamDataset, flat_tokens

@@ -5,6 +5,6 @@ A tool imports fairseq, torch and other large packages inside the functions that
 wrong flag are answered at once.
 """
 
-from fairseq_plugins import errors
+from fairseq_plugins.startup import error_hook
 
-errors.install()
+error_hook.install()

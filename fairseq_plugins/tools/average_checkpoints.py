@@ -15,7 +15,7 @@ from itertools import combinations
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.ranges import whole
+from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.tools.lib.each_once import each_once
 from fairseq_plugins.tools.lib.out_file import CHECKPOINT
 

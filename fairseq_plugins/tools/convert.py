@@ -17,7 +17,7 @@ from pathlib import Path
 
 from fairseq_plugins.conversion.sources import SOURCES, source
 from fairseq_plugins.errors import UserError, flag
-from fairseq_plugins.ranges import RANGES, whole
+from fairseq_plugins.options.ranges import RANGES, whole
 
 SPECIAL = ("span_ramp", "mem_len", "activation_fn", "prenorm")  # options that only some repositories need
 

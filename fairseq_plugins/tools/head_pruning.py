@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from fairseq_plugins import ranges
-from fairseq_plugins.combinations import dictionary
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.options import ranges
+from fairseq_plugins.options.combinations import dictionary
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
-from fairseq_plugins.ranges import whole
+from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
 
 if TYPE_CHECKING:

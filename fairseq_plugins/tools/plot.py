@@ -51,7 +51,7 @@ import sys
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.ranges import whole
+from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.tools.lib import reward_figures, row_figures, skip_schedule, training_log
 from fairseq_plugins.tools.lib.figures import add_out, legend_name, new_figure, save, shades
 from fairseq_plugins.tools.lib.out_file import refuse_inputs

@@ -11,7 +11,7 @@ convolutions, one after the other.
 
 import argparse
 
-from fairseq_plugins.ranges import whole
+from fairseq_plugins.options.ranges import whole
 
 
 def main():

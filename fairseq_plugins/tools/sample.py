@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.ranges import LENGTH, RANGES, SEED, TOP_K, TOP_P, whole
+from fairseq_plugins.options.ranges import LENGTH, RANGES, SEED, TOP_K, TOP_P, whole
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.reading import read_text
 from fairseq_plugins.tools.lib.language_model import TOKENS, keeps_memory, load_language_model

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json
-from fairseq_plugins.ranges import SEED, whole
+from fairseq_plugins.options.ranges import SEED, whole
 from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json
-from fairseq_plugins.ranges import whole
+from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.tools.lib.each_once import each_once
 from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
 

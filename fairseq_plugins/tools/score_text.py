@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.ranges import whole
+from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.text.reading import STDIN
 from fairseq_plugins.tools.lib.language_model import TOKENS, load_language_model
 from fairseq_plugins.tools.lib.out_file import refuse_inputs

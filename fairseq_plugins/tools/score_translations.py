@@ -31,7 +31,7 @@ from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json
-from fairseq_plugins.ranges import whole
+from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.tools.lib.bleu import compare, raw_score, sacrebleu_scores, tokenised_scores
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references, refuse_other_test_set

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.ranges import RANGES, whole
+from fairseq_plugins.options.ranges import RANGES, whole
 from fairseq_plugins.tools.lib.out_file import refuse_inputs
 
 BUFFER = 2000

@@ -31,7 +31,7 @@ from tqdm import tqdm
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.reading import parse_json, regular
 from fairseq_plugins.files.whole import write_json, write_whole
-from fairseq_plugins.ranges import RANGES
+from fairseq_plugins.options.ranges import RANGES
 from fairseq_plugins.text.prepared import FILE, find
 from fairseq_plugins.tools.lib.bleu import raw_score, raw_targets, sacrebleu_scores, tokenised_scores
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references

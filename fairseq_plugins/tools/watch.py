@@ -22,7 +22,7 @@ from tempfile import TemporaryFile
 
 from fairseq_plugins.errors import UserError, one_line
 from fairseq_plugins.files.whole import write_whole
-from fairseq_plugins.ranges import SEED, whole
+from fairseq_plugins.options.ranges import SEED, whole
 from fairseq_plugins.tools.lib.out_file import ANIMATION, JSON, refuse_inputs
 
 AGENTS = ("best", "random")

@@ -12,7 +12,7 @@ from argparse import ArgumentTypeError
 
 import say
 
-from fairseq_plugins import ranges
+from fairseq_plugins.options import ranges
 
 WHOLE = ranges.whole(0)
 NUMBERS = re.compile(r"[0-9]+( [0-9]+)*")

@@ -18,7 +18,7 @@ from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from warm import Done
 
-from fairseq_plugins import errors
+from fairseq_plugins.startup import error_hook
 
 # Hydra's parser keeps what it has learned of its grammar: the forks need half a second less each
 convert_namespace_to_omegaconf(
@@ -50,7 +50,7 @@ def become(words: list[str], log: Path, input: Path) -> None:
     except SystemExit as ended:
         status = ended.code or 0
     except BaseException:
-        errors.report(*sys.exc_info())
+        error_hook.report(*sys.exc_info())
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()

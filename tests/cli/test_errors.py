@@ -15,7 +15,8 @@ import torch
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from fairseq_plugins.errors import UserError, sentence
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.startup.error_messages import sentence
 from fairseq_plugins.tasks.synthetic_stream import SyntheticStreamConfig
 
 

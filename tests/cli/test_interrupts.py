@@ -10,7 +10,7 @@ import pytest
 import torch
 from fairseq.trainer import Trainer
 
-from fairseq_plugins import errors
+from fairseq_plugins.startup.error_messages import sentence
 
 FULL = "standard output could not be written (No space left on device)"
 CLOSED = "standard output could not be written (Bad file descriptor)"
@@ -90,10 +90,10 @@ def test_an_interrupted_training_goes_on_as_if_it_had_not_been(trained, reverse_
 def test_what_the_system_says_without_a_name_names_the_outputs(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["tool", "in.txt", "--json=a.json", "--save-dir", "runs"])
     for error in (OSError(28, "No space left"), OSError("4096 requested and 0 written")):
-        assert errors.sentence(error).startswith("--json a.json or --save-dir runs")
-    assert errors.sentence(OSError(40, "loop", "a")) == (
+        assert sentence(error).startswith("--json a.json or --save-dir runs")
+    assert sentence(OSError(40, "loop", "a")) == (
         "cannot use a: Too many levels of symbolic links; its links lead in a circle: check the path."
     )
     spawned = RuntimeError("Process 1 terminated:\nTraceback ...\nOSError: [Errno 30] Read-only file system: '/a/b'\n")
-    assert errors.sentence(spawned) == "/a/b could not be written (Read-only file system); choose another folder."
-    assert errors.sentence(ConnectionRefusedError(111, "Connection refused")) is None
+    assert sentence(spawned) == "/a/b could not be written (Read-only file system); choose another folder."
+    assert sentence(ConnectionRefusedError(111, "Connection refused")) is None

@@ -89,7 +89,7 @@ def test_what_goes_wrong_with_the_content(error, words):
 @pytest.mark.parametrize(
     "error",
     [
-        RuntimeError("Error(s) in loading state_dict for Model: size mismatch"),  # has words in errors.py
+        RuntimeError("Error(s) in loading state_dict for Model: size mismatch"),  # has words in error_messages.py
         AssertionError("Optimizer does not match; please reset. A vs B"),
         FileNotFoundError(2, "No such file", "dict.txt"),
         torch.OutOfMemoryError("CUDA out of memory"),

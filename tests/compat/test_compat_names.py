@@ -29,8 +29,8 @@ from omegaconf import OmegaConf
 from fairseq_plugins.compat.names import forget_names
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.feedback_transformer import FeedbackTransformerModel
+from fairseq_plugins.options.withheld import refuse_withheld
 from fairseq_plugins.reinforcement.checkpoint import ActorCheckpoints
-from fairseq_plugins.withheld import refuse_withheld
 
 MODULE = "canary_module"
 URL = "http://127.0.0.1:9/canary"

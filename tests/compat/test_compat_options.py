@@ -10,9 +10,9 @@ import pytest
 from fairseq import checkpoint_utils, options
 from omegaconf import OmegaConf
 
-from fairseq_plugins import combinations
 from fairseq_plugins.compat.options import check_configuration, check_options
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.options import combinations
 
 TRAINING = "data --arch transformer_tiny --optimizer adam".split()
 

@@ -14,7 +14,7 @@ from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.data.fasta_dataset import FastaDataset
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.literals import LONGEST, MOST, evaluate
+from fairseq_plugins.options.literals import LONGEST, MOST, evaluate
 
 # What strings of settings say in fairseq's own architectures, recipes and documentation.
 MEANT = [

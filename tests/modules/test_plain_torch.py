@@ -190,4 +190,5 @@ def test_the_examples_run_without_fairseq():
     )
     assert run.returncode == 0, run.stderr
     imported = {name for name in run.stdout.split() if not name.startswith("fairseq_plugins.modules")}
-    assert imported == {"fairseq_plugins.activation", "fairseq_plugins.late_imports"}
+    startup = "fairseq_plugins.startup"
+    assert imported == {startup, f"{startup}.activation", f"{startup}.late_imports"}

@@ -13,7 +13,6 @@ from fairseq.models import FairseqLanguageModel
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fairseq_plugins.checks import check_fields
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import model_class, with_defaults
 from fairseq_plugins.models.common.decoder import StreamingDecoder
@@ -21,6 +20,7 @@ from fairseq_plugins.models.common.embeddings import build_embeddings, check_ada
 from fairseq_plugins.models.common.hub import FromFolder, StreamHub
 from fairseq_plugins.modules.common.adaptive_io import log_softmax
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
+from fairseq_plugins.options.checks import check_fields
 
 
 @dataclass

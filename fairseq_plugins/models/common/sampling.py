@@ -5,7 +5,7 @@ from argparse import Namespace
 import torch
 
 from fairseq_plugins.errors import OutOfMemory, UserError
-from fairseq_plugins.ranges import LENGTH, RANGES, TOP_K, TOP_P
+from fairseq_plugins.options.ranges import LENGTH, RANGES, TOP_K, TOP_P
 
 LIMITS = {
     "length": LENGTH,

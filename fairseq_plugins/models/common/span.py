@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from fairseq_plugins.checks import check_heads
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.models.common.base import StreamingLanguageModel, StreamingLanguageModelConfig
 from fairseq_plugins.models.common.decoder import StreamingDecoder
 from fairseq_plugins.modules.common.adaptive_span import AdaptiveSpan
 from fairseq_plugins.modules.span.attention import SpanConfig
+from fairseq_plugins.options.checks import check_heads
 
 
 @dataclass

@@ -14,10 +14,10 @@ from fairseq.models.transformer import (
 from fairseq.models.transformer import base_architecture as transformer_base
 from omegaconf import DictConfig, OmegaConf
 
-from fairseq_plugins.checks import check_heads, check_numbers, check_ranges
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.models.common.encoder import PaddingAskedOnce
 from fairseq_plugins.models.common.hub import FromFolder, TranslationHub
+from fairseq_plugins.options.checks import check_heads, check_numbers, check_ranges
 
 SIZES = ("layers", "embed_dim", "attention_heads", "ffn_embed_dim")
 

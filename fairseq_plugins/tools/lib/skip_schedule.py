@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from fairseq_plugins.ranges import RANGES, SEED, whole
+from fairseq_plugins.options.ranges import RANGES, SEED, whole
 
 if TYPE_CHECKING:
     from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain

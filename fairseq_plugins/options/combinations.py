@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
 
-from fairseq_plugins import ranges
 from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.options import ranges
 
 
 def several(paths: str) -> bool:

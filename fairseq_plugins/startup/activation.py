@@ -13,7 +13,7 @@ from importlib import import_module
 from importlib.abc import MetaPathFinder
 from pkgutil import iter_modules
 
-from fairseq_plugins.late_imports import late
+from fairseq_plugins.startup.late_imports import late
 
 # fairseq needs these only to score sentence classification, and they take a quarter of its import time
 SCORES = ("sklearn", "sklearn.metrics", "scipy.stats")
@@ -61,10 +61,10 @@ def unchanged_log() -> Iterator[None]:
 
 
 def activate() -> None:
-    from fairseq_plugins import errors
     from fairseq_plugins.compat import every_patch
+    from fairseq_plugins.startup import error_hook
 
-    errors.install()
+    error_hook.install()
     every_patch.apply()
     for name in REGISTERED:
         package = import_module(f"fairseq_plugins.{name}")

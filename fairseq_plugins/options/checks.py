@@ -9,8 +9,8 @@ from enum import Enum
 from types import NoneType
 from typing import Any, Union, get_args, get_origin
 
-from fairseq_plugins import ranges
 from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.options import ranges
 
 KINDS = {int: "a whole number", float: "a number", bool: "True or False", str: "text in quotes", NoneType: "None"}
 

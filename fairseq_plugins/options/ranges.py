@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from fairseq_plugins.errors import UserError, flag
-from fairseq_plugins.literals import evaluate
+from fairseq_plugins.options.literals import evaluate
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,67 @@
+"""Uncaught errors of the user's end in one sentence, not in a traceback. All other errors keep their tracebacks."""
+
+import logging
+import os
+import select
+import sys
+
+from fairseq_plugins.startup import standard_files
+from fairseq_plugins.startup.error_messages import sentence
+
+handle_error = logging.Handler.handleError  # before ``install`` replaces it
+
+TRACEBACK = "FAIRSEQ_PLUGINS_TRACEBACK"
+
+
+def install():
+    """Report uncaught errors by ``report`` from now on."""
+    if sys.excepthook is report:
+        return
+    sys.excepthook = report
+    # Unless this is set, Hydra prints tracebacks itself, and the hook is not called.
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+    logging.Handler.handleError = log_lost
+    standard_files.open_closed()
+    standard_files.at_exit(say)
+
+
+def log_lost(handler: logging.Handler, record: logging.LogRecord) -> None:
+    """Report once that a log cannot be written, for example on a full disk. Python prints a traceback for every
+    line."""
+    error = sys.exception()
+    if not isinstance(error, OSError):
+        return handle_error(handler, record)
+    if not hasattr(handler, "lost"):
+        name = getattr(handler, "baseFilename", "the log")
+        print(f"fairseq_plugins: warning: {name} cannot be written ({error.strerror}); going on.", file=sys.stderr)
+    handler.lost = True
+
+
+def report(kind, error, traceback):
+    """For ``sys.excepthook``: print one sentence on stderr for an error of the user's, else Python's own report."""
+    lost = standard_files.lost_output()
+    if isinstance(error, BrokenPipeError) and (isinstance(lost, BrokenPipeError) or stdout_is_closed()):
+        return
+    text = standard_files.sentence(lost) if lost and isinstance(error, OSError) else sentence(error)
+    if os.environ.get(TRACEBACK, "0") != "0":
+        sys.__excepthook__(kind, error, traceback)
+    elif isinstance(error, KeyboardInterrupt):  # Python ends with this signal, which a shell sees as status 130
+        print("fairseq_plugins: interrupted", file=sys.stderr, flush=True)
+    elif text is None:
+        sys.__excepthook__(kind, error, traceback)
+    else:
+        say(text)
+
+
+def say(text: str) -> None:
+    print(f"fairseq_plugins: error: {text}", file=sys.stderr, flush=True)
+
+
+def stdout_is_closed() -> bool:
+    """Does nobody read what is printed any more, as after `| head`? Then nothing more is printed, no complaint, too."""
+    poll = select.poll()
+    poll.register(1, 0)  # errors are reported whatever is asked for
+    closed = bool(poll.poll(0))
+    if closed:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return closed
