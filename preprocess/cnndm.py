@@ -21,7 +21,7 @@ import pipeline
 import raw_text
 import subwords
 from download import Remote, fetch_all
-from steps import InputError, Steps, command_line
+from steps import Steps, UserError, command_line
 
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.text.tokenisers import SENTENCE_END, MosesBeginning, MosesSentences, Plain, PlainBeginning
@@ -102,9 +102,9 @@ def _part(raw: Path, split: str, part: str) -> tuple[Path, int, int | None]:
     name, first, last = re.fullmatch(r"(.*?)(?::(\d+)-(\d+))?", part).groups()
     file = next((path for path in (raw / name, raw / f"{name}.gz") if path.is_file()), None)
     if not file:
-        raise InputError(f"--raw {raw} has no {name}: put it there (plain or .gz), or name other files with --{split}.")
+        raise UserError(f"--raw {raw} has no {name}: put it there (plain or .gz), or name other files with --{split}.")
     if first and not 1 <= int(first) <= int(last):
-        raise InputError(f"--{split} {part} is not a range of lines; write it as FIRST-LAST, counted from 1.")
+        raise UserError(f"--{split} {part} is not a range of lines; write it as FIRST-LAST, counted from 1.")
     return file, int(first or 1), int(last) if last else None
 
 
@@ -118,7 +118,7 @@ def _write_sides(parts, article: Path, highlights: Path) -> str:
                 sentences = filter(None, map(raw_text.squeeze, record["highlights"].splitlines()))
                 summaries.write(f" {SENTENCE_END} ".join(sentences) + "\n")
             if number == 0 or last and number != last - first + 1:
-                raise InputError(
+                raise UserError(
                     f"{file} has {number} records from line {first} on, but lines up to {last or first} were requested."
                 )
             counts.append((file.name, number))
@@ -144,7 +144,7 @@ def _write_records(raw: Path, addresses: Path, output: Path) -> str:
             places = [raw / f"{site}_stories" / site / "stories" / f"{name}.story" for site in ("cnn", "dailymail")]
             file = next((path for path in places if path.is_file()), None)
             if not file:
-                raise InputError(f"{raw} has no story for {address}: expected {places[0]} or {places[1]}.")
+                raise UserError(f"{raw} has no story for {address}: expected {places[0]} or {places[1]}.")
             yield json.dumps(dict(id=name, **story("\n".join(raw_text.read_lines(file)))), ensure_ascii=False)
 
     return f"{raw_text.write_lines(output, records())} records out, one for each address of {addresses.name}"

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from steps import UNWRITABLE, InputError, Steps
+from steps import UNWRITABLE, Steps, UserError
 from tqdm import tqdm
 
 BLOCK = 1 << 20
@@ -49,7 +49,7 @@ def fetch_all(remotes: list[Remote], steps: Steps) -> Path:
 
 
 def fetch(remote: Remote, file: Path) -> None:
-    """Download ``remote`` to ``file``. An InputError tells what every mirror answered, and where to put the file by
+    """Download ``remote`` to ``file``. An UserError tells what every mirror answered, and where to put the file by
     hand."""
     if file.exists():
         return
@@ -64,7 +64,7 @@ def fetch(remote: Remote, file: Path) -> None:
                 raise OSError("its checksum is wrong")
         except (OSError, HTTPException) as error:
             if getattr(error, "errno", None) in UNWRITABLE:
-                raise InputError(
+                raise UserError(
                     f"{partial} could not be written ({error.strerror}): make room, and give the same command"
                     " again to resume."
                 ) from error
@@ -78,7 +78,7 @@ def fetch(remote: Remote, file: Path) -> None:
             flush=True,
         )
         return
-    raise InputError(
+    raise UserError(
         f"no mirror has {file.name} ({'; '.join(answers)}): download it by other means to {file} and give "
         "this command again, or give a folder that holds the corpus with --raw."
     )
@@ -133,7 +133,7 @@ def _unpack(archive: Path, folder: Path) -> str:
         ARCHIVES[archive.suffix](archive, folder)
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error) as error:
         shutil.rmtree(folder, ignore_errors=True)
-        raise InputError(f"{archive} cannot be unpacked ({error}): remove it and give this command again.") from None
+        raise UserError(f"{archive} cannot be unpacked ({error}): remove it and give this command again.") from None
     return f"{sum(path.is_file() for path in folder.rglob('*'))} files"
 
 

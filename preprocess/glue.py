@@ -29,7 +29,7 @@ import locate
 import pipeline
 import raw_text
 from download import Remote, fetch_all
-from steps import InputError, Steps, add_workers, command_line
+from steps import Steps, UserError, add_workers, command_line
 
 from fairseq_plugins.options.ranges import whole
 
@@ -82,7 +82,7 @@ def main():
     add_workers(parser)
     args = parser.parse_args()
     if not args.raw:
-        raise InputError(
+        raise UserError(
             "--raw is missing: get the .tsv files of the tasks from https://gluebenchmark.com/tasks and give their"
             " folder."
         )
@@ -108,7 +108,7 @@ def write_text(steps: Steps, raw: Path, name: str, split: str) -> None:
     task = TASKS[name]
     file = locate.file(raw / name, task.file(split))
     if not file:
-        raise InputError(
+        raise UserError(
             f"--raw {raw} has no {name}/{task.file(split)}: get the task from https://gluebenchmark.com/tasks, or "
             "leave it out of --tasks."
         )
@@ -120,7 +120,7 @@ def _write_columns(task: Task, file: Path, *outputs: Path) -> str:
     dropped = Counter()
     rows = list(read_rows(task, file, dropped))
     if not rows:
-        raise InputError(f"{file} has no rows below its header: get the complete file.")
+        raise UserError(f"{file} has no rows below its header: get the complete file.")
     for path, column in zip(outputs, zip(*rows), strict=True):
         raw_text.write_lines(path, column)
     shares = ", ".join(f"{label} {number}" for label, number in sorted(Counter(row[-1] for row in rows).items()))
@@ -133,14 +133,14 @@ def read_rows(task: Task, file: Path, dropped: Counter):
     header = list(task.header or next(lines))
     columns = (*task.sentences, task.label)
     if missing := [column for column in columns if column not in header]:
-        raise InputError(f"{file} has no column '{missing[0]}': its first line must name the columns, as GLUE's does.")
+        raise UserError(f"{file} has no column '{missing[0]}': its first line must name the columns, as GLUE's does.")
     for number, row in enumerate(lines, 1 if task.header else 2):
         if len(row) != len(header):
             dropped["columns"] += 1
             continue
         *sentences, label = (row[header.index(column)] for column in columns)
         if label not in task.labels:
-            raise InputError(f"{file} line {number}: the label '{label}' is not one of {', '.join(task.labels)}.")
+            raise UserError(f"{file} line {number}: the label '{label}' is not one of {', '.join(task.labels)}.")
         yield *map(str.strip, sentences), label
 
 
@@ -159,7 +159,7 @@ def encoding(args, steps: Steps) -> Path:
         return folder
     folder = args.bpe_dir or fetch_all(REMOTES, steps)
     if missing := [name for name in BPE_FILES if not (folder / name).is_file()]:
-        raise InputError(f"--bpe-dir {folder} has no {missing[0]}: get it from {SOURCE + missing[0]}.")
+        raise UserError(f"--bpe-dir {folder} has no {missing[0]}: get it from {SOURCE + missing[0]}.")
     return folder
 
 
@@ -167,11 +167,11 @@ def check_others(out: Path, tasks: list[str]) -> None:
     """Is no other task left in an encoding that is learned anew? Its dictionary would not show it.
 
     Raises:
-        InputError: ``out`` holds other tasks, and an encoding that was learned from them
+        UserError: ``out`` holds other tasks, and an encoding that was learned from them
     """
     others = [name for name in TASKS if name not in tasks and (out / name / "bin").exists()]
     if others and (out / "bpe").exists():
-        raise InputError(
+        raise UserError(
             f"--out {out} holds {' and '.join(others)} in the encoding that --learn-bpe would replace: name them in"
             " --tasks, too, or give another --out."
         )

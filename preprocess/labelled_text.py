@@ -26,7 +26,7 @@ import locate
 import next_commands
 import pipeline
 import raw_text
-from steps import InputError, Steps, command_line
+from steps import Steps, UserError, command_line
 
 RESERVED = {"<s>", "<pad>", "</s>"}  # fairseq's, which mean something else to it
 
@@ -52,7 +52,7 @@ def find(raw: Path) -> dict[str, list[Path]]:
     """The text and the labels of each split.
 
     Raises:
-        InputError: one of them is missing
+        UserError: one of them is missing
     """
     found = {}
     for split in language_model.SPLITS:
@@ -61,7 +61,7 @@ def find(raw: Path) -> dict[str, list[Path]]:
         if missing := [name for name, file in zip(names, files) if not file]:
             if split == "test" and missing == names:
                 continue
-            raise InputError(f"--raw {raw} has no {missing[0]}: put it there (plain or .gz).")
+            raise UserError(f"--raw {raw} has no {missing[0]}: put it there (plain or .gz).")
         found[split] = files
     return found
 
@@ -77,7 +77,7 @@ def write_pair(text: Path, labels: Path, *outputs: Path) -> str:
             labels_file.write(" ".join(marks) + "\n")
             lines, symbols = lines + 1, symbols + len(words)
     if not symbols:
-        raise InputError(f"{text} has no symbols: put the text there.")
+        raise UserError(f"{text} has no symbols: put the text there.")
     return f"{text.name} and {labels.name}: {lines} lines, {symbols} symbols with as many labels"
 
 
@@ -85,21 +85,21 @@ def read_pairs(text: Path, labels: Path) -> Iterator[tuple[list[str], list[str]]
     """The symbols and the labels of each line that is not empty.
 
     Raises:
-        InputError: a line has not as many labels as symbols, or a word of fairseq's own
+        UserError: a line has not as many labels as symbols, or a word of fairseq's own
     """
     for number, lines in enumerate(zip_longest(*map(raw_text.read_lines, (text, labels))), 1):
         if None in lines:
             shorter, longer = (text, labels) if lines[0] is None else (labels, text)
-            raise InputError(f"{shorter} ends before line {number} of {longer}: give both as many lines.")
+            raise UserError(f"{shorter} ends before line {number} of {longer}: give both as many lines.")
         words, marks = (line.split() for line in lines)
         if len(words) != len(marks):
-            raise InputError(
+            raise UserError(
                 f"{labels} has {len(marks)} labels in line {number}, {text} {len(words)} symbols: give each symbol one"
                 " label, or _ if it has none."
             )
         for file, found in ((text, words), (labels, marks)):
             if wrong := sorted(RESERVED.intersection(found)):
-                raise InputError(f"{file} has {wrong[0]} in line {number}, which fairseq keeps for itself: rename it.")
+                raise UserError(f"{file} has {wrong[0]} in line {number}, which fairseq keeps for itself: rename it.")
         if words:
             yield words, marks
 

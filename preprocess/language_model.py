@@ -24,7 +24,7 @@ import locate
 import pipeline
 import raw_text
 from download import Remote, fetch_all
-from steps import InputError, Steps, add_workers
+from steps import Steps, UserError, add_workers
 
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
@@ -152,7 +152,7 @@ def cut(args, steps: Steps, raw: Path, tokens_of: Callable[[bytes], Iterable[str
     """
     file = locate.file(raw, args.file)
     if not file:
-        raise InputError(
+        raise UserError(
             f"--raw {raw} has no {args.file}: put it there (plain or .gz), or name another file with --file."
         )
     published = args.split == args.published
@@ -166,12 +166,12 @@ def cut(args, steps: Steps, raw: Path, tokens_of: Callable[[bytes], Iterable[str
 def _cut(file: Path, sizes, published: bool, sha256: str | None, tokens_of, *outputs: Path) -> str:
     content = read_bytes(file)
     if len(content) < sum(sizes) or published and len(content) > sum(sizes):
-        raise InputError(
+        raise UserError(
             f"{file} has {len(content)} bytes, not {sum(sizes)}: put the complete file there; for an excerpt give"
             " the bytes of train, valid and test with --split."
         )
     if published and sha256 and hashlib.sha256(content).hexdigest() != sha256:
-        raise InputError(f"{file} has the right size but not the published content: download it again.")
+        raise UserError(f"{file} has the right size but not the published content: download it again.")
     start, report = 0, []
     for path, size in zip(outputs, sizes):
         part = content[start : start + size]
@@ -188,7 +188,7 @@ def read_bytes(path: Path) -> bytes:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
             return file.read()
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path} is damaged ({error}): download it again.") from None
+        raise UserError(f"{path} is damaged ({error}): download it again.") from None
 
 
 # Corpora in three files of lines
@@ -215,7 +215,7 @@ def lines(args, steps: Steps, raw: Path, name: str, sizes: dict[str, tuple[int, 
     for split in SPLITS:
         file = locate.file(raw, name.format(split=split))
         if not file:
-            raise InputError(f"--raw {raw} has no {name.format(split=split)}: put it there (plain or .gz).")
+            raise UserError(f"--raw {raw} has no {name.format(split=split)}: put it there (plain or .gz).")
         expected = None if args.any_size else sizes[split]
         work = partial(_write_lines, file, read_line, expected)
         steps.run(f"text-{split}", [file], [steps.out / "text" / split], {"expected": expected}, work)
@@ -229,13 +229,13 @@ def _write_lines(file: Path, read_line, expected: tuple[int, int] | None, output
             try:
                 words = read_line(line)
             except ValueError as error:
-                raise InputError(f"{file} line {lines + 1}: {error}.") from None
+                raise UserError(f"{file} line {lines + 1}: {error}.") from None
             if not words and not end:
                 continue  # spaces after the last newline
             text_file.write(" ".join(words) + end)
             lines, ends, tokens = lines + 1, ends + bool(end), tokens + len(words)
     if expected and (ends, tokens + ends) != tuple(expected):
-        raise InputError(
+        raise UserError(
             f"{file} has {ends} line ends and {tokens + ends} tokens with them, not {expected[0]} and {expected[1]}:"
             " put the published file there, or give --any-size for another text."
         )

@@ -4,14 +4,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from steps import InputError
+from steps import UserError
 
 
 def file(raw: Path, name: str) -> Path | None:
     """The file of that name, plain or .gz, in ``raw``, or else in a folder below it; None if there is none.
 
     Raises:
-        InputError: several folders have one
+        UserError: several folders have one
     """
     found = together(raw, [name])
     return found[0] if found else None
@@ -21,7 +21,7 @@ def together(raw: Path, names: list[str]) -> list[Path] | None:
     """The files of these names, plain or .gz, in one folder: in ``raw``, or else in one below it.
 
     Raises:
-        InputError: several folders have them
+        UserError: several folders have them
     """
     found = []
     for folder in folders(raw):
@@ -31,7 +31,7 @@ def together(raw: Path, names: list[str]) -> list[Path] | None:
             if folder == raw:
                 break
     if len(found) > 1:
-        raise InputError(
+        raise UserError(
             f"--raw {raw} has {found[0][0]} and {found[1][0]}: take one of them away, or give the folder of the other."
         )
     return found[0] if found else None

@@ -12,7 +12,7 @@ than 100,000 training pairs they train a small model.
 """
 
 import pipeline
-from steps import InputError, Steps, command_line
+from steps import Steps, UserError, command_line
 
 
 def main():
@@ -23,9 +23,9 @@ def main():
     parser.add_argument("--lower", action="store_true", help="lower-case all text")
     args = parser.parse_args()
     if not args.raw:
-        raise InputError("--raw is missing: give the folder that holds your text.")
+        raise UserError("--raw is missing: give the folder that holds your text.")
     if args.source == args.target:
-        raise InputError(f"--source and --target are both {args.source}; name the two languages.")
+        raise UserError(f"--source and --target are both {args.source}; name the two languages.")
     layouts = {split: [[split + ".{language}"]] for split in pipeline.SPLITS}
     pipeline.prepare_parallel(args, args.source, args.target, layouts, args.raw, Steps(args.out), lower=args.lower)
 

@@ -25,7 +25,7 @@ import locate
 import next_commands
 import raw_text
 import subwords
-from steps import InputError, Steps, add_workers
+from steps import Steps, UserError, add_workers
 
 from fairseq_plugins.options.ranges import number, whole
 from fairseq_plugins.text import languages
@@ -118,7 +118,7 @@ def prepare_parallel(
     """
     check_raw(raw)
     if steps.out.resolve().is_relative_to(raw.resolve()) and raw != steps.out / "raw":
-        raise InputError(
+        raise UserError(
             f"--out {steps.out} lies in --raw {raw}, where it could be read as raw text: choose another folder."
         )
     raw_files = {}
@@ -132,7 +132,7 @@ def prepare_parallel(
             raw_files[split] = [list(files) for files in zip(*pairs, strict=True)]
     used = Counter(file for files in raw_files.values() for file in files[0])
     if twice := [file for file, times in used.items() if times > 1]:
-        raise InputError(
+        raise UserError(
             f"{twice[0]} would be used for two of train, valid and test: give other files with --train-prefix, "
             "--valid-prefix or --test-prefix."
         )
@@ -232,10 +232,10 @@ def prepare_text(
 def check_raw(raw: Path) -> None:
     """
     Raises:
-        InputError: there is no such folder
+        UserError: there is no such folder
     """
     if not raw.is_dir():
-        raise InputError(f"--raw {raw} is not a folder that exists: give the folder with the text.")
+        raise UserError(f"--raw {raw} is not a folder that exists: give the folder with the text.")
 
 
 def _absent(raw: Path, layouts, language: str) -> bool:
@@ -256,7 +256,7 @@ def _find(raw: Path, split: str, layouts, sides: tuple[str, str]) -> list[list[P
             return files
     ones, others = (_find_side(raw, split, layouts, *side) for side in zip(sides, roles))
     if len(ones) != len(others):
-        raise InputError(
+        raise UserError(
             f"--raw {raw} has {split} text as {ones[0].name} and as {others[0].name}: give source and target names of"
             f" one kind, or give the files with --{split}-prefix."
         )
@@ -270,7 +270,7 @@ def _find_side(raw: Path, split: str, layouts, language: str, role: str) -> list
         if all(files):
             return files
     wanted = "; or ".join(" and ".join(names) for names in named)
-    raise InputError(
+    raise UserError(
         f"--raw {raw} has no {split} text for '{language}': put {wanted} there (plain or .gz), or give the "
         f"files with --{split}-prefix."
     )
@@ -289,7 +289,7 @@ def _collect(sources: list[Path], targets: list[Path], *outputs: Path) -> str:
                 counts[-1].append(number)
     for one, other, ones, others in zip(sources, targets, *counts):
         if ones != others:
-            raise InputError(
+            raise UserError(
                 f"{one} has {ones} lines but {other} has {others}: give two files with as many lines, where each line"
                 " translates the line with its number in the other file."
             )
@@ -326,7 +326,7 @@ def _clean(inputs: list[Path], lengths: list, *outputs: Path, max_words: int, ma
                 file.write(line + "\n")
     why = ", ".join(f"{number} {reason}" for reason, number in dropped.items()) or "none"
     if not kept[0]:
-        raise InputError(
+        raise UserError(
             f"no pair of {inputs[0]} and {inputs[1]} is left after cleaning (dropped: {why}): raise the limit, or put "
             "text into both files."
         )

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
-from steps import InputError
+from steps import UserError
 from subword_nmt.learn_bpe import learn_bpe
 from tqdm import tqdm
 from workers import map_in_order
@@ -41,13 +41,13 @@ def read_lines(path: Path, ends: bool = False) -> Iterator[str]:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
                 yield text if ends else text.rstrip("\r\n")
     except UnicodeDecodeError as error:
-        raise InputError(
+        raise UserError(
             f"{path} is not UTF-8 in line {number} ({error.reason}): convert it, for example with iconv."
         ) from None
     except DAMAGED as error:
-        raise InputError(f"{path} is damaged after line {number} ({error}): download it again.") from None
+        raise UserError(f"{path} is damaged after line {number} ({error}): download it again.") from None
     if number == 0:
-        raise InputError(f"{path} is empty: put the complete file there.")
+        raise UserError(f"{path} is empty: put the complete file there.")
 
 
 def size(path: Path) -> int:
@@ -58,7 +58,7 @@ def size(path: Path) -> int:
         with gzip.open(path) as file:
             return sum(map(len, iter(partial(file.read, 2**20), b"")))
     except DAMAGED as error:
-        raise InputError(f"{path} is damaged ({error}): get it again.") from None
+        raise UserError(f"{path} is damaged ({error}): get it again.") from None
 
 
 def read_sentences(path: Path) -> Iterator[str]:
@@ -82,12 +82,12 @@ def read_records(path: Path, fields: tuple[str, ...], first: int = 1, last: int 
         try:
             record = parse_json(line)
         except ValueError as error:
-            raise InputError(
+            raise UserError(
                 f"{path} holds no JSON in line {number} ({error}): write one JSON object per line."
             ) from None
         for field in fields:
             if not isinstance(record, dict) or not isinstance(record.get(field), str):
-                raise InputError(f"{path} has no text field '{field}' in line {number}: expected {', '.join(fields)}.")
+                raise UserError(f"{path} has no text field '{field}' in line {number}: expected {', '.join(fields)}.")
         yield record
 
 
@@ -105,7 +105,7 @@ def learn_codes(texts: list[Path], codes: Path, number: int, counted: str = "mer
     learned = learn_merges((line for path in texts for line in read_lines(path)), codes, number, counted)
     if not learned:
         way_out = "more than" if counted == "symbols" else "--bpe sentencepiece instead of"
-        raise InputError(
+        raise UserError(
             f"no pair of symbols of {' and '.join(map(str, texts))} could be merged: give more text, or {way_out} --bpe"
             f" {number}."
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import locate
 import raw_text
-from steps import InputError
+from steps import UserError
 
 from fairseq_plugins.text.reading import read_text
 
@@ -23,7 +23,7 @@ def find(raw: list[Path]) -> dict[str | None, list[Path]]:
     The folder may be one of several in ``raw``, or below one.
 
     Raises:
-        InputError: there is no such file, a file is named twice, or some of the files are named and others are not
+        UserError: there is no such file, a file is named twice, or some of the files are named and others are not
     """
     found: dict[str | None, list[Path]] = {}
     texts: dict[str, Path] = {}
@@ -31,26 +31,24 @@ def find(raw: list[Path]) -> dict[str | None, list[Path]]:
         for file in _files(path):
             text = file.resolve().as_posix().removesuffix(".gz")
             if text in texts:
-                raise InputError(
-                    f"--raw names {texts[text]} and {file}, which is the same text: leave one of them out."
-                )
+                raise UserError(f"--raw names {texts[text]} and {file}, which is the same text: leave one of them out.")
             texts[text] = file
             parts = file.relative_to(path).parts
             named = (*parts, Path(os.path.abspath(path)).name) if len(raw) > 1 or not parts else parts
             split = next((name for part in named if (name := part.split(".")[0].lower()) in SPLITS), None)
             found.setdefault(split, []).append(file)
     if not found:
-        raise InputError(f"--raw {raw[0]} holds no files: put the text there.")
+        raise UserError(f"--raw {raw[0]} holds no files: put the text there.")
     for text, file in texts.items():
         if text.endswith(".labels") and f"{text.removesuffix('.labels')}.txt" in texts:
-            raise InputError(f"--raw: {file} has labels of a text: take preprocess/labelled_text.py, or leave it out.")
+            raise UserError(f"--raw: {file} has labels of a text: take preprocess/labelled_text.py, or leave it out.")
     if None in found and len(found) > 1:
-        raise InputError(
+        raise UserError(
             f"--raw: {found[None][0]} is of no split, but {next(files for name, files in found.items() if name)[0]} is:"
             " name all files train, valid or test, or give the files one by one."
         )
     if None not in found and (missing := {"train", "valid"} - found.keys()):
-        raise InputError(
+        raise UserError(
             f"--raw has no file named {min(missing)}: add it; or, if the text is not split yet, rename it, so that"
             " it is not named train, valid or test."
         )
@@ -59,7 +57,7 @@ def find(raw: list[Path]) -> dict[str | None, list[Path]]:
 
 def _files(path: Path) -> list[Path]:
     if not path.exists():
-        raise InputError(f"--raw {path} does not exist: give a file or a folder with text.")
+        raise UserError(f"--raw {path} does not exist: give a file or a folder with text.")
     if path.is_file():
         return [path]
     files = (file for folder in locate.folders(path) for file in folder.iterdir() if file.is_file())
@@ -120,7 +118,7 @@ def _way_out(size: int, parts: int, border: str, split: str, needed: int) -> str
 
 def _check(output: Path, split: str, sentence: str) -> None:
     if not output.stat().st_size:
-        raise InputError(f"nothing is left for {split}: {sentence}.")
+        raise UserError(f"nothing is left for {split}: {sentence}.")
 
 
 def _pieces(files: list[Path], errors: str) -> Iterator[tuple[bytes, str | None]]:

@@ -16,13 +16,16 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # for fairseq_plugins, where it is not installed
 
 from fairseq_plugins.errors import UserError  # noqa: E402
 from fairseq_plugins.files.reading import parse_json  # noqa: E402
+from fairseq_plugins.files.whole import flush, replacing  # noqa: E402
 from fairseq_plugins.options.ranges import whole  # noqa: E402
 from fairseq_plugins.startup import error_hook, file_errors  # noqa: E402
 from fairseq_plugins.startup.error_messages import sentence  # noqa: E402
@@ -34,14 +37,10 @@ SILENCE = 10  # seconds
 UNWRITABLE = {*file_errors.NOT_WRITTEN, errno.EIO}
 
 
-class InputError(ValueError):
-    """A fault of the user's files or options, in one sentence that names them and says what to do."""
-
-
 class Steps:
     def __init__(self, out: Path):
         if os.pathsep in str(out):
-            raise InputError(
+            raise UserError(
                 f"--out {out} has a '{os.pathsep}' in it, which separates folders for fairseq: leave it out."
             )
         self.out = out
@@ -54,7 +53,7 @@ class Steps:
             self.lock = open(self.stamps / "lock", "w")  # noqa: SIM115  (held to the end of the process)
         except OSError as error:
             if error.errno not in {errno.EROFS, errno.EACCES} or not any(self.stamps.glob("*.json")):
-                raise InputError(f"--out {out} cannot be filled ({error.strerror}): give another folder.") from error
+                raise UserError(f"--out {out} cannot be filled ({error.strerror}): give another folder.") from error
             self.read_only = error.strerror
             return
         try:
@@ -105,8 +104,8 @@ class Steps:
                     report = work(*partial)
             finally:
                 self._check_unchanged(name, before, partial)  # the work may also fail because of a change
-            for temporary in partial:
-                _flush(temporary)
+            for file in chain.from_iterable(map(_files, partial)):
+                flush(file)
             for path, temporary in zip(outputs, partial):
                 _remove(path)
                 os.replace(temporary, path)
@@ -118,19 +117,19 @@ class Steps:
         """Tell the user's files from those that steps make.
 
         Raises:
-            InputError: an output would take the place of a file that no step of this command has made
+            UserError: an output would take the place of a file that no step of this command has made
         """
         self.given.update(path for path in map(Path.resolve, inputs) if not _overlaps(path, self.made))
         for output in map(Path.resolve, outputs):
             if lost := _overlaps(output, self.given):
-                raise InputError(
+                raise UserError(
                     f"--out {self.out}: {output} would be written over raw text, {lost}: choose another folder."
                 )
             self.made.add(output)
 
     def _check_writable(self, name: str) -> None:
         if self.read_only:
-            raise InputError(
+            raise UserError(
                 f"--out {self.out} was prepared from other files or with other options, as its step {name} shows, and"
                 f" cannot be written ({self.read_only}): give the options of its preparation, or another folder."
             )
@@ -142,12 +141,12 @@ class Steps:
             before: the fingerprint of each input before the work
 
         Raises:
-            InputError: an input has changed since then
+            UserError: an input has changed since then
         """
         if changed := [path for path, earlier in before.items() if self._fingerprints([path]) != earlier]:
             for path in partial:
                 _remove(path)
-            raise InputError(
+            raise UserError(
                 f"{changed[0]} changed while the step {name} read it, so the step is not done: give the same command"
                 " again when nothing writes to it any more."
             )
@@ -165,8 +164,7 @@ class Steps:
         found = []
         for path in (path.resolve() for path in paths):
             start = self.out.resolve() if path.is_relative_to(self.out.resolve()) else path.parent
-            files = sorted(path.rglob("*")) if path.is_dir() else [path]
-            for file in files:
+            for file in sorted(_files(path)):
                 if file.is_file():
                     state = file.stat()
                     found.append([file.relative_to(start).as_posix(), state.st_size, state.st_mtime_ns])
@@ -203,20 +201,16 @@ def signs_of_life(name: str, outputs: list[Path]):
 
 def _size(paths: list[Path]) -> int:
     """Bytes in files, and in folders of files, that exist."""
-    files = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
     total = 0
-    for file in files:
+    for file in list(chain.from_iterable(map(_files, paths))):
         with suppress(OSError):  # it may be renamed or removed meanwhile
             total += file.stat().st_size
     return total
 
 
 def write_text(path: Path, text: str) -> None:
-    partial = path.with_name(path.name + ".partial")
-    with writing(path):
-        partial.write_text(text, encoding="utf-8")
-        _flush(partial)
-        os.replace(partial, path)
+    with writing(path), replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 @contextmanager
@@ -225,7 +219,7 @@ def writing(*paths: Path):
     the system's error does not.
 
     Raises:
-        InputError: the system cannot write one of the files
+        UserError: the system cannot write one of the files
     """
     try:
         yield
@@ -236,20 +230,15 @@ def writing(*paths: Path):
             for path in paths:
                 _remove(path.with_name(path.name + ".partial"))
         names = " or ".join(map(str, paths))
-        raise InputError(
+        raise UserError(
             f"{names} could not be written ({error.strerror or error}): make room, or choose another --out, and give"
             " the same command again to resume."
         ) from error
 
 
-def _flush(path: Path) -> None:
-    """Wait until a file, or all files of a folder, are on the disk."""
-    for file in path.rglob("*") if path.is_dir() else [path]:
-        descriptor = os.open(file, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def _files(path: Path) -> Iterable[Path]:
+    """The file, or all files and folders in the folder."""
+    return path.rglob("*") if path.is_dir() else [path]
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
@@ -264,7 +253,7 @@ def command_line(main) -> None:
     name = Path(sys.argv[0]).name
     try:
         main()
-    except (InputError, UserError) as error:
+    except UserError as error:
         sys.exit(f"{name}: error: {error}")
     except BrokenPipeError:  # the reader has enough, for example head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

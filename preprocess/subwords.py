@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import raw_text
-from steps import InputError
+from steps import UserError
 
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.text.levels import BytePairs, SentencePieces
@@ -85,7 +85,7 @@ def learn_sentence_pieces(lines: Iterable[str], path: Path, symbols: int, source
         options: more options of SentencePiece's trainer
 
     Raises:
-        InputError: the characters and bytes alone are more symbols, or SentencePiece cannot learn from the lines
+        UserError: the characters and bytes alone are more symbols, or SentencePiece cannot learn from the lines
     """
     import sentencepiece  # imported late: not every preparation needs it
 
@@ -106,7 +106,7 @@ def learn_sentence_pieces(lines: Iterable[str], path: Path, symbols: int, source
             **options,
         )
     except RuntimeError as error:
-        raise InputError(_fault(str(error), symbols, source)) from None
+        raise UserError(_fault(str(error), symbols, source)) from None
     path.write_bytes(model.getvalue())
     return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()).vocab_size()
 
@@ -153,15 +153,15 @@ def choose(args, unspaced: list[str], whole: tuple[str, ...] = ()) -> BytePairEn
         unspaced: the languages without spaces between words
 
     Raises:
-        InputError: the options contradict each other, or the language
+        UserError: the options contradict each other, or the language
     """
     if isinstance(args.bpe, int) and args.symbols:
-        raise InputError(
+        raise UserError(
             f"--bpe {args.bpe} and --symbols {args.symbols} exclude each other: --symbols belongs to --bpe"
             " sentencepiece."
         )
     if isinstance(args.bpe, int) and unspaced:
-        raise InputError(
+        raise UserError(
             f"--bpe {args.bpe} needs words, but '{unspaced[0]}' is written without spaces between words: give --bpe"
             " sentencepiece, or split it into words yourself and name all splits with --tokenised."
         )

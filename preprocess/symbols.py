@@ -8,7 +8,7 @@ from pathlib import Path
 import binarise
 import raw_text
 import subwords
-from steps import InputError
+from steps import UserError
 from tqdm import tqdm
 from workers import map_in_order
 
@@ -27,7 +27,7 @@ def learn_byte_pairs(train: Path, tokeniser: Plain, symbols: int, output: Path) 
     words = (" ".join(map(safe, line.split())) for line in sample(train, tokeniser))
     merges = raw_text.learn_merges(words, output, symbols, "symbols")
     if not merges:
-        raise InputError(
+        raise UserError(
             f"no pair of symbols of {train} could be made a symbol: give more text, more than --symbols {symbols}, or"
             " another --level."
         )

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steps import InputError, command_line, write_text
+from steps import UserError, command_line, write_text
 
 from fairseq_plugins.options.ranges import whole
 
@@ -186,7 +186,7 @@ class Grammar:
                 self.seen.update(pair)
                 pairs.append(pair)
             elif (tries := tries + 1) > 100 * number:
-                raise InputError(f"the grammar has too few sentences for {number} more: choose smaller numbers.")
+                raise UserError(f"the grammar has too few sentences for {number} more: choose smaller numbers.")
         return pairs
 
     def sentence(self) -> Sentence:

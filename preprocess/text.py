@@ -34,7 +34,7 @@ import language_model
 import next_commands
 import splits
 import symbols
-from steps import InputError, Steps, add_workers, command_line
+from steps import Steps, UserError, add_workers, command_line
 
 from fairseq_plugins.options.ranges import number, whole
 from fairseq_plugins.text.levels import LEVELS, NUMBERS
@@ -95,23 +95,23 @@ def check(args) -> None:
     """Fill in defaults that depend on other options.
 
     Raises:
-        InputError: an option has no meaning beside the others
+        UserError: an option has no meaning beside the others
     """
     learned = args.level in symbols.LEARNED
     if args.symbols and not learned:
-        raise InputError(f"--symbols is for --level bpe and sentencepiece, not {args.level}: leave it out.")
+        raise UserError(f"--symbols is for --level bpe and sentencepiece, not {args.level}: leave it out.")
     if args.min_count and args.level != "word":
-        raise InputError(f"--min-count is for --level word, not {args.level}: leave it out.")
+        raise UserError(f"--min-count is for --level word, not {args.level}: leave it out.")
     args.symbols = args.symbols or (8000 if learned else None)
     args.min_count = args.min_count or (2 if args.level == "word" else None)
     for path in args.raw:
         if path.is_dir() and args.out.resolve().is_relative_to(path.resolve()):
-            raise InputError(
+            raise UserError(
                 f"--out {args.out} lies in --raw {path}, where it would be read as text: choose another folder."
             )
         for made in MADE:
             if path.resolve().is_relative_to((args.out / made).resolve()):
-                raise InputError(
+                raise UserError(
                     f"--raw {path} lies in {args.out / made}, which this script fills: choose another --out."
                 )
 
@@ -137,14 +137,14 @@ def write_raw(args, steps: Steps, files: dict[str | None, list[Path]]) -> dict[s
 def check_unsplit(args, named: Path) -> None:
     cuts = {"--valid-share": args.valid_share, "--test-share": args.test_share, "--split-at": args.split_at}
     if given := [name for name, value in cuts.items() if value is not None]:
-        raise InputError(f"{given[0]} is for a text that is not split, but {named} is: leave it out.")
+        raise UserError(f"{given[0]} is for a text that is not split, but {named} is: leave it out.")
 
 
 def shares_of(args) -> dict[str, float]:
     """The part of the text that each split gets."""
     valid, test = (0.05 if given is None else given for given in (args.valid_share, args.test_share))
     if valid + test >= 1 or not valid:
-        raise InputError(
+        raise UserError(
             f"--valid-share {valid:g} and --test-share {test:g} must leave something for valid and train: give numbers"
             " above 0 whose sum is below 1."
         )

@@ -13,7 +13,7 @@ import re
 
 import language_model
 from download import Remote
-from steps import InputError, command_line
+from steps import UserError, command_line
 
 from fairseq_plugins.text.levels import Characters
 
@@ -38,7 +38,7 @@ def main():
 def characters(content: bytes):
     """Lines of characters. The line breaks have no meaning; they are removed after binarising."""
     if wrong := re.search(rb"[^a-z ]", content):
-        raise InputError(
+        raise UserError(
             f"the text has the byte {wrong[0]!r}, but text8 is letters a to z and spaces: put the published file there."
         )
     letters = content.decode().replace(" ", "_")

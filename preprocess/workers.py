@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import parent_process
 
-from steps import InputError
+from steps import UserError
 
 AHEAD = 4  # items for each process that are read before their turn
 
@@ -18,7 +18,7 @@ def map_in_order(function, items: Iterable, workers: int) -> Iterator:
     """``function(item)`` for every item, in order. Function, items and results can be sent to other processes.
 
     Raises:
-        InputError: a process was ended from outside
+        UserError: a process was ended from outside
     """
     ahead = deque()
     try:
@@ -30,7 +30,7 @@ def map_in_order(function, items: Iterable, workers: int) -> Iterator:
             while ahead:
                 yield ahead.popleft().result()
     except BrokenProcessPool:
-        raise InputError(
+        raise UserError(
             "one of the processes was ended from outside, as the system does if memory is short: give the same command"
             f" again, with less than --workers {workers} or on a machine with more memory."
         ) from None

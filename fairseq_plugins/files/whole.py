@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
@@ -13,24 +13,36 @@ class NotWritten(UserError):
     """The system could not write a file. An earlier file of this name is unchanged."""
 
 
-def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Call ``write(temporary_path)``, flush its file to the disk, and rename it to ``path``.
-
-    If anything fails, an earlier file at ``path`` is unchanged, and the temporary file is removed.
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Call ``write(temporary_path)``, and rename its file to ``path`` (see ``replacing``).
 
     Raises:
         NotWritten: the file could not be written
     """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         if path.exists() and not path.is_file():
             raise NotWritten(f"{path} is a folder or a device, which no file replaces; give the name of a file.")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(temporary)
-        flush(temporary)
-        os.replace(temporary, path)
+        with replacing(path) as temporary:
+            write(temporary)
     except OSError as error:
         raise NotWritten(f"{path} could not be written ({error.strerror or error}).") from error
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path. At the end of the context its file is flushed to the disk and renamed to ``path``.
+
+    After an error the temporary file is removed, and an earlier file at ``path`` is unchanged.
+
+    Raises:
+        OSError: the system could not write the file
+    """
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        flush(temporary)
+        os.replace(temporary, path)
     finally:
         with suppress(OSError):  # there is none where the folder is none
             temporary.unlink(missing_ok=True)

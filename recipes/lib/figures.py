@@ -19,9 +19,7 @@ from statistics import mean
 
 import say
 
-
-class NoFigure(Exception):
-    """A file is missing, or it does not hold the figure."""
+from fairseq_plugins.errors import UserError
 
 
 def main():
@@ -33,7 +31,7 @@ def main():
     try:
         found = figure(args.figure)
         print(found if args.plus is None else int(found) + args.plus)
-    except NoFigure as error:
+    except UserError as error:
         if args.otherwise is None:
             say.stop(str(error))
         print(args.otherwise)
@@ -45,7 +43,7 @@ def value(text: str) -> str:
         return text
     try:
         return figure(text.lstrip("@?"))
-    except NoFigure as error:
+    except UserError as error:
         if text.startswith("@?"):
             return "-"
         say.stop(str(error))
@@ -55,7 +53,7 @@ def figure(text: str) -> str:
     """The value of a figure.
 
     Raises:
-        NoFigure: a file is missing, or it does not hold the figure
+        UserError: a file is missing, or it does not hold the figure
     """
     name, *arguments = text.split(":")
     if name not in FIGURES:
@@ -67,17 +65,17 @@ def read(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise NoFigure(f"{path} cannot be read ({error.strerror}).") from None
+        raise UserError(f"{path} cannot be read ({error.strerror}).") from None
 
 
 def all_of(path: str, pattern: str) -> list[str]:
     """The group of the pattern, for each line that matches.
 
     Raises:
-        NoFigure: no line matches
+        UserError: no line matches
     """
     if not (found := re.findall(pattern, read(path), re.MULTILINE)):
-        raise NoFigure(f"{path} holds nothing like {pattern!r}.")
+        raise UserError(f"{path} holds nothing like {pattern!r}.")
     return found
 
 
@@ -89,7 +87,7 @@ def field(path: str, key: str) -> str:
     """A value of a JSON file, with the digits that stand there."""
     values = json.loads(read(path), parse_float=str)
     if key not in values:
-        raise NoFigure(f"{path} has no {key}.")
+        raise UserError(f"{path} has no {key}.")
     return str(values[key])
 
 
@@ -225,7 +223,7 @@ def reached(what: str, pattern: str) -> str:
     logs = [f"{path.removesuffix('trained')}train.log" for path in sorted(glob.glob(f"{pattern}/trained"))]
     sizes = [last(log, r'"valid_reached": "([\d.]+)') for log in logs]
     if not sizes:
-        raise NoFigure(f"there is no training in {pattern} that ended.")
+        raise UserError(f"there is no training in {pattern} that ended.")
     if what == "mean":
         return f"{mean(map(float, sizes)):.1f}"
     return max(sizes, key=float) if what == "best" else str(len(sizes))
@@ -249,7 +247,7 @@ def grid(path: str, layer: str, column: str) -> str:
     """One cell of head_pruning's table: the row is a layer; the column is H1, H2 ... or stddev."""
     column_of = grid_column(path, column)
     if layer not in column_of:
-        raise NoFigure(f"{path} has no layer {layer}.")
+        raise UserError(f"{path} has no layer {layer}.")
     return column_of[layer]
 
 
@@ -262,7 +260,7 @@ def grid_column(path: str, column: str) -> dict[str, str]:
     """A column by layer."""
     rows = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in read(path).splitlines() if "|" in line]
     if len(rows) < 3 or column not in rows[0]:
-        raise NoFigure(f"{path} has no {column}.")
+        raise UserError(f"{path} has no {column}.")
     return {row[0]: row[rows[0].index(column)] for row in rows[2:]}
 
 

@@ -13,6 +13,7 @@ wait for one another. In a folder that cannot be written no file of --stamp is m
 
 import argparse
 import fcntl
+import glob
 import os
 import shlex
 import subprocess
@@ -26,6 +27,8 @@ import data_checksum
 import places
 import progress
 import say
+
+from fairseq_plugins.files.whole import replacing
 
 UNFINISHED = "unfinished"  # in the place of a command, until that has ended
 
@@ -67,8 +70,9 @@ def make(args, record: Path, command: list[str]) -> None:
     say.say(commands.typed(command))
     record.write_text(f"{UNFINISHED}\n")
     before = [*map(state, args.after)]
-    status = capture(command, args.file) if args.capture else subprocess.run(command).returncode
-    if status:
+    if args.capture:
+        capture(command, args.file)
+    elif status := subprocess.run(command).returncode:
         sys.exit(status)
     if changed := [file for file, earlier in zip(args.after, before) if state(file) != earlier]:
         say.stop(f"{changed[0]} changed while {args.file} was made from it: give the same command again.")
@@ -127,12 +131,14 @@ def newer(one: Path, other: Path) -> bool:
     return one.stat().st_mtime_ns > other.stat().st_mtime_ns
 
 
-def capture(command: list[str], file: Path) -> int:
-    """Run the command. If its status is 0, its output becomes the file. Returns the status."""
-    partial = file.with_name(file.name + ".partial")
+def capture(command: list[str], file: Path) -> None:
+    """Run the command. Its output becomes the file. If the command fails, this program ends with its status."""
+    for left in file.parent.glob(f"{glob.escape(file.name)}.*.partial"):  # by a call that was killed
+        left.unlink()
     work = progress.Steps(name_of(command))
     with (
-        open(partial, "w") as out,
+        replacing(file) as temporary,
+        open(temporary, "w") as out,
         open(file.with_suffix(".log"), "w", buffering=1, errors="replace") as log,
         progress.Display(work) as display,
     ):
@@ -141,10 +147,8 @@ def capture(command: list[str], file: Path) -> int:
             log.write(line)
             if shown := work.read(line):
                 display.line(shown.rstrip("\n"))
-        status = process.wait()
-    if not status:
-        os.replace(partial, file)
-    return status
+        if status := process.wait():
+            sys.exit(status)
 
 
 def name_of(command: list[str]) -> str:

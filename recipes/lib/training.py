@@ -25,6 +25,8 @@ import places
 import progress
 import say
 
+from fairseq_plugins.files.whole import replacing
+
 WAY_OUT = "give an --out elsewhere, or remove that folder of the training."
 OF_MACHINE = {
     "--batch-size", "--batch-size-valid", "--bf16", "--cpu", "--device-id", "--distributed-world-size", "--fp16",
@@ -134,9 +136,8 @@ def recorded(args, name: str, text: str) -> str:
 
 
 def record(file: Path, text: str) -> None:
-    partial = file.with_name(f"{file.name}.partial")
-    partial.write_text(f"{text}\n")
-    partial.replace(file)
+    with replacing(file) as temporary:
+        temporary.write_text(f"{text}\n")
 
 
 def first_flags(folder: Path, start: list[str]) -> list[str]:

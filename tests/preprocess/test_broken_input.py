@@ -5,7 +5,8 @@ from hashlib import sha1
 
 import cnndm
 import pytest
-from steps import InputError
+
+from fairseq_plugins.errors import UserError
 
 
 def spoil_lines(raw):
@@ -81,7 +82,7 @@ def test_story_that_is_not_utf8(tmp_path):
     story = tmp_path / "cnn_stories/cnn/stories" / f"{sha1(b'http://cnn/1').hexdigest()}.story"
     story.parent.mkdir(parents=True)
     story.write_bytes(b"It rained.\n\n@highlight\n\ncaf\xe9\n")
-    with pytest.raises(InputError, match=f"{story} is not UTF-8 in line 5"):
+    with pytest.raises(UserError, match=f"{story} is not UTF-8 in line 5"):
         cnndm._write_records(tmp_path, tmp_path / "all_train.txt", tmp_path / "train.jsonl")
 
 

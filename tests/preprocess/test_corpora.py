@@ -293,7 +293,8 @@ def archive(files):
 
 def test_an_archive_is_unpacked_once_and_a_damaged_one_is_named(tmp_path):
     from download import Remote, fetch_all
-    from steps import InputError
+
+    from fairseq_plugins.errors import UserError
 
     (tmp_path / "raw").mkdir()
     whole = archive({"de-en/train.de": "ja\n"})
@@ -301,7 +302,7 @@ def test_an_archive_is_unpacked_once_and_a_damaged_one_is_named(tmp_path):
     raw = fetch_all([Remote("corpus.tgz", ())], Steps(tmp_path))
     assert (raw / "corpus" / "de-en" / "train.de").read_text() == "ja\n"
     (tmp_path / "raw" / "corpus.tgz").write_bytes(whole[:60])
-    with pytest.raises(InputError, match="corpus.tgz cannot be unpacked"):
+    with pytest.raises(UserError, match="corpus.tgz cannot be unpacked"):
         fetch_all([Remote("corpus.tgz", ())], Steps(tmp_path))
 
 

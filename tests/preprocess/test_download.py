@@ -12,7 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from download import Remote, fetch
-from steps import InputError
+
+from fairseq_plugins.errors import UserError
 
 CONTENT = bytes(range(256)) * 40_000
 CHECKSUM = hashlib.sha256(CONTENT).hexdigest()
@@ -118,7 +119,7 @@ def test_a_cut_download_is_resumed_behind_what_is_there(server, tmp_path):
 def test_an_interrupted_call_is_resumed_by_the_next(server, tmp_path, monkeypatch):
     remote = Remote("corpus", (f"{server.url}/cut",), CHECKSUM)
     monkeypatch.setattr("download.ATTEMPTS", 1)
-    with pytest.raises(InputError, match="cut off at 4000000 bytes"):
+    with pytest.raises(UserError, match="cut off at 4000000 bytes"):
         fetch(remote, tmp_path / "corpus")
     assert not (tmp_path / "corpus").exists()
     monkeypatch.setattr("download.ATTEMPTS", 3)
@@ -143,7 +144,7 @@ def test_a_server_without_ranges_sends_the_whole_again(server, tmp_path, monkeyp
 
 
 def test_without_any_mirror_the_message_says_what_to_put_where(server, dead, tmp_path):
-    with pytest.raises(InputError) as error:
+    with pytest.raises(UserError) as error:
         fetch(Remote("corpus.tgz", (dead, f"{server.url}/wrong"), CHECKSUM), tmp_path / "corpus.tgz")
     message = str(error.value)
     assert dead in message and "its checksum is wrong" in message

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from download import Remote, fetch_all
 from fairseq.data import Dictionary, indexed_dataset
-from steps import InputError, Steps
+from steps import Steps
 
+from fairseq_plugins.errors import UserError
 from fairseq_plugins.text.levels import Bytes, Characters, Words
 from fairseq_plugins.text.prepared import PreparedText
 
@@ -153,7 +154,7 @@ def test_a_file_of_the_right_size_with_other_content_is_refused(tmp_path):
 
     (tmp_path / "enwik8").write_bytes(b"ab\n" * 4)
     args = Namespace(file="enwik8", split=(6, 3, 3), published=(6, 3, 3))
-    with pytest.raises(InputError, match="has the right size but not the published content"):
+    with pytest.raises(UserError, match="has the right size but not the published content"):
         language_model.cut(args, Steps(tmp_path), tmp_path, enwik8.numbers, "0" * 64)
 
 
@@ -171,7 +172,7 @@ def test_a_zip_is_unpacked_once_and_a_damaged_one_is_named(tmp_path):
     raw = fetch_all([Remote("text8.zip", ())], Steps(tmp_path))
     assert (raw / "text8" / "text8").read_text() == "ab"
     file.write_bytes(file.read_bytes()[:40])
-    with pytest.raises(InputError, match="text8.zip cannot be unpacked"):
+    with pytest.raises(UserError, match="text8.zip cannot be unpacked"):
         fetch_all([Remote("text8.zip", ())], Steps(tmp_path))
 
 

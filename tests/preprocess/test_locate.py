@@ -4,7 +4,8 @@ import locate
 import pipeline
 import pytest
 import wmt14_ende
-from steps import InputError
+
+from fairseq_plugins.errors import UserError
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def test_a_file_is_found_below_the_folder_plain_or_packed(raw):
 
 
 def test_what_stands_above_goes_first_and_two_below_are_one_too_many(raw):
-    with pytest.raises(InputError, match="has .*de-en/train.en and .*fr-en/train.en: take one of them away"):
+    with pytest.raises(UserError, match="has .*de-en/train.en and .*fr-en/train.en: take one of them away"):
         locate.file(raw, "train.en")
     (raw / "train.en").touch()
     assert locate.file(raw, "train.en") == raw / "train.en"
@@ -38,7 +39,7 @@ def test_source_and_target_are_from_one_folder(raw):
     assert pairs("fr", "en") == [[raw / "fr-en/train.fr.gz", raw / "fr-en/train.en"]]
     assert pairs("en", "de") == [[raw / "de-en/train.en", raw / "de-en/train.de"]]
     assert pairs("fr", "de") == [[raw / "fr-en/train.fr.gz", raw / "de-en/train.de"]]  # each is alone of its name
-    with pytest.raises(InputError, match="has no train text for 'it': put train.it there"):
+    with pytest.raises(UserError, match="has no train text for 'it': put train.it there"):
         pairs("de", "it")
 
 
@@ -49,7 +50,7 @@ def test_sides_may_have_names_of_different_kinds(raw):
     assert pipeline._find(raw, "valid", layouts, ("de", "en")) == [[raw / "dev.de", raw / "valid.en"]]
     layouts[1] *= 2  # of two files
     with pytest.raises(
-        InputError, match="has valid text as dev.de and as valid.en: give source and target names of one"
+        UserError, match="has valid text as dev.de and as valid.en: give source and target names of one"
     ):
         pipeline._find(raw, "valid", layouts, ("de", "en"))
 

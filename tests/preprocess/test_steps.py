@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import steps
 
+from fairseq_plugins.errors import UserError
+
 OPTIONS = ["--source", "en", "--target", "lomi", "--workers", "1"]
 
 
@@ -115,9 +117,9 @@ def test_a_folder_that_is_done_needs_no_writing(tmp_path, read_only, capsys):
     prepare(1)
     assert capsys.readouterr().out.endswith("copy: copied (done before)\n")
     said = "with other options, as its step copy shows, and cannot be written .Read-only file system.: give the options"
-    with pytest.raises(steps.InputError, match=said):
+    with pytest.raises(UserError, match=said):
         prepare(2)
-    with pytest.raises(steps.InputError, match="step copy shows"):
+    with pytest.raises(UserError, match="step copy shows"):
         steps.Steps(tmp_path / "out").forget("copy")
     assert made.read_text() == "text"
 
@@ -125,7 +127,7 @@ def test_a_folder_that_is_done_needs_no_writing(tmp_path, read_only, capsys):
 def test_a_folder_that_cannot_be_written_and_was_not_prepared_is_refused(tmp_path, read_only):
     (tmp_path / "out").mkdir()
     read_only(tmp_path / "out")
-    with pytest.raises(steps.InputError, match="out cannot be filled .Read-only file system.: give another folder"):
+    with pytest.raises(UserError, match="out cannot be filled .Read-only file system.: give another folder"):
         steps.Steps(tmp_path / "out")
 
 
@@ -136,13 +138,13 @@ def test_no_step_writes_over_raw_text(raw, tmp_path):
     text.write_text("raw")
     output = tmp_path / "out" / ("text" if raw == "." else "made")
     todo.run("copy", [text], [tmp_path / "out/copy"], {}, lambda file: file.write_text("raw") and "copied")
-    with pytest.raises(steps.InputError, match="out: .* would be written over raw text, .*text: choose another folder"):
+    with pytest.raises(UserError, match="out: .* would be written over raw text, .*text: choose another folder"):
         todo.run("make", [tmp_path / "out/copy"], [output], {}, lambda file: file.write_text("x") and "made")
     assert text.read_text() == "raw"
 
 
 def test_a_folder_that_fairseq_cannot_name_is_refused(tmp_path):
-    with pytest.raises(steps.InputError, match="data:v2 has a ':' in it"):
+    with pytest.raises(UserError, match="data:v2 has a ':' in it"):
         steps.Steps(tmp_path / "data:v2")
 
 
@@ -151,9 +153,9 @@ def test_a_failed_step_leaves_no_output_and_no_stamp(tmp_path):
 
     def fail(path):
         path.write_text("half")
-        raise steps.InputError("broken")
+        raise UserError("broken")
 
-    with pytest.raises(steps.InputError):
+    with pytest.raises(UserError):
         todo.run("work", [], [tmp_path / "whole"], {}, fail)
     assert not (tmp_path / "whole").exists()
     todo.run("work", [], [tmp_path / "whole"], {}, lambda path: str(path.write_text("whole")))
@@ -171,7 +173,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, number):
         path.write_text("half")
         raise OSError(number, os.strerror(number))
 
-    with pytest.raises(steps.InputError, match=rf"{whole} could not be written \({os.strerror(number)}\)"):
+    with pytest.raises(UserError, match=rf"{whole} could not be written \({os.strerror(number)}\)"):
         todo.run("work", [], [whole], {}, fail)
     assert whole.read_text() == "before" and not list(tmp_path.glob("*.partial"))
 
@@ -239,14 +241,14 @@ def test_an_input_that_changes_while_it_is_read_leaves_no_old_output(tmp_path, c
         if source.read_text() == "old":
             change(source)
             if fails:
-                raise steps.InputError("source is cut")
+                raise UserError("source is cut")
         return "copied"
 
     def prepare():
         todo = steps.Steps(tmp_path / "out")
         todo.run("copy", [other, source], [made], {}, work)
 
-    with pytest.raises(steps.InputError, match=f"{source} changed while the step copy read it, .* same command again"):
+    with pytest.raises(UserError, match=f"{source} changed while the step copy read it, .* same command again"):
         prepare()
     assert not made.exists() and not [*tmp_path.rglob("*.partial"), *tmp_path.rglob("*.json")]
     source.write_text("newer")

@@ -5,8 +5,8 @@ import pytest
 import sentencepiece
 import subwords
 from sentences import sentences
-from steps import InputError
 
+from fairseq_plugins.errors import UserError
 from fairseq_plugins.text.levels import SentencePieces
 
 
@@ -38,7 +38,7 @@ def test_spaces_decide_unless_the_options_do(capsys):
     ],
 )
 def test_options_that_contradict_each_other(options, sentence):
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(UserError, match=sentence):
         chosen(**options)
 
 
@@ -61,7 +61,7 @@ def test_a_sample_of_a_large_text_is_the_same_one_each_time(texts, tmp_path, mon
 def test_a_small_text_gives_fewer_symbols_and_too_few_are_refused(texts, tmp_path):
     report = subwords.SentencePiece(8000).learn(texts, tmp_path / "model")
     assert "8000 symbols requested, " in report and "8000 symbols learned" not in report
-    with pytest.raises(InputError, match="--symbols 20 is too small: the characters and bytes alone are 3.. symbols"):
+    with pytest.raises(UserError, match="--symbols 20 is too small: the characters and bytes alone are 3.. symbols"):
         subwords.SentencePiece(20).learn(texts, tmp_path / "model")
 
 
@@ -95,7 +95,7 @@ def test_lines_with_the_reserved_sign_are_learned_from(tmp_path):
 @pytest.mark.parametrize("text", ["\n\n", "▅▅\n", " \n▁\n"])
 def test_a_text_of_nothing_is_named(text, tmp_path):
     (tmp_path / "train.fi").write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=r"train\.fi: SentencePiece has nothing to learn from, .*: give more text"):
+    with pytest.raises(UserError, match=r"train\.fi: SentencePiece has nothing to learn from, .*: give more text"):
         subwords.SentencePiece(400).learn([tmp_path / "train.fi"], tmp_path / "model")
 
 
@@ -105,7 +105,7 @@ def test_any_other_fault_of_the_trainer_is_a_sentence(texts, tmp_path, monkeypat
 
     monkeypatch.setattr(sentencepiece.SentencePieceTrainer, "train", fail)
     with pytest.raises(
-        InputError, match=r"fi, zh: SentencePiece cannot learn from this text \(INTERNAL.*\): give other"
+        UserError, match=r"fi, zh: SentencePiece cannot learn from this text \(INTERNAL.*\): give other"
     ):
         subwords.SentencePiece(400).learn(texts, tmp_path / "model")
 

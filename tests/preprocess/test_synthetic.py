@@ -34,11 +34,11 @@ def test_no_two_words_share_a_translation():
 
 
 def test_too_much_is_refused(monkeypatch):
-    from steps import InputError
+    from fairseq_plugins.errors import UserError
 
     grammar = Grammar(1)
     monkeypatch.setattr(
         grammar, "sentence", lambda: Sentence(Clause(Phrase("", (), "king", True), "run", False, False, None, None))
     )
-    with pytest.raises(InputError, match="too few sentences"):
+    with pytest.raises(UserError, match="too few sentences"):
         grammar.pairs(2)

@@ -1,8 +1,9 @@
 import os
 
 import pytest
-from steps import InputError
 from workers import map_in_order
+
+from fairseq_plugins.errors import UserError
 
 
 def square_or_die(number: int) -> int:
@@ -19,5 +20,5 @@ def test_results_come_in_order_and_no_more_is_read_than_is_needed():
 
 
 def test_a_process_that_is_ended_is_an_error():
-    with pytest.raises(InputError, match="ended from outside"):
+    with pytest.raises(UserError, match="ended from outside"):
         list(map_in_order(square_or_die, [1, -1, 2], 2))
