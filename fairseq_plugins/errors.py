@@ -1,8 +1,9 @@
-"""Errors of the user's. A command reports them in one sentence, without a traceback (see ``startup/error_hook.py``)."""
+"""Errors that a user can correct. A command reports them in one sentence (see ``startup/error_hook.py``)."""
 
 
 class UserError(ValueError):
-    """An error of the user's. The text is all that the user sees: it names the flag or file, and says what to do."""
+    """An error that the user can correct. The text is all that the user sees: it names the flag or file, and the way
+    out."""
 
 
 class OutOfMemory(UserError, RuntimeError):
@@ -16,7 +17,7 @@ def flag(name: str) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """What an error of somebody else's says, for a sentence."""
+    """The text of another library's error, in one line."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -27,5 +28,5 @@ def causes(error: BaseException | None):
         error = error.__cause__ or error.__context__
 
 
-# Said of a training that diverged. It may have saved nothing.
+# For the report of a training that diverged. It may have saved nothing.
 OF_BEFORE = "Checkpoints in --save-dir, if there are any, are from before, except crash.pt"

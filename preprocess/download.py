@@ -49,7 +49,7 @@ def fetch_all(remotes: list[Remote], steps: Steps) -> Path:
 
 
 def fetch(remote: Remote, file: Path) -> None:
-    """Download ``remote`` to ``file``. An UserError tells what every mirror answered, and where to put the file by
+    """Download ``remote`` to ``file``. A UserError tells the answer of every mirror, and where to put the file by
     hand."""
     if file.exists():
         return
@@ -110,7 +110,7 @@ def _fetch_on(url: str, partial: Path) -> bool:
             raise
         if error.headers.get("Content-Range") == f"bytes */{have}":
             return True
-        partial.unlink()  # longer than the file, so it is not a part of it
+        partial.unlink()  # longer than the file, so it holds something else
         return _fetch_on(url, partial)
     with answer, open(partial, "ab" if answer.status == 206 else "wb") as file:
         left = answer.headers.get("Content-Length")

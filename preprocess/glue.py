@@ -164,7 +164,7 @@ def encoding(args, steps: Steps) -> Path:
 
 
 def check_others(out: Path, tasks: list[str]) -> None:
-    """Is no other task left in an encoding that is learned anew? Its dictionary would not show it.
+    """Whether no other task is left in an encoding that is learned anew. Its dictionary would not show it.
 
     Raises:
         UserError: ``out`` holds other tasks, and an encoding that was learned from them

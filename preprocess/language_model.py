@@ -76,7 +76,7 @@ def prepare_bin(
 
 
 def _settings(prepared: PreparedText | None) -> list[str]:
-    """What decides on prepared_text.json, beside the files that it names."""
+    """The settings that decide on prepared_text.json, beside the files that it names."""
     if not prepared:
         return []
     level = {name: value for name, value in vars(prepared.level).items() if not isinstance(value, Path)}

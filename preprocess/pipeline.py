@@ -178,7 +178,7 @@ def prepare_text(
         splits: those with text
         tokenised: splits whose text is tokenised already
         carve: as for ``prepare_parallel``
-        advice: what the commands that are printed at the end need to know
+        advice: the settings of the commands that are printed at the end
     """
     (source, target), out = [side.name for side in sides], steps.out
     lines = {}

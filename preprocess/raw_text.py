@@ -24,7 +24,7 @@ from workers import map_in_order
 from fairseq_plugins.files.reading import parse_json
 from fairseq_plugins.text.lines import squeeze
 
-DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)  # what reading a damaged .gz raises
+DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)  # raised by a damaged .gz
 CHUNK = 200  # lines that a process gets at once
 
 

@@ -106,7 +106,7 @@ def cut(files: list[Path], shares: dict[str, float], border: str, errors: str, *
 
 
 def _way_out(size: int, parts: int, border: str, split: str, needed: int) -> str:
-    """What to do if a text of so many bytes, and lines or documents, leaves nothing for a split."""
+    """The way out if a text of so many bytes, and lines or documents, leaves nothing for a split."""
     if not size:
         return "the text is empty: put text into its files"
     more = "; --split-at line cuts at every line" if border == "document" else ""

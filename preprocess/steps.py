@@ -3,8 +3,8 @@
 A step writes files with temporary names. When it is finished, the files are renamed, and a stamp is written that holds
 the options of the step, and the size and time of every input and output. An input that changes while it is read makes
 the step fail. If the same command is given again, it skips the steps with a valid stamp. A changed option or input, and
-a missing or truncated output, make a step run again. Where a folder lies is not in a stamp: it may be written in
-another way, or be moved. A folder that is done may be on a disk that cannot be written.
+a missing or truncated output, make a step run again. A stamp does not hold the paths of folders, so they may be
+spelled differently or be moved. A finished folder may be on a read-only disk.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from fairseq_plugins.options.ranges import whole  # noqa: E402
 from fairseq_plugins.startup import error_hook, file_errors  # noqa: E402
 from fairseq_plugins.startup.error_messages import sentence  # noqa: E402
 
-error_hook.install()  # an interrupt of what is imported next ends without a traceback
+error_hook.install()  # an interrupt of the next imports ends without a traceback
 
 SILENCE = 10  # seconds
 # errors for which Python gives no file name, or the temporary one
@@ -67,7 +67,7 @@ class Steps:
             print(f"--out {out} cannot be locked ({error.strerror}): start no second preparation in it", flush=True)
 
     def forget(self, *names: str) -> None:
-        """Remove what an earlier command made in these steps, which this command does not have."""
+        """Remove the outputs of steps of an earlier command that this command does not have."""
         for name in names:
             if (stamp := self.stamps / f"{name}.json").exists():
                 self._check_writable(name)
@@ -135,7 +135,7 @@ class Steps:
             )
 
     def _check_unchanged(self, name: str, before: dict[Path, list], partial: list[Path]) -> None:
-        """Remove what a step has made of a file that has changed: part of it may be of the file before the change.
+        """Remove the outputs of a step whose input has changed: a part of them may come from the earlier input.
 
         Args:
             before: the fingerprint of each input before the work
@@ -249,7 +249,7 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
 
 
 def command_line(main) -> None:
-    """Run a script's ``main``; an error of the user's is one sentence on stderr, with exit status 1."""
+    """Run a script's ``main``. A UserError is one sentence on stderr, with exit status 1."""
     name = Path(sys.argv[0]).name
     try:
         main()

@@ -81,7 +81,7 @@ def learn_sentence_pieces(lines: Iterable[str], path: Path, symbols: int, source
     the text has no more.
 
     Args:
-        source: what the lines are from, for errors
+        source: the file of the lines, for errors
         options: more options of SentencePiece's trainer
 
     Raises:

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034 # recipes use what is set here
-# What all recipes share; it is sourced, not run. A recipe declares variables, puts flags into arrays and calls the
+# The functions that all recipes share; it is sourced, not run. A recipe declares variables, puts flags into arrays and calls the
 # functions below: recipes/feedback/table2_wmt14.sh is a short example. The programs behind them are recipes/lib/*.py.
 #
 #   VENV     the virtual environment (default: .venv at the repository root), made on first use

@@ -11,7 +11,7 @@ from fairseq_plugins.compat.patch import replace, settings_of
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.options import combinations
 
-ASKED = argparse.Namespace(command=None)  # what the command line is of; None from Python
+ASKED = argparse.Namespace(command=None)  # the command; None from Python
 
 
 def too_long_says_what_to_raise():

@@ -35,7 +35,7 @@ def checkpoints_hold_what_they_should():
     state is missing, a resumed training silently starts with a new optimiser; if the position in the data is missing,
     it silently starts from the first batch. The patch checks all of this and reports it in one sentence."""
 
-    # what is being read: the files that models are built from; is a training resumed?; the file
+    # the files that models are built from, whether a training is resumed, and the file that is read
     use = argparse.Namespace(models=set(), resumes=False, path=None)
 
     @replace(checkpoint_utils, "load_model_ensemble_and_task")
@@ -89,7 +89,7 @@ def content_errors(path, instead: str):
     their own (see ``startup/error_messages.py``), and a lack of memory, of a file, of a package or of another process.
 
     Args:
-        instead: what the user can do
+        instead: the user's way out
 
     Raises:
         UserError: an error occurred

@@ -1,4 +1,4 @@
-"""Patches of fairseq's interface for Python: what ``from_pretrained`` returns."""
+"""Patches of fairseq's interface for Python, the result of ``from_pretrained``."""
 
 import re
 from argparse import Namespace
@@ -21,7 +21,7 @@ NUMBERS = (
     "sampling_topp", "temperature", "diverse_beam_groups", "diverse_beam_strength", "diversity_rate",
 )  # fmt: skip
 ALIGNMENTS = {"hard": "hard", "soft": "soft", True: "hard", False: None, None: None}
-# Others of fairseq's that have no effect from Python, and what to do
+# fairseq's other arguments, which have no effect from Python, and the way out
 ELSEWHERE = {
     "replace_unk": "fairseq keeps no words of the source that the model does not know; leave it out",
     "constraints": "fairseq-interactive --constraints takes them, after a tab in each line; leave it out",

@@ -1,4 +1,4 @@
-"""Patches of what fairseq and the libraries below it print: nothing that no user can act on, and the rest once."""
+"""Patches of the messages of fairseq and the libraries below it: only those that a user can act on, and each once."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Patches of what the settings in a checkpoint name: files to write, modules to import, places to fetch from."""
+"""Patches for names in the settings of a checkpoint: files to write, modules to import, places to fetch from."""
 
 import argparse
 import contextlib
@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from fairseq_plugins.compat.patch import replace
 from fairseq_plugins.options.withheld import PLACE, given_back, name_more, refuse_withheld, registered, withhold
 
-# Settings of fairseq that name files to write, programs to run or folders to import, and what stands in their place.
+# Settings of fairseq that name files to write, programs to run or folders to import, and their replacements.
 UNSET = {
     "save_predictions": None,
     "tensorboard_logdir": None,
@@ -22,7 +22,7 @@ UNSET = {
     "user_dir": None,
     "use_plasma_view": False,  # starts a server
 }
-# Encoders that fetch what they need if these settings do not name files.
+# Encoders that fetch their files if these settings do not name them.
 FETCHED_BY_GPT2 = (DEFAULT_ENCODER_JSON, DEFAULT_VOCAB_BPE)
 FETCHING = {"gpt2": ("gpt2_encoder_json", "gpt2_vocab_bpe"), "bert": ("bpe_vocab_file",)}
 
@@ -54,10 +54,10 @@ def checkpoints_name_nothing():
 
 
 def forget_names(settings, given: dict, inside="") -> None:
-    """Unset or withhold what settings of a checkpoint name, in all their parts.
+    """Unset or withhold the names in the settings of a checkpoint, in all their parts.
 
     Args:
-        given: what the user gave, by its name
+        given: the user's values by name
         inside: name of the settings
     """
     for holder, name, value in list(entries(settings)):
@@ -75,7 +75,7 @@ def forget_names(settings, given: dict, inside="") -> None:
 
 
 def what_stays(settings, name, value: str, given: dict) -> str:
-    """What stays of a setting that the file names."""
+    """The part of a setting from the file that stays."""
     if given.get(name) == value or given.get("bpe") == "gpt2" and value in FETCHED_BY_GPT2:
         return value
     if name == "environment" and ":" in value:
@@ -102,7 +102,7 @@ def entries(settings) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def value_of(settings: DictConfig | ListConfig, name):
-    """An interpolation may stand for other settings, which are seen where they are, or for nothing."""
+    """An interpolation may refer to other settings, which are checked in their own place, or to nothing."""
     if not OmegaConf.is_interpolation(settings, name):
         return settings[name]
     with contextlib.suppress(OmegaConfBaseException):

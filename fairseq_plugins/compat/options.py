@@ -91,7 +91,7 @@ def check_configuration(cfg: omegaconf.DictConfig) -> None:
 
 
 def is_number(value) -> bool:
-    """Is it a number, or a list of numbers?"""
+    """Whether it is a number or a list of numbers."""
     values = value if isinstance(value, list | tuple) else [value]
     return bool(values) and all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
 
@@ -139,7 +139,7 @@ WAITING = []  # checks of ``before_overrides``
 @contextlib.contextmanager
 def before_overrides(check):
     """Within, the first checkpoint that is loaded with overrides has its configuration checked as it was trained. A
-    model that has ``add_args`` gets every override from fairseq, so afterwards any name would be an option of it.
+    model that has ``add_args`` gets every override from fairseq, so afterwards any name would be one of its options.
 
     Args:
         check: is called with the configuration

@@ -1,4 +1,4 @@
-"""Options that do not go together, and options that need a package that is not installed: one table."""
+"""One table of the options that do not go together, and of those that need a package that is not installed."""
 
 import ast
 import json
@@ -13,7 +13,7 @@ from fairseq_plugins.options import ranges
 
 
 def several(paths: str) -> bool:
-    """Are these several checkpoints? An address such as s3://models/a.pt is one."""
+    """Whether these are several checkpoints. An address such as s3://models/a.pt is one checkpoint."""
     return ":" in paths.replace("://", "") and not Path(paths).exists()
 
 
@@ -22,10 +22,10 @@ class Combination:
     """Options whose values do not go together.
 
     Attributes:
-        names: of the options; a command that lacks one of them is not checked, but a name with a question mark is
-            None where it is lacking, as flags of our models are that nobody gave
-        wrong: a function of their values: are they wrong?
-        words: the error message, with the options' names in braces for their values
+        names: the names of the options. A command that lacks one of them is not checked. A name with a question mark
+            may be lacking, and its value is None then: flags of our models have no value until they are given
+        wrong: a function of their values that returns whether they do not go together
+        words: the error message, with the options' names in braces in place of their values
     """
 
     names: str
@@ -46,7 +46,7 @@ MISSING = object()
 def installed(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except ModuleNotFoundError:  # the package that would contain it is missing
+    except ModuleNotFoundError:  # the package around it is missing
         return False
 
 
@@ -318,12 +318,15 @@ COMMANDS = [
     ),
 ]
 
-# Options that are dictionaries of other options.
+# Options that are dictionaries of other options
 DICTIONARIES = ("model_overrides", "optimizer_overrides")
 
 
 def check(settings: Namespace) -> None:
     """
+    Args:
+        settings: the parsed options of a command
+
     Raises:
         UserError: options do not go together
     """
@@ -383,7 +386,7 @@ def check_search(name: str, text: str) -> None:
     if not isinstance(options, dict):
         raise UserError(f"{flag(name)} {text} is not a dictionary in JSON; write it as '{{\"beam\": 4}}'.")
     check_parts(name, options)
-    from fairseq.dataclass.configs import GenerationConfig  # tools use this file without fairseq
+    from fairseq.dataclass.configs import GenerationConfig  # tools and scripts use this file without fairseq
 
     settings = Namespace(**{field.name: field.default for field in fields(GenerationConfig)} | options)
     try:

@@ -1,4 +1,4 @@
-"""The values of settings that are written as text. They are data: reading them runs no code."""
+"""The values of settings that are text. They are data: nothing in them is run as code."""
 
 import ast
 import operator
@@ -14,7 +14,7 @@ OPERATORS = {
     ast.UAdd: operator.pos,
     ast.USub: operator.neg,
 }
-LONGEST, MOST = 10_000, 1_000  # limits: characters of a setting; items of a repeated list or string
+LONGEST, MOST = 10_000, 1_000  # characters of a setting, and items of a repeated list or string
 
 
 def evaluate(text):

@@ -1,7 +1,8 @@
 """The range of every numeric option: one table for the options of fairseq and of this suite, by their field names.
 
-fairseq checks hardly any number: a wrong one ends in a traceback, kills the process, or silently trains nothing.
-``compat/options.py`` checks command lines by this table.
+fairseq checks hardly any number: a wrong one ends in a traceback, kills the process, or silently trains nothing. With
+this table ``compat/options.py`` checks command lines, and ``options/checks.py`` the options of models and tasks. The
+arguments of tools and scripts have a ``Range`` as their type.
 """
 
 import math
@@ -16,14 +17,14 @@ from fairseq_plugins.options.literals import evaluate
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers from ``low`` to ``high``, both included, and the numbers in ``also``; never nan. A range is a type
-    for argparse.
+    """The numbers from ``low`` to ``high``, both included, and the numbers in ``also``. nan is never allowed. A range
+    is a type for argparse.
 
     Attributes:
-        above: is ``low`` itself excluded?
-        below: is ``high`` itself excluded?
-        whole: whole numbers only?
-        infinite: is inf allowed?
+        above: ``low`` itself is excluded
+        below: ``high`` itself is excluded
+        whole: only whole numbers are allowed
+        infinite: inf is allowed
         also: further numbers that are allowed, such as a -1 that means "none"
         several: the number of values that the option takes: 1, 2..., or None for one or more
     """
@@ -226,7 +227,7 @@ OURS = {
     "adaptive_input_factor": number(1), "adaptive_softmax_factor": number(1),
 }  # fmt: skip
 
-# Numbers that fairseq's parser reads as text; this text is checked.
+# Numbers that fairseq's parser reads as text. The text is checked.
 AS_TEXT = {
     "max_tokens_valid", "batch_size_valid", "adam_betas", "adamax_betas", "lamb_betas", "adafactor_eps",
     "total_num_update", "decoder_output_dim",
@@ -257,7 +258,7 @@ def read(name: str, kind, text: str):
         raise ArgumentTypeError(f"is missing; give {range_of(name)}.")
     try:
         value = kind(text) if kind else text
-        as_written = name in AS_TEXT or isinstance(value, list)  # here the parser would have rounded 1.5
+        as_written = name in AS_TEXT or isinstance(value, list)  # the parser would have rounded 1.5
         fits = range_of(name).allows(evaluate(text) if as_written else value)
     except (ValueError, TypeError, ArithmeticError):
         fits = False
@@ -273,7 +274,7 @@ def converted(kind, text: str):
 
 
 def is_numeric(name: str, kind) -> bool:
-    """Does an option of a parser take numbers? ``kind`` is the type of the option in the parser."""
+    """Whether an option of a parser takes numbers. ``kind`` is the type of the option in the parser."""
     if name in AS_TEXT:
         return name in RANGES
     if kind in (None, str):

@@ -1,5 +1,8 @@
-"""Settings of a checkpoint that name something to import or to fetch. Only what the user names is imported or fetched:
-such a setting is withheld, that is, replaced by a text that names nothing."""
+"""Settings of a checkpoint that name something to import or to fetch.
+
+Only names from the user are imported or fetched. A name from a checkpoint is withheld: a text that names nothing takes
+its place.
+"""
 
 import json
 import re
@@ -8,17 +11,17 @@ import sys
 from fairseq_plugins.errors import UserError, flag
 
 MARK = "withheld: "
-PLACE = re.compile(r"://|^\s*(https?|s3):", re.IGNORECASE)  # a URL, or what fairseq takes for one
+PLACE = re.compile(r"://|^\s*(https?|s3):", re.IGNORECASE)  # a URL, or a text that fairseq takes for one
 WORD = re.compile(r"[\w-]*")  # names no file, and no module of a package
 
 
 def withhold(name: str, value: str) -> str:
-    """What stands in the place of a setting."""
+    """The text that takes the place of a setting."""
     return f"{MARK}{name}={value}"
 
 
 def given_back(value: str) -> str:
-    """The setting that was withheld; any other value as it is."""
+    """The setting that was withheld. Any other value is returned as it is."""
     return value.partition("=")[2] if value.startswith(MARK) else value
 
 
@@ -36,21 +39,21 @@ def refuse_withheld(value) -> None:
 
 
 def registered(environment: str) -> bool:
-    """Does gymnasium know this name without an import?"""
+    """Whether gymnasium knows this name without an import."""
     gymnasium = sys.modules.get("gymnasium")
     return bool(gymnasium) and environment in gymnasium.registry
 
 
 def name_more(settings: str) -> bool:
-    """Can the settings of an environment, in JSON, name a module or a file?"""
+    """Whether the settings of an environment, in JSON, could name a module or a file."""
     try:
         return not all(map(WORD.fullmatch, strings(json.loads(settings or "{}"))))
     except (ValueError, RecursionError):
-        return False  # no settings at all, which is said where they are used
+        return False  # these are no settings; the code that uses them reports it
 
 
 def strings(value) -> list[str]:
-    """All strings in a value of JSON, but for the names in objects."""
+    """All strings in a value of JSON, without the names in its objects."""
     if isinstance(value, str):
         return [value]
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

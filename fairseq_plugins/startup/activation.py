@@ -1,8 +1,8 @@
-"""What happens as soon as both fairseq and ``fairseq_plugins`` are imported: fairseq is patched, and is told the names
-of the suite's tasks, models, criterions, optimisers and encoders.
+"""As soon as both fairseq and ``fairseq_plugins`` are imported, fairseq is patched, and learns the names of the suite's
+tasks, models, criterions, optimisers and encoders.
 
-A subpackage that needs fairseq imports it first, in its ``__init__.py``. So all of this is done before any other line
-of the subpackage runs.
+A subpackage that needs fairseq imports it first, in its ``__init__.py``. So fairseq is patched before any other line of
+the subpackage runs.
 """
 
 import logging
@@ -50,8 +50,11 @@ class AfterFairseq(MetaPathFinder):
 
 @contextmanager
 def unchanged_log() -> Iterator[None]:
-    """Keep the handlers and the level of the root logger. One of fairseq's models sets them up for debugging, so that
-    every program with fairseq prints its debug messages, and a command of fairseq's cannot set up its own log."""
+    """Keep the handlers and the level of the root logger.
+
+    One of fairseq's models sets them up for debugging. Then every program with fairseq prints its debug messages, and
+    a command of fairseq cannot set up its own log.
+    """
     handlers, level = logging.root.handlers[:], logging.root.level
     try:
         yield

@@ -26,7 +26,7 @@ def install():
 
 
 def log_lost(handler: logging.Handler, record: logging.LogRecord) -> None:
-    """Report once that a log cannot be written, for example on a full disk. Python prints a traceback for every
+    """Report once that a log cannot be written, for example on a full disk. Python would print a traceback for every
     line."""
     error = sys.exception()
     if not isinstance(error, OSError):
@@ -58,7 +58,7 @@ def say(text: str) -> None:
 
 
 def stdout_is_closed() -> bool:
-    """Does nobody read what is printed any more, as after `| head`? Then nothing more is printed, no complaint, too."""
+    """Whether nobody reads the output any more, as after `| head`. Then further output is thrown away."""
     poll = select.poll()
     poll.register(1, 0)  # errors are reported whatever is asked for
     closed = bool(poll.poll(0))

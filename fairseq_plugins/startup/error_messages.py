@@ -1,4 +1,4 @@
-"""What common errors of fairseq and torch mean, in one sentence that names the flag or file and the way out."""
+"""Sentences for common errors of fairseq and torch. Each names the flag or file, and the way out."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What the system says of a file, in one sentence with the way out."""
+"""Sentences for the system's errors of files, with the way out."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ import stat
 import sys
 from itertools import pairwise
 
-# What the system says of a file, by its number, and the way out. For the first ones Python often gives no file name.
+# The system's errors by number, and the way out. For the first ones Python often gives no file name.
 MAKE_ROOM, OTHER_FOLDER, CHECK_PATH = "make room, or choose another folder", "choose another folder", "check the path"
 NOT_WRITTEN = {
     errno.ENOSPC: MAKE_ROOM,
@@ -26,12 +26,12 @@ NOT_USED = {
 NAMELESS = {errno.EIO: "a file", errno.EMFILE: "one more file", errno.EBADF: "standard input or output"}
 SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")  # of numpy
 FILE_ERROR = re.compile(r"\b\w*Error: \[Errno (\d+)\] [^:\n]*(?:: '([^'\n]*)')?")
-# The flags that name what a command writes, and what it writes without them
+# The flags that name the outputs of a command
 OUTPUTS = "--destdir --json --log-file --out --output --results-path --save-dir --tensorboard-logdir".split()
 
 
 def of_file(error: BaseException) -> str | None:
-    """The sentence for what the system says of a file; None for other errors."""
+    """The sentence for an error of a file; None for other errors."""
     if not isinstance(error, OSError):
         return None
     name = error.filename if isinstance(error.filename, str | bytes | os.PathLike) else ""
@@ -52,7 +52,7 @@ def in_text(said: str) -> str | None:
 
 
 def outputs() -> str:
-    """What the command writes, by the flags that name it."""
+    """The outputs of the command, by the flags that name them."""
     words = [word for whole in sys.argv[1:] for word in (whole.split("=", 1) if whole.startswith("--") else [whole])]
     named = [f"{name} {value}" for name, value in pairwise(words) if name in OUTPUTS]
     printed = [] if named and not stat.S_ISREG(os.fstat(1).st_mode) else ["standard output"]

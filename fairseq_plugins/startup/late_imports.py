@@ -1,4 +1,4 @@
-"""Functions of large packages that are imported when they are called, and not before."""
+"""Large packages that are imported when one of their functions is called."""
 
 import sys
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from types import ModuleType
 
 
 class LateModule(ModuleType):
-    """Stands for a module of which only functions are wanted."""
+    """Takes the place of a module that is needed only for its functions."""
 
     def __init__(self, name: str):
         super().__init__(name)
@@ -27,8 +27,8 @@ class LateModule(ModuleType):
 
 @contextmanager
 def late(*names: str) -> Iterator[None]:
-    """What is imported from these modules in this context are functions that import them when they are called.
-    Afterwards the modules are imported as ever."""
+    """In this context, an import from these modules gives functions that import the module when they are called.
+    Afterwards the modules are imported as usual."""
     stand_ins = {name: LateModule(name) for name in names if name not in sys.modules}
     for name, module in stand_ins.items():
         package, _, own = name.rpartition(".")

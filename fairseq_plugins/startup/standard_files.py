@@ -1,25 +1,25 @@
-"""Standard input, output and error: where they are closed, or take no more, a command ends in a sentence."""
+"""Standard input, output and error. If one of them is closed, or takes no more, a command ends in a sentence."""
 
 import atexit
 import os
 import sys
 from collections.abc import Callable
 
-# what Python calls them, how, and how the system opens the place of a closed one: what is read from such an input or
-# written to such an output fails, and nothing else gets its number, as the first file that is opened would
+# Python's name of a file, its mode, and the mode in which a file is opened in place of a closed one. A read from that
+# input, or a write to that output, fails. Without it the first file that the program opens would take the place.
 STANDARD = (("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY))
 
 
 def open_closed() -> None:
-    """Put something in the place of a file that was closed when the process began (``<&-``, ``>&-``), for which Python
-    has None. Nobody can read what is written to a closed stderr, so it is thrown away."""
+    """Open a file in place of each one that was closed when the process began (``<&-``, ``>&-``): Python has None for
+    it. Output to a closed stderr is thrown away, since nobody can read it."""
     for name, mode, way in STANDARD:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.open(os.devnull, way), mode))  # noqa: SIM115
 
 
 def lost_output() -> OSError | None:
-    """Why what was printed cannot be written. From then on what is printed is thrown away."""
+    """The error of a standard output that cannot be written, or None. Further output is thrown away then."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -35,8 +35,8 @@ def sentence(lost: OSError) -> str:
 
 
 def at_exit(say: Callable[[str], None]) -> None:
-    """Say at the end of the process where the rest of its output cannot be written; Python's words for that are a
-    traceback. It tries once more, and ends with status 120."""
+    """At the end of the process, report in a sentence that the rest of its output cannot be written. Python would
+    print a traceback. It tries once more, and ends with status 120."""
 
     def check() -> None:
         try:

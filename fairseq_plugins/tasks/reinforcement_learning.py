@@ -150,7 +150,7 @@ class ReinforcementLearningTask(FairseqTask):
         sample = {**sample, **rolled}
         loss, sample_size, logged = super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
         self.actor.memory = sample["memory"]
-        # fairseq feeds a block again after an overflow (--amp); what was recorded can be differentiated once
+        # fairseq feeds a block again after an overflow (--amp); the record can be differentiated once
         self.rolled = sample["block"], {**rolled, "rollout": rolled["rollout"]._replace(recorded=None)}
         return loss, sample_size, logged
 
@@ -160,7 +160,7 @@ class ReinforcementLearningTask(FairseqTask):
         """The first --test-episodes episodes of new environments, over all ranks."""
         model.eval()
         actor = self.new_actor(self.cfg.seed + SEED_OF_EVALUATION, self.validated_copies)
-        blocks: list = []  # what the criterion returns for each
+        blocks: list = []  # the criterion's result for each
         each = -(-self.cfg.test_episodes // actor.total)  # as many of each environment: long episodes must count, too
         ended = torch.zeros(actor.copies, dtype=torch.long)
         with torch.no_grad():

@@ -103,7 +103,7 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
 
     Every token of a split is a target once. The memory is put into ``sample["net_input"]["memory"]`` just before the
     model runs, so criterions need not know about it. With ``--sample-break-mode eos`` a sample is one line of a split,
-    as in fairseq's own task; fairseq-generate takes such lines as prompts.
+    as in fairseq's own task; fairseq-generate takes these lines as prompts.
     """
 
     keeps_memory = True

@@ -84,7 +84,7 @@ def last(path: str, pattern: str) -> str:
 
 
 def field(path: str, key: str) -> str:
-    """A value of a JSON file, with the digits that stand there."""
+    """A value of a JSON file, with its digits as they are in the file."""
     values = json.loads(read(path), parse_float=str)
     if key not in values:
         raise UserError(f"{path} has no {key}.")

@@ -39,7 +39,7 @@ HALF = ("fp16", "bf16")
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gpus", default="", help="number of GPUs of this node (default: all; 0: the CPU)")
-    parser.add_argument("--precision", default="", choices=["", *HALF, *PRODUCTS], help="what the user chose")
+    parser.add_argument("--precision", default="", choices=["", *HALF, *PRODUCTS], help="the user's choice")
     parser.add_argument("--default-precision", default="fp32", choices=[*HALF, *PRODUCTS], help="the recipe's on GPUs")
     parser.add_argument("--smoke", action="store_true", help="use one thread, and the CPU unless --gpus is given")
     parser.add_argument("--script", type=Path, metavar="FILE", help="write the first lines of a dry run's script there")

@@ -1,4 +1,4 @@
-"""What a user sees of a long command: at least every ten seconds how far it is, and the time left.
+"""Signs of life of a long command: at least every ten seconds how far it is, and the time left.
 
 On a terminal the state of the work is one line that replaces itself. Elsewhere, as in a file, it is a line of its own
 every ten seconds.
@@ -89,7 +89,7 @@ class Training:
     """How far a training is, from the lines of its log.
 
     Args:
-        name: what the training is called
+        name: the name of the training
         command: the words of its command, with --max-update or --max-epoch
     """
 
@@ -99,7 +99,7 @@ class Training:
         self.start, self.estimate, self.figures = time.monotonic(), Estimate(), ""
 
     def read(self, line: str) -> str | None:
-        """Take in a line. Returns what is worth a line of its own: the figures of a validation."""
+        """Take in a line. Returns the text of a line of its own for the figures of a validation."""
         entry = log_lines.read_line(line)
         if not entry or entry.kind == "train" or "num_updates" not in entry.values:
             return None
@@ -125,7 +125,7 @@ class Steps:
     """How far a command is that shows bars, as fairseq-generate and tqdm do.
 
     Args:
-        name: what the command is called
+        name: the name of the command
     """
 
     def __init__(self, name: str):

@@ -27,7 +27,7 @@ def stop(text: str) -> NoReturn:
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a program; what the system refuses is an error of one sentence."""
+    """Run a program. An error of the system is reported in one sentence."""
     try:
         main()
     except OSError as error:

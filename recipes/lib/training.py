@@ -45,7 +45,7 @@ def main():
     own, command = say.split(sys.argv[1:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="--save-dir of the command")
-    parser.add_argument("--settings", nargs="*", default=[], help="NAME=VALUE of what the user set")
+    parser.add_argument("--settings", nargs="*", default=[], help="NAME=VALUE of each variable that the user has set")
     parser.add_argument("--data", default="", help="folder of the prepared corpus, if there is one")
     parser.add_argument("--precision", default="", help="fp16, bf16, fp32 or tf32")
     parser.add_argument("--rank", type=int, default=0, help="number of this node; node 0 marks the end")
@@ -107,15 +107,15 @@ def check_flags(args, command: list[str]) -> None:
 
 
 def check_precision(args) -> None:
-    """Refuse to go on in half precision with what began in float32, or the other way: fairseq has another optimiser for
-    it, which cannot load the state of the one before."""
+    """Refuse to go on in half precision with a training that began in float32, or the other way: fairseq
+    has another optimiser for it, which cannot load the state of the one before."""
     before = recorded(args, "precision", args.precision) if args.precision else ""
     if (before in HALF) != (args.precision in HALF):
         say.stop(f"{args.folder.resolve()} was begun in {before}: give --precision {before}, or {WAY_OUT}")
 
 
 def flags_of(command: list[str]) -> dict[str, list[str]]:
-    """The flags and their values; the last one counts where a flag stands twice."""
+    """The flags and their values; where a flag is given twice, the last one counts."""
     flags, values = {}, []
     for word in command:
         if word.startswith("--"):

@@ -1,5 +1,5 @@
-"""What all language models over streams share: their options, how they are built and called, and what the task and
-the criterions ask of them.
+"""The base of all language models over streams: their options, how they are built and called, and the questions of the
+task and the criterions.
 
 B streams, M block length, C width, V vocabulary.
 """
@@ -128,8 +128,9 @@ class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
         """
         Args:
             src_tokens: [B, M]
-            src_lengths: not used, since padding stands at the end
-            memory: what came before; this call advances it. None: the streams start here and nothing is stored
+            src_lengths: not used, since padding is at the end
+            memory: the memory of earlier blocks, which this call advances. None: the streams start here, and nothing is
+                stored
             incremental_state: fairseq's state of step-by-step decoding
 
         Returns:
@@ -154,7 +155,7 @@ class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
     # Asked by the task and the criterions
 
     def token_nll(self, net_output, target: Tensor) -> Tensor:
-        """Negative log-probabilities of targets [B, M] in nats, from what ``forward`` returned.
+        """Negative log-probabilities of targets [B, M] in nats, from the output of ``forward``.
 
         An adaptive softmax computes only the clusters that the targets are in.
         """
@@ -173,7 +174,7 @@ class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
         return {}
 
     def skipped_parameters(self) -> list[nn.Parameter]:
-        """Parameters that this update does not use. ``skipped_layers`` says what becomes of them."""
+        """Parameters that this update does not use. ``skipped_layers`` says how the optimiser treats them."""
         return []
 
     def after_update(self, masters: Mapping[nn.Parameter, Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""What the translation models share: fairseq's Transformer with another decoder."""
+"""The base of the translation models: fairseq's Transformer with another decoder."""
 
 from argparse import Namespace
 from dataclasses import fields

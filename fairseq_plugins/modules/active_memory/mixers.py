@@ -28,8 +28,8 @@ class MixerConfig:
         heads: of self-attention
         head_dim: width of a head; None for C / heads
         causal: a token sees itself and those before it; else the mixer is bidirectional
-        activation: what follows a plain or persistent convolution, a name in ACTIVATIONS. The paper has ReLU, its code
-            has GELU in tanh form (gelu_accurate)
+        activation: after a plain or persistent convolution, a name in ACTIVATIONS. The paper has ReLU, its code has
+            GELU in tanh form (gelu_accurate)
         attention_dropout: of attention weights
         attention_scaling: scale of the scores of self-attention, a name in SCALINGS
 
@@ -65,7 +65,7 @@ class Convolution(nn.Module):
     """y = activation(U * x + B), of x [B, T, C], section 3.1.1.
 
     Attributes:
-        ENDS: the type of what stands before and behind a sequence
+        ENDS: the type of the padding before and behind a sequence
         DEPTH: how many convolutions follow one another
     """
 

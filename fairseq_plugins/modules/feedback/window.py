@@ -14,7 +14,7 @@ from fairseq_plugins.modules.common.relative_position import RelativePosition
 
 
 class Limits(NamedTuple):
-    """The limits of one layer.
+    """The memories that one layer attends to.
 
     Attributes:
         position: relative positions on the keys [D, width], scaled as the keys are, the last column that of the memory
@@ -51,7 +51,7 @@ class MemoryWindow(nn.Module):
         head_dim: D.
         ramp: width of the soft edge of adaptive spans; None for a fixed span.
         initial: adaptive spans at the start, as a fraction of `span`.
-        trim_step: `span` minus the width of a layer is a multiple of it.
+        trim_step: `span` minus the width of a layer is a multiple of this number.
 
     Raises:
         ValueError: the span is less than 1
@@ -84,8 +84,8 @@ class MemoryWindow(nn.Module):
         return [self.span - unseen for unseen in trim_lengths(self.spans)]
 
     def limits(self) -> list[Limits]:
-        """The limits of each layer, the lowest layer first. Each table is a view of its own, because the engine tells
-        tensors apart by their identity."""
+        """The view of each layer, the lowest layer first. Each table is a view of its own, because the engine
+        tells tensors apart by their identity."""
         table, widths = self.position.weight * self.scale, self.widths()
         if not self.spans:
             return [Limits(table[:, -w:], None) for w in widths]

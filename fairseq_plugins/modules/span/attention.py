@@ -35,11 +35,11 @@ class SpanConfig:
         persistent: N
         ramp: width of the soft edge of adaptive spans; None for a fixed span
         initial_span: adaptive spans at the start, as a fraction of S
-        trim_step: S - W is a multiple of it
+        trim_step: S - W is a multiple of this number
         pre_norm: a LayerNorm before each sublayer; else after it
         value_positions: positions are added to the values too (equations 4 and 13); the papers' code adds them to the
             keys only
-        dropout: of attention weights and of what the feed-forward activation gives
+        dropout: of attention weights and of the feed-forward activations
         cross_head_p: probability of cross-head attention in training
 
     Raises:
@@ -71,7 +71,7 @@ class SpanConfig:
 
 
 class Context:
-    """What a block attends to: keys and values of the tokens before it and in it. Each token sees the W before it.
+    """The context of a block: keys and values of the tokens before it and in it. Each token sees the W before it.
 
     Args:
         keys, values: [H, B, W + M - 1, D]: of W tokens before the block, then of all its tokens but the last
@@ -264,7 +264,7 @@ class SpanAttention(nn.Module):
         return self.out_proj(y.permute(1, 2, 0, 3).flatten(2))
 
     def attend(self, query: Tensor, context: Context) -> Tensor:
-        """query [H, B, M, D] -> what the heads give [H, B, M, D]"""
+        """query [H, B, M, D] -> the outputs of the heads [H, B, M, D]"""
         return context.attend(query, self.joint_memory(), self.dropout)
 
     def crossed(self, query: Tensor, context: Context) -> Tensor:
@@ -343,7 +343,7 @@ class SingleHead(SpanAttention):
         return self.cross_head(lambda visitors: attend(visitors, context), query) + self.attend_persistent(query)
 
     def attend_persistent(self, query: Tensor) -> Tensor:
-        """query [H, B, M, D] -> what the single head gives, cut into heads [H, B, M, D]"""
+        """query [H, B, M, D] -> the output of the single head, cut into heads [H, B, M, D]"""
         heads, batch, tokens, head_dim = query.shape
         whole = query.permute(1, 2, 0, 3).reshape(1, batch, tokens, heads * head_dim)
         return look_up(self.persistent, whole, self.dropout).view(batch, tokens, heads, head_dim).permute(2, 0, 1, 3)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class PersistentMemory(nn.Module):
-    """N key vectors and N value vectors for each head. What is learned is key' and value', where key = sqrt(D) key' and
+    """N key vectors and N value vectors for each head. The parameters are key' and value', where key = sqrt(D) key' and
     value = sqrt(N) value' (section 5.1). So the parameters are as small as those of a feed-forward layer, though the
     vectors have unit variance.
 

@@ -32,13 +32,14 @@ class XLConfig:
         position_scheme: a name in POSITION_SCHEMES
         initial_memory: a name in INITIAL_MEMORY
         pre_norm: a LayerNorm before each sublayer; else after it
-        normalised_residual: with pre_norm, what the residual connections add is normalised, and the memory is not
+        normalised_residual: with pre_norm, the residual connections add the normalised input, and the memory is
+            not normalised
         activation: a name in activations.ACTIVATIONS
         untie_biases: each layer has biases u and v of its own
         bias_scales: each head of each layer has a learned factor of u, and one of v
         float32_frequencies: the frequencies of positions are float32, even where all else is float64
         float32_scores: scores of attention are float32 where tokens are hidden, even where all else is float64
-        dropout: of what activations give, and of what attention and feed-forward sublayers give
+        dropout: of activations, and of the outputs of attention and feed-forward sublayers
         position_dropout: of the embeddings of distances
         attention_dropout: of attention weights
         cross_head_p: probability of cross-head attention in training
@@ -80,7 +81,7 @@ class XLConfig:
 
 
 class Biases(nn.Module):
-    """What is added to all queries: u in products with keys, v in products with positions, both [H, D]."""
+    """Biases of all queries: u in products with keys, v in products with positions, both [H, D]."""
 
     def __init__(self, config: XLConfig):
         super().__init__()
@@ -140,7 +141,7 @@ class KVCache:
         self.end += 1
 
     def seen(self) -> tuple[Tensor, Tensor, Tensor]:
-        """What the present step sees: keys and values [H, B, n, D], and their positions [H, n, D]."""
+        """The context of the present step: keys and values [H, B, n, D], and their positions [H, n, D]."""
         keys, values = (x[:, :, max(self.end - self.reach, 0) : self.end] for x in self.buffers)
         return keys, values, self.positions[:, self.reach - keys.size(2) :]
 
