@@ -40,9 +40,8 @@ def check_ranges(args, options: type) -> None:
 def check_numbers(args, *names: str) -> None:
     """Raises UserError for a number that is out of its option's range."""
     for name in names:
-        value, allowed = getattr(args, name), ranges.OURS.get(name) or ranges.range_of(name)
-        if isinstance(value, int | float) and not allowed.allows(value):
-            raise UserError(f"{flag(name)} {value} does not fit; give {allowed}.")
+        if isinstance(value := getattr(args, name), int | float):
+            ranges.check(name, value, ranges.OURS.get(name))
 
 
 def own_fields(options: type) -> Iterator[dataclasses.Field]:

@@ -239,10 +239,11 @@ def range_of(name: str) -> Range:
     return RANGES.get(name, Range(infinite=True, several=None))
 
 
-def check(name: str, value) -> None:
-    """Raises UserError for a number that is out of the option's range."""
-    if not range_of(name).allows(value):
-        raise UserError(f"{flag(name)} {value} does not fit; give {range_of(name)}.")
+def check(name: str, value, allowed: Range | None = None) -> None:
+    """Raises UserError for a number that is out of the option's range, or of another range for it."""
+    allowed = allowed or range_of(name)
+    if not allowed.allows(value):
+        raise UserError(f"{flag(name)} {value} does not fit; give {allowed}.")
 
 
 def read(name: str, kind, text: str):

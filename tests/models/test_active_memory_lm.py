@@ -132,7 +132,6 @@ def test_initial_weights_may_be_glorot():
 @pytest.mark.parametrize("options, words", [
     ({"kernel_size": 0}, "--kernel-size 0 does not fit; give a whole number of at least 1"),
     ({"dropout": 2.0}, "--dropout 2.0 does not fit"),
-    ({"activation_dropout": 2.0}, "--activation-dropout 2.0 does not fit"),
     ({"decoder_embed_dim": 63}, "width 63 is odd"),
     ({"decoder_embed_dim": 63, "decoder_head_dim": None}, "--decoder-embed-dim 63 is not divisible by"),
 ])  # fmt: skip

@@ -29,7 +29,6 @@ def test_the_weights_of_the_memory_are_logged_on_demand():
         ({"feedback_memory": "best"}, "memory 'best' is not known"),
         ({"decoder_attention_heads": 3}, "--decoder-embed-dim 64 is not divisible by --decoder-attention-heads 3"),
         ({"attention_span": 0}, "--attention-span 0 does not fit"),
-        ({"dropout": 1.5}, "--dropout 1.5 does not fit"),
         (
             {"normalise_memory_twice": True, "decoder_normalize_before": False},
             "--normalise-memory-twice needs --decoder-normalize-before",
