@@ -24,6 +24,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # recipes run this file by its path
 
+from fairseq_plugins.errors import UserError  # noqa: E402
 from fairseq_plugins.files.reading import parse_json, regular  # noqa: E402
 from fairseq_plugins.files.whole import NotWritten, followed, write_whole  # noqa: E402
 
@@ -47,7 +48,7 @@ def main():
             add(args.table, args.cell, args.values)
         if args.action == "show":
             show(args.table)
-    except ValueError as error:
+    except UserError as error:
         parser.error(str(error))
     except BrokenPipeError:  # as of head, which has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -55,7 +56,7 @@ def main():
 
 def show(path: Path) -> None:
     if not path.exists():
-        raise ValueError(f"{path} does not exist; name a results.jsonl that a recipe has written.")
+        raise UserError(f"{path} does not exist; name a results.jsonl that a recipe has written.")
     rows = read_rows(path)
     print(markdown(rows))
     if of_seeds := means(rows):
@@ -97,36 +98,37 @@ def alone_with(path: Path) -> Iterator[None]:
 
 def _check_file(path: Path) -> None:
     if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is no file that a table could replace; name another.")
+        raise UserError(f"{path} is no file that a table could replace; name another.")
 
 
 def read_rows(path: Path) -> Rows:
     """The rows; none if there is no file yet.
 
     Raises:
-        ValueError: a line is damaged; it is not passed over, since its run would be repeated. Or a name stands twice
+        UserError: a line is damaged, or a name is given twice. A damaged line is an error, since without it a recipe
+            would repeat its run
     """
     try:
         text = regular(path).read_text(encoding="utf-8") if path.exists() else ""
     except UnicodeDecodeError:
-        raise ValueError(f"{path} is no text in UTF-8; name a results.jsonl that a recipe has written.") from None
+        raise UserError(f"{path} is no text in UTF-8; name a results.jsonl that a recipe has written.") from None
     rows, lines = {}, {}
     for number, line in enumerate(text.splitlines(), 1):
         try:
             row = parse_json(line)
             cell = row.pop("cell")
         except (ValueError, KeyError, AttributeError, TypeError):
-            raise ValueError(
+            raise UserError(
                 f"{path} has no whole row in line {number}; delete that line, and the next call of its recipe makes "
                 "the row again."
             ) from None
         if wrong := [column for column, value in row.items() if not _sound(value)] or [cell] * (type(cell) is not str):
-            raise ValueError(
+            raise UserError(
                 f"{path} has {wrong[0]!r} in the row {cell!r}, which is neither a text nor a number of a size that can "
                 "be shown; name a results.jsonl that a recipe has written."
             )
         if cell in rows:
-            raise ValueError(f"{path} has the row {cell} in line {lines[cell]} and in line {number}; delete one.")
+            raise UserError(f"{path} has the row {cell} in line {lines[cell]} and in line {number}; delete one.")
         rows[cell], lines[cell] = row, number
     return rows
 
@@ -211,9 +213,9 @@ def markdown(rows: dict[str, dict]) -> str:
 def _value(argument: str) -> tuple[str, Value]:
     column, equals, value = argument.partition("=")
     if not equals or not column:
-        raise ValueError(f"'{argument}' is not COLUMN=VALUE.")
+        raise UserError(f"'{argument}' is not COLUMN=VALUE.")
     if column == "cell":
-        raise ValueError(f"'{argument}': cell is the row's name, which comes first; name the column otherwise.")
+        raise UserError(f"'{argument}': cell is the row's name, which comes first; name the column otherwise.")
     try:
         return column, value if "_" in value else float(value)  # 2_4 is no number but in Python
     except ValueError:

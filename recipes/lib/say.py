@@ -3,7 +3,6 @@
 Programs import this file first; then the package can be imported, too, without being installed.
 """
 
-import errno
 import os
 import signal
 import sys
@@ -27,12 +26,18 @@ def stop(text: str) -> NoReturn:
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a program. An error of the system is reported in one sentence."""
+    """Run a program. An error that the user can correct is reported in one sentence."""
+    # not at the top of the file: options.py may run with a Python that is too old for the package
+    from fairseq_plugins.errors import UserError
+    from fairseq_plugins.startup.error_messages import sentence
+
     try:
         main()
+    except UserError as error:
+        stop(str(error))
     except OSError as error:
-        way_out = "make room" if error.errno == errno.ENOSPC else "check the path"
-        stop(f"cannot use {error.filename or 'a file'}: {error.strerror or error}; {way_out}.")
+        file = error.filename or "a file"
+        stop(sentence(error) or f"cannot use {file}: {error.strerror or error}; check the path.")
 
 
 def recipe() -> str:
