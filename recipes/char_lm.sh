@@ -18,11 +18,13 @@
 #   recipes/char_lm.sh --smoke                                    the same code path on generated text, about two minutes
 #   recipes/char_lm.sh --dry-run                                  every command is checked and printed, nothing run
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/lib/language_models.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+LOG_FORMAT=json # figures.py reads this format
 SETTINGS+=([STREAMS]=32 [VALID_STREAMS]=8 [BLOCK]=64 [WARM_UP]=100 [WIDTH]=256 [PASS]="" [FILE]=""
     [SPLIT]="3600000,200000,200000")
 WORDS+=([ANY_SIZE]="" [LEARNING_RATES]="0.0005 0.001 0.002")
-CHOICES+=([CORPUS]=char_ptb [MODELS]="feedback transformer all-attention feed-forward" [SEEDS]="1 2" [SCORED_STREAMS]=1)
+CHOICES+=([CORPUS]=char_ptb [MODELS]="feedback transformer all-attention feed-forward" [SEEDS]="1 2" [SCORED_STREAMS]=1
+    [SPLIT_STREAMS]="")
 SMOKE_SETTINGS+=([STREAMS]=4 [VALID_STREAMS]=2 [BLOCK]=32 [WARM_UP]=5 [WIDTH]=32 [PASS]=40 [SPLIT]="60000,2000,2000"
     [ANY_SIZE]=--any-size [LEARNING_RATES]="0.002 0.004" [MODELS]="feedback all-attention" [SEEDS]=1)
 begin "$@"
@@ -73,7 +75,7 @@ train_char() {
     train "$1" "${TRAINING[@]}" "${flags[@]}" --seed "$3" --lr "$4" --max-update "$5"
 }
 
-# search MODEL: set BEST to the best learning rate as a figure of the table, and rate to the same as a word of a command
+# search MODEL: set BEST to the best learning rate as a value of a row, and rate to the same as a word of a command
 search() {
     local each logs=()
     BEST=${LEARNING_RATES[0]} rate=${LEARNING_RATES[0]}
@@ -82,8 +84,7 @@ search() {
             train_char "search/$1-$each" "$1" 1 "$each" $((PASS / 5))
             logs+=("$each=$OUT/search/$1-$each/train.log")
         done
-        BEST=least_loss:$(IFS=: && echo "${logs[*]}")
-        rate=$(late "$BEST" --else "$each") BEST=@$BEST
+        BEST=$(figure least_loss "${logs[@]}") rate=$(late least_loss "${logs[@]}" --else "$each")
     fi
 }
 
@@ -94,8 +95,8 @@ for model in "${MODELS[@]}"; do
         train_char "$name" "$model" "$seed" "$rate" "$PASS"
         evaluate "$name" valid "${EVALUATION[@]}"
         evaluate "$name" test "${EVALUATION[@]}"
-        row "$name" "dev bpc=@bpc:$OUT/$name/valid.log" "test bpc=@bpc:$OUT/$name/test.log" \
-            "learning rate=$BEST" parameters="@parameters:$OUT/$name/test.log"
+        row "$name" "dev bpc=$(figure bpc "$OUT/$name/valid.log")" "test bpc=$(figure bpc "$OUT/$name/test.log")" \
+            "learning rate=$BEST" "parameters=$(figure parameters "$OUT/$name/test.log")"
     done
 done
 table

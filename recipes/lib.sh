@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034 # recipes use what is set here
-# The functions that all recipes share; it is sourced, not run. A recipe declares variables, puts flags into arrays and calls the
-# functions below: recipes/feedback/table2_wmt14.sh is a short example. The programs behind them are recipes/lib/*.py.
+# The functions of all recipes; this file is sourced, not run. A recipe declares variables, puts the flags of its trainings
+# into arrays and calls the functions below: recipes/feedback/table2_wmt14.sh is an example. Behind them are recipes/lib/*.py.
 #
 #   VENV     the virtual environment (default: .venv at the repository root), made on first use
 #   PYTHON   the interpreter that makes it (default: python3)
@@ -20,7 +20,8 @@ setup_venv() {
 }
 
 # A recipe declares its variables here with defaults; values of the user's win. SETTINGS: single values. WORDS: lists of
-# flags, which become arrays. CHOICES: which runs to do; they change no run. SMOKE_SETTINGS: defaults of a smoke run.
+# flags, which become arrays. CHOICES: which runs to do; they change no run. SMOKE_SETTINGS: defaults of a smoke run, among
+# them SMALLER, the flags that train appends to those of the recipe.
 declare -A SETTINGS=([LOG_INTERVAL]=100) WORDS=() CHOICES=() SMOKE_SETTINGS=([LOG_INTERVAL]=5)
 # START: flags of a training's first start only. ONLY_IF: row.py's --if. MAY_DIVERGE: divergence is a result. BARS: how far
 # other commands are. SOURCED_LATER: files that declare variables after begin, too. DEFAULT_PRECISION: on GPUs, the paper's.
@@ -99,9 +100,15 @@ published() {
 
 # share NAME NUMBER WHAT: set the variable NAME to the part of each process in NUMBER streams, lines or sentences
 share() {
-    local of_each
-    of_each=$(python -S "$LIB/share.py" "$2" "$3" --processes "$PROCESSES" --nodes "$NNODES") || exit
-    printf -v "$1" %s "$of_each"
+    local gpus fitting='' way_out="choose another number of nodes than $NNODES"
+    if (($2 % PROCESSES)); then
+        for gpus in {1..16}; do (($2 % (gpus * NNODES))) || fitting+=", $gpus"; done
+        fitting=${fitting#, }
+        [[ $fitting != *,* ]] || fitting="${fitting%, *} or ${fitting##*, }"
+        [[ ! $fitting ]] || way_out="choose --gpus $fitting"
+        stop "$2 $3 cannot be shared evenly by $PROCESSES processes: $way_out."
+    fi
+    printf -v "$1" %s $(($2 / PROCESSES))
 }
 
 # Every command goes through one of these four: it is run, or printed in a dry run. (With -S Python starts faster.)
@@ -112,7 +119,11 @@ run() { call commands -- "$@"; }
 make_file() { call step "$@"; }
 capture() { call step "$1" --capture --data "$DATA" "${@:2}"; } # like make_file, but FILE gets what COMMAND prints
 
-# late FIGURE: a word for a command; the figure replaces it when earlier commands have run (recipes/lib/figures.py)
+# Figures are numbers in the files of earlier commands; recipes/lib/figures.py has their names and arguments.
+# figure NAME ARGUMENT...: a figure as a value of a row. maybe: "-" if its file is missing.
+figure() { local words && words=$(printf ' %q' "$@") && echo "@${words# }"; }
+maybe() { local words && words=$(printf ' %q' "$@") && echo "@?${words# }"; }
+# late NAME ARGUMENT...: a figure as a word of a command, which is read just before that command starts
 late() { printf "\$(python -S %s/figures.py%s)" "$LIB" "$(printf ' %q' "$@")"; }
 
 # prepare CORPUS FLAGS...: run preprocess/CORPUS.py into DATA; a smoke run generates the raw text first
@@ -131,14 +142,15 @@ train() {
     local settings
     mapfile -t settings < <(given SETTINGS WORDS && ((!${#EXTRA[@]})) || echo "flags ${EXTRA[*]@Q}")
     call training "$OUT/$1" --data "$DATA" --precision "$PRECISION" --rank "$NODE_RANK" --settings "${settings[@]}" \
-        --start "${START[*]@Q}" ${MAY_DIVERGE:+--may-diverge} -- "${LAUNCH[@]}" fairseq-train ${DATA:+"$DATA/bin"} --user-dir fairseq_plugins \
-        --save-dir "$OUT/$1" --log-format "$LOG_FORMAT" --log-interval "$LOG_INTERVAL" "${MACHINE[@]}" "${@:2}" "${EXTRA[@]}"
+        --start "${START[*]@Q}" ${MAY_DIVERGE:+--may-diverge} -- "${LAUNCH[@]}" fairseq-train ${DATA:+"$DATA/bin"} \
+        --user-dir fairseq_plugins --save-dir "$OUT/$1" --log-format "$LOG_FORMAT" --log-interval "$LOG_INTERVAL" "${MACHINE[@]}" \
+        "${@:2}" "${SMALLER[@]}" "${EXTRA[@]}"
 }
 
 # plot PICTURE FLAGS...: draw a picture in OUT
 plot() { run python -m fairseq_plugins.tools.plot "${@:2}" --out "$OUT/$1"; }
 
-# row NAME COLUMN=VALUE...: add a row to the table; a value may be a figure (recipes/lib/row.py)
+# row NAME COLUMN=VALUE...: add a row to the table; the name and the values may be figures
 row() {
     run python "$LIB/row.py" "$OUT/results.jsonl" "$@" command="$(given SETTINGS WORDS CHOICES | tr '\n' ' ')$CALL" "${ONLY_IF[@]}"
 }
@@ -146,4 +158,91 @@ row() {
 table() {
     run python fairseq_plugins/tools/results_table.py show "$OUT/results.jsonl"
     ((!SMOKE || DRY_RUN)) || echo "$RECIPE: a smoke run on generated text: its numbers say nothing about the paper's." >&2
+}
+
+# Language models
+
+# share_streams: set STREAM_FLAGS to the flags of STREAMS training streams and VALID_STREAMS validation streams.
+# SPLIT_STREAMS: groups of a process's streams, which take turns; by default as many as memory needs (lib/training.py)
+share_streams() {
+    local each groups=${SPLIT_STREAMS[*]}
+    share each "$STREAMS" streams
+    STREAM_FLAGS=(--batch-size "$each" --batch-size-valid $((VALID_STREAMS > PROCESSES ? VALID_STREAMS / PROCESSES : 1)))
+    if [[ $groups ]]; then
+        ((${#SPLIT_STREAMS[@]} == 1 && groups > 0 && each % groups == 0)) ||
+            stop "SPLIT_STREAMS: $groups does not divide the $each streams of each process: choose a divisor, or leave it out."
+        STREAM_FLAGS+=(--split-streams "$groups")
+    elif ((DRY_RUN && GPUS && NNODES == 1)); then
+        echo "# where memory runs out, the recipe goes on with --split-streams 2, 4 and so on; SPLIT_STREAMS sets it" >>"$SCRIPT"
+    fi
+}
+
+tenth() { awk -v rate="$1" 'BEGIN { print rate / 10 }'; }
+
+# fine_tune NAME UPDATES FLAGS...: continue the training NAME for UPDATES more updates, in OUT/NAME-fine
+fine_tune() {
+    local START=(--restore-file "$OUT/$1/checkpoint_last.pt" --reset-lr-scheduler --reset-meters "${START[@]}")
+    train "$1-fine" "${@:3}" --max-update "$(late updates "$OUT/$1/train.log" --plus "$2" --else $((UPDATES + $2)))"
+}
+
+# train_phases NAME FLAGS...: train phase 1 in OUT/NAME-phase1, and then phase 2, which skips no layers, in OUT/NAME. Phase 2
+# ends at TOTAL updates of both phases; if TOTAL is not set, it has UPDATES updates at most. PHASE_1_FLAGS: only of phase 1
+train_phases() {
+    local first=$OUT/$1-phase1 all START
+    all=${TOTAL:-$(late updates "$first/train.log" --plus "$UPDATES" --else "$UPDATES")}
+    train "$1-phase1" "${@:2}" "${PHASE_1_FLAGS[@]}" --max-update "${PHASE_1:-$UPDATES}"
+    START=(--restore-file "$first/checkpoint_best.pt" --reset-meters)
+    train "$1" "${@:2}" --skip-schedule none --max-update "$all"
+}
+PHASE_1_FLAGS=()
+
+# evaluate NAME SPLIT FLAGS...: score SPLIT with the best checkpoint, into OUT/NAME/SPLIT.log. With SPLIT/HOW the log is
+# SPLIT-HOW.log.
+evaluate() {
+    capture "$OUT/$1/${2/\//-}.txt" --after "$OUT/$1/checkpoint_best.pt" "${ONLY_IF[@]}" -- fairseq-eval-lm "$DATA/bin" \
+        --user-dir fairseq_plugins --path "$OUT/$1/checkpoint_best.pt" --gen-subset "${2%%/*}" --distributed-world-size 1 \
+        "${BARS[@]}" "${DEVICE[@]}" "${@:3}"
+}
+
+# Translation and summaries
+
+# batch TOKENS TIMES: set BATCH_FLAGS to the flags of updates of TIMES x TOKENS tokens. All processes share them evenly,
+# so the number is rounded down.
+batch() {
+    BATCH_FLAGS=(--max-tokens "$1" --update-freq $(($2 / PROCESSES)))
+    (($2 >= PROCESSES)) || BATCH_FLAGS=(--max-tokens $(($1 * $2 / PROCESSES)))
+}
+
+# average NAME N: average the last N checkpoints into OUT/NAME/average.pt
+average() {
+    make_file "$OUT/$1/average.pt" --after "$OUT/$1/trained" -- python -m fairseq_plugins.tools.average_checkpoints "$OUT/$1" \
+        --by update --last "$2" --output "$OUT/$1/average.pt"
+}
+
+# pieces: set JOINED to the flags that make words of pieces. Papers score tokens; SentencePiece gives raw text. BPE=N is N
+# merges of byte pair encoding of Moses tokens, BPE=sentencepiece SentencePiece of raw text.
+pieces() {
+    JOINED=(--remove-bpe)
+    [[ ${BPE:-} != sentencepiece ]] || JOINED=(--bpe prepared)
+}
+
+# tune NAME MODEL FLAGS... -- FLAGS...: write the flags that score best on the validation set to OUT/NAME/tuning/flags.txt
+tune() {
+    pieces
+    capture "$OUT/$1/tuning/flags.txt" --after "$OUT/$1/$2" -- python -m fairseq_plugins.tools.tune_length_penalty \
+        "$DATA/bin" --path "$OUT/$1/$2" --out "$OUT/$1/tuning" "${@:3}" --user-dir fairseq_plugins "${JOINED[@]}" "${MACHINE[@]}"
+}
+
+# generate NAME MODEL FLAGS...: run fairseq-generate on the test set, into OUT/NAME/test.txt. NAME/HOW: test-HOW.txt
+generate() {
+    pieces
+    local name=${1%%/*} how=${1#"${1%%/*}"}
+    capture "$OUT/$name/test${how/\//-}.txt" --after "$OUT/$name/$2" -- fairseq-generate "$DATA/bin" --path "$OUT/$name/$2" \
+        --user-dir fairseq_plugins "${JOINED[@]}" "${BARS[@]}" "${MACHINE[@]}" "${@:3}"
+}
+
+# score NAME FLAGS...: write BLEU and sacreBLEU of OUT/NAME/test.txt to OUT/NAME/test.json
+score() {
+    make_file "$OUT/$1/test.json" --after "$OUT/$1/test.txt" -- python -m fairseq_plugins.tools.score_translations \
+        "$OUT/$1/test.txt" --json "$OUT/$1/test.json" "${@:2}"
 }

@@ -14,7 +14,7 @@
 #   MODELS="feedback transformer" DEPTHS="4" SEEDS="1" recipes/multi30k.sh
 #   BPE=sentencepiece recipes/multi30k.sh      SentencePiece of raw text in place of byte pair encoding
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/lib/translation.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 SETTINGS+=([EPOCHS]=8 [BPE]=8000 [WIDTH]=256)
 CHOICES+=([DEPTHS]=1 [SEEDS]=1 [MODELS]=feedback)
 SMOKE_SETTINGS+=([EPOCHS]=2 [BPE]=200 [WIDTH]=32)
@@ -40,8 +40,9 @@ for depth in "${DEPTHS[@]}"; do
             train "$name" "${TRAINING[@]}" --arch "${ARCH[$model]}" --decoder-layers "$depth" --seed "$seed"
             generate "$name" checkpoint_best.pt --beam 5 --max-tokens 4000
             score "$name" --references "$DATA/test.de-en.ref" --lang en --lowercase
-            row "$name" BLEU="@json:$OUT/$name/test.json:bleu" sacreBLEU="@json:$OUT/$name/test.json:sacrebleu" \
-                length="@json:$OUT/$name/test.json:length_ratio" valid="@best_loss:$OUT/$name/train.log"
+            scores=$OUT/$name/test.json
+            row "$name" "BLEU=$(figure json "$scores" bleu)" "sacreBLEU=$(figure json "$scores" sacrebleu)" \
+                "length=$(figure json "$scores" length_ratio)" "valid=$(figure best_loss "$OUT/$name/train.log")"
         done
     done
     if [[ " ${MODELS[*]} " == *" feedback "* && " ${MODELS[*]} " == *" transformer "* ]]; then

@@ -3,32 +3,79 @@
 # with adaptive span 1.05 and 1.11 (38M), 1.02 and 1.08 (116M, the paper's own: 22 layers, 4096 ReLU units; its updates
 # are those of the model beside it, the paper does not give them), 1.01 and 1.07 (209M). The other two Transformers have
 # the updates of their code's scripts for text8, the all-attention models those of its scripts for enwik8: it has none for
-# text8. Not yet run to the end by us. MODELS chooses rows.
+# text8. We have not run it to the end. MODELS chooses rows.
+#
+# From the paper (section 5.1): sizes, span, span loss and dropout (in the architectures), Adagrad with learning rate
+# 0.07, every tensor's gradient clipped at 0.03, 32,000 updates of linear warm-up, 64 streams in blocks of 512, a tenth
+# of the rate at the end. From its code: the numbers of updates; positions on keys alone, where equation 4 adds them to
+# values too (--value-positions); fp32. Ours: the checkpoint with the lowest validation loss is used; one stream scores
+# every token of dev and test once (--batch-size 1).
 #
 #   recipes/all_attention/table2_text8.sh            the paper's run
 #   recipes/all_attention/table2_text8.sh --smoke    the same code path on generated text, CPU, a minute or two
 #   recipes/all_attention/table2_text8.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/characters.sh"
-CHOICES+=([MODELS]="small transformer-small large transformer-22 transformer-large")
-SMOKE_SETTINGS+=([MODELS]="small transformer-small")
-begin_characters text8 "$@"
-SMALL=(--arch all_attention_lm_text8_small "${PERSISTENT[@]}")
-LARGE=(--arch all_attention_lm_text8_large "${PERSISTENT[@]}")
-TRANSFORMER_SMALL=(--arch span_transformer_lm_enwik8_small "${FEED_FORWARD[@]}")
-TRANSFORMER_22=(--arch span_transformer_lm_text8_large "${FEED_FORWARD[@]}")
-TRANSFORMER_LARGE=(--arch span_transformer_lm_enwik8_large "${FEED_FORWARD[@]}")
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+LOG_FORMAT=json # figures.py reads this format
+SETTINGS+=([STREAMS]=64 [VALID_STREAMS]=8 [BLOCK]=512 [LEARNING_RATE]=0.07 [WARM_UP]=32000 [UPDATES]="" [FINE_TUNING]="")
+WORDS+=([SPLIT]="" [SMALLER]="" [PERSISTENT]="" [FEED_FORWARD]="")
+CHOICES+=([MODELS]="small transformer-small large transformer-22 transformer-large" [SPLIT_STREAMS]="")
+SMOKE_SETTINGS+=([STREAMS]=4 [VALID_STREAMS]=2 [BLOCK]=32 [WARM_UP]=10 [UPDATES]=40 [FINE_TUNING]=10
+    [MODELS]="small transformer-small" [SPLIT]="--split 60000,2000,2000"
+    [PERSISTENT]="--persistent-vectors 16" [FEED_FORWARD]="--decoder-ffn-embed-dim 64"
+    [SMALLER]="--decoder-layers 2 --decoder-embed-dim 32 --decoder-attention-heads 2 --attention-span 64")
+begin "$@"
+share_streams
+TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
+    --stream-offset random --optimizer adagrad_clipped --clip-tensor-norm 0.03 --clip-norm 0 --fp16-no-flatten-grads
+    --lr-scheduler fixed --warmup-updates "$WARM_UP" --log-learned --no-epoch-checkpoints)
+EVALUATION=(--task streaming_language_modeling --batch-size 1 --tokens-per-sample "$BLOCK")
 
+# train_characters NAME UPDATES FINE_TUNING FLAGS...: train for UPDATES, then fine-tune for FINE_TUNING updates at a tenth
+# of the learning rate. If the variables UPDATES and FINE_TUNING are set, they replace these numbers. A model with
+# FINE_TUNING 0 is never fine-tuned.
+train_characters() {
+    local updates=${UPDATES:-$2} more=$(($3 ? ${FINE_TUNING:-$3} : 0))
+    local UPDATES=$updates # fine_tune reads it
+    FINISHED[$1]=$1
+    train "$1" "${TRAINING[@]}" --lr "$LEARNING_RATE" --max-update "$UPDATES" "${@:4}"
+    if ((more)); then
+        FINISHED[$1]=$1-fine
+        fine_tune "$1" "$more" "${TRAINING[@]}" --lr "$(tenth "$LEARNING_RATE")" "${@:4}"
+    fi
+}
+declare -A FINISHED=() # for each model, the name of its last training
+
+# row_characters NAME: a row with bits per character on the dev and the test set, ours, those of the paper's Table 2 and
+# those of the README of its code
+row_characters() {
+    local name=${FINISHED[$1]} code="README of the code, text8"
+    local dev=$OUT/$name/valid.log test=$OUT/$name/test.log
+    evaluate "$name" valid "${EVALUATION[@]}"
+    evaluate "$name" test "${EVALUATION[@]}"
+    row "$1" "dev bpc=$(figure bpc "$dev")" "paper, dev=$(published "Table 2" "$1" "dev bpc" "not given")" \
+        "test bpc=$(figure bpc "$test")" "paper, test=$(published "Table 2" "$1" "test bpc" "not given")" \
+        "code, dev=$(published "$code" "$1" "dev bpc" "not given")" \
+        "code, test=$(published "$code" "$1" "test bpc" "not given")" \
+        "parameters=$(figure parameters "$test")" "paper, parameters=$(published "Table 2" "$1" parameters "not given")"
+}
+
+prepare text8 "${SPLIT[@]}"
 for model in "${MODELS[@]}"; do
     case $model in # updates, and those of fine-tuning
-        small) train_characters small 450000 30000 "${SMALL[@]}" ;;
-        large) train_characters large 200000 20000 "${LARGE[@]}" ;;
-        transformer-small) train_characters transformer-small 900000 0 "${TRANSFORMER_SMALL[@]}" ;;
-        transformer-22) train_characters transformer-22 200000 20000 "${TRANSFORMER_22[@]}" ;;
-        transformer-large) train_characters transformer-large 250000 20000 "${TRANSFORMER_LARGE[@]}" ;;
+        small) train_characters small 450000 30000 \
+            --arch all_attention_lm_text8_small "${PERSISTENT[@]}" ;;
+        large) train_characters large 200000 20000 \
+            --arch all_attention_lm_text8_large "${PERSISTENT[@]}" ;;
+        transformer-small) train_characters transformer-small 900000 0 \
+            --arch span_transformer_lm_enwik8_small "${FEED_FORWARD[@]}" ;;
+        transformer-22) train_characters transformer-22 200000 20000 \
+            --arch span_transformer_lm_text8_large "${FEED_FORWARD[@]}" ;;
+        transformer-large) train_characters transformer-large 250000 20000 \
+            --arch span_transformer_lm_enwik8_large "${FEED_FORWARD[@]}" ;;
         *) stop "MODELS: $model is none of small, transformer-small, large, transformer-22, transformer-large." ;;
     esac
 done
 first_node_only
-for model in "${MODELS[@]}"; do row_characters "$model" "Table 2"; done
+for model in "${MODELS[@]}"; do row_characters "$model"; done
 table

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Figure 3, Corridor: the reward of agents with memories of several sizes (attention spans). The paper's numbers stand in
-# the figure only; it says that the Transformer gets worse as the memory gets smaller, and that the Feedback Transformer
-# stays good at all sizes. Draws rewards.png, the reward over the size. Our sizes for a CPU and their results:
+# Figure 3, Corridor: the reward of agents with memories of several sizes (attention spans). The paper gives its numbers
+# in the figure only. It reports that the Transformer gets worse as the memory gets smaller, and that the Feedback
+# Transformer stays good at all sizes. Draws rewards.png, the reward over the size. Our sizes for a CPU and their results:
 # benchmarks/agents.md.
 #
 # The paper gives neither the corridor's length nor how its agents were trained. Ours: 100 cells, the agents of Water
@@ -11,27 +11,55 @@
 #   recipes/feedback/fig3_corridor.sh            all runs
 #   recipes/feedback/fig3_corridor.sh --smoke    the same code path with small numbers, CPU, a minute
 #   recipes/feedback/fig3_corridor.sh --dry-run  every command is checked and printed, nothing run
-#   SIZE=tiny WORLD='{"length": 20}' SPANS="2 4 8 16 32" BPTT=64 UPDATES=1200 LEARNING_RATE=0.0005 recipes/feedback/fig3_corridor.sh
+#   SIZE=tiny WORLD='{"length": 20}' SPANS="2 4 8 16 32" BPTT=64 UPDATES=1200 LEARNING_RATE=0.0005 \
+#       recipes/feedback/fig3_corridor.sh
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/agents.sh"
-SETTINGS+=([SIZE]=water_maze [ENVIRONMENTS]=64 [BPTT]=100 [UPDATES]=5000)
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+LOG_FORMAT=json # figures.py and tools.plot read this format
+SETTINGS+=([SIZE]=water_maze [ENVIRONMENTS]=64 [BPTT]=100 [UPDATES]=5000 [LEARNING_RATE]=0.0003 [EVERY]=1000
+    [EPISODES]=500 [WORLD]="{}")
 CHOICES+=([MODELS]="feedback transformer" [SEEDS]="1 2 3" [SPANS]="4 8 16 32 64 128")
-SMOKE_SETTINGS+=([MODELS]="feedback transformer" [SEEDS]=1 [SPANS]="2 4" [WORLD]='{"length": 3}')
-begin_agents Corridor-v0 "$@"
+SMOKE_SETTINGS+=([SIZE]=tiny [MODELS]="feedback transformer" [SEEDS]=1 [SPANS]="2 4" [ENVIRONMENTS]=4 [BPTT]=10 [UPDATES]=20
+    [EVERY]=10 [EPISODES]=4 [WORLD]='{"length": 3}' [LOG_INTERVAL]=1)
+begin "$@"
+for model in "${MODELS[@]}"; do one_of MODELS "$model" feedback transformer lstm; done
+DATA='' # the environments are the data
+ENVIRONMENT=(--environment fairseq_plugins/Corridor-v0 --environment-settings "$WORLD")
+share each "$ENVIRONMENTS" environments
+# an episode at random: wrong settings in WORLD are found before anything is trained
+python -m fairseq_plugins.tools.watch --agent random "${ENVIRONMENT[@]}" >/dev/null || exit
+TRAINING=(--task reinforcement_learning "${ENVIRONMENT[@]}" --criterion a2c --batch-size "$each" --bptt "$BPTT"
+    --max-update "$UPDATES" --updates-per-epoch "$EVERY" --test-episodes "$EPISODES" --no-epoch-checkpoints
+    --best-checkpoint-metric reward --maximize-best-checkpoint-metric --optimizer adam --clip-norm 0.1
+    --entropy-cost 0.0005)
 
 for model in "${MODELS[@]}"; do
-    for SPAN in "${SPANS[@]}"; do
-        train_agent "$model-$SPAN" "$model" --optimizer adam --clip-norm 0.1 --entropy-cost 0.0005
+    for span in "${SPANS[@]}"; do
+        agent=(--arch "span_transformer_agent_$SIZE" --attention-span "$span")
+        if [[ $model = feedback ]]; then agent=(--arch "feedback_agent_$SIZE" --attention-span "$span"); fi
+        if [[ $model = lstm ]]; then agent=(--arch "lstm_agent_$SIZE"); fi
+        for seed in "${SEEDS[@]}"; do
+            train "$model-$span-seed$seed" "${TRAINING[@]}" "${agent[@]}" --lr "$LEARNING_RATE" --seed "$seed"
+        done
     done
 done
 first_node_only
-other_agents
+for other in best random; do # agents to compare with
+    make_file "$OUT/$other.json" -- python -m fairseq_plugins.tools.watch --agent "$other" "${ENVIRONMENT[@]}" \
+        --episodes 1000 --json "$OUT/$other.json"
+done
 runs=()
 for model in "${MODELS[@]}"; do
     for span in "${SPANS[@]}"; do
-        row_agent "$model-$span"
-        for seed in "${SEEDS[@]}"; do runs+=("$model=$span:$OUT/$model-$span-seed$seed"); done
+        logs=()
+        for seed in "${SEEDS[@]}"; do
+            logs+=("$OUT/$model-$span-seed$seed/train.log") runs+=("$model=$span:$OUT/$model-$span-seed$seed")
+        done
+        row "$model-$span" "reward=$(figure mean_reward "${logs[@]}")" \
+            "lowest to highest=$(figure reward_range "${logs[@]}")" \
+            trials="${#SEEDS[@]}" "best=$(figure json "$OUT/best.json" reward)" \
+            "random=$(figure json "$OUT/random.json" reward)" paper=figure
     done
 done
-draw_agents rewards_by_size "${runs[@]}"
+plot rewards.png rewards_by_size "${runs[@]}" --line "best=$OUT/best.json" "random=$OUT/random.json"
 table

@@ -1,39 +1,82 @@
 #!/usr/bin/env bash
 # Table 5, language modelling: words a second on WikiText-103 with the large models. Training 296K (Transformer) and
-# 84.4K (Feedback), 0.285 times as fast; inference on one GPU 592 and 2,176, 3.68 times. By section 4.3.4 sharing keys and
-# values makes inference almost 3 times as fast: a third model has one matrix a layer. By section 1 Feedback is "2x
-# smaller" in the memory of the GPU. The paper's inference speed allows the Feedback model a larger batch, it does not say how large, and its
-# Transformer computes keys and values anew at every word; here both have the same batch, Feedback a row with
-# LARGER_BATCH besides, and the Transformer keeps them. Ours too: training speed is the median over a short training;
-# lines of the test set are continued for so many words, one random word after the other. benchmarks/ has more exact
-# ratios. A few minutes on a GPU after the data are prepared.
+# 84.4K (Feedback), 0.285 times as fast; inference on one GPU 592 and 2,176, 3.68 times. By section 4.3.4 sharing keys
+# and values makes inference almost 3 times as fast: a third model has one matrix a layer. By section 1 Feedback is "2x
+# smaller" in the memory of the GPU. The paper's inference speed allows the Feedback model a larger batch, it does not
+# say how large, and its Transformer computes keys and values anew at every word; here both have the same batch,
+# Feedback a row with LARGER_BATCH besides, and the Transformer keeps them. Ours too: training speed is the median over
+# a short training; lines of the test set are continued for so many words, one random word after the other. benchmarks/
+# has more exact ratios. A few minutes on a GPU after the data are prepared. The trainings are those of
+# table3_wikitext103.sh, where their sources are, but for the span, the number of updates and end-of-line tokens.
 #
 #   recipes/feedback/table5_speed_lm.sh            the paper's sizes
 #   recipes/feedback/table5_speed_lm.sh --smoke    the same code path on generated text, CPU, a minute
 #   recipes/feedback/table5_speed_lm.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/words.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/../lib/translation.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/speed.sh"
-SETTINGS+=([UPDATES]=100 [WARM_UP]=100 [LOG_INTERVAL]=10 [BATCH]=64 [LARGER_BATCH]=256 [LENGTH]=128
-    [SHARDS]=20)
-WORDS+=([SPAN]="--attention-span 512 --span-init 1")
-SMOKE_SETTINGS+=([UPDATES]=30 [WARM_UP]=10 [LOG_INTERVAL]=5 [BATCH]=16 [LARGER_BATCH]=32 [LENGTH]=16 [SHARDS]=1 [SPAN]="--span-init 1")
-begin_words "$@"
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+LOG_FORMAT=json # figures.py reads this format
+SETTINGS+=([STREAMS]=512 [VALID_STREAMS]=16 [BLOCK]=256 [LEARNING_RATE]=0.0007 [WARM_UP]=100 [UPDATES]=100
+    [LOG_INTERVAL]=10 [BATCH]=64 [LARGER_BATCH]=256 [LENGTH]=128 [SHARDS]=20)
+WORDS+=([ANY_SIZE]="" [SMALLER]="")
+CHOICES+=([SPLIT_STREAMS]="")
+SMOKE_SETTINGS+=([STREAMS]=4 [VALID_STREAMS]=2 [BLOCK]=16 [LEARNING_RATE]=0.002 [WARM_UP]=10 [UPDATES]=30 [LOG_INTERVAL]=5
+    [BATCH]=16 [LARGER_BATCH]=32 [LENGTH]=16 [SHARDS]=1 [ANY_SIZE]=--any-size
+    [SMALLER]="--decoder-layers 2 --decoder-embed-dim 32 --decoder-attention-heads 2 --decoder-head-dim 16
+        --decoder-ffn-embed-dim 64 --attention-span 64 --adaptive-input-cutoff 20,60 --adaptive-softmax-cutoff 20,60")
+begin "$@"
+share_streams
+TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
+    --stream-offset random --optimizer adam --clip-norm 0.1 --lr "$LEARNING_RATE" --lr-scheduler fixed
+    --warmup-updates "$WARM_UP" --max-update "$UPDATES" --no-epoch-checkpoints --attention-span 512 --span-init 1)
+SEARCH=(--task streaming_language_modeling --sample-break-mode eos --prefix-size 1 --beam 1 --sampling
+    --distributed-world-size "$SHARDS" --distributed-rank 0)
 
-train transformer "${TRAINING[@]}" --arch span_transformer_lm_twin_wikitext103_large "${SPAN[@]}"
-train feedback "${TRAINING[@]}" --arch feedback_lm_wikitext103_large "${SPAN[@]}"
-train feedback-per-layer "${TRAINING[@]}" --arch feedback_lm_wikitext103_large --feedback-kv per-layer "${SPAN[@]}"
+# write NAME BATCH: generate sentences of LENGTH words with checkpoint_last.pt of NAME
+write() {
+    generate "$1" checkpoint_last.pt "${SEARCH[@]}" --batch-size "$2" --min-len "$LENGTH" --max-len-a 0 --max-len-b "$LENGTH"
+}
+
+# measure NAME: a row with words per second in training and in generation
+measure() {
+    write "$1" "$BATCH"
+    row_speed "$1" "$1" "$(figure training_speed "$OUT/$1/train.log")" "$(figure generation_speed "$OUT/$1/test.log")" \
+        "$(maybe gpu_memory "$OUT/$1/train.log")"
+}
+
+# measure_larger_batch NAME: a row with the speed of generation at LARGER_BATCH
+measure_larger_batch() {
+    write "$1/batch-$LARGER_BATCH" "$LARGER_BATCH"
+    row_speed "$1, batch of $LARGER_BATCH" "$1" - "$(figure generation_speed "$OUT/$1/test-batch-$LARGER_BATCH.log")" -
+}
+
+# compare ONE OTHER: a row with the ratios of two models
+compare() {
+    local one=$OUT/$1 other=$OUT/$2
+    row_speed "$1 / $2" "$1 / $2" "$(figure ratio training_speed "$one/train.log" "$other/train.log")" \
+        "$(figure ratio generation_speed "$one/test.log" "$other/test.log")" \
+        "$(maybe ratio gpu_memory "$one/train.log" "$other/train.log")"
+}
+
+# row_speed NAME PAPERS TRAINING GENERATION MEMORY: a row, beside the paper's numbers of PAPERS
+row_speed() {
+    local inference
+    inference=$(published "section 4.3.4" "$2" inference "not given")
+    row "$1" "training words/s=$3" "paper, training=$(published "Table 5, language modeling" "$2" training "not given")" \
+        "inference words/s=$4" "paper, inference=$(published "Table 5, language modeling" "$2" inference "$inference")" \
+        "GPU memory in training, GB=$5" "paper, memory=$(published "section 1" "$2" memory "not given")"
+}
+
+prepare wikitext103 "${ANY_SIZE[@]}"
+train transformer "${TRAINING[@]}" --arch span_transformer_lm_twin_wikitext103_large
+train feedback "${TRAINING[@]}" --arch feedback_lm_wikitext103_large
+train feedback-per-layer "${TRAINING[@]}" --arch feedback_lm_wikitext103_large --feedback-kv per-layer
 first_node_only
 
-MACHINE=("${NUMBERS[@]}" "${DEVICE[@]}") # SAMPLING has its own --distributed-world-size
-SAMPLING=(--task streaming_language_modeling --sample-break-mode eos --prefix-size 1 --beam 1 --sampling
-    --distributed-world-size "$SHARDS" --distributed-rank 0)
-TASK="language modeling"
-measure transformer "${SAMPLING[@]}"
-measure feedback "${SAMPLING[@]}"
-measure feedback-per-layer "${SAMPLING[@]}"
-measure_larger_batch feedback "${SAMPLING[@]}"
+MACHINE=("${NUMBERS[@]}" "${DEVICE[@]}") # SEARCH has its own --distributed-world-size
+measure transformer
+measure feedback
+measure feedback-per-layer
+measure_larger_batch feedback
 compare feedback transformer
 compare feedback feedback-per-layer
 table

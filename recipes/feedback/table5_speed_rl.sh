@@ -11,23 +11,39 @@
 #   recipes/feedback/table5_speed_rl.sh --dry-run  every command is checked and printed, nothing run
 #   SIZE=water_maze ENVIRONMENTS=64 recipes/feedback/table5_speed_rl.sh
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/agents.sh"
-SETTINGS+=([SIZE]=maze [ENVIRONMENTS]=1024 [BPTT]=100 [UPDATES]=50 [EVERY]=50 [EPISODES]=1 [LOG_INTERVAL]=5)
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+LOG_FORMAT=json # figures.py and tools.plot read this format
+SETTINGS+=([SIZE]=maze [ENVIRONMENTS]=1024 [BPTT]=100 [UPDATES]=50 [LEARNING_RATE]=0.0003 [SPAN]=200 [EVERY]=50
+    [EPISODES]=1 [WORLD]="{}" [LOG_INTERVAL]=5)
 CHOICES+=([MODELS]="feedback transformer lstm" [SEEDS]=1)
-SMOKE_SETTINGS+=([MODELS]="feedback transformer" [SEEDS]=1)
-begin_agents MazeNavigation-v0 "$@"
+SMOKE_SETTINGS+=([SIZE]=tiny [MODELS]="feedback transformer" [SEEDS]=1 [ENVIRONMENTS]=4 [BPTT]=10 [UPDATES]=20 [EVERY]=10
+    [EPISODES]=4 [WORLD]='{"max_steps": 8}' [LOG_INTERVAL]=1)
+begin "$@"
+for model in "${MODELS[@]}"; do one_of MODELS "$model" feedback transformer lstm; done
+DATA='' # the environments are the data
+ENVIRONMENT=(--environment fairseq_plugins/MazeNavigation-v0 --environment-settings "$WORLD")
+share each "$ENVIRONMENTS" environments
+# an episode at random: wrong settings in WORLD are found before anything is trained
+python -m fairseq_plugins.tools.watch --agent random "${ENVIRONMENT[@]}" >/dev/null || exit
+TRAINING=(--task reinforcement_learning "${ENVIRONMENT[@]}" --criterion a2c --batch-size "$each" --bptt "$BPTT"
+    --max-update "$UPDATES" --updates-per-epoch "$EVERY" --test-episodes "$EPISODES" --no-epoch-checkpoints
+    --best-checkpoint-metric reward --maximize-best-checkpoint-metric --optimizer adam --entropy-cost 0.0005)
+declare -A AGENT=([feedback]="--arch feedback_agent_$SIZE --lr $LEARNING_RATE --attention-span $SPAN"
+    [transformer]="--arch span_transformer_agent_$SIZE --lr $LEARNING_RATE --attention-span $SPAN"
+    [lstm]="--arch lstm_agent_$SIZE --lr $LEARNING_RATE")
 
 for model in "${MODELS[@]}"; do
-    train_agent "$model" "$model" --optimizer adam --entropy-cost 0.0005
+    read -ra agent <<<"${AGENT[$model]}"
+    for seed in "${SEEDS[@]}"; do train "$model-seed$seed" "${TRAINING[@]}" "${agent[@]}" --seed "$seed"; done
 done
 first_node_only
 for model in "${MODELS[@]}"; do
-    row "$model" "training frames/s=@training_speed:$OUT/$model-seed1/train.log" \
+    row "$model" "training frames/s=$(figure training_speed "$OUT/$model-seed1/train.log")" \
         paper="$(published "Table 5, reinforcement learning" "$model" training "not given")"
 done
 if [[ " ${MODELS[*]} " = *" feedback "* && " ${MODELS[*]} " = *" transformer "* ]]; then
-    row "feedback / transformer" \
-        "training frames/s=@ratio:training_speed:$OUT/feedback-seed1/train.log:$OUT/transformer-seed1/train.log" \
+    ratio=$(figure ratio training_speed "$OUT/feedback-seed1/train.log" "$OUT/transformer-seed1/train.log")
+    row "feedback / transformer" "training frames/s=$ratio" \
         paper="$(published "Table 5, reinforcement learning" "feedback / transformer" training)"
 fi
 table

@@ -4,26 +4,74 @@
 # speed allows the Feedback model a larger batch, it does not say how large; here both have the same, Feedback a row with
 # LARGER_BATCH besides. Ours too: words are fairseq's, pieces of the byte pair encoding on the target side; training speed
 # is the median over a short training; and, since the models have hardly learned when they stop, every translation is 25
-# pieces long. A few minutes after the data are prepared.
+# pieces long. A few minutes after the data are prepared. The trainings are those of table2_wmt14.sh, where their sources
+# are, but for depth and the number of updates.
 #
 #   recipes/feedback/table5_speed_translation.sh            the paper's sizes
 #   recipes/feedback/table5_speed_translation.sh --smoke    the same code path on generated text, CPU, two minutes
 #   recipes/feedback/table5_speed_translation.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/wmt14.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/speed.sh"
-SETTINGS+=([ENCODER]=6 [UPDATES]=100 [LOG_INTERVAL]=10 [LARGER_BATCH]=512 [LENGTH]=25)
-SMOKE_SETTINGS+=([ENCODER]=2 [UPDATES]=30 [LOG_INTERVAL]=5 [LARGER_BATCH]=100 [LENGTH]=10)
-begin_wmt14 "$@"
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+DEFAULT_PRECISION=fp16
+SETTINGS+=([BPE]=32000 [TOKENS]=3584 [TIMES]=128 [LEARNING_RATE]=0.001 [UPDATES]=100 [WARM_UP]=4000 [SAVE_EVERY]=300
+    [AVERAGED]=10 [BATCH]=128 [ENCODER]=6 [LARGER_BATCH]=512 [LENGTH]=25 [LOG_INTERVAL]=10)
+WORDS+=([SMALLER]="" [FEEDBACK_DROPOUT]="") # its architecture has dropout 0.3
+SMOKE_SETTINGS+=([BPE]=300 [TOKENS]=1500 [TIMES]=1 [LEARNING_RATE]=0.005 [UPDATES]=30 [WARM_UP]=50 [SAVE_EVERY]=20
+    [AVERAGED]=2 [BATCH]=50 [ENCODER]=2 [LARGER_BATCH]=100 [LENGTH]=10 [LOG_INTERVAL]=5
+    [FEEDBACK_DROPOUT]="--dropout 0.1"
+    [SMALLER]="--encoder-embed-dim 64 --encoder-ffn-embed-dim 128 --encoder-attention-heads 2
+        --decoder-embed-dim 64 --decoder-ffn-embed-dim 128 --decoder-attention-heads 2")
+begin "$@"
+batch "$TOKENS" "$TIMES"
+TRAINING=("${BATCH_FLAGS[@]}" --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 0 --lr "$LEARNING_RATE"
+    --lr-scheduler inverse_sqrt --warmup-updates "$WARM_UP" --warmup-init-lr 1e-7
+    --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-update "$UPDATES" --no-epoch-checkpoints
+    --save-interval-updates "$SAVE_EVERY" --keep-interval-updates "$AVERAGED"
+    --encoder-layers "$ENCODER" --decoder-layers 2)
+SEARCH=(--beam 5)
 
-TRAINING+=(--encoder-layers "$ENCODER" --decoder-layers 2)
-train transformer "${TRAINING[@]}" "${TRANSFORMER[@]}"
-train feedback "${TRAINING[@]}" "${FEEDBACK[@]}"
+# write NAME BATCH: generate sentences of LENGTH words with checkpoint_last.pt of NAME
+write() {
+    generate "$1" checkpoint_last.pt "${SEARCH[@]}" --batch-size "$2" --min-len "$LENGTH" --max-len-a 0 --max-len-b "$LENGTH"
+}
+
+# measure NAME: a row with words per second in training and in generation
+measure() {
+    write "$1" "$BATCH"
+    row_speed "$1" "$1" "$(figure training_speed "$OUT/$1/train.log")" "$(figure generation_speed "$OUT/$1/test.log")" \
+        "$(maybe gpu_memory "$OUT/$1/train.log")"
+}
+
+# measure_larger_batch NAME: a row with the speed of generation at LARGER_BATCH
+measure_larger_batch() {
+    write "$1/batch-$LARGER_BATCH" "$LARGER_BATCH"
+    row_speed "$1, batch of $LARGER_BATCH" "$1" - "$(figure generation_speed "$OUT/$1/test-batch-$LARGER_BATCH.log")" -
+}
+
+# compare ONE OTHER: a row with the ratios of two models
+compare() {
+    local one=$OUT/$1 other=$OUT/$2
+    row_speed "$1 / $2" "$1 / $2" "$(figure ratio training_speed "$one/train.log" "$other/train.log")" \
+        "$(figure ratio generation_speed "$one/test.log" "$other/test.log")" \
+        "$(maybe ratio gpu_memory "$one/train.log" "$other/train.log")"
+}
+
+# row_speed NAME PAPERS TRAINING GENERATION MEMORY: a row, beside the paper's numbers of PAPERS
+row_speed() {
+    local inference
+    inference=$(published "section 4.3.4" "$2" inference "not given")
+    row "$1" "training words/s=$3" "paper, training=$(published "Table 5, translation" "$2" training "not given")" \
+        "inference words/s=$4" "paper, inference=$(published "Table 5, translation" "$2" inference "$inference")" \
+        "GPU memory in training, GB=$5" "paper, memory=$(published "section 1" "$2" memory "not given")"
+}
+
+prepare wmt14_ende --bpe "$BPE"
+train transformer "${TRAINING[@]}" --arch transformer_vaswani_wmt_en_de_big --share-all-embeddings --dropout 0.3
+train feedback "${TRAINING[@]}" --arch feedback_transformer_wmt "${FEEDBACK_DROPOUT[@]}"
 first_node_only
 
-TASK=translation
-measure transformer --beam 5
-measure feedback --beam 5
-measure_larger_batch feedback --beam 5
+measure transformer
+measure feedback
+measure_larger_batch feedback
 compare feedback transformer
 table

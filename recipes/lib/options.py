@@ -97,7 +97,7 @@ def checked(given: dict, script: Path) -> dict:
     if commands and (not os.path.isdir(os.path.dirname(commands) or ".") or os.path.isdir(commands)):
         say.stop(f"--commands {commands} cannot be written: name another file.")
     if ":" in out:
-        say.stop(f"--out {out} has a colon in it, which separates the parts of a figure's name: choose another folder.")
+        say.stop(f"--out {out} has a colon in it, which separates folders for fairseq: choose another folder.")
     out = out or "runs/" + relative(script, ROOT / "recipes").removesuffix(".sh")
     smoke = given.get("--smoke", 0)
     if smoke and data:

@@ -1,9 +1,9 @@
 """Add a row to a recipe's table, with our figures beside the paper's.
 
-    python recipes/lib/row.py runs/x/results.jsonl feedback BLEU=@json:runs/x/feedback/test.json:bleu paper=29.5
+    python recipes/lib/row.py runs/x/results.jsonl feedback "BLEU=@json runs/x/feedback/test.json bleu" paper=29.5
 
-A row name or a value that begins with @ is a figure (figures.py). With --if FIGURE the row is added only if that figure
-exists. fairseq_plugins/tools/results_table.py prints the table.
+A row name or a value that begins with @ is a figure (figures.py). With --if @?FIGURE the row is added only if that
+figure exists. fairseq_plugins/tools/results_table.py prints the table.
 """
 
 import argparse
@@ -21,7 +21,7 @@ def main():
     parser.add_argument("values", nargs="*", metavar="COLUMN=VALUE")
     parser.add_argument("--if", dest="condition", metavar="FIGURE", help="add the row only if this figure exists")
     args = parser.parse_args()
-    if args.condition and figures.value(f"@?{args.condition}") == "-":
+    if args.condition and figures.value(args.condition) == "-":
         return
     values = [f"{column}={figures.value(text)}" for column, _, text in (each.partition("=") for each in args.values)]
     try:

@@ -14,7 +14,8 @@ plot lags.png lags linear --layers 15 --updates 64
 for layers in 8 12 15; do
     file=$OUT/schedule-$layers.txt
     capture "$file" -- python -m fairseq_plugins.tools.skip_schedule linear --layers "$layers"
-    row "$layers layers" "skipped layers=@skipped_layers:$file" "context, inferred=@context_factor:$file" \
+    row "$layers layers" "skipped layers=$(figure skipped_layers "$file")" \
+        "context, inferred=$(figure context_factor "$file")" \
         paper="$(published "section 2.1.2" "$layers layers" context "not given")" picture="$OUT/lags.png"
 done
 table

@@ -27,13 +27,15 @@
 #   recipes/skip_cross_head/small.sh --smoke      the same code path on generated text, a minute or two
 #   recipes/skip_cross_head/small.sh --dry-run    every command is checked and printed, nothing run
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/language_models.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+LOG_FORMAT=json # figures.py reads this format
 SETTINGS+=([STREAMS]=16 [VALID_STREAMS]=16 [BLOCK]=64 [LEARNING_RATE]=0.001 [WARM_UP]=100 [TOTAL]=2000 [PHASE_1]=""
     [INTERVAL]=400 [SPLIT]="3600000,200000,200000" [FILE]="" [HEADS]=4 [POSITIONS]=pairwise)
-WORDS+=([SIZES]="--decoder-layers 8 --decoder-embed-dim 128 --decoder-ffn-embed-dim 512")
-CHOICES+=([MODELS]="plain cross-head phase-1 phases both" [SEEDS]="1 2 3" [PRUNED]="")
-SMOKE_SETTINGS+=([MODELS]="plain phase-1 both" [SEEDS]=1 [PRUNED]=valid [WARM_UP]=5 [TOTAL]=40
-    [SPLIT]="60000,2000,2000" [HEADS]=2 [SIZES]="--decoder-layers 3 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64")
+WORDS+=([SIZES]="--decoder-layers 8 --decoder-embed-dim 128 --decoder-ffn-embed-dim 512" [SMALLER]="")
+CHOICES+=([MODELS]="plain cross-head phase-1 phases both" [SEEDS]="1 2 3" [PRUNED]="" [SPLIT_STREAMS]="")
+SMOKE_SETTINGS+=([MODELS]="plain phase-1 both" [SEEDS]=1 [PRUNED]=valid [STREAMS]=4 [VALID_STREAMS]=2 [BLOCK]=16
+    [LEARNING_RATE]=0.002 [WARM_UP]=5 [TOTAL]=40 [INTERVAL]=10 [SPLIT]="60000,2000,2000" [HEADS]=2
+    [SMALLER]="--decoder-layers 3 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64")
 begin "$@"
 one_machine_only
 P='0\.[0-9]*[1-9]' # a probability
@@ -68,9 +70,10 @@ fi
 train_model() {
     local heads=$HEADS method=${1%-moved} PHASE_1_FLAGS=(--skip-schedule linear)
     if [[ $1 =~ ^heads-([0-9]+) ]]; then heads=${BASH_REMATCH[1]}; fi
-    local phases=("${@:2}" --decoder-attention-heads "$heads")
-    if [[ $1 == *-moved ]]; then phases+=(--skipped-layers moved); fi
-    local whole=("$2" "${TRAINING[@]}" --max-update "$TOTAL" "${phases[@]:1}")
+    local flags=("${@:3}" --decoder-attention-heads "$heads")
+    if [[ $1 == *-moved ]]; then flags+=(--skipped-layers moved); fi
+    local whole=("$2" "${TRAINING[@]}" --max-update "$TOTAL" "${flags[@]}")
+    local phases=("$2" "${TRAINING[@]}" "${flags[@]}")
     case $method in
         plain) train "${whole[@]}" ;;
         cross-head) train "${whole[@]}" --cross-head-p 0.1 ;;
@@ -99,10 +102,11 @@ for seed in "${SEEDS[@]}"; do
             grid=$OUT/$name/pruned-$split.txt checkpoint=$OUT/$name/checkpoint_best.pt
             capture "$grid" --after "$checkpoint" -- python -m fairseq_plugins.tools.head_pruning "$checkpoint" \
                 --data "$DATA/bin" --split "$split" --metric bpc --batch-size 8 "${SCORED[@]}" "${DEVICE[@]}"
-            deviations+=("deviation of a layer's heads, $split=@mean_of_grid:$grid:stddev")
+            deviations+=("deviation of a layer's heads, $split=$(figure mean_of_grid "$grid" stddev)")
         done
-        row "$name" "dev bpc=@bpc:$OUT/$name/valid.log" "test bpc=@bpc:$OUT/$name/test.log" "${deviations[@]}" \
-            updates="@updates:$OUT/$name/train.log" parameters="@parameters:$OUT/$name/test.log"
+        row "$name" "dev bpc=$(figure bpc "$OUT/$name/valid.log")" "test bpc=$(figure bpc "$OUT/$name/test.log")" \
+            "${deviations[@]}" "updates=$(figure updates "$OUT/$name/train.log")" \
+            "parameters=$(figure parameters "$OUT/$name/test.log")"
     done
 done
 table

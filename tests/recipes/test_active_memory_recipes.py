@@ -1,21 +1,12 @@
-"""The recipes of the active-memory paper: dry runs of all, a smoke run of one (--all: of another too)."""
+"""The recipes of the active-memory paper: wrong variables, a smoke run of one (--all: of another too)."""
 
 from pathlib import Path
 
 import pytest
-from dry_runs import commands_of
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes/active_memory"
-NAMES = sorted(path.name for path in RECIPES.glob("*.sh") if path.stat().st_mode & 0o111)  # not what recipes share
 LINES = ["table1_wikitext103.sh", "dropout_comparison.sh"]
 DEFAULT = LINES[0]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_dry_run_parses_every_command_and_runs_none(name, recipe, tmp_path):
-    done = recipe(name, "--dry-run", "--gpus", 8, "--out", tmp_path / "out", folder=RECIPES)
-    assert commands_of(done)
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("env, options, sentence", [
@@ -77,6 +68,29 @@ def test_table_4_shows_what_is_there_and_names_what_failed(recipe, tmp_path):
     done = recipe("table4_algorithmic.sh", "--smoke", "--out", tmp_path, folder=RECIPES, env=env)
     assert done.returncode == 1 and "| not, convolution | 10 | 10 | 1 | 104 |" in done.stdout
     assert "convolution-seed2 is not trained" in done.stderr and "convolution-seed1 is not" not in done.stderr
+
+
+def test_trainings_of_table_4_share_gpus_and_failures_are_named(recipe, tmp_path):
+    """The recipe with a fairseq-train that notes its GPU and fails for one training."""
+    programs, copy = tmp_path / "programs", tmp_path / "recipes/active_memory/table4.sh"
+    for folder in (programs, copy.parent):
+        folder.mkdir(parents=True)
+    (programs / "fairseq-train").write_text(
+        f'#!/bin/sh\necho "$CUDA_VISIBLE_DEVICES $*" >>{tmp_path}/starts\nsleep 0.5\n'
+        """case "$*" in *cgru-seed1*) exit 1 ;; esac\necho '"valid_reached": "5"'\n"""
+    )
+    (programs / "fairseq-train").chmod(0o755)
+    (copy.parent / "paper.json").write_text((RECIPES / "paper.json").read_text())
+    text = (RECIPES / "table4_algorithmic.sh").read_text().replace('"$(dirname "${BASH_SOURCE[0]}")', f'"{RECIPES}')
+    setup = f"setup_venv() {{ export PATH={programs}:$VENV/bin:$PATH; }}"
+    copy.write_text(text.replace('begin "$@"', f'{setup}\nbegin "$@"'))
+    env = {"TASKS": "not", "MIXERS": "cgru convolution", "SEEDS": "1 2", "CUDA_VISIBLE_DEVICES": "3,5"}
+    done = recipe(copy.name, "--gpus", 2, "--out", tmp_path / "out", folder=copy.parent, env=env)
+    starts = (tmp_path / "starts").read_text().splitlines()
+    assert len(starts) == 4 and {line.split()[0] for line in starts} == {"3", "5"}
+    named = [line for line in done.stderr.splitlines() if "is not trained" in line]
+    sentence = f"table4: {tmp_path}/out/not/cgru-seed1 is not trained: its train.log says why; call again."
+    assert done.returncode == 1 and named == [sentence]
 
 
 def test_table_4_has_a_row_for_each_cell(recipe, tmp_path, request):

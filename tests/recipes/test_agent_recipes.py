@@ -1,10 +1,9 @@
-"""The recipes of the Feedback paper's agents: dry runs of all, a smoke run of one (--all: of each)."""
+"""The recipes of the Feedback paper's agents: flags, a smoke run of one (--all: of each)."""
 
 import re
 from pathlib import Path
 
 import pytest
-from dry_runs import commands_of
 
 pytest.importorskip("gymnasium")
 
@@ -17,13 +16,6 @@ ROWS = {  # of a smoke run
     "table5_speed_rl.sh": ["feedback", "transformer", "feedback / transformer"],
 }
 DEFAULT = "fig3_corridor.sh"
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_dry_run_parses_every_command_and_runs_none(name, recipe, tmp_path):
-    done = recipe(name, "--dry-run", "--out", tmp_path / "out", folder=RECIPES, env={"SEEDS": "1"})
-    assert commands_of(done)
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("name, env, options, sentence", [
@@ -48,7 +40,7 @@ def test_the_lstm_has_its_own_rate_and_no_span(recipe, tmp_path):
 def test_a_speed_alone_has_no_ratio(recipe, tmp_path):
     out = tmp_path / "100%s"
     done = recipe("table5_speed_rl.sh", "--dry-run", "--out", out, folder=RECIPES, env={"MODELS": "lstm"})
-    assert done.returncode == 0 and "ratio:" not in done.stdout
+    assert done.returncode == 0 and "ratio" not in done.stdout
 
 
 @pytest.mark.parametrize("name", ROWS)

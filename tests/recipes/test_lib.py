@@ -190,11 +190,17 @@ def test_wrong_numbers_of_nodes_are_named(env, words):
     assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
 
 
-# share.py
+# share of lib.sh
+
+
+def share(number, processes, nodes=1):
+    variables = f"RECIPE=small PROCESSES={processes} NNODES={nodes}"
+    code = f"source {LIB}.sh; {variables}; share part {number} streams; echo $part"
+    return subprocess.run(["bash", "-euc", code], capture_output=True, text=True)
 
 
 def test_streams_are_shared_by_all_processes():
-    assert printed("share", 60, "streams", "--processes", 4) == "15"
+    assert share(60, 4).stdout == "15\n"
 
 
 @pytest.mark.parametrize("number, processes, nodes, way_out", [
@@ -203,7 +209,7 @@ def test_streams_are_shared_by_all_processes():
     (50, 24, 3, "choose another number of nodes than 3"),
 ])  # fmt: skip
 def test_streams_that_cannot_be_shared_name_the_gpus_that_fit(number, processes, nodes, way_out):
-    done = call("share", number, "streams", "--processes", processes, "--nodes", nodes)
+    done = share(number, processes, nodes)
     refused = f"small: error: {number} streams cannot be shared evenly by {processes} processes: {way_out}.\n"
     assert done.returncode == 2 and done.stderr == refused
 
@@ -397,7 +403,7 @@ def test_variables_of_other_recipes_are_refused():
 
 
 def test_what_a_file_reads_that_is_sourced_later_is_known():
-    later = LIB.parent / "feedback/words.sh"
+    later = LIB.parent / "feedback/table6_ablation.sh"
     assert call("variables", "--later", later, env={"SHORT_BLOCK": "32"}).returncode == 0
     assert call("variables", "--later", later, env={"MODELS": "32"}).returncode == 2
 
@@ -624,19 +630,6 @@ def test_the_state_is_shown_after_ten_silent_seconds_and_on_a_terminal_at_once(p
     assert terminal.getvalue().split("\r\x1b[2K")[1:3] == ["small: tune (1 s so far)", "small: tune (5 s so far)"]
 
 
-# jobs.py
-
-
-def test_jobs_share_gpus_and_failures_are_named_at_the_end(tmp_path):
-    job = script(tmp_path / "job", f'echo "$CUDA_VISIBLE_DEVICES" > {tmp_path}/$1', "sleep 0.2", '[ "$1" != b ]')
-    lines = "".join(f"out/{name}\t{job} {name}\n" for name in "abcd")
-    done = call("jobs", "--jobs", 2, "--gpus", 2, input=lines, env={"CUDA_VISIBLE_DEVICES": "3,5"})
-    assert done.returncode == 1 and done.stderr.splitlines() == [
-        "small: out/b is not trained: its train.log says why; call again."
-    ]
-    assert {(tmp_path / name).read_text().strip() for name in "abcd"} == {"3", "5"}
-
-
 # figures.py and row.py
 
 EVALUATED = """2026 | INFO | num. model params: 1,234,567
@@ -674,50 +667,50 @@ def results(tmp_path):
 
 
 @pytest.mark.parametrize("figure, expected", [
-    ("json:a.json:bleu", "28.1"), ("bpc:test.log", "1.500000"), ("ppl:test.log:without", "19.5"),
-    ("parameters:test.log", "1.23M"), ("updates:train.log", "20"), ("training_speed:train.log", "200"),
-    ("milliseconds:train.log:1000", "5000"), ("wall_time:train.log", "1:18"), ("wall_time:train.log:train.log", "2:36"),
-    ("days:train.log:train.log", "0.11"), ("gpu_memory:gpu.log", "49.5"), ("ratio:gpu_memory:gpu.log:gpu.log", "1.00"),
-    ("best_loss:simple.log", "4.004"), ("least_loss:0.1=train.log:0.2=train.log", "0.1"),
-    ("end:diverged", "all updates"),
-    ("end:labels", "\n".join("1" * 100)),
-    ("generation_speed:generate.log", "90.25"), ("ratio:generation_speed:generate.log:generate.log", "1.00"),
-    ("mean_of:bleu:a.json:b.json", "27.55"), ("best_of:bleu:a.json:b.json", "28.1"),
-    ("reached:mean:not/cgru-seed*", "15.2"), ("reached:best:not/cgru-seed*", "20.5"),
-    ("reached:runs:not/cgru-seed*", "2"), ("spread:a.json:accuracy", "80.00 ± 2.00"),
-    ("change_of_deviation:accuracy:a.json:b.json", "-50 %"), ("grid:grid.txt:2:H2", "0.4"),
-    ("mean_of_grid:grid.txt:stddev", "1.2500"),
-    ("ratio_in_grids:grid.txt:grid.txt:2:stddev", "1.00"), ("drawn_head:maps.txt:2", "layer 2, head 1"),
-    ("context_share:maps.txt:1", "0.125"), ("updates_of_epochs:labels:3:32", "10"),
-    ("updates_of_epochs:labels:3:32:10", "1"),
+    ("json a.json bleu", "28.1"), ("bpc test.log", "1.500000"), ("ppl test.log without", "19.5"),
+    ("parameters test.log", "1.23M"), ("updates train.log", "20"), ("training_speed train.log", "200"),
+    ("milliseconds train.log 1000", "5000"), ("wall_time train.log", "1:18"), ("wall_time train.log train.log", "2:36"),
+    ("days train.log train.log", "0.11"), ("gpu_memory gpu.log", "49.5"), ("ratio gpu_memory gpu.log gpu.log", "1.00"),
+    ("best_loss simple.log", "4.004"), ("least_loss 0.1=train.log 0.2=train.log", "0.1"),
+    ("end diverged", "all updates"),
+    ("end labels", "\n".join("1" * 100)),
+    ("generation_speed generate.log", "90.25"), ("ratio generation_speed generate.log generate.log", "1.00"),
+    ("mean_of bleu a.json b.json", "27.55"), ("best_of bleu a.json b.json", "28.1"),
+    ("reached mean not/cgru-seed*", "15.2"), ("reached best not/cgru-seed*", "20.5"),
+    ("reached runs not/cgru-seed*", "2"), ("spread a.json accuracy", "80.00 ± 2.00"),
+    ("change_of_deviation accuracy a.json b.json", "-50 %"), ("grid grid.txt 2 H2", "0.4"),
+    ("mean_of_grid grid.txt stddev", "1.2500"),
+    ("ratio_in_grids grid.txt grid.txt 2 stddev", "1.00"), ("drawn_head maps.txt 2", "layer 2, head 1"),
+    ("context_share maps.txt 1", "0.125"), ("updates_of_epochs labels 3 32", "10"),
+    ("updates_of_epochs labels 3 32 10", "1"),
 ])  # fmt: skip
 def test_figures(figure, expected, results):
-    assert printed("figures", figure, cwd=results) == expected
+    assert printed("figures", *figure.split(), cwd=results) == expected
 
 
 @pytest.mark.parametrize("words, told", [(20, True), (21, False)])
 def test_a_perplexity_above_that_of_even_guesses_is_told(words, told, results):
     (results / "test.log").write_text(f"x | dictionary: {words} types\n{EVALUATED}")
-    done = call("figures", "ppl:test.log", cwd=results)
+    done = call("figures", "ppl", "test.log", cwd=results)
     assert done.stdout == "20.1234\n"
     sentence = "small: test.log: perplexity 20.1234 is above that of even guesses, 20: the model has learned nothing.\n"
     assert done.stderr == (sentence if told else "")
 
 
 def test_a_figure_that_is_not_there(results):
-    assert printed("figures", "updates:none.log", "--plus", 5, "--else", 15, cwd=results) == "15"
-    assert printed("figures", "updates:train.log", "--plus", 5, "--else", 15, cwd=results) == "25"
-    done = call("figures", "updates:none.log", cwd=results)
+    assert printed("figures", "updates", "none.log", "--plus", 5, "--else", 15, cwd=results) == "15"
+    assert printed("figures", "updates", "train.log", "--plus", 5, "--else", 15, cwd=results) == "25"
+    done = call("figures", "updates", "none.log", cwd=results)
     assert done.returncode == 2 and "small: error: none.log cannot be read" in done.stderr
-    assert "speed is no figure: there are " in call("figures", "speed:x").stderr
+    assert "speed is no figure: there are " in call("figures", "speed", "x").stderr
 
 
 def test_a_row_takes_figures_and_words(results):
-    row = ("row", "t.jsonl", "@drawn_head:maps.txt:1", "BLEU=@json:a.json:bleu", "ppl=@?ppl:none.log", "paper=29.5")
+    row = ("row", "t.jsonl", "@drawn_head maps.txt 1", "BLEU=@json a.json bleu", "ppl=@?ppl none.log", "paper=29.5")
     assert printed(*row, cwd=results) == ""
-    printed("row", "t.jsonl", "none", "x=1", "--if", "reached:runs:copy/*", cwd=results)
-    printed("row", "t.jsonl", "some", "x=1", "--if", "reached:runs:not/*", cwd=results)
+    printed("row", "t.jsonl", "none", "x=1", "--if", "@?reached runs copy/*", cwd=results)
+    printed("row", "t.jsonl", "some", "x=1", "--if", "@?reached runs not/*", cwd=results)
     rows = [json.loads(line) for line in (results / "t.jsonl").read_text().splitlines()]
     assert rows == [{"cell": "layer 0, head 3", "BLEU": 28.1, "ppl": "-", "paper": 29.5}, {"cell": "some", "x": 1}]
-    done = call("row", "t.jsonl", "x", "BLEU=@json:none.json:bleu", cwd=results)
+    done = call("row", "t.jsonl", "x", "BLEU=@json none.json bleu", cwd=results)
     assert done.returncode == 2 and "none.json cannot be read" in done.stderr
