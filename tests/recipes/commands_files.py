@@ -1,0 +1,81 @@
+"""Every command of a recipe on one page: the dry run, which is committed beside the recipe as NAME.commands.
+
+    python tests/recipes/commands_files.py                                  write all of them again
+    python tests/recipes/commands_files.py recipes/feedback/table2_wmt14.sh
+
+A page is a script for the root of the repository with the virtual environment active. It has one GPU, so the batches in
+it are those of all processes, and one seed where a recipe has several (two where it needs them).
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPES = [
+    path for path in sorted((ROOT / "recipes").rglob("*.sh"))
+    if path.read_text().startswith("#!") and 'begin "$@"' in path.read_text()
+]  # fmt: skip
+WORD = re.compile(r"""(?:[^\s'"$]|'[^']*'|"[^"]*"|\$\([^)]*\)|\$)+""")
+WIDTH = 120
+MACHINE = re.compile(r"set -euo pipefail|cd /|export PATH=")  # the lines of a dry run that are of no recipe
+
+
+def page_of(recipe: Path) -> Path:
+    return recipe.with_suffix(".commands")
+
+
+def seeds(recipe: Path) -> dict[str, str]:
+    if "[SEEDS]" not in recipe.read_text():
+        return {}
+    return {"SEEDS": "1 2" if recipe.stem == "table4_glue" else "1"}
+
+
+def dry_run(recipe: Path, out: Path, **env: str) -> subprocess.CompletedProcess:
+    """The dry run of a page. Nothing exists in the folder, so what a user has run before is not in it."""
+    command = ["bash", recipe, "--gpus", "1", "--dry-run", "--out", out]
+    return subprocess.run(command, env=os.environ | seeds(recipe) | env, capture_output=True, text=True)
+
+
+def page(recipe: Path, out: Path, printed: str) -> str:
+    """The text of the page, from the output of the dry run."""
+    place = recipe.relative_to(ROOT)
+    text = re.sub(rf" --out {re.escape(str(out))}(?=['\\s])", "", printed)
+    text = text.replace(str(out), f"runs/{place.relative_to('recipes').with_suffix('')}")
+    variables = "".join(f"{name}={value!r} " for name, value in seeds(recipe).items())
+    lines = [f"# {variables}{place} --gpus 1 --dry-run, written by tests/recipes/commands_files.py"]
+    lines += [folded(line) for line in text.splitlines() if not MACHINE.match(line)]
+    return "\n".join(lines) + "\n"
+
+
+def folded(line: str) -> str:
+    """A command on several lines, with each flag beside its values."""
+    if len(line) <= WIDTH or line.startswith("#"):
+        return line
+    groups = [[]]
+    for word in WORD.findall(line):
+        if re.match(r"--|2>|>|\||\$|[\w ,'.]+=@|'[^']*=", word):
+            groups.append([])
+        groups[-1].append(word)
+    lines = [""]
+    for group in (" ".join(group) for group in groups if group):
+        if lines[-1].strip() and len(lines[-1]) + len(group) + 3 > WIDTH:
+            lines.append("    ")
+        lines[-1] += (" " if lines[-1].strip() else "") + group
+    return " \\\n".join(lines)
+
+
+def main():
+    for recipe in [Path(word).resolve() for word in sys.argv[1:]] or RECIPES:
+        with tempfile.TemporaryDirectory() as folder:
+            done = dry_run(recipe, Path(folder) / "out")
+            if done.returncode:
+                sys.exit(f"{recipe}: {done.stderr}")
+            page_of(recipe).write_text(page(recipe, Path(folder) / "out", done.stdout))
+
+
+if __name__ == "__main__":
+    main()
