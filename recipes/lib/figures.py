@@ -2,7 +2,7 @@
 
     python recipes/lib/figures.py updates runs/x/feedback/train.log --plus 1000 --else 15000
 
-A figure is a function of this file, called by its name with its arguments, which are mostly files. In a table row
+A figure is called by its name with its arguments, mostly files (LAST_MATCHES and FIGURES below). In a table row
 (row.py) an @ stands before the call. With @? it becomes "-" if its file is missing. On the command line, --else gives
 the text that is printed if its file is missing, as in a dry run.
 """
@@ -55,8 +55,10 @@ def read(name: str, *arguments: str) -> str:
     Raises:
         UserError: a file is missing, or it does not hold the figure
     """
+    if name in LAST_MATCHES:
+        return last(*arguments, LAST_MATCHES[name])
     if name not in FIGURES:
-        say.stop(f"{name} is no figure: there are {', '.join(FIGURES)}.")
+        say.stop(f"{name} is no figure: there are {', '.join([*LAST_MATCHES, *FIGURES])}.")
     return FIGURES[name](*arguments)
 
 
@@ -115,11 +117,6 @@ def parameters(path: str) -> str:
 # Trainings, from their logs
 
 
-def updates(path: str) -> str:
-    """The number of updates so far."""
-    return last(path, r'"(?:train_)?num_updates": "(\d+)"')
-
-
 def training_speed(path: str) -> str:
     """The median speed, in words per second."""
     speeds = sorted(all_of(path, r'(?:\bwps=|"wps": ")([\d.]+)'), key=float)
@@ -154,11 +151,6 @@ def gpu_memory(path: str) -> str:
     return f"{float(last(path, r'total memory = ([0-9.]+) GB')) - free:.1f}"
 
 
-def best_loss(path: str) -> str:
-    """The lowest validation loss, from a log of fairseq's format simple."""
-    return last(path, r"\bbest_loss ([\d.]+)")
-
-
 def least_loss(*choices: str) -> str:
     """Of several NAME=LOG, the NAME whose training has the lowest validation loss."""
     logs = dict(choice.split("=", 1) for choice in choices)
@@ -178,19 +170,14 @@ def updates_of_epochs(labels: str, epochs: str, batch: str, divisor: str = "1") 
 # Generation
 
 
-def generation_speed(path: str) -> str:
-    """The words per second of fairseq-generate, from its log."""
-    return last(path, r"([\d.]+) tokens/s")
-
-
 def flags(path: str) -> str:
     """The flags that tune_length_penalty printed."""
     return " ".join(shlex.split(text_of(path)))
 
 
-def ratio(name: str, one: str, other: str) -> str:
+def ratio(name: str, one: str, other: str, *arguments: str) -> str:
     """The ratio of the same figure of two files."""
-    return f"{float(read(name, one)) / float(read(name, other)):.2f}"
+    return f"{float(read(name, one, *arguments)) / float(read(name, other, *arguments)):.2f}"
 
 
 # Several runs
@@ -254,10 +241,6 @@ def mean_of_grid(path: str, column: str) -> str:
     return f"{mean(float(value) for layer, value in grid_column(path, column).items() if layer != 'all'):.4f}"
 
 
-def ratio_in_grids(one: str, other: str, layer: str, column: str) -> str:
-    return f"{float(grid(one, layer, column)) / float(grid(other, layer, column)):.2f}"
-
-
 def grid_column(path: str, column: str) -> dict[str, str]:
     """A column by layer."""
     rows = [
@@ -266,14 +249,6 @@ def grid_column(path: str, column: str) -> dict[str, str]:
     if len(rows) < 3 or column not in rows[0]:
         raise UserError(f"{path} has no {column}.")
     return {row[0]: row[rows[0].index(column)] for row in rows[2:]}
-
-
-def skipped_layers(path: str) -> str:
-    return last(path, r"expected share.*: (.*)")
-
-
-def context_factor(path: str) -> str:
-    return last(path, r"context factor.*: (.*)")
 
 
 def drawn(path: str, number: str) -> list[str]:
@@ -290,14 +265,20 @@ def context_share(path: str, number: str) -> str:
     return drawn(path, number)[1]
 
 
-FIGURES = {"json": field} | {
+LAST_MATCHES = {  # figures that are the last match in a file
+    "updates": r'"(?:train_)?num_updates": "(\d+)"',  # so far, of a training
+    "best_loss": r"\bbest_loss ([\d.]+)",  # of the validations, in a log of fairseq's format simple
+    "generation_speed": r"([\d.]+) tokens/s",  # of fairseq-generate
+    "skipped_layers": r"expected share.*: (.*)",  # of skip_schedule, as the next one
+    "context_factor": r"context factor.*: (.*)",
+}
+FIGURES = {"json": field} | {  # other figures by name; their arguments and results are texts
     function.__name__: function for function in (
-        bpc, ppl, parameters, updates, training_speed, milliseconds, wall_time, days, gpu_memory, best_loss, least_loss,
-        end, updates_of_epochs, generation_speed, flags, ratio, mean_of, best_of, mean_reward, reward_range, reached,
-        spread, change_of_deviation, grid, mean_of_grid, ratio_in_grids, skipped_layers, context_factor, drawn_head,
-        context_share,
+        bpc, ppl, parameters, training_speed, milliseconds, wall_time, days, gpu_memory, least_loss, end,
+        updates_of_epochs, flags, ratio, mean_of, best_of, mean_reward, reward_range, reached, spread,
+        change_of_deviation, grid, mean_of_grid, drawn_head, context_share,
     )
-}  # fmt: skip  # by name; their arguments and results are texts
+}  # fmt: skip
 
 
 if __name__ == "__main__":

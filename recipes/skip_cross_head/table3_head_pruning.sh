@@ -78,7 +78,7 @@ row_layer() {
 prune plain plain
 prune cross-head cross-head-0.1
 for ((layer = 1; layer <= LAYERS; layer++)); do
-    ratio=$(figure ratio_in_grids "$OUT/cross-head-$PRUNED.txt" "$OUT/plain-$PRUNED.txt" "$layer" stddev)
+    ratio=$(figure ratio grid "$OUT/cross-head-$PRUNED.txt" "$OUT/plain-$PRUNED.txt" "$layer" stddev)
     row_layer "$layer" plain ratio=- "paper, change in %=-"
     row_layer "$layer" cross-head "ratio=$ratio" \
         "paper, change in %=$(published "Table 3" "layer $layer, cross-head" change)"

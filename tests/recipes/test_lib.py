@@ -680,7 +680,7 @@ def results(tmp_path):
     ("reached runs not/cgru-seed*", "2"), ("spread a.json accuracy", "80.00 ± 2.00"),
     ("change_of_deviation accuracy a.json b.json", "-50 %"), ("grid grid.txt 2 H2", "0.4"),
     ("mean_of_grid grid.txt stddev", "1.2500"),
-    ("ratio_in_grids grid.txt grid.txt 2 stddev", "1.00"), ("drawn_head maps.txt 2", "layer 2, head 1"),
+    ("ratio grid grid.txt grid.txt 2 stddev", "1.00"), ("drawn_head maps.txt 2", "layer 2, head 1"),
     ("context_share maps.txt 1", "0.125"), ("updates_of_epochs labels 3 32", "10"),
     ("updates_of_epochs labels 3 32 10", "1"),
 ])  # fmt: skip
