@@ -44,7 +44,7 @@ declare -A ARCH=(
     [all-attention]="all_attention_lm --persistent-vectors $((4 * WIDTH))"
     [feed-forward]="span_transformer_lm --decoder-ffn-embed-dim $((8 * WIDTH))"
 )
-# variants of the Feedback paper's figures: what the memory is (5, 8), keys and values, depth at equal parameters (9)
+# variants of the Feedback paper's figures: the content of the memory (5, 8), keys and values, depth at equal parameters (9)
 for memory in top average recurrent layer-0 layer-1 layer-2; do
     ARCH[feedback-$memory]="${ARCH[feedback]} --feedback-memory $memory"
 done

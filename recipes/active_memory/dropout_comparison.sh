@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Dropout 0.1 and 0.3 (section 4.1.2; the paper's rates of 0.9 and 0.7 are what is kept). The paper gives no numbers for
-# 0.3 but says: with it all operators but CGRU are better than self-attention, and none is better than self-attention
-# with 0.1. We have not run it to the end.
+# Dropout 0.1 and 0.3 (section 4.1.2; the paper's rates, 0.9 and 0.7, are those of the units kept). The paper gives no
+# numbers for 0.3 but says: with it all operators but CGRU are better than self-attention, and none is better than
+# self-attention with 0.1. We have not run it to the end.
 #
 # From the paper (section 4.1.1): sizes (in the architecture), dropout, WikiText-103 lower-cased with marks apart and
 # 32,000 byte pair symbols, Adam with the rate of Vaswani et al. (2017). From its code: a line is a sequence, lines above
@@ -10,9 +10,9 @@
 # activations, the positions' wavelengths, Adam's betas 0.9 and 0.999 and epsilon 1e-8, fp32. Ours: the first token of a
 # line is predicted in training too, empty lines left out, batches of lines of like length (fairseq's).
 #
-# Where paper and code differ, we follow the paper. FLAGS can give what the code has instead: --convolution-activation
-# gelu_accurate --activation-fn gelu_accurate are its activations, which replace ReLU; --attention-scaling
-# sqrt-times-width divides the attention scores by the head's width once more.
+# Where paper and code differ, we follow the paper. FLAGS can set the code's choices: --convolution-activation
+# gelu_accurate --activation-fn gelu_accurate are its activations, in place of ReLU; --attention-scaling sqrt-times-width
+# divides the attention scores by the head's width once more.
 #
 # The paper's loss is a mean over all positions, with padding, but without the first token of a line. The table first
 # shows our loss per token over all lines, and then the paper's figure.

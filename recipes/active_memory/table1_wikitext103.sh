@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Table 1, WikiText-103 line by line: test loss of the 8 operators, 1.4869 (self-attention + highway convolution) to
 # 1.6834 (CGRU), 1.5189 for self-attention. The paper's loss is per position, padding included, over lines of at most 300
-# tokens; the loss of every token of every line stands beside it. We have not run it to the end.
+# tokens; the table also shows the loss of every token of every line. We have not run it to the end.
 #
 # From the paper (section 4.1.1): sizes (in the architecture), dropout, WikiText-103 lower-cased with marks apart and
 # 32,000 byte pair symbols, Adam with the rate of Vaswani et al. (2017). From its code: a line is a sequence, lines above
@@ -10,9 +10,9 @@
 # activations, the positions' wavelengths, Adam's betas 0.9 and 0.999 and epsilon 1e-8, fp32. Ours: the first token of a
 # line is predicted in training too, empty lines left out, batches of lines of like length (fairseq's).
 #
-# Where paper and code differ, we follow the paper. FLAGS can give what the code has instead: --convolution-activation
-# gelu_accurate --activation-fn gelu_accurate are its activations, which replace ReLU; --attention-scaling
-# sqrt-times-width divides the attention scores by the head's width once more.
+# Where paper and code differ, we follow the paper. FLAGS can set the code's choices: --convolution-activation
+# gelu_accurate --activation-fn gelu_accurate are its activations, in place of ReLU; --attention-scaling sqrt-times-width
+# divides the attention scores by the head's width once more.
 #
 # The paper's loss is a mean over all positions, with padding, but without the first token of a line. The table first
 # shows our loss per token over all lines, and then the paper's figure.

@@ -24,7 +24,7 @@
 #   recipes/feedback/table1_toy_tasks.sh --smoke    the same code path with small numbers, CPU, a minute or two
 #   recipes/feedback/table1_toy_tasks.sh --dry-run  every command is checked and printed, nothing run
 #   TASKS=random-walk MODELS="feedback lstm" SEEDS="1 2" UPDATES=2000 STREAMS=64 FLAGS="--decoder-embed-dim 128" \
-#       recipes/feedback/table1_toy_tasks.sh        a part of it, smaller
+#       recipes/feedback/table1_toy_tasks.sh        some of the runs, smaller
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 LOG_FORMAT=json # figures.py reads this format

@@ -4,9 +4,9 @@
 # and values makes inference almost 3 times as fast: a third model has one matrix a layer. By section 1 Feedback is "2x
 # smaller" in the memory of the GPU. The paper's inference speed allows the Feedback model a larger batch, it does not
 # say how large, and its Transformer computes keys and values anew at every word; here both have the same batch,
-# Feedback a row with LARGER_BATCH besides, and the Transformer keeps them. Ours too: training speed is the median over
-# a short training; lines of the test set are continued for so many words, one random word after the other. benchmarks/
-# has more exact ratios. A few minutes on a GPU after the data are prepared. The trainings are those of
+# Feedback another row with LARGER_BATCH, and the Transformer keeps its keys and values. Ours: training speed is the
+# median over a short training; lines of the test set are continued for so many words, one random word after the other.
+# benchmarks/ has more exact ratios. A few minutes on a GPU after the data are prepared. The trainings are those of
 # table3_wikitext103.sh, where their sources are, but for the span, the number of updates and end-of-line tokens.
 #
 #   recipes/feedback/table5_speed_lm.sh            the paper's sizes

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Table 5, translation: words a second on WMT14 En-De with 6 encoder and 2 decoder layers. Training 280K (Transformer)
 # and 126K (Feedback), 0.45 times as fast; inference on one GPU 3,190 and 5,410, 1.7 times. The paper's inference
-# speed allows the Feedback model a larger batch, it does not say how large; here both have the same, Feedback a row with
-# LARGER_BATCH besides. Ours too: words are fairseq's, pieces of the byte pair encoding on the target side; training speed
+# speed allows the Feedback model a larger batch, it does not say how large; here both have the same, Feedback another row
+# with LARGER_BATCH. Ours: words are fairseq's, pieces of the byte pair encoding on the target side; training speed
 # is the median over a short training; and, since the models have hardly learned when they stop, every translation is 25
 # pieces long. A few minutes after the data are prepared. The trainings are those of table2_wmt14.sh, where their sources
 # are, but for depth and the number of updates.

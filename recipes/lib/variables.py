@@ -1,10 +1,10 @@
 """Refuse variables that this recipe does not read.
 
-    python recipes/lib/variables.py EPOCHS SEEDS MODELS --later characters.sh
+    python recipes/lib/variables.py CORPUS SPLIT_STREAMS --later recipes/feedback/fig9_depth.sh
 
-The words are the variables that a recipe reads, and --later files that it sources later. A variable that is set, and
-that only other recipes read, is refused, and so are SEED and the flag --seed where the recipe reads SEEDS. Names that
-other programs also use are not refused; a message says that they are ignored.
+The words are the variables that a recipe reads, and --later files with variables that it declares later. A variable
+that is set, and that only other recipes read, is refused, and so is SEED where the recipe reads SEEDS. Names that other
+programs also use are not refused; a message says that they are ignored.
 """
 
 import argparse

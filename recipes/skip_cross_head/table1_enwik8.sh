@@ -3,7 +3,7 @@
 # and 1.037 with a context of 1600 tokens, 1.058 and 1.033 with 3800; Transformer-XL (41M, Dai et al., 2019) 1.06 on the
 # test set with 3800. The paper trained on two GPUs of 32 GB; we have not run it to the end.
 #
-# Transformer-XL is trained as by Dai et al.'s script: batch 22, blocks of 512, 400,000 updates of one falling cosine,
+# Transformer-XL is trained as in Dai et al.'s script: batch 22, blocks of 512, 400,000 updates of one falling cosine,
 # no warm-up; evaluated as the other, with its script's distances up to 820. The paper's code leaves newlines out, about
 # 1 % of the bytes, which makes the figure "without line ends" the closer one to its own.
 #
@@ -51,7 +51,7 @@ TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-p
     --wave-in-warmup --converged-by "$CHANGE" --converged-over "$OVER" --save-interval-updates "$INTERVAL"
     --keep-interval-updates 1 --ddp-backend legacy_ddp --no-epoch-checkpoints)
 
-# train_dai: as the scripts of Dai et al. (2019) do. Only validation during training differs: here it has the blocks and
+# train_dai: train as the scripts of Dai et al. (2019). Only validation during training differs: here it has the blocks and
 # the memory of training; theirs has blocks of 128 with a memory of 896 tokens.
 train_dai() {
     STREAMS=$DAI_STREAMS share_streams

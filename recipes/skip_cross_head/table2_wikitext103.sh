@@ -3,7 +3,7 @@
 # and 23.92 with a context of 640 tokens, 21.87 and 22.91 with 2000; Transformer-XL (151M, Dai et al., 2019) 24.03 on the
 # test set with 640. The paper trained on two GPUs of 32 GB; we have not run it to the end.
 #
-# Transformer-XL is trained as by Dai et al.'s script: batch 60, blocks of 150, 200,000 updates of one falling cosine,
+# Transformer-XL is trained as in Dai et al.'s script: batch 60, blocks of 150, 200,000 updates of one falling cosine,
 # no warm-up; evaluated as the other, with its script's distances up to 400.
 #
 # From the paper (appendix B): sizes, memory and dropout (in the architectures), Adam with learning rate 0.00025, cosine
@@ -51,7 +51,7 @@ TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-p
     --wave-in-warmup --converged-by "$CHANGE" --converged-over "$OVER" --save-interval-updates "$INTERVAL"
     --keep-interval-updates 1 --ddp-backend legacy_ddp --no-epoch-checkpoints)
 
-# train_dai: as the scripts of Dai et al. (2019) do. Only validation during training differs: here it has the blocks and
+# train_dai: train as the scripts of Dai et al. (2019). Only validation during training differs: here it has the blocks and
 # the memory of training.
 train_dai() {
     STREAMS=$DAI_STREAMS share_streams
