@@ -5,7 +5,8 @@
 #   VENV     the virtual environment (default: .venv at the repository root), made on first use
 #   PYTHON   the interpreter that makes it (default: python3)
 #
-# A recipe that was stopped continues when it is called again: it skips what is done. All nodes share $OUT and $DATA.
+# A recipe that was stopped continues when it is called again: it skips finished steps. All nodes share $OUT and $DATA.
+# The page NAME.commands beside a recipe has every command with all its flags (tests/recipes/commands_files.py).
 
 if declare -F begin >/dev/null; then return 0; fi # it was sourced before
 shopt -s inherit_errexit
@@ -23,8 +24,8 @@ setup_venv() {
 # flags, which become arrays. CHOICES: which runs to do; they change no run. SMOKE_SETTINGS: defaults of a smoke run, among
 # them SMALLER, the flags that train appends to those of the recipe.
 declare -A SETTINGS=([LOG_INTERVAL]=100) WORDS=() CHOICES=() SMOKE_SETTINGS=([LOG_INTERVAL]=5)
-# START: flags of a training's first start only. ONLY_IF: row.py's --if. MAY_DIVERGE: divergence is a result. BARS: how far
-# other commands are. SOURCED_LATER: files that declare variables after begin, too. DEFAULT_PRECISION: on GPUs, the paper's.
+# START: flags of a training's first start only. ONLY_IF: row.py's --if. MAY_DIVERGE: divergence is a result. BARS: the
+# progress of other commands. SOURCED_LATER: files that declare variables after begin, too. DEFAULT_PRECISION: on GPUs, the paper's.
 DEFAULT_PRECISION=fp32 LIB=recipes/lib SCRIPT='' BEGUN='' LOG_FORMAT=simple START=() ONLY_IF=() MAY_DIVERGE=''
 declare -A DECLARED=() GIVEN=() PUBLISHED=() && SOURCED_LATER=() BARS=(--log-format simple --log-interval 1)
 
