@@ -8,7 +8,6 @@
 # A recipe that was stopped continues when it is called again: it skips finished steps. All nodes share $OUT and $DATA.
 # The page NAME.commands beside a recipe has every command with all its flags (tests/recipes/commands_files.py).
 
-if declare -F begin >/dev/null; then return 0; fi # it was sourced before
 shopt -s inherit_errexit
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export VENV=${VENV:-$ROOT/.venv}
@@ -25,7 +24,7 @@ setup_venv() {
 # them SMALLER, the flags that train appends to those of the recipe.
 declare -A SETTINGS=([LOG_INTERVAL]=100) WORDS=() CHOICES=() SMOKE_SETTINGS=([LOG_INTERVAL]=5)
 # START: flags of a training's first start only. ONLY_IF: row.py's --if. MAY_DIVERGE: divergence is a result. BARS: the
-# progress of other commands. SOURCED_LATER: files that declare variables after begin, too. DEFAULT_PRECISION: on GPUs, the paper's.
+# progress of other commands. SOURCED_LATER: files that declare variables after begin, too. DEFAULT_PRECISION: on GPUs.
 DEFAULT_PRECISION=fp32 LIB=recipes/lib SCRIPT='' BEGUN='' LOG_FORMAT=simple START=() ONLY_IF=() MAY_DIVERGE=''
 declare -A DECLARED=() GIVEN=() PUBLISHED=() && SOURCED_LATER=() BARS=(--log-format simple --log-interval 1)
 
