@@ -123,8 +123,8 @@ class Graphs(Correctness):
                 without.stack.graphs = None
                 got, exact = (test_feedback_graphs.updates(each, "fast", 3) for each in (case, without))
                 differ = sum(int((a != b).sum()) for a, b in zip(got, exact, strict=True))
-                row[f"{name}, numbers that differ"] = differ
-                row[f"{name}, graphs"] = len(case.stack.graphs.kept)
+                row[f"fast, {name}, numbers that differ"] = differ
+                row[f"fast, {name}, graphs"] = len(case.stack.graphs.kept)
             for make, decode in self.DECODING.items():
                 case = make()
                 pairs = zip(decode(case, "fast"), decode(make(), "eager"), strict=True)
