@@ -16,13 +16,13 @@ import logging
 import os
 import runpy
 import select
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
+SETUP = Path(__file__).resolve().parent.parent / "recipes/setup"
 CLIENT = """#!{python} -IS
 import json, os, signal, socket, sys
 
@@ -43,6 +43,13 @@ sys.exit(status)
 """
 
 
+def fingerprint(real: Path) -> str:
+    """The stamp of a finished set-up (recipes/setup/setup.sh). With another one a recipe would install packages through
+    the links, whose scripts would then name an interpreter that is gone after the tests."""
+    words = ["bash", "-c", '{ cat "$0"/*; "$1" -VV; } | cksum', SETUP, real / "bin/python"]
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+
 @contextlib.contextmanager
 def environment(folder: Path, real: Path):
     """``folder`` as an environment that stands for ``real``, as long as the context lasts."""
@@ -53,8 +60,7 @@ def environment(folder: Path, real: Path):
     for command in (real / "bin").iterdir():
         served = command.name in ("python", "python3") or command.name.startswith("fairseq-")
         (folder / "bin" / command.name).symlink_to(program if served else command)
-    with contextlib.suppress(FileNotFoundError):
-        shutil.copy(real / ".fairseq_plugins_setup", folder)
+    (folder / ".fairseq_plugins_setup").write_text(fingerprint(real))
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "CUDA_VISIBLE_DEVICES": ""}
     command = [real / "bin/python", __file__, place]
     server = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)

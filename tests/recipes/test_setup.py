@@ -73,3 +73,9 @@ def test_another_source_archive_of_fairseq_is_refused(run, tmp_path):
 def test_pip_takes_them_too(version, fits, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert (version in SpecifierSet(run_setup("setup.py", stop_after="init").python_requires)) == fits
+
+
+def test_recipes_of_tests_install_nothing(venv):
+    """Whatever was installed: the environment of the tests has links into it."""
+    done = subprocess.run(["bash", ROOT / "recipes/setup/setup.sh"], env=os.environ | {"VENV": str(venv)}, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
