@@ -5,11 +5,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
 from language_models import ADAPTIVE_IO, ADAPTIVE_SPAN, FAMILIES, MODELS, VOCABULARY, Vocabulary, build, make
 
 from fairseq_plugins.criterions.label_cross_entropy import LabelCrossEntropyCriterion
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.models.common.base import StreamingLanguageModel
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.tools.label_accuracy import labels_right
 
@@ -17,6 +19,12 @@ from fairseq_plugins.tools.label_accuracy import labels_right
 def tokens(batch=3, length=20):
     torch.manual_seed(1)
     return torch.randint(4, VOCABULARY, (batch, length))
+
+
+def test_every_registered_family_is_tested():
+    models = {name: model for name, model in ARCH_MODEL_REGISTRY.items() if issubclass(model, StreamingLanguageModel)}
+    ours = {model for model in models.values() if model.__module__.startswith("fairseq_plugins.")}
+    assert {models[arch] for arch in FAMILIES} == ours
 
 
 def log_probs(model, src_tokens, memory=None):
