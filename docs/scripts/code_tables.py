@@ -10,7 +10,8 @@ import io
 import re
 import runpy
 import sys
-from collections.abc import Container
+from collections import Counter
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from types import NoneType
@@ -34,9 +35,12 @@ ROOT = PACKAGE.parent
 
 
 def architectures(models: str) -> str:
-    """The named architectures of some models, each with what it sets."""
-    names = [name for name in sorted(ARCH_CONFIG_REGISTRY) if ARCH_MODEL_NAME_REGISTRY[name] in models.split()]
-    return table(["architecture", "settings"], ((code(name), sets(name)) for name in names))
+    """The named architectures of some models and what they set; those that set the same share a row."""
+    rows: dict[str, list[str]] = {}
+    for name in sorted(ARCH_CONFIG_REGISTRY):
+        if ARCH_MODEL_NAME_REGISTRY[name] in models.split():
+            rows.setdefault(sets(name), []).append(code(name))
+    return table(["architecture", "settings"], ((", ".join(names), settings) for settings, names in rows.items()))
 
 
 def sets(name: str) -> str:
@@ -68,8 +72,18 @@ def options(kind: str) -> str:
     for name, (made, config) in sorted(registered(kind).items()):
         for each in declared(config) if config else added(made):
             found.setdefault(each, []).append(name)
-    rows = [(flag, shown, ", ".join(map(code, names)), text) for (flag, shown, text), names in sorted(found.items())]
+    rows = by_meaning(found, lambda names: ", ".join(map(code, names)))
     return table(["flag", "default", "for", "meaning"], rows)
+
+
+def by_meaning(found: dict[tuple[str, str, str], list[str]], listed: Callable[[list[str]], str]) -> list[list[str]]:
+    """A row for each flag and meaning. Where defaults differ, the names stand in the order of their defaults."""
+    rows: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    several = Counter((flag, text) for flag, _, text in found)
+    for (flag, shown, text), names in sorted(found.items()):
+        shown = shown or ("none" if several[flag, text] > 1 else "")
+        rows.setdefault((flag, text), []).append((shown, listed(names)))
+    return [[flag, *("; ".join(column) for column in zip(*row)), text] for (flag, text), row in rows.items()]
 
 
 def registered(kind: str) -> dict[str, tuple[type, type | None]]:
@@ -141,27 +155,9 @@ def default(field: dataclasses.Field):
 
 
 def tools(folder: str) -> str:
-    """Every command of a folder with its purpose, an example and its options; first the options that many share."""
-    every = commands(folder)
-    shared = {each: names for each, names in options_of(every).items() if len(names) >= MANY}
-    parts = [
-        listed(name, shown, f"{text} ({', '.join(map(code, names))})") for (name, shown, text), names in shared.items()
-    ]
-    return "\n\n".join(["\n".join(parts), *(tool(path, parser, shared) for path, parser in every)])
-
-
-MANY = 5
-
-
-def tool(path: Path, parser: argparse.ArgumentParser, shared: Container) -> str:
-    """The part of one command. The example is enough for an argument that has neither a default nor a text."""
-    rows = [listed(*each) for each in action_rows(parser) if each not in shared and any(each[1:])]
-    return f"### `{path.stem}`\n{purpose(parser)} `{example(parser)}`\n\n" + "\n".join(rows)
-
-
-def listed(name: str, shown: str, text: str) -> str:
-    """An option as an item of a list."""
-    return f"- {name}{f', {shown}' if shown else ''}{f': {text}' if text else ''}"
+    """Every command of a folder with its purpose and an example; --help prints its options."""
+    parts = [f"### `{path.stem}`\n{purpose(parser)} `{example(parser)}`" for path, parser in commands(folder)]
+    return "\n\n".join(parts)
 
 
 def scripts(folder: str) -> str:
@@ -169,7 +165,7 @@ def scripts(folder: str) -> str:
     every = commands(folder)
     names = [path.stem for path, _ in every]
     purposes = table(["script", "text"], ((code(path.stem), purpose(parser)) for path, parser in every))
-    rows = [(*each[:2], those(owners, names), each[2]) for each, owners in sorted(options_of(every).items())]
+    rows = by_meaning(options_of(every), lambda some: those(some, names))
     return f"{purposes}\n\n{table(['option', 'default', 'for', 'meaning'], rows)}"
 
 

@@ -32,9 +32,14 @@ def settings(paper: str) -> str:
     return table(["part of a recipe", "our setting: reason"], rows)
 
 
+NO_CHOICE = {"ours: without a meaning here", "ours: of another paper", "ours: of other papers"}
+
+
 def our_reasons(sources: dict) -> list[str]:
-    """The settings whose source is ours, each with its reason."""
-    ours = {source: values for source, values in sources.items() if source.startswith("ours")}
+    """The settings whose source is ours, each with its reason; without those that have no effect."""
+    ours = {
+        source: values for source, values in sources.items() if source.startswith("ours") and source not in NO_CHOICE
+    }
     return [
         f"{', '.join(options(values) if isinstance(values, dict) else values)}: {source.removeprefix('ours: ')}"
         for source, values in ours.items()
