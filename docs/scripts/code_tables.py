@@ -10,8 +10,6 @@ import io
 import re
 import runpy
 import sys
-from collections import Counter
-from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from types import NoneType
@@ -72,17 +70,14 @@ def options(kind: str) -> str:
     for name, (made, config) in sorted(registered(kind).items()):
         for each in declared(config) if config else added(made):
             found.setdefault(each, []).append(name)
-    rows = by_meaning(found, lambda names: ", ".join(map(code, names)))
-    return table(["flag", "default", "for", "meaning"], rows)
+    return table(["flag", "default", "for", "meaning"], by_meaning(found))
 
 
-def by_meaning(found: dict[tuple[str, str, str], list[str]], listed: Callable[[list[str]], str]) -> list[list[str]]:
+def by_meaning(found: dict[tuple[str, str, str], list[str]]) -> list[list[str]]:
     """A row for each flag and meaning. Where defaults differ, the names stand in the order of their defaults."""
     rows: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    several = Counter((flag, text) for flag, _, text in found)
     for (flag, shown, text), names in sorted(found.items()):
-        shown = shown or ("none" if several[flag, text] > 1 else "")
-        rows.setdefault((flag, text), []).append((shown, listed(names)))
+        rows.setdefault((flag, text), []).append((shown, ", ".join(map(code, names))))
     return [[flag, *("; ".join(column) for column in zip(*row)), text] for (flag, text), row in rows.items()]
 
 
@@ -161,29 +156,8 @@ def tools(folder: str) -> str:
 
 
 def scripts(folder: str) -> str:
-    """Every command of a folder in one table, and the options of all of them in another."""
-    every = commands(folder)
-    names = [path.stem for path, _ in every]
-    purposes = table(["script", "text"], ((code(path.stem), purpose(parser)) for path, parser in every))
-    rows = by_meaning(options_of(every), lambda some: those(some, names))
-    return f"{purposes}\n\n{table(['option', 'default', 'for', 'meaning'], rows)}"
-
-
-def options_of(every: list[tuple[Path, argparse.ArgumentParser]]) -> dict[tuple[str, str, str], list[str]]:
-    """The row of each option -> the commands that have it."""
-    found: dict[tuple[str, str, str], list[str]] = {}
-    for path, parser in every:
-        for each in action_rows(parser):
-            found.setdefault(each, []).append(path.stem)
-    return found
-
-
-def those(some: list[str], every: list[str]) -> str:
-    """Some names in few words."""
-    others = [name for name in every if name not in some]
-    if len(some) > 2 * len(others):
-        return f"all but {', '.join(map(code, others))}" if others else "all"
-    return ", ".join(map(code, some))
+    """Every command of a folder with its purpose, as a table."""
+    return table(["script", "text"], ((code(path.stem), purpose(parser)) for path, parser in commands(folder)))
 
 
 def commands(folder: str) -> list[tuple[Path, argparse.ArgumentParser]]:
@@ -201,10 +175,6 @@ def example(parser: argparse.ArgumentParser) -> str:
     paragraphs = inspect.cleandoc(parser.description).split("\n\n")
     lines = next(part for part in paragraphs if part.lstrip().startswith("python ")).replace("\\\n", " ").splitlines()
     return re.sub(" +", " ", lines[0].partition("  #")[0].strip())
-
-
-def action_rows(parser: argparse.ArgumentParser) -> list[tuple[str, str, str]]:
-    return [row for action in parser._actions if action.dest != "help" and (row := action_row(action))]
 
 
 def is_command(path: Path) -> bool:
