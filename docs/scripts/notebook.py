@@ -82,6 +82,8 @@ def page(name: str) -> str:
         parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
         for output in cell.get("outputs", ()):
             if output["output_type"] == "stream":
+                if source.endswith("".join(output["text"]).rstrip()):  # the comment beside the print says it
+                    continue
                 parts.append(f"```text\n{''.join(output['text']).rstrip()}\n```")
             else:
                 number += 1
