@@ -122,6 +122,7 @@ def ended(*command: str) -> int:
 
 def become(*command: str) -> None:
     warnings.simplefilter("ignore")
+    logging.disable(logging.NOTSET)  # a test may have called a tool, which disables it for its process
     if command[0].startswith("fairseq-"):
         logging.root.handlers.clear()
         logging.basicConfig(level=logging.INFO, stream=sys.stdout)
