@@ -77,5 +77,6 @@ def test_pip_takes_them_too(version, fits, monkeypatch):
 
 def test_recipes_of_tests_install_nothing(venv):
     """Whatever was installed: the environment of the tests has links into it."""
-    done = subprocess.run(["bash", ROOT / "recipes/setup/setup.sh"], env=os.environ | {"VENV": str(venv)}, capture_output=True, text=True)
+    command = ["bash", ROOT / "recipes/setup/setup.sh"]
+    done = subprocess.run(command, env=os.environ | {"VENV": str(venv)}, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
