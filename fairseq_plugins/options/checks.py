@@ -34,14 +34,14 @@ def check_fields(args, options: type) -> None:
 
 def check_ranges(args, options: type) -> None:
     """Raises UserError for a number that is out of its option's range. The options are the fields of a dataclass."""
-    check_numbers(args, *(field.name for field in own_fields(options) if field.name in ranges.RANGES))
+    names = (field.name for field in own_fields(options) if field.name in ranges.RANGES)
+    check_numbers(args, *(name for name in names if isinstance(getattr(args, name), int | float)))
 
 
 def check_numbers(args, *names: str) -> None:
     """Raises UserError for a number that is out of its option's range."""
     for name in names:
-        if isinstance(value := getattr(args, name), int | float):
-            ranges.check(name, value, ranges.OURS.get(name))
+        ranges.check(name, getattr(args, name), ranges.OURS.get(name))
 
 
 def own_fields(options: type) -> Iterator[dataclasses.Field]:

@@ -380,7 +380,7 @@ CASES = [
     Case(
         "generate",
         "--model-overrides \"{'dropout': 'x'}\"",
-        "or other --model-overrides",
+        "--dropout x does not fit; give a number from 0 to 1",
         "--model-overrides \"{'dropout': 0.1}\"",
     ),
     Case(

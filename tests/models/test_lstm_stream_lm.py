@@ -17,7 +17,7 @@ def test_flags_without_meaning_are_refused(options, words):
 
 
 def test_its_width_need_not_be_shared_by_heads():
-    build("lstm_stream_lm_tiny", {"decoder_embed_dim": 30, "decoder_attention_heads": 0})
+    build("lstm_stream_lm_tiny", {"decoder_embed_dim": 30, "decoder_attention_heads": 4})
 
 
 def test_the_toy_is_two_layers_of_256():

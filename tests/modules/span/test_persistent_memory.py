@@ -23,5 +23,5 @@ def test_scores_are_those_of_keys_times_sqrt_d_over_sqrt_d():
 
 
 def test_no_vectors_are_refused():
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match="0 persistent vectors cannot be attended to"):
         PersistentMemory(heads=2, size=0, head_dim=4)
