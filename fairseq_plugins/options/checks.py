@@ -39,9 +39,16 @@ def check_ranges(args, options: type) -> None:
 
 
 def check_numbers(args, *names: str) -> None:
-    """Raises UserError for a number that is out of its option's range."""
+    """
+    Raises:
+        UserError: a number is out of its option's range
+        TypeError: a value is text. Only --model-overrides and damaged checkpoints have such, and
+            their reader names both
+    """
     for name in names:
-        ranges.check(name, getattr(args, name), ranges.OURS.get(name))
+        if isinstance(value := getattr(args, name), str):
+            raise TypeError(f"{flag(name)} is the text {value!r}, not a number")
+        ranges.check(name, value, ranges.OURS.get(name))
 
 
 def own_fields(options: type) -> Iterator[dataclasses.Field]:

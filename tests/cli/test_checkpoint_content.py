@@ -61,7 +61,7 @@ def changed(trained, tmp_path):
     """changed(name) -> a checkpoint with that change."""
 
     def change(name):
-        state = torch.load(trained.checkpoint)
+        state = torch.load(trained.checkpoint, weights_only=False)
         CHANGES[name](state)
         torch.save(state, tmp_path / "model.pt")
         return tmp_path / "model.pt"

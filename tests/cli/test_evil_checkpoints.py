@@ -53,7 +53,7 @@ def evil(trained, tmp_path):
     """evil(change) -> a checkpoint of whose settings some are code."""
 
     def make(change):
-        state = torch.load(trained.checkpoint)
+        state = torch.load(trained.checkpoint, weights_only=False)
         change(state["cfg"]["model"] if isinstance(state["cfg"]["model"], dict) else vars(state["cfg"]["model"]))
         torch.save(state, tmp_path / "evil.pt")
         return tmp_path / "evil.pt"
@@ -79,7 +79,7 @@ def test_no_command_runs_it(name, evil, run, reverse_corpus, tiny_flags, user_di
 
 def test_it_names_no_file_to_empty(trained, run, reverse_corpus, user_dir, tmp_path):
     """fairseq-validate builds the criterion of the checkpoint, and this one opens a file."""
-    state = torch.load(trained.checkpoint)
+    state = torch.load(trained.checkpoint, weights_only=False)
     (tmp_path / "mine.txt").write_text("mine")
     criterion = {"_name": "sentence_ranking", "ranking_head_name": "x", "num_classes": 2}
     state["cfg"]["criterion"] = {**criterion, "save_predictions": str(tmp_path / "mine.txt")}

@@ -380,7 +380,7 @@ CASES = [
     Case(
         "generate",
         "--model-overrides \"{'dropout': 'x'}\"",
-        "--dropout x does not fit; give a number from 0 to 1",
+        "or other --model-overrides",
         "--model-overrides \"{'dropout': 0.1}\"",
     ),
     Case(
