@@ -106,18 +106,21 @@ def check(args, task) -> None:
             " it out."
         )
     if args.data:
-        check_dictionary(args.checkpoint, Path(args.data))
+        check_dictionary(task.data, Path(args.data))
 
 
-def check_dictionary(checkpoint: Path, data: Path) -> None:
+def check_dictionary(trained_on: str, data: Path) -> None:
     """Compare the dictionary of other data with that of the training, if that is still there.
+
+    Args:
+        trained_on: the data of the training, as its command named them
 
     Raises:
         UserError: they differ, so the model would read other symbols than it has learned
     """
-    from fairseq import checkpoint_utils, utils
+    from fairseq import utils
 
-    (trained_on, *_) = utils.split_paths(checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))["cfg"].task.data)
+    (trained_on, *_) = utils.split_paths(trained_on)
     before, now = (folder / "dict.txt" for folder in (Path(trained_on), data))
     if before.is_file() and now.is_file() and symbols(before) != symbols(now):
         raise UserError(
