@@ -17,6 +17,7 @@ T steps, B batch, C width.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -35,7 +36,7 @@ class Part:
     def forward(self, x: Tensor) -> Tensor:
         return x
 
-    def forward_into(self, x: Tensor, out: Tensor) -> Tensor:
+    def forward_into(self, x: Tensor, out: Tensor | None) -> Tensor:
         """As `forward`. The result may be written to `out`."""
         return self.forward(x)
 
@@ -70,17 +71,17 @@ def product(a: Tensor, b: Tensor, scale: float, out: Tensor | None = None) -> Te
     """scale a b, for matrices, written to `out` if given"""
     if scale == 1:
         return torch.mm(a, b, out=out)
-    return torch.addmm(
-        a.new_empty(()), a, b, beta=0, alpha=scale, out=out
-    )  # with beta 0 the first argument is not read
+    unread = a.new_empty(())  # beta is 0
+    return torch.addmm(unread, a, b, beta=0, alpha=scale, out=out)
+
+
+def cast(x: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """x in this type; None: in its own. Without a change this costs less than `x.to`."""
+    return x if dtype is None or x.dtype is dtype else x.to(dtype)
 
 
 class Slots:
-    """Buffers for the results of the steps, side by side, so that `joined` need not copy them.
-
-    Args:
-        steps: how many
-    """
+    """Buffers for the results of some steps, side by side, so that `joined` need not copy them."""
 
     def __init__(self, steps: int):
         self.steps = steps
@@ -130,8 +131,7 @@ class Linear(Part):
     def forward(self, x):
         return self.forward_into(x, None)
 
-    def forward_into(self, x: Tensor, out: Tensor | None) -> Tensor:
-        """As `forward`. The result is written to `out`, if given."""
+    def forward_into(self, x, out):
         if self.bias is None:
             self.save(x)
             return product(x, self.transposed, self.scale, out)
@@ -152,17 +152,14 @@ class Linear(Part):
             self.inputs.append(x)
 
     def backward(self, dy):
-        self.record_grad(dy)
+        self.output_grads.append(dy)
         return product(dy, self.weight, self.scale, self.grad_slot and self.grad_slot())
 
     def backward_onto(self, dy, base):
-        self.record_grad(dy)
+        self.output_grads.append(dy)
         if base.dtype is not dy.dtype:
             return base + product(dy, self.weight, self.scale)
         return torch.addmm(base, dy, self.weight, alpha=self.scale)
-
-    def record_grad(self, dy):
-        self.output_grads.append(dy)
 
     def gradients(self):
         if not self.output_grads:  # a block of one step writes no memory
@@ -232,11 +229,8 @@ class LayerNorm(Part):
     def backward(self, dy):
         # the saved tensors are needed again for the parameters: index from the end, do not pop
         saved = self.saved[-1 - len(self.output_grads)]
-        self.record_grad(dy)
-        return self._backward(dy, *saved, (True, False, False))[0]
-
-    def record_grad(self, dy):
         self.output_grads.append(dy)
+        return self._backward(dy, *saved, (True, False, False))[0]
 
     def gradients(self):
         if not self.output_grads or self.weight is None:
@@ -289,35 +283,25 @@ class Dropout(Part):
         return self.apply(dy, self.present)
 
 
+@dataclass
 class Dropouts:
-    """Makes the parts that drop something, for loops over so many steps.
+    """Makes the parts that drop something, for loops over so many steps. `record`: save their masks."""
 
-    Args:
-        steps: how many
-        training: otherwise nothing is dropped
-        record: save the masks
-        device: the device of the tensors
-    """
-
-    def __init__(self, steps: int, training: bool, record: bool, device: torch.device):
-        self.steps, self.training, self.record, self.device = steps, training, record, device
+    steps: int
+    training: bool
+    record: bool
+    device: torch.device
 
     def scale(self, rate: float) -> float:
         """The factor of elements that are kept."""
         return kept_scale(rate, self.device) if self.training else 1.0
 
-    def part(self, rate: float) -> Part:
-        """Dropout with its scale."""
-        return self.make(rate, self.scale(rate), self.record)
-
-    def unscaled(self, rate: float, record: bool | None = None, grows: bool = False) -> Part:
-        """Dropout whose scale is left to the matrix after it. `grows` is as of StepDropout."""
-        return self.make(rate, 1.0, self.record if record is None else record, grows)
-
-    def make(self, rate: float, scale: float, record: bool, grows: bool = False) -> Part:
+    def part(self, rate: float, scale: float = 1.0, record: bool | None = None, grows: bool = False) -> Part:
+        """Dropout with this factor; 1: the matrix after it multiplies by `scale(rate)`. `grows` is as of
+        StepDropout."""
         if not self.training or not rate:
             return Part()
-        return Dropout(StepDropout(rate, self.steps, grows), scale, record)
+        return Dropout(StepDropout(rate, self.steps, grows), scale, self.record if record is None else record)
 
 
 class Pointwise(Part):
@@ -338,28 +322,37 @@ class Pointwise(Part):
 
 
 class Chain(Part):
-    """Several parts, one after the other."""
+    """Several parts, one after the other.
 
-    def __init__(self, *parts: Part):
-        self.parts = [part for part in parts if type(part) is not Part]
+    Args:
+        dtype: the parts compute in this type; None: in that of the input. `backward` returns a gradient of the type
+            that it is given
+    """
+
+    def __init__(self, *parts: Part, dtype: torch.dtype | None = None):
+        self.parts, self.dtype = [part for part in parts if type(part) is not Part], dtype
 
     def forward(self, x):
+        x = cast(x, self.dtype)
         for part in self.parts:
             x = part.forward(x)
         return x
 
     def forward_onto(self, x, base):
+        x = cast(x, self.dtype)
         *others, last = self.parts
         for part in others:
             x = part.forward(x)
         return last.forward_onto(x, base)
 
     def backward(self, dy):
+        outer, dy = dy.dtype, cast(dy, self.dtype)
         for part in reversed(self.parts):
             dy = part.backward(dy)
-        return dy
+        return cast(dy, outer)
 
     def backward_onto(self, dy, base):
+        dy = cast(dy, self.dtype)
         first, *others = self.parts
         for part in reversed(others):
             dy = part.backward(dy)
@@ -368,33 +361,6 @@ class Chain(Part):
     def gradients(self):
         for part in self.parts:
             yield from part.gradients()
-
-
-class Cast(Part):
-    """Another part that computes in a type of its own. Its input, and the gradient that it returns, are in another."""
-
-    def __init__(self, body: Part, dtype: torch.dtype, outer: torch.dtype):
-        self.body, self.dtype, self.outer = body, dtype, outer
-
-    def forward(self, x):
-        return self.body.forward(x.to(self.dtype))
-
-    def forward_onto(self, x, base):
-        return self.body.forward_onto(x.to(self.dtype), base)
-
-    def backward(self, dy):
-        return self.body.backward(dy.to(self.dtype)).to(self.outer)
-
-    def backward_onto(self, dy, base):
-        return self.body.backward_onto(dy.to(self.dtype), base)
-
-    def gradients(self):
-        return self.body.gradients()
-
-
-def in_type(part: Part, dtype: torch.dtype, outer: torch.dtype) -> Part:
-    """The part, computing in this type; the parts around it compute in the outer one."""
-    return part if dtype is outer else Cast(part, dtype, outer)
 
 
 class Residual(Part):

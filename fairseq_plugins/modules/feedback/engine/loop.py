@@ -19,7 +19,6 @@ from fairseq_plugins.modules.feedback.engine.backward import (
     Pointwise,
     ReluLinear,
     Residual,
-    in_type,
 )
 from fairseq_plugins.modules.feedback.engine.caches import FixedSource, GrowingSource, Source
 from fairseq_plugins.modules.feedback.engine.memory_writer import MemoryWriter, Mixture
@@ -83,11 +82,11 @@ class Loop:
         dropouts = Dropouts(self.capacity, layer.training, record, layer.fc1.weight.device)
 
         def sublayer(norm, *parts):
-            body = in_type(Chain(*parts, dropouts.part(config.dropout)), self.dtype, norm.weight.dtype)
-            return Residual(LayerNorm(norm, record), body, config.pre_norm)
+            dropout = dropouts.part(config.dropout, dropouts.scale(config.dropout))
+            return Residual(LayerNorm(norm, record), Chain(*parts, dropout, dtype=self.dtype), config.pre_norm)
 
         def attention(norm, projections, source, make, *options):
-            weight_dropout = dropouts.unscaled(config.attention_dropout, grows=isinstance(source, GrowingSource))
+            weight_dropout = dropouts.part(config.attention_dropout, grows=isinstance(source, GrowingSource))
             attend = make(Linear(projections.q_proj, record), source, weight_dropout, config.heads, record, *options)
             (self.context_attentions if source is context else self.memory_attentions).append(attend)
             out = Linear(projections.out_proj, record, dropouts.scale(config.attention_dropout))
@@ -102,13 +101,13 @@ class Loop:
         narrow = Linear(layer.fc2, record, dropouts.scale(config.activation_dropout))
         widen: Linear
         if config.activation == "relu":
-            dropout = dropouts.unscaled(config.activation_dropout, record=False)
+            dropout = dropouts.part(config.activation_dropout, record=False)
             widen = ReluLinear(layer.fc1, dropout, record, self.capacity)
             parts: list[Part] = [widen, narrow]
         else:
             widen = Linear(layer.fc1, record)
             activation = Pointwise(ACTIVATIONS[config.activation], record)
-            parts = [widen, activation, dropouts.unscaled(config.activation_dropout), narrow]
+            parts = [widen, activation, dropouts.part(config.activation_dropout), narrow]
         if self.transposes_weights:
             widen.transpose_weight()
         return Chain(*sublayers, sublayer(layer.final_layer_norm, *parts))

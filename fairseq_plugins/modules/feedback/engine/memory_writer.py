@@ -16,7 +16,7 @@ from fairseq_plugins.modules.feedback.engine.backward import (
     Part,
     Projection,
     Slots,
-    in_type,
+    cast,
 )
 from fairseq_plugins.modules.feedback.engine.caches import GrowingSource
 from fairseq_plugins.modules.feedback.engine.sliding_cache import SlidingSource
@@ -82,8 +82,7 @@ class MemoryWriter:
         steps: int,
     ):
         self.norm = LayerNorm(norm, record) if norm else Part()
-        self.linear = Linear(projection, record)
-        self.project = in_type(self.linear, projection.weight.dtype, outer)
+        self.linear, self.outer = Linear(projection, record), outer
         self.sources, self.record = sources, record
         self.normalise = norm or nn.Identity()
         self.last, self.grad_slots = steps - 1, Slots(steps)
@@ -118,7 +117,7 @@ class MemoryWriter:
 
     def forward(self, memory: Tensor) -> None:
         """memory [B, C]"""
-        pairs = self.split(self.project.forward(self.norm.forward(memory)))
+        pairs = self.split(self.linear.forward(cast(self.norm.forward(memory), self.linear.weight.dtype)))
         for source, pair in zip(self.sources, pairs.unbind()):
             source.append(*pair.unbind())
 
@@ -128,10 +127,10 @@ class MemoryWriter:
         parts = [grad.view(-1, self.sources[0].heads, grad.size(-1)) for grad in grads]
         slot = self.grad_slots.slot(self.last - len(self.linear.output_grads), parts[0], len(self.linear.weight))
         torch.stack(parts, dim=1, out=slot.view(-1, len(parts), *parts[0].shape[1:]))
-        return self.norm.backward(self.project.backward(slot))
+        return self.norm.backward(cast(self.linear.backward(slot), self.outer))
 
     def gradients(self) -> Gradients:
-        yield from self.project.gradients()
+        yield from self.linear.gradients()
         streams = [source for source in self.sources if isinstance(source, SlidingSource)]
         if not streams:
             return
