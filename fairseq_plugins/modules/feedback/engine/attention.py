@@ -68,7 +68,7 @@ class Attention(Part):
         dy = self.split_heads(dy)
         dweights = self.weight_dropout.backward(torch.bmm(dy, values.transpose(1, 2)))
         dscores = aten._softmax_backward_data(dweights, weights, -1, weights.dtype)
-        self.source.add_use(query, dscores, self.weight_dropout.recompute(weights), dy)
+        self.source.add_grads(query, dscores, self.weight_dropout.recompute(weights), dy)
         return self.merge_heads(torch.bmm(dscores, keys)).flatten(1)
 
     def gradients(self):
@@ -91,10 +91,10 @@ class WindowAttention(Attention):
         self.position, self.mask = position, mask
         self.mask_grad: Tensor | None = None
         if record:
-            self.uses, self.layer = source.new_use(position.size(1))
+            self.buffers, self.layer = source.reserve(position.size(1))
 
     def slot(self, buffer: Tensor) -> Tensor:
-        """The part of a buffer of `Uses` that is this layer's at the present step, [R, ...]."""
+        """The part of a buffer of `Saved` that is this layer's at the present step, [R, ...]."""
         return buffer[self.source.steps, self.layer]
 
     def forward(self, x):
@@ -103,10 +103,10 @@ class WindowAttention(Attention):
             weights = self.scores(query).softmax(-1)
         else:
             if not self.source.steps and not self.layer:
-                self.uses.allocate(self.source.keys[:, 0])
-            out = self.slot(self.uses.queries)
+                self.buffers.allocate(self.source.keys[:, 0])
+            out = self.slot(self.buffers.queries)
             self.query.forward_into(x, out.view(len(x), -1))
-            query, weights = out.unsqueeze(1), self.slot(self.uses.weights).unsqueeze(1)
+            query, weights = out.unsqueeze(1), self.slot(self.buffers.weights).unsqueeze(1)
             aten._softmax.out(self.scores(query), -1, False, out=weights)
         self.weights, _ = self.limit(weights)
         dropped = self.weight_dropout.forward(self.weights).to(weights.dtype)
@@ -118,10 +118,10 @@ class WindowAttention(Attention):
 
     def output_grad_slot(self) -> Tensor:
         """Where the gradient of the output is to be written [B, C]."""
-        last = self.source.steps == self.uses.steps - 1
-        if last and self.layer == self.uses.layers - 1:
-            self.uses.allocate_gradients()
-        slot = self.slot(self.uses.output_grads)
+        last = self.source.steps == self.buffers.steps - 1
+        if last and self.layer == self.buffers.layers - 1:
+            self.buffers.allocate_gradients()
+        slot = self.slot(self.buffers.output_grads)
         return slot.view(-1, self.heads * slot.size(1))
 
     def limit(self, weights: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -138,10 +138,10 @@ class WindowAttention(Attention):
         return x.view(-1, self.heads, x.size(-1))
 
     def query_grad(self, dy):
-        query, weights = (self.slot(x).unsqueeze(1) for x in (self.uses.queries, self.uses.weights))
-        dscores = self.slot(self.uses.score_grads).unsqueeze(1)
+        query, weights = (self.slot(x).unsqueeze(1) for x in (self.buffers.queries, self.buffers.weights))
+        dscores = self.slot(self.buffers.score_grads).unsqueeze(1)
         limited, total = self.limit(weights)
-        dweights = self.weight_dropout.backward(self.source.mix_backward(self.split_heads(dy), self.uses.width))
+        dweights = self.weight_dropout.backward(self.source.mix_backward(self.split_heads(dy), self.buffers.width))
         if self.mask is not None and total is not None:
             dweights = (dweights - (dweights * limited).sum(-1, keepdim=True)) / total
             self.mask_grad = add(self.mask_grad, self.by_head(dweights * weights).sum(0))
@@ -153,7 +153,7 @@ class WindowAttention(Attention):
 
     def gradients(self):
         yield from super().gradients()
-        queries, dscores = self.uses.queries[:, self.layer], self.uses.score_grads[:, self.layer]
+        queries, dscores = self.buffers.queries[:, self.layer], self.buffers.score_grads[:, self.layer]
         yield self.position, sum_of_steps(torch.bmm(queries.transpose(1, 2), dscores)).to(self.position)
         if self.mask is not None and self.mask_grad is not None:
             yield self.mask, self.mask_grad.to(self.mask)

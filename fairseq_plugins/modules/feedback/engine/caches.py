@@ -12,12 +12,10 @@ from fairseq_plugins.modules.feedback.engine.backward import Gradients
 class Source:
     """Keys and values [R, S, D] that queries attend to: in decoding, the KV cache. The keys are scaled by D^-1/2
     already, so the scores need no scaling.
-
-    A use of a source is one attention to it, of one layer at one step.
     """
 
     def __init__(self) -> None:
-        self.taken: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []  # by `add_use`
+        self.factors: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []  # by `add_grads`
 
     def window(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """The positions that the present step attends to: keys and values [R, S, D], and the mask [R, 1, S] that is
@@ -28,20 +26,19 @@ class Source:
         """Views of all tensors that have been written; their rows are R."""
         return [x for x in self.window() if x is not None]
 
-    def add_use(self, query: Tensor, dscores: Tensor, weights: Tensor, dy: Tensor) -> None:
-        """Take the four tensors of one use, in the backward pass: query, gradient of the scores, weights after dropout,
-        and gradient of the output, each [R, 1, ...]."""
-        self.taken.append((query, dscores, weights, dy))
+    def add_grads(self, query: Tensor, dscores: Tensor, weights: Tensor, dy: Tensor) -> None:
+        """Take the factors of one attention's gradients, in the backward pass: query, gradient of the scores, weights
+        after dropout, and gradient of the output, each [R, 1, ...]."""
+        self.factors.append((query, dscores, weights, dy))
 
     def gradients(self) -> Gradients:
         return iter(())
 
-    def products(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The factors of the gradients of all uses so far, which are then forgotten. The gradient of the keys is the
-        product of the first two, the gradient of the values is the product of the last two."""
-        query, dscores, weights, dy = (torch.cat(column, dim=1) for column in zip(*self.taken))
-        self.taken.clear()
-        return dscores.transpose(1, 2), query, weights.transpose(1, 2), dy
+    def kv_products(self) -> tuple[Tensor, Tensor]:
+        """The gradients of keys and values, both [R, S, D], by all attentions so far, which are then forgotten."""
+        query, dscores, weights, dy = (torch.cat(column, dim=1) for column in zip(*self.factors))
+        self.factors.clear()
+        return torch.bmm(dscores.transpose(1, 2), query), torch.bmm(weights.transpose(1, 2), dy)
 
 
 def reorder_rows(x: Tensor, order: Tensor, heads: int, out: Tensor | None = None) -> Tensor:
@@ -63,9 +60,7 @@ class FixedSource(Source):
         return self.keys, self.values, self.mask
 
     def gradients(self) -> Gradients:
-        dscores, query, weights, dy = self.products()
-        yield self.keys, torch.bmm(dscores, query)
-        yield self.values, torch.bmm(weights, dy)
+        yield from zip((self.keys, self.values), self.kv_products())
 
     def reorder(self, order: Tensor, heads: int) -> None:
         self.keys, self.values = (reorder_rows(x, order, heads) for x in (self.keys, self.values))
@@ -77,7 +72,7 @@ class GrowingSource(Source):
     """A source that grows by one position at every step. Keys and values are written in place.
 
     In the backward pass `pop_kv_grads` returns the gradients of the last position and forgets the position: by then the
-    loop has passed all uses of it. All layers of a step add to the gradients by one product.
+    loop has passed all attentions to it. All layers of a step add to the gradients by one product.
     """
 
     def __init__(self, batch: int, heads: int, head_dim: int, capacity: int, like: Tensor, mask: Tensor | None = None):
@@ -106,13 +101,11 @@ class GrowingSource(Source):
         n = self.steps
         if self.kv_grads is None:
             self.kv_grads = torch.zeros_like(self.keys), torch.zeros_like(self.values)
-        key_grads, value_grads = self.kv_grads
-        dscores, query, weights, dy = self.products()
-        # not baddbmm_: on a part of the buffer it is ten times slower
-        key_grads[:, :n] += torch.bmm(dscores, query)
-        value_grads[:, :n] += torch.bmm(weights, dy)
+        for total, grads in zip(self.kv_grads, self.kv_products()):
+            total[:, :n] += grads  # not baddbmm_: on a part of the buffer it is ten times slower
         self.steps -= 1
-        return key_grads[:, n - 1], value_grads[:, n - 1]
+        keys, values = self.kv_grads
+        return keys[:, n - 1], values[:, n - 1]
 
     def reorder(self, order: Tensor) -> None:
         """Continue row order[i] of the batch as row i."""

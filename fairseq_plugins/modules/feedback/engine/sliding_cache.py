@@ -1,11 +1,12 @@
-"""Keys and values of the last S positions of a stream, and all uses of them, whose gradients are summed.
+"""Keys and values of the last S positions of a stream, and the gradients that all attentions to them pass back.
 
 B batch, H heads, R = B * H, D width of a head, S positions that a step sees, W <= S positions that one layer sees, T
 steps of a block.
 """
 
 import platform
-from functools import cache
+from collections.abc import Iterator
+from functools import cache, reduce
 from pathlib import Path
 
 import torch
@@ -21,13 +22,12 @@ def column(x: Tensor) -> Tensor:
     return x.reshape(len(x), -1).unsqueeze(1).transpose(1, 2)
 
 
-class Uses:
-    """The uses of a source: activations of the attentions to it, for the backward pass, of all steps and of all layers
-    that see as many positions.
+class Saved:
+    """Buffers saved for the backward pass, of all attentions to a source that see as many positions.
 
     A step writes into its own part of each buffer, so nothing is copied. The gradient of a key is a sum over all later
-    uses. Rows of W weights that begin with each step's oldest position hold a position in another column at every step:
-    one column to the left a step later. A view with another stride makes them one column.
+    attentions to it. Rows of W weights begin with each step's oldest position, so a position lies one column further to
+    the left a step later. A view with another stride makes these places one column.
 
     L layers that see W positions.
 
@@ -37,12 +37,13 @@ class Uses:
         score_grads: [T, L, R, W]
     """
 
+    queries: Tensor
+    output_grads: Tensor
+    weights: Tensor
+    score_grads: Tensor
+
     def __init__(self, width: int, steps: int):
         self.width, self.steps, self.layers = width, steps, 0
-        self.queries: Tensor
-        self.output_grads: Tensor
-        self.weights: Tensor
-        self.score_grads: Tensor
 
     def allocate(self, like: Tensor) -> None:
         """Make the buffers of the forward pass; like [R, D]."""
@@ -62,64 +63,68 @@ class Uses:
         offset = x.storage_offset() + first * stride + self.width - 1
         return x.as_strided((rows, steps, 1), (self.width, stride - 1, 1), offset)
 
-    def pull(self, first: int) -> tuple[Tensor, Tensor]:
+    def kv_grads(self, first: int) -> tuple[Tensor, Tensor]:
         """Gradients of the key and value of the position before step `first`, both [R, D]."""
-        key = self.pulled(self.score_grads, self.queries, first)
-        return key, self.pulled(self.weights, self.output_grads, first)
+        return self.weighted(self.score_grads, self.queries, first), self.weighted(
+            self.weights, self.output_grads, first
+        )
 
-    def pulled(self, weights: Tensor, x: Tensor, first: int) -> Tensor:
-        """The sum of x [T, L, R, D] over all uses of the position before step `first`, weighted [R, D]."""
+    def weighted(self, weights: Tensor, x: Tensor, first: int) -> Tensor:
+        """The weighted sum of x [T, L, R, D] over all attentions to the position before step `first` [R, D]."""
         steps = min(self.steps - first, self.width)
         vectors = x[first : first + steps].flatten(1, 2).transpose(0, 1)
         layers = torch.bmm(self.column(weights, first, steps).transpose(1, 2), vectors)
         return layers.squeeze(1) if self.layers == 1 else layers.view(self.layers, -1, x.size(-1)).sum(0)
 
     def of_past(self, weights: Tensor, x: Tensor) -> Tensor:
-        """Products of weights [T, L, R, W] and vectors [T, L, R, D], summed over the uses -> [R, W, D]: of the W
-        positions before the block."""
-        steps, total = min(self.steps, self.width), None
-        for layer in range(self.layers):
-            own = weights[:, layer]
-            # by position: at step t the positions from t on are before the block
-            banded = own.as_strided(
-                (own.size(1), steps, self.width), (self.width, own.stride(0) - 1, 1), own.storage_offset()
-            ).triu()
-            vectors = x[:steps, layer].transpose(0, 1)
-            product = torch.bmm(banded.transpose(1, 2), vectors)
-            total = product if total is None else total.add_(product)
-        assert total is not None, "no layer has used the source"
-        return total
+        """Products of weights [T, L, R, W] and vectors [T, L, R, D], summed over steps and layers -> [R, W, D]: of the
+        W positions before the block."""
+        layers = zip(weights.unbind(1), x.unbind(1))
+        return reduce(Tensor.add_, (self.of_past_and_layer(own, vectors) for own, vectors in layers))
+
+    def of_past_and_layer(self, weights: Tensor, x: Tensor) -> Tensor:
+        """The same for one layer: weights [T, R, W], vectors [T, R, D]."""
+        rows, steps = weights.size(1), min(self.steps, self.width)
+        # by position: at step t the positions from t on are before the block
+        shape, strides = (rows, steps, self.width), (self.width, weights.stride(0) - 1, 1)
+        banded = weights.as_strided(shape, strides, weights.storage_offset()).triu()
+        return torch.bmm(banded.transpose(1, 2), x[:steps].transpose(0, 1))
 
 
 class SlidingSource(Source):
     """A source that holds S positions from before the block and grows by one at every step. A step sees the last S.
 
     There is only one query a row and step, so attention takes the time of reading keys and values. How fast they are
-    read depends on their layout, which the subclasses choose for the forward pass. The backward pass sums over the
-    other dimension of each, so it stores them the other way round.
+    read depends on their layout in the forward pass, which is that of a subclass. The backward pass sums over the other
+    dimension of each, so it stores them the other way round.
 
-    When the loop of the backward pass reaches a position, the gradient of its key is one product over all later uses.
-    The gradients of the positions from before the block are computed after the loop (see `Uses`).
+    When the loop of the backward pass reaches a position, the gradient of its key is one product over all later
+    attentions. The gradients of the positions from before the block are computed after the loop (see `Saved`).
+
+    Args:
+        span: S
+        capacity: room for so many steps
+        like: the buffers have its type and device
+
+    Attributes:
+        by_position: whether the keys, and the values, are stored position by position
+        turns: whether the backward pass stores them the other way round
     """
 
+    by_position: tuple[bool, bool]
+    turns = True
+
     def __init__(self, batch: int, heads: int, head_dim: int, span: int, capacity: int, like: Tensor):
-        """
-        Args:
-            span: S
-            capacity: room for so many steps
-            like: the buffers have its type and device
-        """
         super().__init__()
         self.heads, self.span, self.capacity = heads, span, capacity
         rows, places = batch * heads, span + capacity
-        self.keys, self.values = self.new_buffers(like, rows, places, head_dim)
+        self.keys, self.values = (
+            like.new_empty(rows, places, head_dim) if whole else like.new_empty(rows, head_dim, places).transpose(1, 2)
+            for whole in self.by_position
+        )
         self.steps = 0
-        self.laid_out_for_backward = False
-        self.uses: dict[int, Uses] = {}  # by the number of positions that a layer sees
-
-    def new_buffers(self, like: Tensor, rows: int, places: int, head_dim: int) -> tuple[Tensor, Tensor]:
-        """Empty keys and values, both [R, S + capacity, D], in the layout of the forward pass."""
-        raise NotImplementedError
+        self.laid_out_for_backward = not self.turns
+        self.saved: dict[int, Saved] = {}  # by the number of positions that a layer sees
 
     def fill(self, pairs: Tensor, bias: Tensor | None) -> None:
         """Write the S positions from before the block: keys and values [B * S, 2 * H * D], to which the bias is to be
@@ -170,11 +175,6 @@ class SlidingSource(Source):
         """weights [R, 1, W] -> weighted sum of the last W values [R, 1, D]"""
         return self.product(weights, self.values[:, self.seen(weights.size(2))])
 
-    def lay_out_for_backward(self) -> None:
-        """Store keys and values in the layout of the backward pass."""
-        self.keys, self.values = other_layout(self.keys), other_layout(self.values)
-        self.laid_out_for_backward = True
-
     def scores_backward(self, dscores: Tensor, dposition: Tensor) -> Tensor:
         """Gradient of the scores [R, 1, W] -> gradient of the query [R, 1, D]; dposition [R, D] is the query's
         gradient through the distances."""
@@ -183,7 +183,8 @@ class SlidingSource(Source):
     def mix_backward(self, dy: Tensor, width: int) -> Tensor:
         """Gradient of the output [R, 1, D] -> gradient of the weights of the last W positions [R, 1, W]"""
         if not self.laid_out_for_backward:
-            self.lay_out_for_backward()
+            self.keys, self.values = other_layout(self.keys), other_layout(self.values)
+            self.laid_out_for_backward = True
         return self.product(dy, self.values[:, self.seen(width)].transpose(1, 2))
 
     @staticmethod
@@ -191,16 +192,16 @@ class SlidingSource(Source):
         """base [R, m] + x [R, 1, n] times matrices [R, n, m], [R, 1, m]"""
         raise NotImplementedError
 
-    def new_use(self, width: int) -> tuple[Uses, int]:
-        """Where one more layer, which sees so many positions, saves its uses, and its number there."""
-        uses = self.uses.setdefault(width, Uses(width, self.capacity))
-        uses.layers += 1
-        return uses, uses.layers - 1
+    def reserve(self, width: int) -> tuple[Saved, int]:
+        """Where one more layer, which sees so many positions, saves its activations, and its number there."""
+        saved = self.saved.setdefault(width, Saved(width, self.capacity))
+        saved.layers += 1
+        return saved, saved.layers - 1
 
     def pop_kv_grads(self) -> tuple[Tensor, Tensor]:
-        """Gradients of the last position's key and value, both [R, D], over all its uses. The position is then
+        """Gradients of the last position's key and value, both [R, D], over all attentions to it. The position is then
         forgotten."""
-        (key, value), *others = (uses.pull(self.steps) for uses in self.uses.values())
+        (key, value), *others = (saved.kv_grads(self.steps) for saved in self.saved.values())
         for more_key, more_value in others:
             key, value = key + more_key, value + more_value
         self.steps -= 1
@@ -210,21 +211,16 @@ class SlidingSource(Source):
         """Gradients of the keys and values that `fill` wrote, both [B * S, H * D]. To be called after the loop. It
         frees all buffers before the next source computes its gradients."""
         del self.keys, self.values
-        keys = self.of_past("score_grads", "queries")
-        values = self.of_past("weights", "output_grads")
-        for uses in self.uses.values():
-            uses.free()
+        keys = self.total(saved.of_past(saved.score_grads, saved.queries) for saved in self.saved.values())
+        values = self.total(saved.of_past(saved.weights, saved.output_grads) for saved in self.saved.values())
+        for saved in self.saved.values():
+            saved.free()
         return keys, values
 
-    def of_past(self, weights: str, x: str) -> Tensor:
-        """The sum of `Uses.of_past` for these buffers, over layers of all widths [B * S, H * D]."""
-        total: Tensor | None = None
-        for uses in self.uses.values():
-            part = uses.of_past(getattr(uses, weights), getattr(uses, x))
-            if uses.width < self.span:
-                part = F.pad(part, (0, 0, self.span - uses.width, 0))
-            total = part if total is None else total.add_(part)
-        assert total is not None, "no layer reads the source"
+    def total(self, parts: Iterator[Tensor]) -> Tensor:
+        """The sum of gradients of the last W <= S positions [R, W, D], one for each W -> [B * S, H * D]"""
+        missing = ((part, self.span - part.size(1)) for part in parts)
+        total = reduce(Tensor.add_, (F.pad(part, (0, 0, n, 0)) if n else part for part, n in missing))
         return total.unflatten(0, (-1, self.heads)).transpose(1, 2).reshape(-1, self.heads * total.size(2))
 
     def reorder(self, order: Tensor) -> None:
@@ -241,8 +237,7 @@ class SlidingSource(Source):
 class AlongSums(SlidingSource):
     """Keys and values are read along the dimension that is summed over."""
 
-    def new_buffers(self, like, rows, places, head_dim):
-        return like.new_empty(rows, places, head_dim), like.new_empty(rows, head_dim, places).transpose(1, 2)
+    by_position = True, False
 
     @staticmethod
     def product(x, matrices, base=None):
@@ -254,25 +249,19 @@ class AlongSums(SlidingSource):
 class AcrossSums(SlidingSource):
     """Keys and values are read along the other dimension: each vector is multiplied by one number and added up."""
 
-    def new_buffers(self, like, rows, places, head_dim):
-        return like.new_empty(rows, head_dim, places).transpose(1, 2), like.new_empty(rows, places, head_dim)
+    by_position = False, True
 
     @staticmethod
     def product(x, matrices, base=None):
         return torch.bmm(x, matrices) if base is None else torch.baddbmm(base.unsqueeze(1), x, matrices)
 
 
-class ByPosition(SlidingSource):
+class ByPosition(AcrossSums):
     """Keys and values lie position by position, in both passes. A window may begin anywhere: its first vector begins at
     a multiple of the width of a head, as a GPU's wide loads ask for, and a step writes whole vectors."""
 
-    def new_buffers(self, like, rows, places, head_dim):
-        return like.new_empty(rows, places, head_dim), like.new_empty(rows, places, head_dim)
-
-    def lay_out_for_backward(self):
-        pass
-
-    product = staticmethod(AcrossSums.product)
+    by_position = True, True
+    turns = False
 
 
 @cache
