@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from fairseq_plugins.modules.common.row_ends import last_vectors
-from fairseq_plugins.modules.feedback.engine.autocast import no_autocast
 from fairseq_plugins.modules.feedback.engine.graphs import CapturedDecoding, CapturedLoop, Graphs
 from fairseq_plugins.modules.feedback.engine.loop import STREAM_CAPACITY, Loop, LoopFunction, StepwiseLoop
-from fairseq_plugins.modules.feedback.engine.state import RecurrenceState
+from fairseq_plugins.modules.feedback.engine.state import RecurrenceState, no_autocast
 
 INITIAL_CAPACITY = 32  # positions; doubled whenever the buffers are full
 

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.module_list import ModuleList
-from fairseq_plugins.modules.feedback.engine.autocast import cast_products, no_autocast, product_dtype
 from fairseq_plugins.modules.feedback.engine.backward import Projection
 from fairseq_plugins.modules.feedback.engine.caches import GrowingSource
 from fairseq_plugins.modules.feedback.engine.memory_writer import Mixture
@@ -25,6 +24,49 @@ def score_mask(padding: Tensor, heads: int, like: Tensor) -> Tensor:
     """padding [B, S] -> the mask [R, 1, S] that is added to scores: 0, or -inf for padding."""
     mask = like.new_zeros(padding.shape).masked_fill_(padding, float("-inf"))
     return mask.repeat_interleave(heads, dim=0).unsqueeze(1)
+
+
+def product_dtype(weight: Tensor) -> torch.dtype:
+    """The type in which products with this weight are computed now: under autocast half precision, as torch has it."""
+    device = weight.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return weight.dtype
+
+
+def no_autocast(device: torch.device):
+    """A context in which operations compute in the types of their arguments."""
+    return torch.autocast(device.type, enabled=False)
+
+
+def cast_products(layers: ModuleList[FeedbackLayer], dtype: torch.dtype) -> ModuleList[FeedbackLayer]:
+    """The same layers with their matrices cast to this type, once for all steps. Gradients go through the cast."""
+    if layers[0].fc1.weight.dtype is dtype:
+        return layers
+    instead: dict[int, Tensor] = {id(parameter): parameter for parameter in layers.parameters()}
+    for module in layers.modules():
+        if isinstance(module, nn.Linear):
+            instead.update((id(parameter), parameter.to(dtype)) for parameter in module.parameters())
+    return copy.deepcopy(layers, instead)
+
+
+def changed(value, change: Callable[[Tensor], object]):
+    """A tensor, or tuples, lists and dictionaries of tensors, with a change made to each tensor."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: changed(item, change) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        items = [changed(item, change) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)  # a NamedTuple
+    return value
+
+
+def tensors_in(value) -> list[Tensor]:
+    """The tensors in tuples, lists and dictionaries, in the order in which `changed` takes them."""
+    found: list[Tensor] = []
+    changed(value, found.append)
+    return found
 
 
 class RecurrenceState:
@@ -41,6 +83,8 @@ class RecurrenceState:
         limits: for a stream, how far back each layer looks; None: to the start.
         memories: for a stream, those of earlier blocks, G tensors [B, n, C]. n is at least the width of every layer.
     """
+
+    READ = "mixing", "context", "context_mask", "projections", "limits", "memories"  # besides the layers
 
     def __init__(
         self,
@@ -71,12 +115,13 @@ class RecurrenceState:
             self.memory_norm = nn.LayerNorm(norm.normalized_shape, norm.eps, elementwise_affine=False)
 
     def project_memories(self) -> dict[int, Projection]:
-        """For each memory, by its number, the projection to the keys and values of all sources that are made of it."""
-        first = {key: layer for layer, key in reversed(list(zip(self.layers, self.sources())))}
-        memories: dict[int, list[Projection]] = {}
-        for memory, matrix in dict.fromkeys(self.sources()):
-            memories.setdefault(memory, []).append(key_and_value(first[memory, matrix]))
-        return {memory: joined_projections(projections, self.dtype) for memory, projections in memories.items()}
+        """For each memory, by its number, the projection to the keys and values of all sources that are made of it,
+        side by side."""
+        memories: dict[int, dict[int, Projection]] = {}
+        for layer, (memory, matrix) in zip(self.layers, self.sources()):
+            if matrix not in (own := memories.setdefault(memory, {})):
+                own[matrix] = key_and_value(layer)
+        return {memory: joined(list(own.values()), self.dtype) for memory, own in memories.items()}
 
     def project_context(self, layer: FeedbackLayer, context: Tensor) -> tuple[Tensor, Tensor]:
         """Context [B, S, context_dim] -> its keys, scaled, and its values, both [R, S, D]."""
@@ -111,34 +156,23 @@ class RecurrenceState:
 
     def tensors(self) -> list[Tensor]:
         """The tensors that get gradients, besides the embeddings."""
-        pairs = (*self.context, *self.projections.values(), *(self.limits or []))
-        return [self.mixing, *(x for pair in pairs for x in pair if x is not None), *self.cast_layers.parameters()]
+        own = tensors_in((self.mixing, self.context, self.projections, self.limits))
+        return [*own, *self.cast_layers.parameters()]
 
     def own_tensors(self) -> list[Tensor]:
         """All tensors that a block reads, in the order in which `mapped` changes them, but for the model's
         parameters."""
-        pairs = (*self.projections.values(), *(self.limits or []))
-        others = [self.context_mask, *(x for pair in pairs for x in pair), *self.memories]
-        tensors = [self.mixing, *(x for pair in self.context for x in pair), *(x for x in others if x is not None)]
-        return tensors if self.cast_layers is self.layers else [*tensors, *self.cast_layers.parameters()]
+        own = tensors_in([getattr(self, name) for name in self.READ])
+        return own if self.cast_layers is self.layers else [*own, *self.cast_layers.parameters()]
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> Self:
         """The same state with a change made to each of `own_tensors`."""
-
-        def changed(x):
-            return None if x is None else change(x)
-
         twin = copy.copy(self)
-        twin.mixing = change(self.mixing)
-        twin.context = [(change(keys), change(values)) for keys, values in self.context]
-        twin.context_mask = changed(self.context_mask)
-        twin.projections = {memory: Projection(*map(changed, pair)) for memory, pair in self.projections.items()}
-        twin.limits = self.limits and [Limits(*map(changed, limit)) for limit in self.limits]
-        twin.memories = [change(vectors) for vectors in self.memories]
+        for name in self.READ:
+            setattr(twin, name, changed(getattr(self, name), change))
         if self.cast_layers is not self.layers:
-            twin.cast_layers = copy.deepcopy(
-                self.cast_layers, {id(x): change(x) for x in self.cast_layers.parameters()}
-            )
+            instead = {id(x): change(x) for x in self.cast_layers.parameters()}
+            twin.cast_layers = copy.deepcopy(self.cast_layers, instead)
         return twin
 
 
@@ -159,7 +193,7 @@ def key_and_value(layer: FeedbackLayer) -> Projection:
     return Projection(weight, bias)
 
 
-def joined_projections(projections: list[Projection], dtype: torch.dtype) -> Projection:
+def joined(projections: list[Projection], dtype: torch.dtype) -> Projection:
     """Several projections as one, their outputs side by side."""
     weights, biases = zip(*projections)
     return Projection(torch.cat(weights).to(dtype), None if biases[0] is None else torch.cat(biases).to(dtype))
