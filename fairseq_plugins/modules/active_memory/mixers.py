@@ -13,8 +13,8 @@ from fairseq_plugins.modules.active_memory.convolution import TimeConvolution, r
 from fairseq_plugins.modules.active_memory.self_attention import SCALINGS, SelfAttention
 from fairseq_plugins.modules.active_memory.sequence_ends import PersistentEnds, ZeroEnds
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
+from fairseq_plugins.modules.common.checks import choose, head_width
 from fairseq_plugins.modules.common.decoding import LayerStates
-from fairseq_plugins.modules.common.head_width import head_width
 from fairseq_plugins.modules.common.module_list import ModuleList
 
 
@@ -49,10 +49,8 @@ class MixerConfig:
     def __post_init__(self):
         if self.kernel_size < 1:
             raise ValueError(f"kernel size {self.kernel_size} is too small")
-        if self.activation not in ACTIVATIONS:
-            raise ValueError(f"activation {self.activation!r} is not one of {', '.join(ACTIVATIONS)}")
-        if self.attention_scaling not in SCALINGS:
-            raise ValueError(f"attention scaling {self.attention_scaling!r} is not one of {', '.join(SCALINGS)}")
+        choose("activation", self.activation, ACTIVATIONS)
+        choose("attention scaling", self.attention_scaling, SCALINGS)
         self.head_dim = head_width(self.embed_dim, self.heads, self.head_dim)
 
 
@@ -187,10 +185,9 @@ def build_mixers(name: str, config: MixerConfig, layers: int) -> list[SingleMixe
     Raises:
         ValueError: the name is not in MIXERS
     """
-    if name not in MIXERS:
-        raise ValueError(f"mixer {name!r} is not one of {', '.join(MIXERS)}")
-    sides = reach(config.kernel_size, config.causal)
-    ends = {kind: kind(*sides, config.embed_dim) for kind in {MEMORIES[part].ENDS for part in memories_in(name)}}
+    parts, sides = choose("mixer", name, MIXERS), reach(config.kernel_size, config.causal)
+    kinds = {MEMORIES[part].ENDS for part in parts if part in MEMORIES}
+    ends = {kind: kind(*sides, config.embed_dim) for kind in kinds}
 
     def build(part: str) -> SingleMixer:
         if part == ATTENTION:
@@ -198,10 +195,5 @@ def build_mixers(name: str, config: MixerConfig, layers: int) -> list[SingleMixe
             return SelfAttention(*sizes, config.causal, config.attention_dropout, config.attention_scaling)
         return MEMORIES[part](config, ends[MEMORIES[part].ENDS])
 
-    mixers = [[build(part) for part in MIXERS[name]] for _ in range(layers)]
-    return [parts[0] if len(parts) == 1 else Sum(parts) for parts in mixers]
-
-
-def memories_in(name: str) -> list[str]:
-    """The names of the active memories among the parts of a mixer."""
-    return [part for part in MIXERS[name] if part in MEMORIES]
+    mixers = [[build(part) for part in parts] for _ in range(layers)]
+    return [own[0] if len(own) == 1 else Sum(own) for own in mixers]

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from fairseq_plugins.modules.active_memory.mixers import MixerConfig, SingleMixer, Sum, build_mixers
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
+from fairseq_plugins.modules.common.checks import choose
 from fairseq_plugins.modules.common.decoding import LayerStates
 from fairseq_plugins.modules.common.dropout import Dropout
 from fairseq_plugins.modules.common.module_list import ModuleList
@@ -42,7 +43,7 @@ class Layer(nn.Module):
         self.mixer, self.mixer_norm = mixer, nn.LayerNorm(dim, NORM_EPSILON)
         self.fc1, self.fc2 = nn.Linear(dim, ffn_dim), nn.Linear(ffn_dim, dim)
         self.ffn_norm = nn.LayerNorm(dim, NORM_EPSILON)
-        self.activation = ACTIVATIONS[activation].forward
+        self.activation = choose("activation", activation, ACTIVATIONS).forward
         self.dropout, self.activation_dropout = Dropout(dropout), Dropout(activation_dropout)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
@@ -98,10 +99,7 @@ class ActiveMemoryStack(nn.Module):
         super().__init__()
         if config.embed_dim % 2:
             raise ValueError(f"width {config.embed_dim} is odd, but half of a position's embedding are sines")
-        if activation not in ACTIVATIONS:
-            raise ValueError(f"activation {activation!r} is not one of {', '.join(ACTIVATIONS)}")
-        if wavelengths not in WAVELENGTHS:
-            raise ValueError(f"wavelengths {wavelengths!r} are not one of {', '.join(WAVELENGTHS)}")
+        choose("wavelengths", wavelengths, WAVELENGTHS)
         self.wavelengths = wavelengths
         self.layers = ModuleList(
             Layer(config.embed_dim, ffn_dim, own, activation, dropout, activation_dropout)

@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
+from fairseq_plugins.modules.common.checks import choose
 from fairseq_plugins.modules.common.dropout import Dropout
 
 
@@ -20,7 +21,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.fc1 = nn.Linear(embed_dim, ffn_dim)
         self.fc2 = nn.Linear(ffn_dim, embed_dim)
-        self.dropout, self.activation = Dropout(dropout), ACTIVATIONS[activation].forward
+        self.dropout, self.activation = Dropout(dropout), choose("activation", activation, ACTIVATIONS).forward
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., embed_dim] -> [..., embed_dim]"""

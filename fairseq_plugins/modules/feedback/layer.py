@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
-from fairseq_plugins.modules.common.head_width import head_width
+from fairseq_plugins.modules.common.checks import choose, head_width
 from fairseq_plugins.modules.common.module_list import ModuleList
 
 
@@ -46,8 +46,7 @@ class FeedbackLayerConfig:
 
     def __post_init__(self):
         self.head_dim = head_width(self.embed_dim, self.heads, self.head_dim)
-        if self.activation not in ACTIVATIONS:
-            raise ValueError(f"activation {self.activation!r} is not one of {', '.join(ACTIVATIONS)}")
+        choose("activation", self.activation, ACTIVATIONS)
 
 
 class AttentionProjections(nn.Module):

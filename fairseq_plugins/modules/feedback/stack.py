@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.module_list import ModuleList
+from fairseq_plugins.modules.common.row_ends import resized
 from fairseq_plugins.modules.contracts import Recurrence
 from fairseq_plugins.modules.feedback.engine.graphs import Graphs
 from fairseq_plugins.modules.feedback.engine.recurrence import EagerRecurrence, FastRecurrence
@@ -168,7 +169,7 @@ class FeedbackStack(nn.Module):
         assert self.window is not None, "a stack without a window has no next block"
         limits = self.window.limits()
         length = self.memory_length(limits)
-        vectors = [resize(vectors.to(self.dtype), length) for vectors in memory.vectors]
+        vectors = [resized(vectors.to(self.dtype), length) for vectors in memory.vectors]
         state = self.start(memory=FeedbackMemory(vectors), limits=limits)
         y = state.run(x.to(self.dtype))
         after = state.final_memories(length, padding)
@@ -182,9 +183,3 @@ class FeedbackStack(nn.Module):
         own = min(steps, memories.size(1))
         earlier, latest = memories.split([memories.size(1) - own, own], dim=1)
         return torch.cat([earlier, self.layers[0].self_attn_layer_norm(latest).to(latest.dtype)], dim=1)
-
-
-def resize(memory: Tensor, length: int) -> Tensor:
-    """The last `length` of the memories [B, n, C]. Where a span has grown, zeros are put before the first."""
-    missing = length - memory.size(1)
-    return memory[:, -length:] if missing <= 0 else nn.functional.pad(memory, (0, 0, missing, 0))

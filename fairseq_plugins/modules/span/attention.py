@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fairseq_plugins.modules.common.adaptive_span import ROOM, AdaptiveSpan, divisor
+from fairseq_plugins.modules.common.checks import head_width
 from fairseq_plugins.modules.common.cross_head import CrossHead
 from fairseq_plugins.modules.common.dropout import Dropout
-from fairseq_plugins.modules.common.head_width import head_width
 from fairseq_plugins.modules.common.relative_position import RelativePosition
 from fairseq_plugins.modules.span.band import band, into_band
 from fairseq_plugins.modules.span.joint_attention import JointAttention

@@ -8,15 +8,16 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from fairseq_plugins.modules.common.adaptive_span import trim_lengths
+from fairseq_plugins.modules.common.checks import choose
 from fairseq_plugins.modules.common.decoding import LayerStates
 from fairseq_plugins.modules.common.dropout import Dropout
 from fairseq_plugins.modules.common.feed_forward import FeedForward
 from fairseq_plugins.modules.common.module_list import ModuleList
 from fairseq_plugins.modules.common.relative_position import RelativePosition
-from fairseq_plugins.modules.common.row_ends import last_vectors
+from fairseq_plugins.modules.common.residual_layer import ResidualLayer
+from fairseq_plugins.modules.common.row_ends import last_vectors, resized
 from fairseq_plugins.modules.span.attention import (
     AllAttention,
     AttnSplit,
@@ -76,24 +77,18 @@ def integration(name: str, persistent: int) -> Design:
     Raises:
         ValueError: there is no such name
     """
-    if name not in INTEGRATIONS:
-        raise ValueError(f"integration {name!r} is not one of {', '.join(INTEGRATIONS)}")
-    return INTEGRATIONS[name] if persistent else Design(SpanAttention)
+    design = choose("integration", name, INTEGRATIONS)
+    return design if persistent else Design(SpanAttention)
 
 
-class SpanLayer(nn.Module):
-    """Attention and the sublayer that follows, if any. Each has a residual connection, and a LayerNorm before or after
-    it."""
+class SpanLayer(ResidualLayer):
+    """A residual layer of this design."""
+
+    attention: SpanAttention
 
     def __init__(self, config: SpanConfig, design: Design):
-        super().__init__()
-        self.pre_norm = config.pre_norm
-        self.attention = design.attention(config)
-        self.attention_norm = nn.LayerNorm(config.embed_dim)
-        self.sublayer = self.sublayer_norm = None
-        if design.sublayer:
-            self.sublayer = design.sublayer(config)
-            self.sublayer_norm = nn.LayerNorm(config.embed_dim)
+        attention, sublayer = design.attention(config), design.sublayer and design.sublayer(config)
+        super().__init__(attention, sublayer, config.embed_dim, config.pre_norm)
 
     def forward(
         self, x: Tensor, memory: Tensor | None, width: int, position: RelativePosition, padding: Tensor | None = None
@@ -111,38 +106,21 @@ class SpanLayer(nn.Module):
         """
         memory = last(memory, self.attention.memory_length(width), x)
         seen = memory[:, memory.size(1) - width :]
-        if self.pre_norm:
-            y = self.attention(self.attention_norm(x), self.attention_norm(seen), position)
-        else:
-            y = self.attention(x, seen, position)
+        y = self.attention(self.before(x), self.before(seen), position)
         return self.add(x, y), advanced(memory, x.detach(), padding)
-
-    def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """All that follows attention: the layer's input x and the attention's output y -> the layer's output. All are
-        [..., C]."""
-        x = x + y if self.pre_norm else self.attention_norm(x + y)
-        if self.sublayer is None or self.sublayer_norm is None:
-            return x
-        if self.pre_norm:
-            return x + self.sublayer(self.sublayer_norm(x))
-        return self.sublayer_norm(x + self.sublayer(x))
 
     def start(self, memory: Tensor | None, like: Tensor, width: int, position: RelativePosition) -> KVCache:
         """The state before the first step of decoding, for inputs like [B, C]. The other arguments are as above."""
-        seen = last(memory, width, like.unsqueeze(1))
-        return self.attention.start(self.attention_norm(seen) if self.pre_norm else seen, position)
+        return self.attention.start(self.before(last(memory, width, like.unsqueeze(1))), position)
 
     def step(self, cache: KVCache, x: Tensor) -> Tensor:
         """One token of each stream [B, C] -> [B, C]"""
-        return self.add(x, self.attention.step(cache, self.attention_norm(x) if self.pre_norm else x))
+        return self.add(x, self.attention.step(cache, self.before(x)))
 
 
 def last(memory: Tensor | None, length: int, like: Tensor) -> Tensor:
-    """The last `length` tokens of a memory [B, n, C]. If there are fewer, zeros stand before them."""
-    if memory is None:
-        return like.new_zeros(len(like), length, like.size(-1))
-    missing = length - memory.size(1)
-    return F.pad(memory, (0, 0, missing, 0)) if missing > 0 else memory[:, -missing:]
+    """The last `length` tokens of a memory [B, n, C], after zeros where there are fewer; None: zeros."""
+    return like.new_zeros(len(like), length, like.size(-1)) if memory is None else resized(memory, length)
 
 
 def advanced(memory: Tensor, x: Tensor, padding: Tensor | None = None) -> Tensor:

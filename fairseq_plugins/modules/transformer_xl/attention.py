@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fairseq_plugins.modules.common.checks import head_width
 from fairseq_plugins.modules.common.cross_head import CrossHead
 from fairseq_plugins.modules.common.dropout import Dropout
-from fairseq_plugins.modules.common.head_width import head_width
 from fairseq_plugins.modules.transformer_xl.position import Layout, SinusoidalPosition
 
 

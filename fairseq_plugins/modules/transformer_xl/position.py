@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from fairseq_plugins.modules.common.checks import choose
 from fairseq_plugins.modules.common.dropout import Dropout
 from fairseq_plugins.modules.common.sinusoids import sinusoids
 from fairseq_plugins.modules.transformer_xl import ages
@@ -99,9 +100,8 @@ class SinusoidalPosition(nn.Module):
         super().__init__()
         if dim % 2:
             raise ValueError(f"width {dim} is odd, but half of a position's embedding are sines, half cosines")
-        if scheme not in POSITION_SCHEMES:
-            raise ValueError(f"position scheme {scheme!r} is not one of {', '.join(POSITION_SCHEMES)}")
-        self.dim, self.scheme, self.clamp, self.limit = dim, POSITION_SCHEMES[scheme], clamp, limit
+        self.scheme = choose("position scheme", scheme, POSITION_SCHEMES)
+        self.dim, self.clamp, self.limit = dim, clamp, limit
         self.dropout, self.float32_frequencies = Dropout(dropout), float32_frequencies
 
     def forward(self, seen: Ages, like: Tensor) -> Layout:

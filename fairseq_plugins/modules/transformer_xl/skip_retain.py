@@ -7,46 +7,22 @@ N layers, numbered l = 0 ... N - 1.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor, nn
 
+from fairseq_plugins.modules.common.checks import choose
 
-def linear(layers: int, p: float) -> list[float]:
-    """Equation 1, which has no p: 0.5 l / N for layer l, and 0 for the last layer."""
-    return [0.5 * layer / layers for layer in range(layers - 1)] + [0.0]
-
-
-def uniform(layers: int, p: float) -> list[float]:
-    """Equation 2: p for all layers."""
-    return [p] * layers
-
-
-def not_first(layers: int, p: float) -> list[float]:
-    """Equation 3: p for all layers but the first."""
-    return [0.0] + [p] * (layers - 1)
-
-
-def not_last(layers: int, p: float) -> list[float]:
-    """Equation 4: p for all layers but the last."""
-    return [p] * (layers - 1) + [0.0]
-
-
-def inner(layers: int, p: float) -> list[float]:
-    """Equation 5: p for all layers but the first and the last."""
-    return [0.0 if layer in (0, layers - 1) else p for layer in range(layers)]
-
-
-# name -> a function of (N, p) that gives the probability of each layer to be skipped. Equation 1 is that of the public
-# code; equations 2 to 5 are as the ablations of Table 7 describe them
-SCHEDULES = {
+# name -> a function of (N, p): the probability of each layer to be skipped. Equation 1 is that of the public code;
+# equations 2 to 5 are as the ablations of Table 7 describe them
+SCHEDULES: dict[str, Callable[[int, float], list[float]]] = {
     "none": lambda layers, p: [0.0] * layers,
-    "linear": linear,
-    "uniform": uniform,
-    "not-first": not_first,
-    "not-last": not_last,
-    "inner": inner,
+    "linear": lambda layers, p: [0.5 * layer / layers for layer in range(layers - 1)] + [0.0],  # equation 1, without p
+    "uniform": lambda layers, p: [p] * layers,  # equation 2
+    "not-first": lambda layers, p: [0.0] + [p] * (layers - 1),  # equation 3
+    "not-last": lambda layers, p: [p] * (layers - 1) + [0.0],  # equation 4
+    "inner": lambda layers, p: [0.0 if layer in (0, layers - 1) else p for layer in range(layers)],  # equation 5
 }
 
 
@@ -72,11 +48,9 @@ class SkipRetain(nn.Module):
 
     def __init__(self, schedule: str, layers: int, p: float = 0.1, seed: int = 1):
         super().__init__()
-        if schedule not in SCHEDULES:
-            raise ValueError(f"schedule {schedule!r} is not one of {', '.join(SCHEDULES)}")
         if not 0 <= p < 1:
             raise ValueError(f"skip probability {p} is not in [0, 1)")
-        self.probabilities = SCHEDULES[schedule](layers, p)
+        self.probabilities = choose("schedule", schedule, SCHEDULES)(layers, p)
         self.seed, self.update = seed, 0
 
     def set_num_updates(self, updates: int) -> None:

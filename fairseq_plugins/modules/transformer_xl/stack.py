@@ -9,10 +9,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from fairseq_plugins.modules.common.checks import choose
 from fairseq_plugins.modules.common.decoding import LayerStates
-from fairseq_plugins.modules.common.dropout import Dropout
 from fairseq_plugins.modules.common.feed_forward import FeedForward
 from fairseq_plugins.modules.common.module_list import ModuleList
+from fairseq_plugins.modules.common.residual_layer import ResidualLayer
 from fairseq_plugins.modules.transformer_xl import ages
 from fairseq_plugins.modules.transformer_xl.ages import Ages, Run
 from fairseq_plugins.modules.transformer_xl.attention import Biases, KVCache, XLAttention, XLConfig
@@ -24,34 +25,19 @@ from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain, touch
 INITIAL_MEMORY = {"empty": lambda mem_len: 0, "zeros": lambda mem_len: mem_len}
 
 
-class XLLayer(nn.Module):
-    """Attention and a feed-forward sublayer. Each has a residual connection, and a LayerNorm before or after it."""
+class XLLayer(ResidualLayer):
+    """Attention and a feed-forward sublayer."""
+
+    attention: XLAttention
 
     def __init__(self, config: XLConfig):
-        super().__init__()
-        self.pre_norm = config.pre_norm
-        self.attention = XLAttention(config)
-        self.attention_norm = nn.LayerNorm(config.embed_dim)
-        self.sublayer = FeedForward(config.embed_dim, config.ffn_dim, config.dropout, config.activation)
-        self.sublayer_norm = nn.LayerNorm(config.embed_dim)
-        self.dropout = Dropout(config.dropout)
+        attention = XLAttention(config)
+        sublayer = FeedForward(config.embed_dim, config.ffn_dim, config.dropout, config.activation)
+        super().__init__(attention, sublayer, config.embed_dim, config.pre_norm, config.dropout)
 
     def forward(self, x: Tensor, memory: Tensor, layout: Layout, position: SinusoidalPosition, biases: Biases):
         """x [B, M, C], memory [B, T, C] -> [B, M, C]. The other arguments are those of XLAttention."""
         return self.add(x, self.attention(self.before(x), self.before(memory), layout, position, biases))
-
-    def before(self, x: Tensor) -> Tensor:
-        """What attention is given for an input [..., C]: with pre-norm, the input after a LayerNorm."""
-        return self.attention_norm(x) if self.pre_norm else x
-
-    def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """All that follows attention: the layer's input x and the attention's output y -> the layer's output. All are
-        [..., C]."""
-        x = x + self.dropout(y)
-        if self.pre_norm:
-            return x + self.dropout(self.sublayer(self.sublayer_norm(x)))
-        x = self.attention_norm(x)
-        return self.sublayer_norm(x + self.dropout(self.sublayer(x)))
 
     def start(self, memory: Tensor, positions: Tensor) -> KVCache:
         """The state before the first step of decoding. The arguments are those of XLAttention."""
@@ -63,24 +49,25 @@ class XLLayer(nn.Module):
 
 
 class NormalisedResidualLayer(XLLayer):
-    """A LayerNorm before each sublayer, whose result is also what the residual connection adds. The memory is not
+    """A LayerNorm before each sublayer, whose result is also the summand of the residual connection. The memory is not
     normalised (the public code of Skip Cross-Head, --prenorm)."""
 
+    sublayer: FeedForward
+    sublayer_norm: nn.LayerNorm
+
     def forward(self, x: Tensor, memory: Tensor, layout: Layout, position: SinusoidalPosition, biases: Biases):
-        x = self.attention_norm(x)
-        return self.add(x, self.attention(x, memory, layout, position, biases))
+        return super().forward(self.attention_norm(x), memory, layout, position, biases)
+
+    def before(self, x: Tensor) -> Tensor:
+        return x
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """The normalised input x and the attention's output y -> the layer's output. All are [..., C]."""
         x = self.sublayer_norm(x + self.dropout(y))
         return x + self.dropout(self.sublayer(x))
 
-    def start(self, memory: Tensor, positions: Tensor) -> KVCache:
-        return self.attention.start(memory, positions)
-
     def step(self, cache: KVCache, x: Tensor, biases: Biases) -> Tensor:
-        x = self.attention_norm(x)
-        return self.add(x, self.attention.step(cache, x, biases))
+        return super().step(cache, self.attention_norm(x), biases)
 
 
 class LayerMemory(NamedTuple):
@@ -162,9 +149,8 @@ class XLStack(nn.Module):
 
     def __init__(self, config: XLConfig, num_layers: int, skip: SkipRetain | None = None):
         super().__init__()
-        if config.initial_memory not in INITIAL_MEMORY:
-            raise ValueError(f"initial memory {config.initial_memory!r} is not one of {', '.join(INITIAL_MEMORY)}")
         self.config = config
+        self.initial_length = choose("initial memory", config.initial_memory, INITIAL_MEMORY)(config.mem_len)
         self.position = SinusoidalPosition(
             config.embed_dim,
             config.position_scheme,
@@ -220,9 +206,8 @@ class XLStack(nn.Module):
             ValueError: the memory is of another number of layers
         """
         if memory is None:
-            tokens = INITIAL_MEMORY[self.config.initial_memory](self.config.mem_len)
-            start = like.new_zeros(len(like), tokens, like.size(-1))
-            return [LayerMemory(start, ages.just_before(tokens))] * len(self.layers)
+            start = like.new_zeros(len(like), self.initial_length, like.size(-1))
+            return [LayerMemory(start, ages.just_before(self.initial_length))] * len(self.layers)
         if len(memory.layers) != len(self.layers):
             raise ValueError(f"the memory is of {len(memory.layers)} layers, this model has {len(self.layers)}")
         return [layer.last(self.config.mem_len) for layer in memory.layers]
