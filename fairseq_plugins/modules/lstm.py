@@ -3,6 +3,7 @@
 B streams, M block length, C width, L layers.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -21,27 +22,26 @@ class LSTMMemory(NamedTuple):
 
     @classmethod
     def from_tensors(cls, tensors: list[Tensor]) -> "LSTMMemory":
-        """The memory of which `tensors` made this list."""
         if len(tensors) != 2:
             raise ValueError(f"the memory of an LSTM is 2 tensors, not {len(tensors)}")
         return cls(*tensors)
 
 
+@dataclass
 class LSTMState:
     """The decoding state: hidden state and cell of every layer, both [L, B, C]."""
 
-    def __init__(self, hidden: Tensor, cell: Tensor):
-        self.hidden, self.cell = hidden, cell
+    hidden: Tensor
+    cell: Tensor
 
     def reorder(self, order: Tensor) -> None:
-        """Continue row order[i] of the batch as row i."""
         self.hidden, self.cell = self.hidden.index_select(1, order), self.cell.index_select(1, order)
 
 
 class LSTMStack(nn.Module):
     """L layers over a stream [B, M, C], with dropout between them. At the start of a stream all states are zeros.
 
-    It is a `contracts.StreamBody`.
+    It is a `contracts.EpisodeBody`.
     """
 
     memory_type = LSTMMemory
@@ -54,16 +54,7 @@ class LSTMStack(nn.Module):
     def forward(
         self, x: Tensor, memory: LSTMMemory | None = None, padding: Tensor | None = None
     ) -> tuple[Tensor, LSTMMemory]:
-        """One block.
-
-        Args:
-            x: embeddings [B, M, C]
-            memory: what the block before returned; None at the start of the streams
-            padding: how many steps at the end of each row are padding [B]; None: none
-
-        Returns:
-            Outputs [B, M, C], and the memory for the next block.
-        """
+        """One block (see `contracts.EpisodeBody`): x [B, M, C], padding [B] -> [B, M, C], and the memory after it."""
         state = self.start(memory, x[:, 0])
         y, after = self.lstm(x, (state.hidden, state.cell))
         if padding is not None:
@@ -81,17 +72,14 @@ class LSTMStack(nn.Module):
         return hidden, cell
 
     def start(self, memory: LSTMMemory | None, like: Tensor) -> LSTMState:
-        """The state before the first step of decoding, for embeddings like [B, C]."""
         if memory is not None:
             return LSTMState(*(part.transpose(0, 1).contiguous() for part in memory))
         zeros = like.new_zeros(self.lstm.num_layers, len(like), self.lstm.hidden_size)
         return LSTMState(zeros, zeros)
 
     def step(self, state: LSTMState, x: Tensor) -> Tensor:
-        """One embedding of each stream [B, C] -> output [B, C]"""
         y, (state.hidden, state.cell) = self.lstm(x.unsqueeze(1), (state.hidden, state.cell))
         return y.squeeze(1)
 
     def restart(self, state: LSTMState, rows: Tensor) -> None:
-        """Start a new stream in some rows; rows [B] is True there."""
         state.hidden, state.cell = (x.masked_fill(rows.unsqueeze(1), 0) for x in (state.hidden, state.cell))

@@ -32,7 +32,6 @@ class LastInputs:
         return window
 
     def reorder(self, order: Tensor) -> None:
-        """Continue row order[i] of the batch as row i."""
         self.last = self.last.index_select(0, order)
 
 

@@ -21,7 +21,6 @@ class KVCache:
         return self.pair
 
     def reorder(self, order: Tensor) -> None:
-        """Continue row order[i] of the batch as row i."""
         keys, values = self.pair
         self.pair = keys.index_select(0, order), values.index_select(0, order)
 

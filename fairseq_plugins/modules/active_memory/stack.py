@@ -62,7 +62,7 @@ class Layer(nn.Module):
         return self.add(x, self.mixer.step(state, self.mixer_norm(x)))
 
 
-class Steps(LayerStates):
+class MixerStates(LayerStates):
     """The decoding state: the states of all mixers, and the position of the next token."""
 
     position = 0
@@ -120,11 +120,11 @@ class ActiveMemoryStack(nn.Module):
         """Places [P] -> sinusoids [P, C], like embeddings [..., C] in type"""
         return sinusoids(places, like.size(-1), like.dtype, self.wavelengths)
 
-    def start(self, like: Tensor) -> Steps:
+    def start(self, like: Tensor) -> MixerStates:
         """The state before the first token, for embeddings like [B, C]."""
-        return Steps(layer.mixer.start(like) for layer in self.layers)
+        return MixerStates(layer.mixer.start(like) for layer in self.layers)
 
-    def step(self, state: Steps, x: Tensor) -> Tensor:
+    def step(self, state: MixerStates, x: Tensor) -> Tensor:
         """The embedding of one token [B, C] -> [B, C]"""
         position = self.positions(torch.arange(state.position, state.position + 1, device=x.device), x)
         x = self.dropout(x + position)

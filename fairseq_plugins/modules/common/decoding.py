@@ -7,6 +7,5 @@ class LayerStates(list):
     """One decoding state for each layer (see `contracts.DecodingState`)."""
 
     def reorder(self, order: Tensor) -> None:
-        """Continue row order[i] of the batch as row i."""
         for state in self:
             state.reorder(order)

@@ -7,7 +7,7 @@ layers share, or one a layer (`RecurrentMemory`).
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -15,47 +15,24 @@ from torch import Tensor, nn
 
 
 def mix(mixing: Tensor, outputs: Sequence[Tensor]) -> list[Tensor]:
-    """Equation (1) for one time step: m^g = sum over l of mixing^g_l x^l.
-
-    One product, whose coefficients stay on the device: as numbers they would make the host wait for it.
-
-    Args:
-        mixing: the coefficients [G, L + 1]
-        outputs: x^0 .. x^L, each [B, C]
-
-    Returns:
-        G memories [B, C].
-    """
+    """Equation (1) for one time step: coefficients [G, L + 1] and outputs x^0 .. x^L, each [B, C] -> the G memories
+    m^g = sum over l of mixing^g_l x^l, each [B, C]."""
+    # one product, whose coefficients stay on the device: as numbers they would make the host wait for it
     memories = torch.mm(mixing, torch.stack(tuple(outputs)).flatten(1))
     return list(memories.view(-1, *outputs[0].shape).unbind())
 
 
 def mix_backward_outputs(d_memories: Sequence[Tensor], mixing: Tensor) -> Tensor:
-    """The gradient of each x^l that comes through equation (1): sum over g of mixing^g_l dm^g.
-
-    Args:
-        d_memories: gradients of the G memories [B, C]
-        mixing: the coefficients [G, L + 1]
-
-    Returns:
-        [L + 1, B, C]
-    """
+    """The gradients of x^0 .. x^L through equation (1) [L + 1, B, C], each the sum over g of mixing^g_l dm^g, for
+    gradients of the G memories [B, C]."""
     first, *others = d_memories
     d_memory = torch.stack((first, *others)) if others else first.unsqueeze(0)
     return torch.mm(mixing.t(), d_memory.flatten(1)).view(-1, *first.shape)
 
 
 def mix_backward_mixing(d_memories: Sequence[Tensor], outputs: Sequence[Tensor]) -> Tensor:
-    """The gradient of the coefficients of equation (1): for each g and l the sum of dm^g x^l over all elements and
-    steps.
-
-    Args:
-        d_memories: gradients of the G memories of all steps [T * B, C]
-        outputs: x^0 .. x^L of all steps, each [T * B, C]
-
-    Returns:
-        [G, L + 1] in float64.
-    """
+    """The gradient of the coefficients of equation (1) [G, L + 1] in float64: for each g and l the sum of dm^g x^l over
+    all elements and steps, which lie one below the other in the arguments, each [T * B, C]."""
     rows = [torch.stack([(dm * x).sum(dtype=torch.float64) for x in outputs]) for dm in d_memories]
     return torch.stack(rows)
 
@@ -71,7 +48,6 @@ class FeedbackMemory(NamedTuple):
 
     @classmethod
     def from_tensors(cls, tensors: list[Tensor]) -> "FeedbackMemory":
-        """The memory of which `tensors` made this list."""
         return cls(list(tensors))
 
 
@@ -146,11 +122,6 @@ class FixedMemory(MemoryComposition):
         super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
 
 
-def average_memory(num_layers: int) -> MemoryComposition:
-    """The plain average of all layers (Figure 8)."""
-    return FixedMemory(list(range(num_layers + 1)), num_layers)
-
-
 def layer_memory(layer: int, num_layers: int) -> MemoryComposition:
     """A single layer (Figure 8). Layer 0 is the embedding.
 
@@ -165,15 +136,10 @@ def layer_memory(layer: int, num_layers: int) -> MemoryComposition:
     return FixedMemory([layer], num_layers)
 
 
-def top_memory(num_layers: int) -> MemoryComposition:
-    """The top layer only (section 4.3.2)."""
-    return layer_memory(num_layers, num_layers)
-
-
-COMPOSITIONS = {
+COMPOSITIONS: dict[str, Callable[[int], MemoryComposition]] = {
     "weighted": WeightedMemory,
-    "top": top_memory,
-    "average": average_memory,
+    "top": lambda num_layers: layer_memory(num_layers, num_layers),  # section 4.3.2
+    "average": lambda num_layers: FixedMemory(list(range(num_layers + 1)), num_layers),  # Figure 8
     "recurrent": RecurrentMemory,
 }
 

@@ -18,7 +18,7 @@ class FeedbackStream(nn.Module):
 
     With pre-norm a LayerNorm follows the top layer.
 
-    It is a `contracts.StreamBody`.
+    It is a `contracts.EpisodeBody`.
 
     Args:
         config: sizes and rates, which the layers share.
@@ -47,26 +47,16 @@ class FeedbackStream(nn.Module):
     def forward(
         self, x: Tensor, memory: FeedbackMemory | None = None, padding: Tensor | None = None
     ) -> tuple[Tensor, FeedbackMemory]:
-        """One block.
-
-        Args:
-            x: embeddings [B, M, C].
-            memory: that of the block before; None at the start of the streams, where zeros are attended to.
-            padding: how many steps at the end of each row are padding [B]; None: none.
-
-        Returns:
-            Outputs [B, M, C], and the memory for the next block.
-        """
+        """One block (see `contracts.EpisodeBody`): x [B, M, C], padding [B] -> [B, M, C], and the memory after it. At
+        the start of the streams, zeros are attended to."""
         x = x.transpose(0, 1).contiguous()
         y, memory = self.stack.advance(x, self.stack.empty_memory(x[0]) if memory is None else memory, padding)
         return self.norm(y).transpose(0, 1), memory
 
     def start(self, memory: FeedbackMemory | None, like: Tensor) -> Recurrence:
-        """The state before the first step of decoding, for embeddings like [B, C]."""
         return self.stack.start(memory=self.stack.initial_memory(like) if memory is None else memory)
 
     def step(self, state: Recurrence, x: Tensor) -> Tensor:
-        """One embedding [B, C] -> output [B, C]."""
         return self.norm(self.stack.step(state, x)[0])
 
     @property
@@ -89,5 +79,4 @@ class FeedbackStream(nn.Module):
         return self.norm(y).transpose(0, 1), memory
 
     def restart(self, state: Recurrence, rows: Tensor) -> None:
-        """Start a new stream in some rows; rows [B] is True there."""
         state.restart(rows)

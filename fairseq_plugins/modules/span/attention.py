@@ -70,6 +70,7 @@ class SpanConfig:
         self.head_dim = head_width(self.embed_dim, self.heads, self.head_dim)
 
 
+@dataclass(eq=False)
 class Context:
     """The context of a block: keys and values of the tokens before it and in it. Each token sees the W before it.
 
@@ -81,11 +82,12 @@ class Context:
         value_positions: positions are added to the values too
     """
 
-    def __init__(
-        self, keys: Tensor, values: Tensor, width: int, position: RelativePosition, mask: Tensor | None, value_positions
-    ):
-        self.keys, self.values, self.width, self.position = keys, values, width, position
-        self.mask, self.value_positions = mask, value_positions
+    keys: Tensor
+    values: Tensor
+    width: int
+    position: RelativePosition
+    mask: Tensor | None
+    value_positions: bool
 
     def scores(self, query: Tensor) -> Tensor:
         """query [H, B, M, D] -> scores [H, B, M, W + M - 1], -inf for positions that a token does not see."""
@@ -173,7 +175,6 @@ class KVCache(Context):
         self.steps += 1
 
     def reorder(self, order: Tensor) -> None:
-        """Continue row order[i] of the batch as row i."""
         self.keys, self.values = (x.index_select(1, order) for x in (self.keys, self.values))
 
 
@@ -241,10 +242,9 @@ class SpanAttention(nn.Module):
             for project in (self.k_proj, self.v_proj)
         )
         piece = max(width, SHORTEST_PIECE)
-        if tokens < 2 * piece:
-            return self.merge_heads(self.crossed(query, self.context(keys, values, width, position, self.context_type)))
-        query = overlapping(query, piece, piece)
-        keys, values = (overlapping(tensor, width + piece - 1, piece) for tensor in (keys, values))
+        if tokens >= 2 * piece:
+            query = overlapping(query, piece, piece)
+            keys, values = (overlapping(tensor, width + piece - 1, piece) for tensor in (keys, values))
         y = self.crossed(query, self.context(keys, values, width, position, self.context_type))
         return self.merge_heads(y.view(len(y), len(x), -1, y.size(-1))[:, :, :tokens])
 
@@ -296,12 +296,11 @@ class AllAttention(SpanAttention):
         return self.persistent
 
 
-class AttnSplit(SpanAttention):
+class AttnSplit(AllAttention):
     """attn-split: one softmax over the context and another over the persistent vectors. The results are added."""
 
-    def __init__(self, config):
-        super().__init__(config)
-        self.persistent = PersistentMemory(config.heads, config.persistent, config.head_dim)
+    def joint_memory(self):
+        return None
 
     def attend(self, query, context):
         return super().attend(query, context) + look_up(self.persistent, query, self.dropout)

@@ -44,24 +44,14 @@ class SoftmaxFeedForward(nn.Module):
         return look_up(self.persistent, x.reshape(1, 1, -1, x.size(-1)), self.dropout).view_as(x)
 
 
-def feed_forward(config: SpanConfig) -> FeedForward:
-    """The feed-forward sublayer with these sizes."""
-    return FeedForward(config.embed_dim, config.ffn_dim, config.dropout)
-
-
 class Design(NamedTuple):
-    """What a layer is made of.
-
-    Attributes:
-        attention: the type of its attention
-        sublayer: makes the sublayer that follows; None if there is none
-    """
+    """The parts of a layer: the type of its attention, and a function that makes the sublayer after it, if any."""
 
     attention: type[SpanAttention]
     sublayer: Callable[[SpanConfig], nn.Module] | None = None
 
 
-TRANSFORMER = Design(SpanAttention, feed_forward)
+TRANSFORMER = Design(SpanAttention, lambda config: FeedForward(config.embed_dim, config.ffn_dim, config.dropout))
 INTEGRATIONS = {
     "all-attn": Design(AllAttention),
     "attn-split": Design(AttnSplit),
@@ -142,7 +132,6 @@ class SpanMemory(NamedTuple):
 
     @classmethod
     def from_tensors(cls, tensors: list[Tensor]) -> "SpanMemory":
-        """The memory of which `tensors` made this list."""
         return cls(list(tensors))
 
 
@@ -152,7 +141,7 @@ class SpanStack(nn.Module):
     The memory holds the inputs of each layer. At the start of a stream they are zeros, which are attended to like any
     others.
 
-    It is a `contracts.StreamBody`.
+    It is a `contracts.EpisodeBody`.
 
     Args:
         config: what the layers share
@@ -174,20 +163,9 @@ class SpanStack(nn.Module):
     def forward(
         self, x: Tensor, memory: SpanMemory | None = None, padding: Tensor | None = None
     ) -> tuple[Tensor, SpanMemory]:
-        """One block.
-
-        Args:
-            x: embeddings [B, M, C]
-            memory: what the block before returned; None at the start of the streams
-            padding: how many tokens at the end of each row are padding [B]; None: none
-
-        Returns:
-            Outputs [B, M, C], and the memory for the next block.
-        """
-        inputs = self.inputs_before(memory)
-        widths = self.widths()
+        """One block (see `contracts.EpisodeBody`): x [B, M, C], padding [B] -> [B, M, C], and the memory after it."""
         after = []
-        for layer, before, width in zip(self.layers, inputs, widths, strict=True):
+        for layer, before, width in zip(self.layers, self.inputs_before(memory), self.widths(), strict=True):
             x, layer_memory = layer(x, before, width, self.position, padding)
             after.append(layer_memory)
         return self.norm(x), SpanMemory(after)
@@ -210,19 +188,15 @@ class SpanStack(nn.Module):
         return inputs
 
     def start(self, memory: SpanMemory | None, like: Tensor) -> LayerStates:
-        """The state before the first step of decoding, for embeddings like [B, C]."""
-        inputs = self.inputs_before(memory)
-        parts = zip(self.layers, inputs, self.widths())
+        parts = zip(self.layers, self.inputs_before(memory), self.widths())
         return LayerStates(layer.start(before, like, width, self.position) for layer, before, width in parts)
 
     def step(self, state: LayerStates, x: Tensor) -> Tensor:
-        """One embedding of each stream [B, C] -> output [B, C]"""
         for layer, cache in zip(self.layers, state):
             x = layer.step(cache, x)
         return self.norm(x)
 
     def restart(self, state: LayerStates, rows: Tensor) -> None:
-        """Start a new stream in some rows; rows [B] is True there."""
         for cache, fresh in zip(state, self.start(None, self.position.weight.new_empty(1, self.width))):
             cache.keys[:, rows], cache.values[:, rows] = fresh.keys, fresh.values
 

@@ -146,7 +146,6 @@ class KVCache:
         return keys, values, self.positions[:, self.reach - keys.size(2) :]
 
     def reorder(self, order: Tensor) -> None:
-        """Continue row order[i] of the batch as row i."""
         self.buffers = tuple(x.index_select(1, order) for x in self.buffers)
 
 

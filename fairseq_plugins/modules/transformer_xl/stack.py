@@ -114,11 +114,6 @@ class XLMemory(NamedTuple):
 
     @classmethod
     def from_tensors(cls, tensors: list[Tensor]) -> "XLMemory":
-        """The memory of which `tensors` made this list.
-
-        Raises:
-            ValueError: the ages are not those of the inputs
-        """
         inputs = [tensor for tensor in tensors if tensor.dim() == 3]
         if len(inputs) == len(tensors):
             return cls([LayerMemory(x, ages.just_before(x.size(1))) for x in inputs])
@@ -165,15 +160,7 @@ class XLStack(nn.Module):
         self.skip = skip or SkipRetain("none", num_layers)
 
     def forward(self, x: Tensor, memory: XLMemory | None = None) -> tuple[Tensor, XLMemory]:
-        """One block.
-
-        Args:
-            x: embeddings [B, M, C]
-            memory: what the block before returned; None at the start of the streams
-
-        Returns:
-            Outputs [B, M, C], and the memory for the next block.
-        """
+        """One block (see `contracts.StreamBody`): x [B, M, C] -> [B, M, C], and the memory after it."""
         layouts: dict[Ages, Layout] = {}
         after = []
         skipped = self.skip.skipped()
@@ -213,11 +200,8 @@ class XLStack(nn.Module):
         return [layer.last(self.config.mem_len) for layer in memory.layers]
 
     def start(self, memory: XLMemory | None, like: Tensor) -> LayerStates:
-        """The state before the first step of decoding, for embeddings like [B, C].
-
-        It takes each layer's memory to end just before the first step. That is so after evaluation, which skips no
-        layer.
-        """
+        """Each layer's memory is taken to end just before the first step. That is so after evaluation, which skips no
+        layer."""
         reach = self.config.limit or self.config.mem_len + 1
         positions = self.position.embed(torch.arange(reach - 1, -1, -1, device=like.device), like)
         return LayerStates(
@@ -226,7 +210,6 @@ class XLStack(nn.Module):
         )
 
     def step(self, state: LayerStates, x: Tensor) -> Tensor:
-        """One embedding of each stream [B, C] -> output [B, C]"""
         for layer, biases, cache in zip(self.layers, cycle(self.biases), state):
             x = layer.step(cache, x, biases)
         return x
