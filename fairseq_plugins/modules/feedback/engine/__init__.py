@@ -1,5 +1,6 @@
 """The engine: the same function as `feedback.reference`, with fast code for CPUs and GPUs.
 
-Read `recurrence`, then `loop` and `backward`. The loop is put together of `attention` over `caches` and `sliding_cache`
-and of `memory_writer`; `state` holds the tensors that all steps read; `graphs` and `cuda_capture` are for GPUs.
+Read `recurrence`, then `loop` and `backward`. The loop consists of `attention` to `caches` and `sliding_cache`, and of
+`memory_writer`. `state` holds the tensors that all steps read. The CUDA graphs of a GPU are in `graphs`, `block_graph`,
+`decoding_graphs` and `cuda_capture`.
 """

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from fairseq_plugins.modules.common.row_ends import last_vectors
-from fairseq_plugins.modules.feedback.engine.graphs import CapturedDecoding, CapturedLoop, Graphs
+from fairseq_plugins.modules.feedback.engine.block_graph import CapturedLoop
+from fairseq_plugins.modules.feedback.engine.decoding_graphs import CapturedDecoding
+from fairseq_plugins.modules.feedback.engine.graphs import Graphs
 from fairseq_plugins.modules.feedback.engine.loop import STREAM_CAPACITY, Loop, LoopFunction, StepwiseLoop
 from fairseq_plugins.modules.feedback.engine.state import RecurrenceState, no_autocast
 
