@@ -1,5 +1,7 @@
 """Every family meets the contract that it says it meets: in its methods, and in what they compute."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -24,15 +26,39 @@ def feedback(memory="weighted", engine="fast"):
     return FeedbackStream(config, L, MemoryWindow(SPAN, L, HEADS, C // HEADS), memory, engine=engine)
 
 
-def span(design):
-    return SpanStack(SpanConfig(C, HEADS, SPAN, ffn_dim=12, persistent=3), L, design)
+def span(design, **options):
+    return SpanStack(SpanConfig(C, HEADS, SPAN, ffn_dim=12, persistent=3, **options), L, design)
+
+
+def transformer_xl(**options):
+    stack = XLStack(XLConfig(C, HEADS, 12, SPAN, same_length=True, **options), L)
+    for biases in stack.biases:
+        torch.nn.init.normal_(biases.content), torch.nn.init.normal_(biases.position)
+    return stack
+
+
+SPAN_DESIGNS = {"span": TRANSFORMER, **INTEGRATIONS}
+SPAN_OPTIONS = {
+    "": {},
+    ", pre-norm": {"pre_norm": True, "value_positions": True},
+    ", adaptive": {"ramp": 2, "initial_span": 0.25, "trim_step": 1, "pre_norm": True, "head_dim": 3},
+}
+XL_OPTIONS = {
+    "": {},
+    ", pre-norm": {"pre_norm": True, "untie_biases": True},
+    ", clamped": {"clamp_len": 3, "initial_memory": "zeros"},
+}
 
 
 BODIES = {
     **{f"feedback, {engine}": lambda engine=engine: feedback(engine=engine) for engine in ENGINES},
     "feedback, recurrent": lambda: feedback("recurrent"),
-    **{name: lambda design=design: span(design) for name, design in {"span": TRANSFORMER, **INTEGRATIONS}.items()},
-    "transformer-xl": lambda: XLStack(XLConfig(C, HEADS, 12, SPAN, same_length=True), L),
+    **{
+        name + suffix: partial(span, design, **options)
+        for name, design in SPAN_DESIGNS.items()
+        for suffix, options in SPAN_OPTIONS.items()
+    },
+    **{"transformer-xl" + suffix: partial(transformer_xl, **options) for suffix, options in XL_OPTIONS.items()},
     "lstm": lambda: LSTMStack(C, L),
 }
 
@@ -67,6 +93,7 @@ def test_stream_body(make):
     assert isinstance(memory, body.memory_type)
     assert torch.allclose(first, whole[:, :5], atol=1e-12)
     assert torch.allclose(body(x[:, 5:], memory)[0], whole[:, 5:], atol=1e-12)
+    assert torch.allclose(body(x[1:2])[0], whole[1:2], atol=1e-12)
     assert_steps_equal(body, body.start(None, x[:, 0]), x, whole)
     assert_steps_equal(body, body.start(memory, x[:, 0]), x[:, 5:], whole[:, 5:])
 
@@ -116,10 +143,11 @@ def test_recurrence(engine):
 
 
 @pytest.mark.parametrize("name", MIXERS)
+@pytest.mark.parametrize("kernel_size", [1, 4, 16])
 @torch.no_grad()
-def test_mixer(name):
+def test_mixer(name, kernel_size):
     torch.manual_seed(1)
-    (mixer,) = build_mixers(name, MixerConfig(C, kernel_size=3, heads=HEADS), layers=1)
+    (mixer,) = build_mixers(name, MixerConfig(C, kernel_size, heads=HEADS), layers=1)
     mixer, x = mixer.double().eval(), inputs()
     assert isinstance(mixer, Mixer)
     assert_steps_equal(mixer, mixer.start(x[:, 0]), x, mixer(x))
@@ -134,7 +162,7 @@ def test_what_lacks_a_method_meets_no_contract():
     assert not isinstance([], DecodingState)
 
 
-EPISODES = {name: make for name, make in BODIES.items() if name != "transformer-xl"}
+EPISODES = {name: make for name, make in BODIES.items() if "transformer-xl" not in name}
 
 
 @pytest.mark.parametrize("make", EPISODES.values(), ids=EPISODES)

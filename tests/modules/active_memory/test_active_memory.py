@@ -116,23 +116,6 @@ def test_the_future_changes_nothing_in_a_causal_mixer_and_something_in_the_other
         assert not same[5] and same[:5].all() == causal
 
 
-@every_mixer
-@kernels
-@torch.no_grad()
-def test_step_by_step_is_the_same_and_rows_may_change_places(name, kernel_size):
-    (mixer,) = make(name, kernel_size=kernel_size)
-    x, order = inputs(), torch.tensor([2, 0, 0])
-    state, steps = mixer.start(x[:, 0]), []
-    for t in range(T):
-        if t == 6:
-            state.reorder(order)
-            x = x[order]
-        steps.append(mixer.step(state, x[:, t]))
-    expected = mixer(x)
-    torch.testing.assert_close(torch.stack(steps[6:], dim=1), expected[:, 6:], rtol=0, atol=1e-12)
-    torch.testing.assert_close(torch.stack(steps[:6], dim=1)[order], expected[:, :6], rtol=0, atol=1e-12)
-
-
 def test_one_set_of_persistent_vectors_serves_all_layers():
     layers = torch.nn.ModuleList(make("persistent-convolution", causal=False, layers=3))
     shapes = [tuple(parameter.shape) for name, parameter in layers.named_parameters() if ".ends." in name]

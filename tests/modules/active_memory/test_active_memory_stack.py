@@ -44,16 +44,6 @@ def test_step_by_step_equals_all_at_once(name):
     assert state.position == T
 
 
-@every_mixer
-@torch.no_grad()
-def test_a_padded_batch_equals_its_members_one_by_one(name):
-    stack, x = make(name, causal=False), inputs()
-    padding = torch.arange(T) >= torch.tensor([[T], [4]])
-    together = stack(x, padding)
-    torch.testing.assert_close(together[:1], stack(x[:1]), rtol=0, atol=1e-12)
-    torch.testing.assert_close(together[1:, :4], stack(x[1:, :4]), rtol=0, atol=1e-12)
-
-
 def test_dropout_is_of_embeddings_mixers_and_feed_forward_layers():
     stack, x = make("self-attention+convolution", layers=1, dropout=1.0).train(), inputs()
     position = sinusoids(torch.arange(T), C, x.dtype)

@@ -37,37 +37,8 @@ def embeddings(seed=2):
     return torch.randn(B, T, C, dtype=torch.float64)
 
 
-def in_blocks(stack, x, lengths):
-    outputs, memory = [], None
-    for block in x.split(lengths, dim=1):
-        y, memory = stack(block, memory)
-        outputs.append(y)
-    return torch.cat(outputs, dim=1)
-
-
-def every(test):
-    return pytest.mark.parametrize("name", DESIGNS)(pytest.mark.parametrize("options", OPTIONS)(test))
-
-
-@every
-def test_block_length_changes_nothing(name, options):
-    stack, x = make(name, **options), embeddings()
-    whole, _ = stack(x)
-    for lengths in ([1] * T, [2, 7, 10, 4], [22, 1]):
-        assert torch.allclose(in_blocks(stack, x, lengths), whole, atol=1e-12)
-
-
-@every
-def test_step_by_step_equals_block_beyond_the_span(name, options):
-    stack, x = make(name, **options), embeddings()
-    whole, _ = stack(x)
-    with torch.no_grad():
-        state = stack.start(None, x[:, 0])
-        steps = torch.stack([stack.step(state, token) for token in x.unbind(1)], dim=1)
-    assert torch.allclose(steps, whole, atol=1e-12)
-
-
-@every
+@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize("options", OPTIONS)
 def test_a_token_changes_nothing_before_it_and_what_it_changes_is_within_reach(name, options):
     stack, x = make(name, **options), embeddings()
     before, _ = stack(x)
@@ -79,37 +50,6 @@ def test_a_token_changes_nothing_before_it_and_what_it_changes_is_within_reach(n
     assert changed[t]  # by the residual connection
     assert changed[t + 1]
     assert not changed[t + L * S + 1 :].any()
-
-
-@every
-def test_a_batch_equals_its_members_one_by_one(name, options):
-    stack, x = make(name, **options), embeddings()
-    together, _ = stack(x)
-    alone = torch.cat([stack(stream)[0] for stream in x.split(1)])
-    assert torch.allclose(together, alone, atol=1e-12)
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-def test_decoding_goes_on_from_the_memory_of_a_block(options):
-    stack, x = make(**options), embeddings()
-    whole, _ = stack(x)
-    _, memory = stack(x[:, :9])
-    with torch.no_grad():
-        state = stack.start(memory, x[:, 0])
-        steps = torch.stack([stack.step(state, token) for token in x[:, 9:].unbind(1)], dim=1)
-    assert torch.allclose(steps, whole[:, 9:], atol=1e-12)
-
-
-def test_reordered_rows_continue_as_their_own():
-    stack, x = make(), embeddings()
-    whole, _ = stack(x)
-    order = torch.tensor([2, 0])
-    with torch.no_grad():
-        state = stack.start(None, x[:, 0])
-        for token in x[:, :9].unbind(1):
-            stack.step(state, token)
-        state.reorder(order)
-        assert torch.allclose(stack.step(state, x[order, 9]), whole[order, 9], atol=1e-12)
 
 
 def test_a_token_does_not_see_itself():
@@ -163,13 +103,6 @@ def test_spans_that_grow_find_zeros_where_nothing_was_kept():
     padded = [torch.nn.functional.pad(inputs, (0, 0, 14, 0)) for inputs in memory.inputs]
     assert torch.equal(grown, stack(x, SpanMemory(padded))[0])
     assert {inputs.size(1) for inputs in after.inputs} == {80}
-
-
-def test_a_memory_is_raw_inputs_without_history():
-    stack, x = make(pre_norm=True), embeddings().requires_grad_()
-    _, memory = stack(x)
-    assert torch.equal(memory.inputs[0], x[:, -S:].detach())
-    assert not any(inputs.requires_grad for inputs in memory.inputs)
 
 
 @pytest.mark.parametrize("name", INTEGRATIONS)

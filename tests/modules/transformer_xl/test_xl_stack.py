@@ -51,15 +51,6 @@ OPTIONS = [
 every_stack = pytest.mark.parametrize("options", OPTIONS)
 
 
-@every_stack
-@torch.no_grad()
-def test_with_same_length_blocks_of_any_length_and_steps_give_the_same(options):
-    stack, x = make(same_length=True, **options), stream()
-    whole, _ = stack(x)
-    assert torch.allclose(in_blocks(stack, x, 2, 7, 9, 1)[0], whole, atol=1e-12)
-    assert torch.allclose(in_steps(stack, x), whole, atol=1e-12)
-
-
 @pytest.mark.parametrize("options", OPTIONS[:2])  # zeros are forgotten sooner in two segments
 @torch.no_grad()
 def test_one_long_segment_equals_two_as_long_as_the_memory_holds_the_first(options):
@@ -73,25 +64,6 @@ def test_one_long_segment_equals_two_as_long_as_the_memory_holds_the_first(optio
 def test_without_same_length_a_step_sees_the_memory_and_itself():
     stack, x = make(), stream()
     assert torch.allclose(in_steps(stack, x), in_blocks(stack, x, *[1] * 19)[0], atol=1e-12)
-
-
-@torch.no_grad()
-def test_decoding_goes_on_after_a_block():
-    stack, x = make(), stream()
-    _, memory = stack(x[:, :9])
-    state = stack.start(memory, x[:, 9])
-    assert torch.allclose(stack.step(state, x[:, 9]), stack(x[:, 9:10], memory)[0][:, 0], atol=1e-12)
-
-
-@torch.no_grad()
-def test_rows_of_decoding_are_reordered():
-    stack, x = make(), stream()
-    state = stack.start(None, x[:, 0])
-    stack.step(state, x[:, 0])
-    state.reorder(torch.tensor([1, 1]))
-    y = stack.step(state, x[:, 1])
-    second, _ = stack(torch.stack([x[1, 0], x[1, 1]]).unsqueeze(0))
-    assert torch.allclose(y[1], second[0, 1], atol=1e-12)
 
 
 @every_stack
@@ -144,13 +116,6 @@ def test_a_memory_may_be_longer_or_shorter_than_that_of_the_block_before():
     assert torch.allclose(
         short(x[:, 9:], memory)[0], short(x[:, 9:], XLMemory([layer.last(3) for layer in memory.layers]))[0], atol=1e-12
     )
-
-
-def test_a_memory_gets_no_gradient():
-    stack, x = make(), stream().requires_grad_()
-    _, memory = stack(x[:, :6])
-    stack(x[:, 6:], memory)[0].sum().backward()
-    assert not x.grad[:, :6].any() and x.grad[:, 6:].any()
 
 
 # Skip-Retain
