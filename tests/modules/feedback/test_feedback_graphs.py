@@ -141,42 +141,24 @@ def test_evaluation_is_the_same(make, capture):
     assert capture.captured == 1  # no backward pass
 
 
-def test_two_blocks_that_wait_for_their_backward_pass_do_not_share_memory(capture):
+@pytest.mark.parametrize("lengths", [(5, 5), (3, 5)])
+def test_two_blocks_that_wait_for_their_backward_pass_do_not_share_memory(lengths, capture, caplog):
     """The second is computed without a graph, whose memory the first still needs."""
+    caplog.set_level("INFO")
 
-    def run(engine):
-        case = Translation()
-        updates(case, engine, 2)
-        inputs = [x.requires_grad_() for _ in range(2) for x in case.inputs()]
-        first, second = case(*inputs[:2]), case(*inputs[2:])
-        (first * second).sum().backward()
-        return [first.detach(), second.detach(), *(x.grad for x in inputs)]
-
-    assert_same(run("fast"), run("eager"))
-    assert capture.captured == 2
-
-
-def test_blocks_of_two_shapes_that_wait_do_not_share_memory(capture):
     def run(engine):
         torch.manual_seed(0)
         stack = FeedbackStack(config(**RATES), LAYERS, engine=engine)
-        short, long = torch.randn(3, B, C), torch.randn(5, B, C)
-        for x in (short, long) * 2:  # the second time there are graphs
+        first, second = (torch.randn(steps, B, C) for steps in lengths)
+        for x in (first, second) * 2:  # the second time there are graphs
             stack(x).sum().backward()
         stack.zero_grad()
-        (stack(short).sum() * stack(long).sum()).backward()
+        (stack(first).sum() * stack(second).sum()).backward()
         return [parameter.grad for parameter in stack.parameters() if parameter.grad is not None]
 
     assert_same(run("fast"), run("eager"))
-    assert capture.captured == 4
-
-
-def test_what_waits_for_its_backward_pass_is_said_once(caplog):
-    caplog.set_level("INFO")
-    case = Translation()
-    updates(case, "fast", 2)
-    waiting = [case(*(x.requires_grad_() for x in case.inputs())) for _ in range(3)]
-    assert len(waiting) == 3 and caplog.text.count("waits for its backward pass") == 1
+    assert capture.captured == 2 * len(set(lengths))
+    assert caplog.text.count("waits for its backward pass") == 1
 
 
 def test_a_block_that_is_never_differentiated_blocks_nothing(capture):
@@ -198,33 +180,6 @@ def test_inference_mode_and_training_have_graphs_of_their_own(capture):
             y = case(x, context)
     assert capture.captured == 2
     assert_same([y], [copy.deepcopy(case)(x, context).detach()])
-
-
-def test_outputs_and_memories_are_not_overwritten_later():
-    case = Stream()
-    updates(case, "fast", 2)
-    with torch.no_grad():
-        case.module.eval()
-        given = []
-        for _ in range(3):
-            given.append((case(*case.inputs()), case.memory.vectors[0]))
-            kept = [(y.clone(), memory.clone()) for y, memory in given]
-    for (y, memory), (y_then, memory_then) in zip(given, kept):
-        assert torch.equal(y, y_then) and torch.equal(memory, memory_then)
-    assert not torch.equal(given[0][0], given[1][0])
-
-
-def test_gradients_are_not_overwritten_later():
-    case = Translation()
-    updates(case, "fast", 2)
-    given = []
-    for _ in range(2):
-        inputs = [(x.requires_grad_() * 1) for x in case.inputs()]
-        for x in inputs:
-            x.register_hook(given.append)
-        case(*inputs).sum().backward()
-    assert len(given) == 4 and not torch.equal(given[0], given[2])
-    assert len({x.data_ptr() for x in given}) == 4
 
 
 def test_memories_are_those_of_the_own_block():
@@ -290,43 +245,21 @@ def test_a_graph_that_was_used_often_is_soon_made_again(capture, monkeypatch):
     assert len(stack.graphs.seen) <= 2 and stack.graphs.uses.keys() == stack.graphs.kept.keys()
 
 
-def test_where_many_shapes_take_turns_captures_get_rare(capture, caplog):
-    caplog.set_level("INFO")
-    stack = FeedbackStack(config(), 1).eval()
-    blocks, captured = [torch.randn(steps, B, C) for steps in range(2, 12)], []
-    with torch.no_grad():
-        for _ in range(8):  # epochs; 10 shapes, of which 8 may have graphs
-            for x in blocks:
-                stack(x)
-            captured.append(capture.captured)
-    assert captured[:2] == [0, 10] and captured[-1] < 20  # of 80 blocks, most are launched by the graphs that are kept
-    assert caplog.text.count("--num-batch-buckets") == 1
-
-
 def test_a_device_that_cannot_capture_is_said_once(monkeypatch, caplog):
     caplog.set_level("WARNING", logger=graphs.__name__)  # also where an earlier test has asked for more
 
+    class NotPermitted(Exception):  # errors of a kernel's compiler have types of their own, too
+        pass
+
     def fails(function):
         TapeCapture()(function)
-        raise RuntimeError("operation not permitted when stream is capturing")
+        raise NotPermitted("operation not permitted when stream is capturing")
 
     monkeypatch.setattr(graphs, "capture_for", lambda device: fails)
     assert_same(updates(Translation(), "fast", 3), updates(Translation(), "eager", 3))
     assert len(caplog.records) == 1
     assert "a block of 5 steps cannot be a CUDA graph" in caplog.text
     assert_same(decoded(Translation(), "fast"), decoded(Translation(), "eager"))
-
-
-def test_a_kernel_that_cannot_be_compiled_ends_no_training(monkeypatch, caplog):
-    class OutOfResources(Exception):
-        pass
-
-    def fails(function):
-        raise OutOfResources("out of resource: shared memory")
-
-    monkeypatch.setattr(graphs, "capture_for", lambda device: fails)
-    assert_same(updates(Translation(), "fast", 3), updates(Translation(), "eager", 3))
-    assert "out of resource" in caplog.text
 
 
 def test_there_are_no_graphs_within_a_capture_of_the_users(capture, monkeypatch):
@@ -351,19 +284,6 @@ def test_another_engine_or_rate_has_graphs_of_its_own(capture):
         first, second, third = (stack(x).detach() for _ in range(3))
         assert torch.equal(second, third) == (number > 1)  # dropout draws anew
         assert capture.captured == number * 2
-
-
-@pytest.mark.parametrize("make", [Stream, Translation])
-@pytest.mark.parametrize("autocast", [False, True])
-def test_all_that_a_block_reads_is_listed(make, autocast):
-    case = make()
-    memory = case.stack.initial_memory(torch.zeros(B, C)) if make is Stream else None
-    context = (torch.randn(B, SOURCE, C), torch.zeros(B, SOURCE, dtype=torch.bool)) if make is Translation else ()
-    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-        state = case.stack.start(*context, memory=memory)
-    changed = []
-    state.mapped(lambda x: changed.append(x) or x)
-    assert [id(x) for x in state.own_tensors()] == [id(x) for x in changed]
 
 
 def test_waiting_for_the_device_is_not_captured():
@@ -499,22 +419,6 @@ def test_steps_of_streams_are_the_same(options, capture, monkeypatch):
     assert_close(streamed(Stream(**options), "fast"), streamed(Stream(**options), "eager"))
     # the blocks before, the first stream's steps when they come again, the buffers of the next, and their steps
     assert capture.captured == 1 + 7 + 1 + 8
-
-
-def test_steps_without_an_encoder_go_on_where_graphs_end(capture, monkeypatch):
-    monkeypatch.setattr(graphs, "MOST_STEPS", 5)
-
-    def run(engine):
-        torch.manual_seed(0)
-        stack = FeedbackStack(config(), LAYERS, engine=engine).eval()
-        found = []
-        for _ in range(4):
-            state = stack.start()
-            found += [stack.step(state, torch.randn(B, C))[0] for _ in range(9)]
-        return found
-
-    assert_close(run("fast"), run("eager"))
-    assert capture.captured == 1 + 4
 
 
 def test_a_stream_begins_anew_after_rows_have_been_added():

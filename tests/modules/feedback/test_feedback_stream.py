@@ -57,15 +57,6 @@ def test_engines_agree(kind, memory, kv, pre_norm, rate):
     assert_engines_agree_over_blocks(stream, embeddings(10), blocks=5)
 
 
-@pytest.mark.parametrize(
-    "kind, kv, blocks", [("fixed", "shared", 5), ("adaptive", "per-layer", 5), ("fixed", "shared", 9)]
-)
-def test_engines_agree_where_memories_are_normalised_twice(kind, kv, blocks):
-    stream = build(kind=kind, kv=kv, pre_norm=True)
-    stream.stack.normalise_twice = True
-    assert_engines_agree_over_blocks(stream, embeddings(20), blocks)
-
-
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("blocks", [2, 9])  # shorter and longer than the span
 def test_memories_are_normalised_twice_from_the_second_block_on(engine, blocks):
@@ -127,39 +118,6 @@ def test_blocks_and_steps_give_the_same(engine, kind, memory, kv):
         state = stream.start(memory, x[:, 0])
         for x_t, y_t in zip(x[:, 5:].unbind(1), expected[:, 5:].unbind(1)):
             assert torch.allclose(stream.step(state, x_t), y_t, atol=1e-12)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_reordered_beams_go_on_as_their_own(engine):
-    stream, x = build(pre_norm=True).eval(), embeddings(12)
-    use_engine(stream, engine)
-    order = torch.tensor([2, 0, 0, 1])
-    with torch.no_grad():
-        state = stream.start(None, x[:, 0])
-        for x_t in x[:, :5].unbind(1):
-            stream.step(state, x_t)
-        state.reorder(order)
-        expected, _ = stream(torch.cat([x[order, :5], x[order, 5:]], dim=1))
-        for x_t, y_t in zip(x[order, 5:].unbind(1), expected[:, 5:].unbind(1)):
-            assert torch.allclose(stream.step(state, x_t), y_t, atol=1e-12)
-
-
-def test_the_future_changes_nothing():
-    stream, x = build(pre_norm=True).eval(), embeddings(9)
-    changed = x.clone()
-    changed[:, 5:] *= -1
-    with torch.no_grad():
-        (before, _), (after, _) = stream(x), stream(changed)
-    assert torch.equal(before[:, :5], after[:, :5])
-    assert (before[:, 5:] - after[:, 5:]).abs().amin() > 0
-
-
-def test_a_batch_equals_its_members_one_by_one():
-    stream, x = build(pre_norm=True).eval(), embeddings(9)
-    with torch.no_grad():
-        together, _ = stream(x)
-        for row, expected in zip(x, together):
-            assert torch.allclose(stream(row.unsqueeze(0))[0][0], expected, atol=1e-12)
 
 
 def test_a_grown_span_sees_zeros_where_nothing_was_kept():
