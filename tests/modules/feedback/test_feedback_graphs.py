@@ -182,6 +182,17 @@ def test_inference_mode_and_training_have_graphs_of_their_own(capture):
     assert_same([y], [copy.deepcopy(case)(x, context).detach()])
 
 
+def test_gradients_are_not_overwritten_later():
+    case, given = Translation(), []
+    updates(case, "fast", 2)
+    for _ in range(2):
+        inputs = [x.requires_grad_() * 1 for x in case.inputs()]
+        for x in inputs:
+            x.register_hook(given.append)
+        case(*inputs).sum().backward()
+    assert len({x.data_ptr() for x in given}) == 4
+
+
 def test_memories_are_those_of_the_own_block():
     case = Stream()
     case.module.eval()
