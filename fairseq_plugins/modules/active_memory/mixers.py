@@ -22,29 +22,20 @@ from fairseq_plugins.modules.common.module_list import ModuleList
 class MixerConfig:
     """Sizes that all layers of a model share.
 
-    Attributes:
-        embed_dim: C
-        kernel_size: K
-        heads: of self-attention
-        head_dim: width of a head; None for C / heads
-        causal: a token sees itself and those before it; else the mixer is bidirectional
-        activation: after a plain or persistent convolution, a name in ACTIVATIONS. The paper has ReLU, its code has
-            GELU in tanh form (gelu_accurate)
-        attention_dropout: of attention weights
-        attention_scaling: scale of the scores of self-attention, a name in SCALINGS
-
     Raises:
         ValueError: a size is too small, a name is not known, or the heads do not divide C
     """
 
-    embed_dim: int
-    kernel_size: int = 20
-    heads: int = 8
-    head_dim: int = None  # type: ignore[assignment]  # C / H, which __post_init__ fills in
-    causal: bool = True
+    embed_dim: int  # C
+    kernel_size: int = 20  # K
+    heads: int = 8  # of self-attention
+    head_dim: int = None  # type: ignore[assignment]  # D; None for C / H, which __post_init__ fills in
+    causal: bool = True  # a token sees itself and those before it; else the mixer is bidirectional
+    # after a plain or persistent convolution, a name in ACTIVATIONS. The paper has ReLU, its code has GELU in tanh form
+    # (gelu_accurate)
     activation: str = "relu"
-    attention_dropout: float = 0.0
-    attention_scaling: str = "sqrt"
+    attention_dropout: float = 0.0  # of attention weights
+    attention_scaling: str = "sqrt"  # scale of the scores of self-attention, a name in SCALINGS
 
     def __post_init__(self):
         if self.kernel_size < 1:

@@ -16,33 +16,19 @@ from fairseq_plugins.modules.common.module_list import ModuleList
 
 @dataclass
 class FeedbackLayerConfig:
-    """Sizes and rates that all layers of a stack share.
+    """Sizes and rates that all layers of a stack share."""
 
-    Attributes:
-        embed_dim: C
-        ffn_dim: width of the feed-forward sublayer
-        heads: H
-        context_dim: width of the encoder's output; None without an encoder
-        head_dim: D; None for C / H
-        attention_bias: projections of attention have biases
-        pre_norm: a LayerNorm before each sublayer; else after it
-        dropout: of the output of each sublayer
-        attention_dropout: of attention weights
-        activation_dropout: of the output of the feed-forward activation
-        activation: a name in ACTIVATIONS
-    """
-
-    embed_dim: int
-    ffn_dim: int
-    heads: int
-    context_dim: int | None = None
-    head_dim: int = None  # type: ignore[assignment]  # C / H, which __post_init__ fills in
-    attention_bias: bool = True
-    pre_norm: bool = False
-    dropout: float = 0.0
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0
-    activation: str = "relu"
+    embed_dim: int  # C
+    ffn_dim: int  # width of the feed-forward sublayer
+    heads: int  # H
+    context_dim: int | None = None  # width of the encoder's output; None without an encoder
+    head_dim: int = None  # type: ignore[assignment]  # D; None for C / H, which __post_init__ fills in
+    attention_bias: bool = True  # projections of attention have biases
+    pre_norm: bool = False  # a LayerNorm before each sublayer; else after it
+    dropout: float = 0.0  # of the output of each sublayer
+    attention_dropout: float = 0.0  # of attention weights
+    activation_dropout: float = 0.0  # of the output of the feed-forward activation
+    activation: str = "relu"  # a name in ACTIVATIONS
 
     def __post_init__(self):
         self.head_dim = head_width(self.embed_dim, self.heads, self.head_dim)

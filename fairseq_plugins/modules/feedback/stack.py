@@ -124,8 +124,6 @@ class FeedbackStack(nn.Module):
         return FeedbackMemory([x.new_zeros(len(x), 0, x.size(1), dtype=self.dtype)] * self.memory.count)
 
     def step(self, state: Recurrence, x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """One embedding [B, C] -> output of the top layer [B, C], and its attention to the encoder [B, H, S] or
-        None."""
         return state.step(x.to(self.dtype))
 
     @property
@@ -139,33 +137,21 @@ class FeedbackStack(nn.Module):
         context_padding: Tensor | None = None,
         padding: Tensor | None = None,
     ) -> Tensor:
-        """All steps of a known sequence.
+        """All steps of a known sequence: embeddings [T, B, C] -> outputs of the top layer [T, B, C].
 
         Args:
-            x: embeddings [T, B, C].
-            context: encoder output [B, S, context_dim], or None.
-            context_padding: [B, S], True where the encoder's input is padding, or None.
-            padding: [B, T], True where x is padding, or None. Padding on the right need not be given, because no token
-                attends to later ones.
-
-        Returns:
-            Outputs of the top layer [T, B, C].
+            context: encoder output [B, S, context_dim]
+            context_padding: [B, S], True where the encoder's input is padding
+            padding: [B, T], True where x is padding. On the right it may be left out: no token attends to later ones
         """
         return self.start(context, context_padding).run(x.to(self.dtype), padding)
 
     def advance(
         self, x: Tensor, memory: FeedbackMemory, padding: Tensor | None = None
     ) -> tuple[Tensor, FeedbackMemory]:
-        """The next block of a stream.
-
-        Args:
-            x: embeddings [T, B, C].
-            memory: of the blocks before; at the start of the streams, `initial_memory`.
-            padding: how many steps at the end of each row are padding [B]; None: none.
-
-        Returns:
-            Outputs of the top layer [T, B, C], and the memory for the next block.
-        """
+        """The next block of a stream: embeddings [T, B, C], and the memory of the blocks before (at the start of the
+        streams, `initial_memory`) -> outputs of the top layer [T, B, C], and the memory for the next block. The last
+        padding[b] steps of row b are padding."""
         assert self.window is not None, "a stack without a window has no next block"
         limits = self.window.limits()
         length = self.memory_length(limits)

@@ -14,23 +14,14 @@ from fairseq_plugins.modules.common.relative_position import RelativePosition
 
 
 class Limits(NamedTuple):
-    """The memories that one layer attends to.
+    """The memories that one layer attends to."""
 
-    Attributes:
-        position: relative positions on the keys [D, width], scaled as the keys are, the last column that of the memory
-            before
-        mask: the soft span of each head [H, width], or None
-    """
-
-    position: Tensor
-    mask: Tensor | None
+    position: Tensor  # of each memory, on its key [D, width], scaled as the keys are; the last is that of the nearest
+    mask: Tensor | None  # the soft span of each head [H, width]
 
     @property
     def width(self) -> int:
         return self.position.size(1)
-
-    def tensors(self) -> list[Tensor]:
-        return [tensor for tensor in self if tensor is not None]
 
     def for_products(self, dtype: torch.dtype) -> "Limits":
         """The same for products in this type. The mask remains as it is: the gradient of a span is a difference of

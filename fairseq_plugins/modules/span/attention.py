@@ -26,39 +26,24 @@ from fairseq_plugins.modules.span.persistent_memory import PersistentMemory
 class SpanConfig:
     """Sizes and rates that all layers of a stack share.
 
-    Attributes:
-        embed_dim: C
-        heads: H
-        span: S
-        head_dim: D; None for C / H
-        ffn_dim: width of the feed-forward sublayer, if there is one
-        persistent: N
-        ramp: width of the soft edge of adaptive spans; None for a fixed span
-        initial_span: adaptive spans at the start, as a fraction of S
-        trim_step: S - W is a multiple of this number
-        pre_norm: a LayerNorm before each sublayer; else after it
-        value_positions: positions are added to the values too (equations 4 and 13); the papers' code adds them to the
-            keys only
-        dropout: of attention weights and of the feed-forward activations
-        cross_head_p: probability of cross-head attention in training
-
     Raises:
         ValueError: a size is too small, or the heads do not divide C
     """
 
-    embed_dim: int
-    heads: int
-    span: int
-    head_dim: int = None  # type: ignore[assignment]  # C / H, which __post_init__ fills in
-    ffn_dim: int = 0
-    persistent: int = 0
-    ramp: int | None = None
-    initial_span: float = 0.0
-    trim_step: int = 64
-    pre_norm: bool = False
+    embed_dim: int  # C
+    heads: int  # H
+    span: int  # S
+    head_dim: int = None  # type: ignore[assignment]  # D; None for C / H, which __post_init__ fills in
+    ffn_dim: int = 0  # width of the feed-forward sublayer, if there is one
+    persistent: int = 0  # N
+    ramp: int | None = None  # width of the soft edge of adaptive spans; None for a fixed span
+    initial_span: float = 0.0  # adaptive spans at the start, as a fraction of S
+    trim_step: int = 64  # S - W is a multiple of this number
+    pre_norm: bool = False  # a LayerNorm before each sublayer; else after it
+    # positions are added to the values too (equations 4 and 13); the papers' code adds them to the keys only
     value_positions: bool = False
-    dropout: float = 0.0
-    cross_head_p: float = 0.0
+    dropout: float = 0.0  # of attention weights and of the feed-forward activations
+    cross_head_p: float = 0.0  # probability of cross-head attention in training
 
     def __post_init__(self):
         if self.span < 1:

@@ -20,54 +20,33 @@ from fairseq_plugins.modules.transformer_xl.position import Layout, SinusoidalPo
 class XLConfig:
     """Sizes and rates that all layers of a stack share.
 
-    Attributes:
-        embed_dim: C
-        heads: H
-        ffn_dim: width of the feed-forward sublayer
-        mem_len: how many tokens the memory of a layer holds at most
-        head_dim: D; None for C / H
-        clamp_len: larger distances are replaced by this one; 0 or less for no limit
-        same_length: each token sees mem_len tokens, itself included; else it sees the whole memory and the block up to
-            itself
-        position_scheme: a name in POSITION_SCHEMES
-        initial_memory: a name in INITIAL_MEMORY
-        pre_norm: a LayerNorm before each sublayer; else after it
-        normalised_residual: with pre_norm, the residual connections add the normalised input, and the memory is
-            not normalised
-        activation: a name in activations.ACTIVATIONS
-        untie_biases: each layer has biases u and v of its own
-        bias_scales: each head of each layer has a learned factor of u, and one of v
-        float32_frequencies: the frequencies of positions are float32, even where all else is float64
-        float32_scores: scores of attention are float32 where tokens are hidden, even where all else is float64
-        dropout: of activations, and of the outputs of attention and feed-forward sublayers
-        position_dropout: of the embeddings of distances
-        attention_dropout: of attention weights
-        cross_head_p: probability of cross-head attention in training
-
     Raises:
         ValueError: mem_len is too small, or the heads do not divide C
     """
 
-    embed_dim: int
-    heads: int
-    ffn_dim: int
-    mem_len: int
-    head_dim: int = None  # type: ignore[assignment]  # C / H, which __post_init__ fills in
-    clamp_len: int = -1
+    embed_dim: int  # C
+    heads: int  # H
+    ffn_dim: int  # width of the feed-forward sublayer
+    mem_len: int  # how many tokens the memory of a layer holds at most
+    head_dim: int = None  # type: ignore[assignment]  # D; None for C / H, which __post_init__ fills in
+    clamp_len: int = -1  # larger distances are replaced by this one; 0 or less for no limit
+    # each token sees mem_len tokens, itself included; else it sees the whole memory and the block up to itself
     same_length: bool = False
-    position_scheme: str = "pairwise"
-    initial_memory: str = "empty"
-    pre_norm: bool = False
+    position_scheme: str = "pairwise"  # a name in POSITION_SCHEMES
+    initial_memory: str = "empty"  # a name in INITIAL_MEMORY
+    pre_norm: bool = False  # a LayerNorm before each sublayer; else after it
+    # with pre_norm, the residual connections add the normalised input, and the memory is not normalised
     normalised_residual: bool = False
-    activation: str = "relu"
-    untie_biases: bool = False
-    bias_scales: bool = False
-    float32_frequencies: bool = False
+    activation: str = "relu"  # a name in activations.ACTIVATIONS
+    untie_biases: bool = False  # each layer has biases u and v of its own
+    bias_scales: bool = False  # each head of each layer has a learned factor of u, and one of v
+    float32_frequencies: bool = False  # the frequencies of positions are float32, even where all else is float64
+    # scores of attention are float32 where tokens are hidden, even where all else is float64
     float32_scores: bool = False
-    dropout: float = 0.0
-    position_dropout: float = 0.0
-    attention_dropout: float = 0.0
-    cross_head_p: float = 0.0
+    dropout: float = 0.0  # of activations, and of the outputs of attention and feed-forward sublayers
+    position_dropout: float = 0.0  # of the embeddings of distances
+    attention_dropout: float = 0.0  # of attention weights
+    cross_head_p: float = 0.0  # probability of cross-head attention in training
 
     def __post_init__(self):
         if self.mem_len < self.same_length:

@@ -60,17 +60,11 @@ POSITION_SCHEMES: dict[str, type[Pairwise | LastToken]] = {"pairwise": Pairwise,
 
 
 class Layout(NamedTuple):
-    """Where the tokens lie that a layer looks at. Layers whose memories are equally old share one layout.
-
-    Attributes:
-        seen: the ages of the tokens
-        embeddings: of the distances [P, C]
-        hidden: True where a query does not see a token [M, n]
-    """
+    """Where the tokens lie that a layer looks at. Layers whose memories are equally old share one layout."""
 
     seen: Ages
-    embeddings: Tensor
-    hidden: Tensor
+    embeddings: Tensor  # of the distances [P, C]
+    hidden: Tensor  # True where a query does not see a token [M, n]
 
 
 class SinusoidalPosition(nn.Module):

@@ -148,15 +148,17 @@ class Loop:
         for x_t in x[:-1]:
             states = self.run_layers(x_t)
             outputs.append(states[-1])
-            memories = self.mixture.forward(states)
-            self.memories.append(memories)
-            self.write(memories)
+            self.remember(states)
         states = self.run_layers(x[-1])  # no step of the block attends to the last memory
         self.memories.append(self.mixture.mix(states))
         return torch.stack([*outputs, states[-1]])
 
+    def remember(self, states: list[Tensor]) -> None:
+        """Mix x^0 .. x^L of a step of a block, and keep its memories, to which the next steps attend."""
+        self.memories.append(self.mixture.forward(states))
+        self.write(self.memories[-1])
+
     def restart(self, rows: Tensor) -> None:
-        """Start a new stream in these rows; rows [B] is True there."""
         for writer in self.writers:
             writer.restart(rows.repeat_interleave(self.heads))
 
@@ -195,7 +197,6 @@ class Loop:
         return dx
 
     def reorder(self, order: Tensor) -> None:
-        """Continue row order[i] of the batch as row i."""
         for source in self.memory_sources():
             source.reorder(order)
         if not self.contexts:
@@ -243,9 +244,7 @@ class StepwiseLoop(Loop):
     def write_last(self) -> None:
         """Write the memory of the last step, now that another step follows."""
         if self.states:
-            memories = self.mixture.forward(self.states)
-            self.memories.append(memories)
-            self.write(memories)
+            self.remember(self.states)
             self.states = []
 
     def restart(self, rows: Tensor) -> None:

@@ -83,8 +83,7 @@ class MemoryWriter:
     ):
         self.norm = LayerNorm(norm, record) if norm else Part()
         self.linear, self.outer = Linear(projection, record), outer
-        self.sources, self.record = sources, record
-        self.normalise = norm or nn.Identity()
+        self.sources, self.record, self.normalise = sources, record, norm or nn.Identity()
         self.last, self.grad_slots = steps - 1, Slots(steps)
         self.past: Tensor  # memories of earlier blocks after the LayerNorm [B, n, C]
 
@@ -104,9 +103,8 @@ class MemoryWriter:
 
     def projections(self) -> list[tuple[Tensor, Tensor | None]]:
         """The weight and bias of each source."""
-        weights = self.linear.weight.chunk(len(self.sources))
-        bias = self.linear.bias
-        return list(zip(weights, [None] * len(weights) if bias is None else bias.chunk(len(weights))))
+        n, bias = len(self.sources), self.linear.bias
+        return list(zip(self.linear.weight.chunk(n), [None] * n if bias is None else bias.chunk(n)))
 
     def restart(self, rows: Tensor) -> None:
         """Fill the sources with memories of zeros in these rows [R]."""

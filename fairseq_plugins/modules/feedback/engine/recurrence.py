@@ -22,7 +22,7 @@ INITIAL_CAPACITY = 32  # positions; doubled whenever the buffers are full
 class FastRecurrence(RecurrenceState):
     """A Feedback Transformer between two steps: its state, and the loop that computes the steps.
 
-    It is a `contracts.Recurrence`. The arguments are those of `RecurrenceState`.
+    It is a `contracts.Recurrence`, whose `step` has no gradients. The arguments are those of `RecurrenceState`.
 
     Attributes:
         captures: whether blocks and steps may be launched as graphs
@@ -37,7 +37,6 @@ class FastRecurrence(RecurrenceState):
     decoder: Loop | CapturedDecoding | None = None
 
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """Embeddings [T, B, C] of T steps, padding [B, T] or None -> outputs of the top layer [T, B, C]."""
         record = torch.is_grad_enabled()
         with no_autocast(x.device):
             graph = self.graphs and self.graphs.loop(self, x, padding, record)
@@ -62,8 +61,6 @@ class FastRecurrence(RecurrenceState):
         return LoopFunction.apply(loop, x, *self.tensors())
 
     def final_memories(self, width: int, padding: Tensor | None = None) -> list[Tensor]:
-        """After `run`: the last `width` memories of a stream, G tensors [B, width, C], without their history. The last
-        padding[b] steps of row b do not count."""
         assert self.loop is not None, "no block has been run yet"
         latest = [torch.stack(steps, dim=1) for steps in zip(*self.loop.memories)]
         steps = (torch.cat([past, new], dim=1) for past, new in zip(self.memories, latest))
@@ -71,8 +68,6 @@ class FastRecurrence(RecurrenceState):
 
     @torch.no_grad()
     def step(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """One embedding [B, C] -> output of the top layer [B, C], and its attention to the encoder [B, H, S] or None.
-        There are no gradients."""
         with no_autocast(x.device):
             if self.decoder is None:
                 graphs = self.graphs and self.graphs.decoding(self, x)
@@ -80,13 +75,11 @@ class FastRecurrence(RecurrenceState):
             return self.decoder.step(x), self.decoder.context_weights()
 
     def reorder(self, order: Tensor) -> None:
-        """Continue row order[i] of the batch as row i."""
         assert self.decoder is not None, "no step has been taken yet"
         self.decoder.reorder(order)
 
     @torch.no_grad()
     def restart(self, rows: Tensor) -> None:
-        """Start a new stream in these rows of step-by-step decoding; rows [B] is True there."""
         assert self.decoder is not None, "no step has been taken yet"
         self.decoder.restart(rows)
 

@@ -224,7 +224,6 @@ class SlidingSource(Source):
         return total.unflatten(0, (-1, self.heads)).transpose(1, 2).reshape(-1, self.heads * total.size(2))
 
     def reorder(self, order: Tensor) -> None:
-        """Continue row order[i] of the batch as row i."""
         self.keys, self.values = (self.reordered(x, order) for x in (self.keys, self.values))
 
     def reordered(self, x: Tensor, order: Tensor) -> Tensor:
