@@ -15,12 +15,6 @@ from fairseq_plugins.modules.span.stack import (
 
 B, T, C, S, L = 3, 23, 8, 5, 3
 DESIGNS = {"transformer": TRANSFORMER, **INTEGRATIONS}
-OPTIONS = [
-    {},
-    {"pre_norm": True, "value_positions": True},
-    {"ramp": 2, "initial_span": 0.25, "trim_step": 1},
-    {"ramp": 2, "initial_span": 0.25, "trim_step": 1, "pre_norm": True, "head_dim": 3},
-]
 
 
 def make(name="all-attn", **options):
@@ -28,40 +22,14 @@ def make(name="all-attn", **options):
     sizes = {"embed_dim": C, "heads": 4, "span": S, "ffn_dim": 16, "persistent": 6}
     stack = SpanStack(SpanConfig(**{**sizes, **options}), L, DESIGNS[name]).double()
     for parameter in stack.parameters():  # LayerNorms too: a zero in a memory is not zero after them
-        parameter.data += 0.1 * torch.randn_like(parameter) if parameter.dim() == 1 and not options.get("ramp") else 0
+        if parameter.dim() == 1 and "ramp" not in options:
+            parameter.data += 0.1 * torch.randn_like(parameter)
     return stack
 
 
-def embeddings(seed=2):
-    torch.manual_seed(seed)
+def embeddings():
+    torch.manual_seed(2)
     return torch.randn(B, T, C, dtype=torch.float64)
-
-
-@pytest.mark.parametrize("name", DESIGNS)
-@pytest.mark.parametrize("options", OPTIONS)
-def test_a_token_changes_nothing_before_it_and_what_it_changes_is_within_reach(name, options):
-    stack, x = make(name, **options), embeddings()
-    before, _ = stack(x)
-    t = 4
-    x[:, t] += 1
-    after, _ = stack(x)
-    assert torch.equal(after[:, :t], before[:, :t])
-    changed = (after != before).any(-1).any(0)
-    assert changed[t]  # by the residual connection
-    assert changed[t + 1]
-    assert not changed[t + L * S + 1 :].any()
-
-
-def test_a_token_does_not_see_itself():
-    """Of the first token only the residual connection and the query reach its output: with a constant query, none."""
-    stack, x = make("transformer"), embeddings()
-    attention = stack.layers[0].attention
-    attention.q_proj.weight.data.zero_()
-    seen = []
-    attention.register_forward_hook(lambda module, inputs, output: seen.append(output))
-    stack(x)
-    stack(torch.cat([x[:, :-1], x[:, -1:] + 5], dim=1))
-    assert torch.equal(*seen)
 
 
 def test_zeros_before_the_stream_are_attended_to():

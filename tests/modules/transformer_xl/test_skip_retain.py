@@ -7,24 +7,17 @@ from torch import nn
 from fairseq_plugins.modules.transformer_xl.skip_retain import SCHEDULES, SkipRetain, coin, touch
 
 
-@pytest.mark.parametrize(
-    "schedule, expected",
-    [
-        ("none", [0, 0, 0, 0]),
-        ("linear", [0, 0.125, 0.25, 0]),
-        ("uniform", [0.1, 0.1, 0.1, 0.1]),
-        ("not-first", [0, 0.1, 0.1, 0.1]),
-        ("not-last", [0.1, 0.1, 0.1, 0]),
-        ("inner", [0, 0.1, 0.1, 0]),
-    ],
-)
-def test_schedules(schedule, expected):
+@pytest.mark.parametrize("schedule, expected, of_one_layer", [
+    ("none", [0, 0, 0, 0], 0),
+    ("linear", [0, 0.125, 0.25, 0], 0),
+    ("uniform", [0.1, 0.1, 0.1, 0.1], 0.1),
+    ("not-first", [0, 0.1, 0.1, 0.1], 0),
+    ("not-last", [0.1, 0.1, 0.1, 0], 0),
+    ("inner", [0, 0.1, 0.1, 0], 0),
+])  # fmt: skip
+def test_schedules(schedule, expected, of_one_layer):
     assert SCHEDULES[schedule](4, 0.1) == expected
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_a_single_layer_has_one_probability(schedule):
-    assert SCHEDULES[schedule](1, 0.1) == [0.1 if schedule == "uniform" else 0]
+    assert SCHEDULES[schedule](1, 0.1) == [of_one_layer]
 
 
 def test_coins_are_even_and_depend_on_seed_update_and_layer_alone():

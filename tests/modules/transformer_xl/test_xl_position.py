@@ -8,36 +8,14 @@ import torch
 from fairseq_plugins.modules.common.sinusoids import sinusoids
 from fairseq_plugins.modules.transformer_xl import ages
 from fairseq_plugins.modules.transformer_xl.ages import Run
-from fairseq_plugins.modules.transformer_xl.position import POSITION_SCHEMES, SinusoidalPosition
+from fairseq_plugins.modules.transformer_xl.position import SinusoidalPosition
 
 M = 3
 SEEN = {
-    "block alone": ages.of_block(M),
     "memory": ages.followed_by(ages.just_before(4), ages.of_block(M)),
     "retained memory": ages.followed_by(ages.after(ages.just_before(4), 5), ages.of_block(M)),
     "memory with a gap": (Run(2, 9), Run(3, 2), Run(M, 1 - M)),
 }
-
-
-def placed_distances(scheme, seen):
-    """Products whose values are the distances, put in their places [M, n]."""
-    distances = POSITION_SCHEMES[scheme].distances(seen, M).expand(2, 1, M, -1).contiguous()
-    return POSITION_SCHEMES[scheme].place(distances, seen)[0, 0]
-
-
-@pytest.mark.parametrize("seen", SEEN.values(), ids=SEEN)
-def test_pairwise_distances_are_those_of_query_and_key(seen):
-    expected = torch.arange(M).unsqueeze(1) + ages.tensor(seen)
-    placed = placed_distances("pairwise", seen)
-    assert placed.shape == expected.shape
-    assert torch.equal(placed[expected >= 0], expected[expected >= 0])  # no query sees what comes after it
-
-
-@pytest.mark.parametrize("seen", SEEN.values(), ids=SEEN)
-def test_distances_to_the_last_token_are_the_same_for_all_queries(seen):
-    expected = ages.tensor(seen) + M - 1
-    assert torch.equal(placed_distances("last-token", seen), expected.expand(M, -1))
-    assert expected[-1] == 0
 
 
 def test_sines_first_then_cosines():

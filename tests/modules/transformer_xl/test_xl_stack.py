@@ -42,16 +42,7 @@ def in_steps(stack, x):
     return torch.stack([stack.step(state, token) for token in x.unbind(1)], dim=1)
 
 
-OPTIONS = [
-    {},
-    {"pre_norm": True, "untie_biases": True},
-    {"clamp_len": 3, "initial_memory": "zeros"},
-    {"pre_norm": True, "initial_memory": "zeros"},
-]
-every_stack = pytest.mark.parametrize("options", OPTIONS)
-
-
-@pytest.mark.parametrize("options", OPTIONS[:2])  # zeros are forgotten sooner in two segments
+@pytest.mark.parametrize("options", [{}, {"pre_norm": True, "untie_biases": True}])
 @torch.no_grad()
 def test_one_long_segment_equals_two_as_long_as_the_memory_holds_the_first(options):
     stack, x = make(**options), stream(tokens=11)
@@ -64,16 +55,6 @@ def test_one_long_segment_equals_two_as_long_as_the_memory_holds_the_first(optio
 def test_without_same_length_a_step_sees_the_memory_and_itself():
     stack, x = make(), stream()
     assert torch.allclose(in_steps(stack, x), in_blocks(stack, x, *[1] * 19)[0], atol=1e-12)
-
-
-@every_stack
-@torch.no_grad()
-def test_later_tokens_change_nothing_and_a_batch_equals_its_members(options):
-    stack, x = make(**options), stream()
-    whole, _ = stack(x)
-    assert torch.equal(stack(torch.cat([x[:, :9], x[:, 9:] + 1], dim=1))[0][:, :9], whole[:, :9])
-    for row in range(B):
-        assert torch.allclose(stack(x[row : row + 1])[0], whole[row : row + 1], atol=1e-12)
 
 
 @torch.no_grad()
