@@ -21,9 +21,9 @@ B, C, HEADS, SPAN, L = 3, 8, 2, 4, 2
 ORDER = torch.tensor([2, 0, 2, 1])  # a row is moved, a row is doubled
 
 
-def feedback(memory="weighted", engine="fast"):
+def feedback(memory="weighted", engine="fast", **options):
     config = FeedbackLayerConfig(C, 12, HEADS, attention_bias=False, pre_norm=True)
-    return FeedbackStream(config, L, MemoryWindow(SPAN, L, HEADS, C // HEADS), memory, engine=engine)
+    return FeedbackStream(config, L, MemoryWindow(SPAN, L, HEADS, C // HEADS, **options), memory, engine=engine)
 
 
 def span(design, **options):
@@ -51,8 +51,9 @@ XL_OPTIONS = {
 
 
 BODIES = {
-    **{f"feedback, {engine}": lambda engine=engine: feedback(engine=engine) for engine in ENGINES},
-    "feedback, recurrent": lambda: feedback("recurrent"),
+    **{f"feedback, {engine}": partial(feedback, engine=engine) for engine in ENGINES},
+    "feedback, recurrent": partial(feedback, "recurrent"),
+    "feedback, adaptive": partial(feedback, "top", ramp=2, initial=0.25, trim_step=1),
     **{
         name + suffix: partial(span, design, **options)
         for name, design in SPAN_DESIGNS.items()

@@ -99,27 +99,6 @@ def test_engines_agree_whatever_the_block_and_the_span(kind, span, blocks):
     assert_engines_agree_over_blocks(build(span, kind, pre_norm=True), embeddings(2 * blocks + 1), blocks)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("kind", SPANS)
-@pytest.mark.parametrize("memory, kv", [("weighted", "shared"), ("recurrent", "per-layer"), ("top", "per-layer")])
-def test_blocks_and_steps_give_the_same(engine, kind, memory, kv):
-    """Also far beyond the span, and from a memory in the middle of the stream."""
-    stream, x = build(kind=kind, memory=memory, kv=kv, pre_norm=True).eval(), embeddings(40)
-    use_engine(stream, engine)
-    with torch.no_grad():
-        expected, _ = stream(x)
-        blocks, memory = [], None
-        for block in x.split(7, dim=1):
-            y, memory = stream(block, memory)
-            blocks.append(y)
-        assert torch.allclose(torch.cat(blocks, dim=1), expected, atol=1e-12)
-
-        _, memory = stream(x[:, :5])
-        state = stream.start(memory, x[:, 0])
-        for x_t, y_t in zip(x[:, 5:].unbind(1), expected[:, 5:].unbind(1)):
-            assert torch.allclose(stream.step(state, x_t), y_t, atol=1e-12)
-
-
 def test_a_grown_span_sees_zeros_where_nothing_was_kept():
     stream, x = build(span=120, kind="adaptive").eval(), embeddings(9)
     with torch.no_grad():
