@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.adaptive_span import divisor
 from fairseq_plugins.modules.common.dropout import StepDropout, kept_scale
-from fairseq_plugins.modules.common.module_list import ModuleList
+from fairseq_plugins.modules.common.layers import ModuleList
 from fairseq_plugins.modules.common.row_ends import last_vectors
 from fairseq_plugins.modules.feedback.engine.state import no_autocast
 from fairseq_plugins.modules.feedback.layer import AttentionProjections, FeedbackLayer

@@ -14,8 +14,7 @@ from fairseq_plugins.modules.active_memory.self_attention import SCALINGS, SelfA
 from fairseq_plugins.modules.active_memory.sequence_ends import PersistentEnds, ZeroEnds
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.checks import choose, head_width
-from fairseq_plugins.modules.common.decoding import LayerStates
-from fairseq_plugins.modules.common.module_list import ModuleList
+from fairseq_plugins.modules.common.layers import LayerStates, ModuleList
 
 
 @dataclass

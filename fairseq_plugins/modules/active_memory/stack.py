@@ -9,9 +9,8 @@ from torch import Tensor, nn
 from fairseq_plugins.modules.active_memory.mixers import MixerConfig, SingleMixer, Sum, build_mixers
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.checks import choose
-from fairseq_plugins.modules.common.decoding import LayerStates
 from fairseq_plugins.modules.common.dropout import Dropout
-from fairseq_plugins.modules.common.module_list import ModuleList
+from fairseq_plugins.modules.common.layers import LayerStates, ModuleList
 from fairseq_plugins.modules.common.sinusoids import WAVELENGTHS, sinusoids
 
 NORM_EPSILON = 1e-6

@@ -11,7 +11,7 @@ from torch import nn
 
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.checks import choose, head_width
-from fairseq_plugins.modules.common.module_list import ModuleList
+from fairseq_plugins.modules.common.layers import ModuleList
 
 
 @dataclass

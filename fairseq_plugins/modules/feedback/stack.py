@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from fairseq_plugins.modules.common.module_list import ModuleList
+from fairseq_plugins.modules.common.layers import ModuleList
 from fairseq_plugins.modules.common.row_ends import resized
 from fairseq_plugins.modules.contracts import Recurrence
 from fairseq_plugins.modules.feedback.engine.graphs import Graphs

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.adaptive_span import ROOM, AdaptiveSpan, trim_lengths
-from fairseq_plugins.modules.common.module_list import ModuleList
+from fairseq_plugins.modules.common.layers import ModuleList
 from fairseq_plugins.modules.common.relative_position import RelativePosition
 
 

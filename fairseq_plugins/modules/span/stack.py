@@ -11,12 +11,9 @@ from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.adaptive_span import trim_lengths
 from fairseq_plugins.modules.common.checks import choose
-from fairseq_plugins.modules.common.decoding import LayerStates
 from fairseq_plugins.modules.common.dropout import Dropout
-from fairseq_plugins.modules.common.feed_forward import FeedForward
-from fairseq_plugins.modules.common.module_list import ModuleList
+from fairseq_plugins.modules.common.layers import FeedForward, LayerStates, ModuleList, ResidualLayer
 from fairseq_plugins.modules.common.relative_position import RelativePosition
-from fairseq_plugins.modules.common.residual_layer import ResidualLayer
 from fairseq_plugins.modules.common.row_ends import last_vectors, resized
 from fairseq_plugins.modules.span.attention import (
     AllAttention,

@@ -10,10 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.checks import choose
-from fairseq_plugins.modules.common.decoding import LayerStates
-from fairseq_plugins.modules.common.feed_forward import FeedForward
-from fairseq_plugins.modules.common.module_list import ModuleList
-from fairseq_plugins.modules.common.residual_layer import ResidualLayer
+from fairseq_plugins.modules.common.layers import FeedForward, LayerStates, ModuleList, ResidualLayer
 from fairseq_plugins.modules.transformer_xl import ages
 from fairseq_plugins.modules.transformer_xl.ages import Ages, Run
 from fairseq_plugins.modules.transformer_xl.attention import Biases, KVCache, XLAttention, XLConfig

@@ -11,7 +11,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from fairseq_plugins.modules.common.module_list import ModuleList
+from fairseq_plugins.modules.common.layers import ModuleList
 from fairseq_plugins.modules.feedback.engine.backward import Projection
 from fairseq_plugins.modules.feedback.engine.caches import GrowingSource
 from fairseq_plugins.modules.feedback.engine.memory_writer import Mixture
