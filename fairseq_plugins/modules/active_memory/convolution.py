@@ -40,8 +40,7 @@ class TimeConvolution(nn.Module):
 
     Args:
         dim: C, of inputs and outputs
-        kernel_size: K
-        ends: what stands before and behind a sequence. Its sizes make the convolution causal or bidirectional
+        ends: of the sequences. Their sizes make the convolution causal or bidirectional
         outputs: how many convolutions of the same input are computed at once
     """
 

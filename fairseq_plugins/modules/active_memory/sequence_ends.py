@@ -1,4 +1,4 @@
-"""What a convolution sees before the first token of a sequence and behind the last.
+"""The vectors that a convolution sees before the first token of a sequence and behind the last.
 
 B batch, T length, C width. A sequence that is shorter than T has padding at its end.
 """
@@ -8,20 +8,14 @@ from torch import Tensor, nn
 
 
 class ZeroEnds(nn.Module):
-    """Zeros at both ends (the active-memory paper, section 3.1.1).
-
-    Args:
-        left: how many stand before a sequence
-        right: how many stand behind it
-        dim: C
-    """
+    """Zeros at both ends, `left` before a sequence and `right` behind it (the active-memory paper, section 3.1.1)."""
 
     def __init__(self, left: int, right: int, dim: int):
         super().__init__()
         self.left, self.right, self.dim = left, right, dim
 
     def vectors(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """What stands before a sequence [left, C], and behind it [right, C]."""
+        """The vectors before a sequence [left, C], and those behind it [right, C]."""
         return like.new_zeros(self.left, self.dim), like.new_zeros(self.right, self.dim)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
@@ -45,7 +39,7 @@ class ZeroEnds(nn.Module):
         return torch.cat([before, rest], dim=1)
 
     def start(self, like: Tensor) -> Tensor:
-        """What stands before the first token in decoding [B, left, C], for tokens like [B, C]."""
+        """The vectors before the first token in decoding [B, left, C], for tokens like [B, C]."""
         return self.vectors(like)[0].expand(len(like), -1, -1)
 
 

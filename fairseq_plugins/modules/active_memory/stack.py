@@ -22,11 +22,9 @@ class Layer(nn.Module):
     Args:
         dim: C
         ffn_dim: width of the feed-forward layer
-        mixer: a mixer, see `mixers`
         activation: of the feed-forward layer, a name in ACTIVATIONS
-        dropout: of what the mixer and the feed-forward layer give. The paper does not say where its dropout is; this is
-            where Vaswani et al. have it
-        activation_dropout: of what the feed-forward layer's activation gives, as in the authors' code
+        dropout: of the outputs of mixer and feed-forward layer, as in Vaswani et al.; the paper does not say where
+        activation_dropout: of the output of the activation, as in the authors' code
     """
 
     def __init__(
@@ -73,7 +71,6 @@ class ActiveMemoryStack(nn.Module):
     Sinusoids of positions are added to the input, and again before every layer, as in the authors' code.
 
     Args:
-        config: what the mixers share
         num_layers: L
         mixer: a name in MIXERS
         ffn_dim, activation, activation_dropout: as of Layer

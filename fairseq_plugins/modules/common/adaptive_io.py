@@ -117,8 +117,8 @@ class AdaptiveSoftmax(nn.Module):
     One softmax, the head, scores the words of the first cluster and, after them, the other clusters. In it cluster i is
     the i-th from the end.
 
-    As in the all-attention paper's code, what is its own is drawn as weights and biases of linear layers: tables for
-    inputs of width E_i, scores of clusters for those of width E_0. Tables that it shares are the input's, N(0, 1).
+    As in the all-attention paper's code, its own parameters are drawn as those of linear layers: tables for inputs of
+    width E_i, scores of clusters for those of width E_0. Tables that it shares are the input's, N(0, 1).
 
     Args:
         vocabulary, cutoffs, dim, factor, embed_dim: as of Clusters

@@ -14,7 +14,7 @@ ROOM = 64
 
 
 def divisor(total: Tensor) -> Tensor:
-    """What masked weights are divided by: their sum, plus 1e-8. In float16 it is plus 2**-12, because float16 rounds
+    """The divisor of masked weights: their sum, plus 1e-8. In float16 it is plus 2**-12, because float16 rounds
     1e-8 to zero and holds no quotient above 65504."""
     return total + (2**-12 if total.dtype == torch.float16 else 1e-8)
 

@@ -22,10 +22,6 @@ class CrossHead(nn.Module):
     Attributes:
         again: take the permutation of the forward pass before, which was of other rows of the same batch
 
-    Args:
-        heads: H
-        p: the probability
-
     Raises:
         ValueError: p is not from 0 to 1
     """

@@ -45,8 +45,8 @@ class Masked(torch.autograd.Function):
 
 
 def draw(like: Tensor, rate: float) -> tuple[Tensor, float]:
-    """Draw a mask for a tensor, False with probability `rate`; and the scale, 1 / (1 - rate), by which what is left has
-    to be multiplied."""
+    """A mask for a tensor, False with probability `rate`; and the factor of the elements that are kept,
+    1 / (1 - rate)."""
     scale = kept_scale(rate, like.device)
     if like.device.type != "cpu" or rate == 1:
         return like.new_empty(like.shape, dtype=torch.bool).bernoulli_(1 - rate), scale
@@ -57,7 +57,7 @@ def draw(like: Tensor, rate: float) -> tuple[Tensor, float]:
 
 
 def kept_scale(rate: float, device: torch.device) -> float:
-    """By what the elements that dropout keeps are multiplied."""
+    """The factor of the elements that dropout keeps."""
     if device.type != "cpu" or rate == 1:
         return 1 / (1 - rate) if rate < 1 else 0.0
     return 2**BITS / max(2**BITS - round(rate * 2**BITS), 1)

@@ -91,7 +91,7 @@ class StreamMemory:
         return copy
 
     def state_dict(self) -> dict:
-        """What a file holds: the tensors, under the name that the first version of this suite gave them, and the
+        """The content of a file: the tensors, under the name that the first version of this suite gave them, and the
         position."""
         return {"caches": [tensor.cpu() for tensor in self.tensors()], "position": self.position}
 

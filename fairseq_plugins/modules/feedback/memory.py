@@ -148,7 +148,7 @@ def build_composition(name: str, num_layers: int) -> MemoryComposition:
     """The composition of this name: one of COMPOSITIONS, or `layer-I`.
 
     Raises:
-        ValueError: there is no such composition
+        ValueError: the name is not known
     """
     single = re.fullmatch(r"layer-(\d+)", name)
     if single:

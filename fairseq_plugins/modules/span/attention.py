@@ -210,15 +210,8 @@ class SpanAttention(nn.Module):
         return x.view(*x.shape[:-1], x.size(-1) // head_dim, head_dim).permute(2, 0, 1, 3)
 
     def forward(self, x: Tensor, memory: Tensor, position: RelativePosition) -> Tensor:
-        """
-        Args:
-            x: the block [B, M, C]
-            memory: the tokens before it [B, W, C]
-            position: learned relative positions, shared by all heads and layers
-
-        Returns:
-            [B, M, C]
-        """
+        """The block x [B, M, C], and the tokens before it [B, W, C] -> [B, M, C]. All heads and layers share the
+        positions."""
         tokens, width = x.size(1), memory.size(1)
         query = self.heads(self.q_proj(x)).contiguous()
         # memory and block are projected apart, because the memory needs no gradient

@@ -130,7 +130,7 @@ def drop(weights: Tensor, dropout_mask: Tensor | None, full: Tensor | None, posi
 
 
 def total_weight(weights: Tensor, full: Tensor) -> Tensor:
-    """weights [H, B, M, n + N] -> what they are divided by after the mask [H, B, M, 1]"""
+    """weights [H, B, M, n + N] -> their divisor after the mask [H, B, M, 1]"""
     positions = full.size(-1)
     own = torch.einsum("hbmn,hmn->hbm", weights[..., :positions], full)
     return divisor(own + weights[..., positions:].sum(-1)).unsqueeze(-1)

@@ -62,7 +62,7 @@ def integration(name: str, persistent: int) -> Design:
     """The design of section 5.3 that has this name. Without persistent vectors it is attention alone.
 
     Raises:
-        ValueError: there is no such name
+        ValueError: the name is not known
     """
     design = choose("integration", name, INTEGRATIONS)
     return design if persistent else Design(SpanAttention)
@@ -80,17 +80,8 @@ class SpanLayer(ResidualLayer):
     def forward(
         self, x: Tensor, memory: Tensor | None, width: int, position: RelativePosition, padding: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """
-        Args:
-            x: the layer's input [B, M, C]
-            memory: its inputs before the block [B, n, C], the oldest first; None for zeros
-            width: W
-            position: learned relative positions, shared by all layers
-            padding: how many tokens at the end of each row are padding [B]; None: none
-
-        Returns:
-            Output [B, M, C], and the memory for the next block, without its history.
-        """
+        """The input x [B, M, C], and the inputs before the block [B, n, C] (None: zeros) -> output [B, M, C], and the
+        memory for the next block, without its history. The last padding[b] tokens of row b are padding."""
         memory = last(memory, self.attention.memory_length(width), x)
         seen = memory[:, memory.size(1) - width :]
         y = self.attention(self.before(x), self.before(seen), position)
@@ -139,11 +130,6 @@ class SpanStack(nn.Module):
     others.
 
     It is a `contracts.EpisodeBody`.
-
-    Args:
-        config: what the layers share
-        num_layers: L
-        design: what a layer is made of
     """
 
     memory_type = SpanMemory

@@ -87,18 +87,10 @@ class BiasScales(nn.Module):
 
 
 class KVCache:
-    """The KV cache of the last tokens, for decoding, together with the positions.
+    """The KV cache of decoding: at first keys and values of the memory [H, B, T, D]. A step sees at most `reach`
+    tokens. positions [H, reach, D] are projected embeddings of distances, the last that of distance 0."""
 
-    Args:
-        keys, values: of the memory [H, B, T, D]
-        positions: projected embeddings of distances [H, reach, D], the last that of distance 0
-
-    Attributes:
-        reach: how many tokens a step sees at most
-        ROOM: a new buffer has room for at least so many more tokens
-    """
-
-    ROOM = 64
+    ROOM = 64  # a new buffer has room for at least so many more tokens
 
     def __init__(self, keys: Tensor, values: Tensor, positions: Tensor):
         self.buffers: tuple[Tensor, ...] = keys, values
@@ -162,17 +154,8 @@ class XLAttention(nn.Module):
         return query + content[:, None, None], query + position[:, None, None]
 
     def forward(self, x: Tensor, memory: Tensor, layout: Layout, position: SinusoidalPosition, biases: Biases):
-        """
-        Args:
-            x: the block [B, M, C]
-            memory: the tokens before it [B, T, C]
-            layout: where memory and block lie, made by `position`
-            position: the scheme of positions, shared by all layers
-            biases: u and v
-
-        Returns:
-            [B, M, C]
-        """
+        """The block x [B, M, C], the tokens before it [B, T, C], and the layout of both, which `position` made ->
+        [B, M, C]"""
         # memory and block are projected apart, because the memory needs no gradient
         keys, values = (
             torch.cat([self.heads(project(memory)), self.heads(project(x))], dim=2)
@@ -187,16 +170,8 @@ class XLAttention(nn.Module):
         return self.merge_heads(self.cross_head(attend, *self.queries(x, biases)))
 
     def attend(self, query: Tensor, placed: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None) -> Tensor:
-        """
-        Args:
-            query: q + u [H, B, M, D]
-            placed: products of q + v with positions, in the order of the keys [H, B, M, n]
-            keys, values: [H, B, n, D]
-            hidden: True where a query does not see a token [M, n]; None if all see all
-
-        Returns:
-            [H, B, M, D]
-        """
+        """q + u [H, B, M, D], products of q + v with positions in the order of the keys [H, B, M, n], keys and values
+        [H, B, n, D] -> [H, B, M, D]. hidden [M, n] is True where a query does not see a token; None: all see all."""
         scale = self.head_dim**-0.5
         scores = torch.baddbmm(
             placed.flatten(0, 1), query.flatten(0, 1), keys.flatten(0, 1).transpose(1, 2), beta=scale, alpha=scale

@@ -44,7 +44,7 @@ class LastToken:
     """The distance to the last token of the block, the same for all tokens that look (the skip cross-head paper,
     appendix A).
 
-    So a query does not know its place in the block, and what a model computes depends on how a text is cut into blocks.
+    So a query does not know its place in the block, and the outputs depend on where a text is cut into blocks.
     """
 
     @staticmethod
@@ -79,7 +79,7 @@ class SinusoidalPosition(nn.Module):
         float32_frequencies: compute the frequencies in float32, even where all else is float64
 
     Raises:
-        ValueError: C is odd, or there is no such scheme
+        ValueError: C is odd, or the scheme is not known
     """
 
     def __init__(

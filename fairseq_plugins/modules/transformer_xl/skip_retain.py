@@ -43,7 +43,7 @@ class SkipRetain(nn.Module):
         seed: of the random numbers
 
     Raises:
-        ValueError: there is no such schedule, or p is out of range
+        ValueError: the schedule is not known, or p is out of range
     """
 
     def __init__(self, schedule: str, layers: int, p: float = 0.1, seed: int = 1):

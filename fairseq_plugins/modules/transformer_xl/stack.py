@@ -128,13 +128,10 @@ class XLStack(nn.Module):
 
     It is a `contracts.StreamBody`.
 
-    Args:
-        config: what the layers share
-        num_layers: L
-        skip: decides which layers an update skips; None for no layer
+    `skip` decides which layers an update skips; None: no layer.
 
     Raises:
-        ValueError: a name is not known
+        ValueError: a name in the configuration is not known
     """
 
     memory_type = XLMemory

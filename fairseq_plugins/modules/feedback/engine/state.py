@@ -77,7 +77,7 @@ class RecurrenceState:
         layers: the stack, the lowest layer first.
         mixing: coefficients of the memories [G, L + 1].
         context: encoder output [B, S, context_dim], or None.
-        context_padding: [B, S], True where the encoder's input is padding, or None.
+        context_padding: [B, S], True where the encoder's input is padding.
         beam: how many neighbouring rows of the batch share one row of the context (in step-by-step decoding only).
             Hypotheses for one sentence share the keys and values of its context.
         limits: for a stream, how far back each layer looks; None: to the start.
