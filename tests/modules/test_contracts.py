@@ -1,4 +1,4 @@
-"""Every family meets the contract that it says it meets: in its methods, and in what they compute."""
+"""Every family meets its contract: in its methods, and in their results."""
 
 from functools import partial
 
@@ -157,7 +157,7 @@ def test_mixer(name, kernel_size):
     assert torch.allclose(mixer(x, padding)[:, :9], mixer(x[:, :9]), atol=1e-12)
 
 
-def test_what_lacks_a_method_meets_no_contract():
+def test_a_class_without_the_methods_meets_no_contract():
     assert not isinstance(torch.nn.LSTM(C, C), StreamBody)
     assert not isinstance(torch.nn.Linear(C, C), Mixer)
     assert not isinstance([], DecodingState)

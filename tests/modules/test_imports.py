@@ -34,7 +34,7 @@ def test_a_file_imports_torch_python_and_modules_only(file):
     assert all(name.startswith("fairseq_plugins.modules.") for name in others), others
 
 
-def test_the_package_exports_what_a_training_loop_needs_and_loads_torch_only():
+def test_the_package_exports_its_names_and_loads_torch_only():
     program = (
         "import sys, fairseq_plugins.modules as modules\n"
         "print(len([getattr(modules, name) for name in modules.__all__]))\n"
@@ -52,7 +52,7 @@ SHAPE = re.compile(r"\[[A-Z, ]+\]")
 @pytest.mark.parametrize(
     "name", [name for name in modules.__all__ if name.endswith(("Stack", "Stream", "Convolution"))]
 )
-def test_the_order_of_dimensions_stands_in_the_first_line(name):
+def test_the_first_line_gives_the_order_of_dimensions(name):
     first = inspect.getdoc(getattr(modules, name)).splitlines()[0]
     wanted = {"FeedbackStack": {"[T, B, C]"}}.get(name, {"[B, M, C]", "[B, T, C]"})
     assert set(SHAPE.findall(first)) <= wanted and SHAPE.search(first)

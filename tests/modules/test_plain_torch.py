@@ -1,6 +1,6 @@
 """The modules in a training loop of your own, without fairseq: one example for each family of models.
 
-Each example trains on a text that repeats eleven numbers, until the model knows what comes next, and then decodes token
+Each example trains on a text that repeats eleven numbers, until the model predicts the next one, and then decodes token
 by token. All examples run twice: in this process, and in one in which fairseq cannot be imported.
 
 B streams, M block length, V vocabulary, C width.

@@ -47,7 +47,7 @@ def test_clusters_are_scored_from_the_end():
 
 
 @pytest.mark.parametrize("tied, projections", [(False, False), (True, False), (True, True)])
-def test_what_is_tied(tied, projections):
+def test_parameters_that_are_tied(tied, projections):
     embed, softmax = make(tied, projections)
     assert all((a is b) == tied for a, b in zip(embed.tables, softmax.tables))
     assert all((a is b) == projections for a, b in zip(embed.projections, softmax.projections))

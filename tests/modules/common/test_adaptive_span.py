@@ -38,7 +38,7 @@ def test_weights_of_a_trimmed_span_use_the_nearest_part_of_the_mask():
     "ratios, trim_step, trimmed",
     [([0.0, 0.25], 1, 5), ([0.0, 0.25], 2, 4), ([1.0, 0.0], 1, 0), ([-1.0, -1.0], 1, 9)],
 )
-def test_what_the_widest_head_and_its_ramp_do_not_reach_is_trimmed(ratios, trim_step, trimmed):
+def test_positions_beyond_the_widest_head_and_its_ramp_are_trimmed(ratios, trim_step, trimmed):
     assert make(ratios, trim_step=trim_step).trim_length() == trimmed
 
 

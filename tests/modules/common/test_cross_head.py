@@ -1,4 +1,4 @@
-"""Stochastic cross-head attention: when heads are crossed, and what moves with what."""
+"""Stochastic cross-head attention: when heads are crossed, and how."""
 
 import pytest
 import torch
@@ -9,11 +9,11 @@ H = 4
 
 
 def plus_head(*queries):
-    """What a head "looks at" is its number times 100."""
+    """The keys of a head are 100 times its number."""
     return sum(queries) + 100 * torch.arange(H).view(H, 1)
 
 
-def test_a_query_gets_what_the_head_it_visits_gives():
+def test_a_query_gets_the_result_of_the_head_that_it_visits():
     cross_head = CrossHead(H, p=1.0)
     cross_head.draw = lambda: torch.tensor([2, 0, 3, 1])
     one, two = torch.arange(H).view(H, 1), 10 * torch.arange(H).view(H, 1)

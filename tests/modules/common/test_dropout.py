@@ -23,7 +23,7 @@ def test_neighbours_are_dropped_independently():
     assert torch.allclose(joint, torch.eye(4).double(), atol=0.02)
 
 
-def test_gradients_go_through_what_was_kept():
+def test_gradients_go_through_kept_elements():
     x = torch.randn(5, 7, dtype=torch.float64, requires_grad=True)
     y = Dropout(0.3)(x)
     y.sum().backward()

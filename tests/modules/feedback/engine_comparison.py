@@ -18,7 +18,7 @@ def use_engine(module, name):
 
 
 def outputs_and_gradients(module, engine, run, leaves) -> dict:
-    """What run(**leaves) returns, a dictionary with "output", and the gradients of leaves and parameters by name."""
+    """The result of run(**leaves), a dictionary with "output", and the gradients of leaves and parameters by name."""
     use_engine(module, engine)
     module.zero_grad()
     leaves = {name: leaf.clone().requires_grad_() for name, leaf in leaves.items()}

@@ -1,9 +1,9 @@
 """A CUDA graph's stand-in on a CPU: operations are recorded with their tensors, and replayed on the same memory.
 
 As in a graph, all that Python computes while recording is constant afterwards, and nothing may wait for the device.
-What a recording computes is made NaN, since a graph that has been captured has computed nothing.
+The results of a recording are made NaN, since a graph that has been captured has computed nothing.
 
-All recordings have one pool of memory, as graphs have: what nobody holds any more when a recording begins may be given
+All recordings have one pool of memory, as graphs have: memory that nobody holds any more when a recording begins may be given
 to it. So a replay makes NaN all that it would overwrite in another recording.
 """
 
@@ -34,12 +34,12 @@ def make_nan(storages):
 
 
 class Tape(TorchDispatchMode):
-    """What is computed within the context.
+    """Records the operations within the context.
 
     Attributes:
         made: an alias of each tensor that has memory of its own, by its place
         held: by place, those through whom the recording's function may hold that memory
-        overwrites: what else a replay overwrites
+        overwrites: memory of other tapes that a replay overwrites
     """
 
     def __init__(self):
@@ -66,7 +66,7 @@ class Tape(TorchDispatchMode):
         return output
 
     def released(self):
-        """What nobody holds any more."""
+        """The tensors that nobody holds any more."""
         return [x for at, x in self.made.items() if not any(holder() is not None for holder in self.held[at])]
 
     def replay(self):
@@ -79,7 +79,7 @@ class Tape(TorchDispatchMode):
 
 
 class TapeCapture:
-    """Stands for CudaCapture. `captured` counts what has been captured."""
+    """Takes the place of CudaCapture. `captured` counts the captures."""
 
     def __init__(self, device=None):
         self.captured = 0

@@ -294,7 +294,7 @@ def test_another_engine_or_rate_has_graphs_of_its_own(capture):
 
 
 def test_waiting_for_the_device_is_not_captured():
-    """Otherwise the stand-in would let through what a GPU refuses."""
+    """Otherwise the stand-in would allow an operation that a GPU refuses."""
     with pytest.raises(RuntimeError, match="makes the host wait"):
         TapeCapture()(lambda: torch.ones(1).item())
 
@@ -337,7 +337,7 @@ def test_beam_search_is_the_same(kv, most_steps, capture, monkeypatch):
     assert capture.captured == 1 + min(9, most_steps - 1)
 
 
-def test_what_others_hold_no_more_is_overwritten_as_in_a_pool_of_memory():
+def test_released_memory_is_overwritten_as_in_a_pool():
     """Otherwise the stand-in would let through graphs that overwrite one another."""
     capture = TapeCapture()
     x = torch.ones(3)

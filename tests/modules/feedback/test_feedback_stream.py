@@ -1,4 +1,4 @@
-"""The Feedback Transformer over streams: the fast engine against the plain loop, and what must not change anything."""
+"""The Feedback Transformer over streams: the fast engine against the plain loop."""
 
 import itertools
 

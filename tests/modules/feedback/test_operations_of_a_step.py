@@ -1,6 +1,6 @@
 """How many operations a step of the recurrence takes, views left out. On a GPU each costs as much time as many numbers.
 
-The limits are what the engine needs now: a change may lower them.
+The limits are the present numbers: a change may lower them.
 """
 
 import pytest

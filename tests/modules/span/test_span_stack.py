@@ -1,4 +1,4 @@
-"""Layers over streams: what they see, what they keep, and decoding one token at a time."""
+"""Layers over streams: their memories, and the integrations of persistent vectors."""
 
 import pytest
 import torch

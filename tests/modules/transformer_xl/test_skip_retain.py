@@ -67,6 +67,6 @@ def test_touched_parameters_are_in_the_graph_but_get_no_gradient():
 @pytest.mark.parametrize(
     "schedule, p, words", [("often", 0.1, "'often' is not one of"), ("uniform", 1.0, "probability 1.0 is not in")]
 )
-def test_what_cannot_be_is_refused(schedule, p, words):
+def test_wrong_arguments_are_refused(schedule, p, words):
     with pytest.raises(ValueError, match=words):
         SkipRetain(schedule, 4, p)

@@ -98,7 +98,7 @@ def test_scales_multiply_the_biases_of_a_head_and_count_as_0_to_1():
 
 @torch.no_grad()
 def test_scores_are_rounded_to_float32_where_tokens_are_hidden():
-    """As the public code does: rounded scores give what scores that float32 holds give."""
+    """As the public code does: the result is that of scores that are rounded to float32."""
     rounding, biases = make(float32_scores=True)
     query, keys, placed = (torch.randn(H, B, *shape, dtype=torch.float64) for shape in ((M, D), (9, D), (M, 9)))
     scores = (query @ keys.transpose(-1, -2) + placed) * D**-0.5

@@ -1,4 +1,4 @@
-"""Transformer-XL's positions: which distance each query sees where, and what it does not see."""
+"""Transformer-XL's positions: the distances that a query sees, and the tokens that it does not see."""
 
 import math
 
@@ -44,7 +44,7 @@ def test_distances_above_the_clamp_count_as_it():
 
 
 @pytest.mark.parametrize("limit, hidden", [(None, [[0, 0, 0, 1], [0, 0, 0, 0]]), (2, [[1, 0, 0, 1], [1, 1, 0, 0]])])
-def test_what_comes_later_is_hidden_and_what_lies_beyond_the_limit(limit, hidden):
+def test_later_tokens_and_those_beyond_the_limit_are_hidden(limit, hidden):
     position = SinusoidalPosition(4, "pairwise", clamp=-1, limit=limit, dropout=0.0)
     layout = position(ages.followed_by(ages.just_before(2), ages.of_block(2)), torch.zeros(1, 2, 4))
     assert layout.hidden.int().tolist() == hidden
@@ -58,6 +58,6 @@ def test_a_limit_counts_tokens_however_old_they_are():
 
 
 @pytest.mark.parametrize("dim, scheme, words", [(5, "pairwise", "width 5 is odd"), (4, "best", "'best' is not one of")])
-def test_what_cannot_be_is_refused(dim, scheme, words):
+def test_wrong_arguments_are_refused(dim, scheme, words):
     with pytest.raises(ValueError, match=words):
         SinusoidalPosition(dim, scheme, clamp=-1, limit=None, dropout=0.0)

@@ -28,7 +28,7 @@ def stream(tokens=19):
 
 
 def in_blocks(stack, x, *sizes):
-    """Outputs of all blocks, and what each left."""
+    """Outputs of all blocks, and the memory after each."""
     memory, outputs, left = None, [], []
     for block in x.split(list(sizes), dim=1):
         y, memory = stack(block, memory)
@@ -110,7 +110,7 @@ def make_skipping(*updates, **options):
 
 
 def run_updates(stack, x, block):
-    """What is left of every block of an update each, and the last output."""
+    """The last output of one block an update, and the memory after each."""
     memory, left = None, []
     for update, part in enumerate(x.split(block, dim=1)):
         stack.skip.set_num_updates(update)
