@@ -109,7 +109,7 @@ def bodies():
 @pytest.mark.parametrize("name", bodies())
 @torch.no_grad()
 def test_memories_of_the_first_version_are_read(name):
-    """The file holds memories that that version saved, and its next outputs. One memory is of a layer that was skipped."""
+    """The file holds memories of that version and its next outputs. One memory is of a layer that was skipped."""
     saved = torch.load(Path(__file__).with_name("memories_of_0_1.pt"), weights_only=True)[name]
     body, memory = bodies()[name].eval(), StreamMemory()
     body.load_state_dict(saved["parameters"])

@@ -3,8 +3,8 @@
 As in a graph, all that Python computes while recording is constant afterwards, and nothing may wait for the device.
 The results of a recording are made NaN, since a graph that has been captured has computed nothing.
 
-All recordings have one pool of memory, as graphs have: memory that nobody holds any more when a recording begins may be given
-to it. So a replay makes NaN all that it would overwrite in another recording.
+All recordings have one pool of memory, as graphs have: a new recording may be given memory that nobody holds any more.
+So a replay makes NaN all that it would overwrite in another recording.
 """
 
 import weakref
