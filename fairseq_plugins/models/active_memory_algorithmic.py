@@ -4,7 +4,7 @@ The layers are bidirectional.
 B batch, T length, C width, V vocabulary.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq.models import BaseFairseqModel, register_model
 from fairseq.tasks.language_modeling import LanguageModelingTask
@@ -16,13 +16,14 @@ from fairseq_plugins.models.common.architectures import with_defaults
 from fairseq_plugins.models.common.embeddings import ScaledEmbedding
 from fairseq_plugins.modules.active_memory.stack import ActiveMemoryStack
 from fairseq_plugins.modules.common.adaptive_io import log_softmax
+from fairseq_plugins.options.fields import option
 
 
 @dataclass
 class ActiveMemoryAlgorithmicConfig(ActiveMemoryConfig):
-    decoder_embed_dim: int = field(default=128, metadata={"help": "width of the model"})
-    decoder_ffn_embed_dim: int = field(default=512, metadata={"help": "width of feed-forward layers"})
-    decoder_layers: int = field(default=4, metadata={"help": "number of layers"})
+    decoder_embed_dim: int = option(128, "width of the model")
+    decoder_ffn_embed_dim: int = option(512, "width of feed-forward layers")
+    decoder_layers: int = option(4, "number of layers")
 
 
 @register_model("active_memory_algorithmic", dataclass=ActiveMemoryAlgorithmicConfig)

@@ -4,7 +4,7 @@ B batch, T length, C width, V vocabulary.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
@@ -23,6 +23,7 @@ from fairseq_plugins.modules.active_memory.stack import ActiveMemoryStack
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.sinusoids import WAVELENGTHS
 from fairseq_plugins.options.checks import check_fields, check_heads
+from fairseq_plugins.options.fields import option
 
 
 class OutputProjection(nn.Linear):
@@ -65,23 +66,18 @@ WEIGHT_INITS = {"published": initialise_published, "glorot": initialise_glorot}
 class MixerFlags(FairseqDataclass):
     """The flags of every model with active memory."""
 
-    mixer: ChoiceEnum(list(MIXERS)) = field(
-        default="self-attention+highway-convolution",
-        metadata={"help": "how tokens of a sequence are mixed: by active memory, by self-attention, or by their sum"},
+    mixer: ChoiceEnum(list(MIXERS)) = option(
+        "self-attention+highway-convolution",
+        "how tokens of a sequence are mixed: by active memory, by self-attention, or by their sum",
     )
-    kernel_size: int = field(default=20, metadata={"help": "number of tokens that a convolution covers"})
-    convolution_activation: ChoiceEnum(list(ACTIVATIONS)) = field(
-        default="relu",
-        metadata={
-            "help": "activation after a plain or persistent convolution: relu in the paper, gelu_accurate in its code"
-        },
+    kernel_size: int = option(20, "number of tokens that a convolution covers")
+    convolution_activation: ChoiceEnum(list(ACTIVATIONS)) = option(
+        "relu", "activation after a plain or persistent convolution: relu in the paper, gelu_accurate in its code"
     )
-    attention_scaling: ChoiceEnum(list(SCALINGS)) = field(
-        default="sqrt",
-        metadata={
-            "help": "sqrt divides attention scores by the square root of a head's width, as in the paper; its code"
-            " divides by that root and then by the width"
-        },
+    attention_scaling: ChoiceEnum(list(SCALINGS)) = option(
+        "sqrt",
+        "sqrt divides attention scores by the square root of a head's width, as in the paper; its code divides by that"
+        " root and then by the width",
     )
 
 
@@ -89,38 +85,28 @@ class MixerFlags(FairseqDataclass):
 class ActiveMemoryConfig(MixerFlags):
     """The flags of models that are a stack of layers with active memory."""
 
-    decoder_embed_dim: int = field(default=256, metadata={"help": "width of the model"})
-    decoder_ffn_embed_dim: int = field(default=1024, metadata={"help": "width of feed-forward layers"})
-    decoder_layers: int = field(default=8, metadata={"help": "number of layers"})
-    decoder_attention_heads: int = field(default=8, metadata={"help": "number of attention heads"})
-    decoder_head_dim: Optional[int] = field(
-        default=64, metadata={"help": "width of a head; None: --decoder-embed-dim divided by the number of heads"}
+    decoder_embed_dim: int = option(256, "width of the model")
+    decoder_ffn_embed_dim: int = option(1024, "width of feed-forward layers")
+    decoder_layers: int = option(8, "number of layers")
+    decoder_attention_heads: int = option(8, "number of attention heads")
+    decoder_head_dim: Optional[int] = option(
+        64, "width of a head; None: --decoder-embed-dim divided by the number of heads"
     )
-    activation_fn: ChoiceEnum(list(ACTIVATIONS)) = field(
-        default="relu", metadata={"help": "activation of feed-forward layers; Table 1's code has gelu_accurate"}
+    activation_fn: ChoiceEnum(list(ACTIVATIONS)) = option(
+        "relu", "activation of feed-forward layers; Table 1's code has gelu_accurate"
     )
-    dropout: float = field(
-        default=0.1, metadata={"help": "dropout of embeddings and of the outputs of mixers and feed-forward layers"}
+    dropout: float = option(0.1, "dropout of embeddings and of the outputs of mixers and feed-forward layers")
+    attention_dropout: float = option(0.0, "dropout of attention weights; the authors' code uses the rate of --dropout")
+    activation_dropout: float = option(
+        0.0, "dropout of feed-forward activations; the authors' code uses the rate of --dropout"
     )
-    attention_dropout: float = field(
-        default=0.0, metadata={"help": "dropout of attention weights; the authors' code uses the rate of --dropout"}
+    wavelengths: ChoiceEnum(list(WAVELENGTHS)) = option(
+        "vaswani",
+        "wavelengths of the positions' n sines and cosines: 2 pi 10000^(i / n), or, as in the authors' code, 2 pi"
+        " 10000^(i / (n - 1))",
     )
-    activation_dropout: float = field(
-        default=0.0,
-        metadata={"help": "dropout of feed-forward activations; the authors' code uses the rate of --dropout"},
-    )
-    wavelengths: ChoiceEnum(list(WAVELENGTHS)) = field(
-        default="vaswani",
-        metadata={
-            "help": "wavelengths of the positions' n sines and cosines: 2 pi 10000^(i / n), or, as in the authors'"
-            " code, 2 pi 10000^(i / (n - 1))"
-        },
-    )
-    weight_init: ChoiceEnum(list(WEIGHT_INITS)) = field(
-        default="published",
-        metadata={
-            "help": "initial weights: published as in the authors' code, N(0, 1) for dense layers; or Glorot uniform"
-        },
+    weight_init: ChoiceEnum(list(WEIGHT_INITS)) = option(
+        "published", "initial weights: published as in the authors' code, N(0, 1) for dense layers; or Glorot uniform"
     )
 
 

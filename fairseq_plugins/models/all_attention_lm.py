@@ -3,7 +3,7 @@
 N persistent vectors of each head. Paper: "Augmenting Self-attention with Persistent Memory" (Sukhbaatar et al., 2019).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
@@ -19,25 +19,20 @@ from fairseq_plugins.models.common.span import (
     span_config,
 )
 from fairseq_plugins.modules.span.stack import INTEGRATIONS, SpanStack, integration
+from fairseq_plugins.options.fields import option
 
 
 @dataclass
 class AllAttentionConfig(SpanLanguageModelConfig):
-    persistent_vectors: int = field(
-        default=1024, metadata={"help": "N, number of persistent vectors of each head; 0: none"}
+    persistent_vectors: int = option(1024, "N, number of persistent vectors of each head; 0: none")
+    persistent_integration: ChoiceEnum(list(INTEGRATIONS)) = option(
+        "all-attn", "how heads attend to persistent vectors (section 5.3 of the paper)"
     )
-    persistent_integration: ChoiceEnum(list(INTEGRATIONS)) = field(
-        default="all-attn", metadata={"help": "how heads attend to persistent vectors (section 5.3 of the paper)"}
+    value_positions: bool = option(
+        False, "add positions to values, too (equations 4 and 13; the paper's code does not)"
     )
-    value_positions: bool = field(
-        default=False, metadata={"help": "add positions to values, too (equations 4 and 13; the paper's code does not)"}
-    )
-    cross_head_p: float = field(
-        default=0.0,
-        metadata={
-            "help": "probability, in training, that each head of a layer attends to another head's keys, values and"
-            " positions"
-        },
+    cross_head_p: float = option(
+        0.0, "probability, in training, that each head of a layer attends to another head's keys, values and positions"
     )
 
 

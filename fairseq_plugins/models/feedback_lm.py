@@ -1,6 +1,6 @@
 """The Feedback Transformer as a language model over streams (Fan et al., 2020, sections 4.3.2, 4.3.3 and 7.6)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
@@ -14,20 +14,19 @@ from fairseq_plugins.modules.feedback.memory import WeightedMemory
 from fairseq_plugins.modules.feedback.stack import KEYS_AND_VALUES
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
 from fairseq_plugins.modules.feedback.window import MemoryWindow
+from fairseq_plugins.options.fields import option
 
 
 @dataclass
 class FeedbackLanguageModelConfig(FeedbackConfig, SpanLanguageModelConfig):
-    decoder_ffn_embed_dim: int = field(default=2048, metadata={"help": "width of feed-forward layers"})
-    feedback_kv: ChoiceEnum(list(KEYS_AND_VALUES)) = field(
-        default="per-layer", metadata={"help": "one key and one value matrix for all layers, or one per layer"}
+    decoder_ffn_embed_dim: int = option(2048, "width of feed-forward layers")
+    feedback_kv: ChoiceEnum(list(KEYS_AND_VALUES)) = option(
+        "per-layer", "one key and one value matrix for all layers, or one per layer"
     )
-    normalise_memory_twice: bool = field(
-        default=False,
-        metadata={
-            "help": "memories of earlier blocks are normalised once more, by the lowest layer, as the paper's code does"
-            " with --decoder-normalize-before: for its checkpoints"
-        },
+    normalise_memory_twice: bool = option(
+        False,
+        "memories of earlier blocks are normalised once more, by the lowest layer, as the paper's code does with"
+        " --decoder-normalize-before: for its checkpoints",
     )
 
 

@@ -1,6 +1,6 @@
 """The papers' baseline: a Transformer over streams with feed-forward layers and a fixed or an adaptive span."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq.models import register_model
 
@@ -17,21 +17,17 @@ from fairseq_plugins.models.common.span import (
     span_config,
 )
 from fairseq_plugins.modules.span.stack import SpanStack
+from fairseq_plugins.options.fields import option
 
 
 @dataclass
 class SpanTransformerConfig(SpanLanguageModelConfig):
-    decoder_ffn_embed_dim: int = field(default=2048, metadata={"help": "width of feed-forward layers"})
-    value_positions: bool = field(
-        default=False,
-        metadata={"help": "add positions to values, too (all-attention paper, equations 4 and 13; its code does not)"},
+    decoder_ffn_embed_dim: int = option(2048, "width of feed-forward layers")
+    value_positions: bool = option(
+        False, "add positions to values, too (all-attention paper, equations 4 and 13; its code does not)"
     )
-    cross_head_p: float = field(
-        default=0.0,
-        metadata={
-            "help": "probability, in training, that each head of a layer attends to another head's keys, values and"
-            " positions"
-        },
+    cross_head_p: float = option(
+        0.0, "probability, in training, that each head of a layer attends to another head's keys, values and positions"
     )
 
 

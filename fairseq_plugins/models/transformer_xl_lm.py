@@ -2,7 +2,7 @@
 Memory-based Transformers"), which is the same network with another training.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum
@@ -23,6 +23,7 @@ from fairseq_plugins.modules.transformer_xl.skip_retain import SCHEDULES, SkipRe
 from fairseq_plugins.modules.transformer_xl.stack import INITIAL_MEMORY, XLStack
 from fairseq_plugins.optim.skipped_parameters import STEPS
 from fairseq_plugins.options.checks import check_heads
+from fairseq_plugins.options.fields import option
 
 
 def initialise_transformer_xl(module: nn.Module) -> None:
@@ -63,108 +64,68 @@ WEIGHT_INITS = {"transformer-xl": initialise_transformer_xl, "skip-cross-head": 
 
 @dataclass
 class TransformerXLConfig(StreamingLanguageModelConfig):
-    decoder_ffn_embed_dim: int = field(default=2048, metadata={"help": "width of feed-forward layers"})
-    decoder_input_dim: Optional[int] = field(
-        default=None, metadata={"help": "width of embeddings (default: that of the model)"}
+    decoder_ffn_embed_dim: int = option(2048, "width of feed-forward layers")
+    decoder_input_dim: Optional[int] = option(None, "width of embeddings (default: that of the model)")
+    factorized_embedding: Optional[int] = option(
+        None,
+        "width of embeddings that a linear layer brings to the width of the model, and another back before the output"
+        " layer",
     )
-    factorized_embedding: Optional[int] = field(
-        default=None,
-        metadata={
-            "help": "width of embeddings that a linear layer brings to the width of the model, and another back before"
-            " the output layer"
-        },
+    activation_fn: ChoiceEnum(list(ACTIVATIONS)) = option("relu", "activation of feed-forward layers")
+    normalised_residual: bool = option(
+        False,
+        "with --decoder-normalize-before, residual connections add the normalised input, and the memory is not"
+        " normalised (as --prenorm of Skip Cross-Head's code)",
     )
-    activation_fn: ChoiceEnum(list(ACTIVATIONS)) = field(
-        default="relu", metadata={"help": "activation of feed-forward layers"}
+    dropout: float = option(0.0, "dropout of the outputs of attention and feed-forward layers, and within the latter")
+    position_dropout: Optional[float] = option(
+        None, "dropout of position embeddings (default: --dropout, as in Dai et al.'s code)"
     )
-    normalised_residual: bool = field(
-        default=False,
-        metadata={
-            "help": "with --decoder-normalize-before, residual connections add the normalised input, and the memory is"
-            " not normalised (as --prenorm of Skip Cross-Head's code)"
-        },
+    attention_dropout: float = option(0.0, "dropout of attention weights")
+    mem_len: int = option(512, "number of earlier tokens in the memory of each layer")
+    clamp_len: int = option(-1, "distances above this value are set to it; -1: no limit")
+    same_length: bool = option(
+        False, "every token attends to --mem-len tokens, itself included, at every place in its block"
     )
-    dropout: float = field(
-        default=0.0,
-        metadata={"help": "dropout of the outputs of attention and feed-forward layers, and within the latter"},
+    position_scheme: ChoiceEnum(list(POSITION_SCHEMES)) = option(
+        "pairwise", "pairwise: distances from each token; last-token: distances from the last token of the block"
     )
-    position_dropout: Optional[float] = field(
-        default=None,
-        metadata={"help": "dropout of position embeddings (default: --dropout, as in Dai et al.'s code)"},
+    initial_memory: ChoiceEnum(list(INITIAL_MEMORY)) = option(
+        "empty", "memory at the start of a stream: empty, or --mem-len zeros"
     )
-    attention_dropout: float = field(default=0.0, metadata={"help": "dropout of attention weights"})
-    mem_len: int = field(default=512, metadata={"help": "number of earlier tokens in the memory of each layer"})
-    clamp_len: int = field(default=-1, metadata={"help": "distances above this value are set to it; -1: no limit"})
-    same_length: bool = field(
-        default=False,
-        metadata={"help": "every token attends to --mem-len tokens, itself included, at every place in its block"},
+    untie_biases: bool = option(False, "biases of queries (u and v) for each layer, instead of one pair for all layers")
+    learn_bias_scales: bool = option(
+        False, "each head of each layer learns a factor from 0 to 1 of its biases of queries"
     )
-    position_scheme: ChoiceEnum(list(POSITION_SCHEMES)) = field(
-        default="pairwise",
-        metadata={
-            "help": "pairwise: distances from each token; last-token: distances from the last token of the block"
-        },
+    float32_frequencies: bool = option(
+        False, "compute the frequencies of positions in float32, as the authors' code does, even in a model in float64"
     )
-    initial_memory: ChoiceEnum(list(INITIAL_MEMORY)) = field(
-        default="empty", metadata={"help": "memory at the start of a stream: empty, or --mem-len zeros"}
+    float32_scores: bool = option(
+        False,
+        "round scores of attention to float32 where tokens are hidden, as Dai et al.'s code does, even in a model in"
+        " float64",
     )
-    untie_biases: bool = field(
-        default=False,
-        metadata={"help": "biases of queries (u and v) for each layer, instead of one pair for all layers"},
+    no_scale_embedding: bool = option(False, "do not multiply embeddings by the square root of --decoder-embed-dim")
+    untie_head_proj: bool = option(
+        False,
+        "with --tie-adaptive-proj, or with --share-decoder-input-output-embed and --decoder-input-dim, do not share"
+        " the projection of the first cluster",
     )
-    learn_bias_scales: bool = field(
-        default=False,
-        metadata={"help": "each head of each layer learns a factor from 0 to 1 of its biases of queries"},
+    weight_init: ChoiceEnum(list(WEIGHT_INITS)) = option(
+        "transformer-xl", "initial weights: those of Transformer-XL's code, or of Skip Cross-Head's"
     )
-    float32_frequencies: bool = field(
-        default=False,
-        metadata={
-            "help": "compute the frequencies of positions in float32, as the authors' code does, even in a model in"
-            " float64"
-        },
-    )
-    float32_scores: bool = field(
-        default=False,
-        metadata={
-            "help": "round scores of attention to float32 where tokens are hidden, as Dai et al.'s code does, even in a"
-            " model in float64"
-        },
-    )
-    no_scale_embedding: bool = field(
-        default=False, metadata={"help": "do not multiply embeddings by the square root of --decoder-embed-dim"}
-    )
-    untie_head_proj: bool = field(
-        default=False,
-        metadata={
-            "help": "with --tie-adaptive-proj, or with --share-decoder-input-output-embed and --decoder-input-dim, do"
-            " not share the projection of the first cluster"
-        },
-    )
-    weight_init: ChoiceEnum(list(WEIGHT_INITS)) = field(
-        default="transformer-xl",
-        metadata={"help": "initial weights: those of Transformer-XL's code, or of Skip Cross-Head's"},
-    )
-    cross_head_p: float = field(
-        default=0.0,
-        metadata={
-            "help": "probability, in training, that each head of a layer attends to another head's keys, values and"
-            " positions"
-        },
+    cross_head_p: float = option(
+        0.0, "probability, in training, that each head of a layer attends to another head's keys, values and positions"
     )
     # The default is not "none", which phase 2 adds to the flags of phase 1: without any schedule --skip-p is an error.
-    skip_schedule: Optional[ChoiceEnum(list(SCHEDULES))] = field(
-        default=None,
-        metadata={
-            "help": "how Skip-Retain training draws the layers to skip (default: none); linear takes no --skip-p"
-        },
+    skip_schedule: Optional[ChoiceEnum(list(SCHEDULES))] = option(
+        None, "how Skip-Retain training draws the layers to skip (default: none); linear takes no --skip-p"
     )
-    skip_p: float = field(default=0.1, metadata={"help": "probability that --skip-schedule skips a layer"})
-    skipped_layers: ChoiceEnum(list(STEPS)) = field(
-        default="frozen",
-        metadata={
-            "help": "the optimizer leaves the layers that an update skips as they are (frozen), or moves them on by"
-            " momentum and weight decay (moved, as the code of Skip Cross-Head does)"
-        },
+    skip_p: float = option(0.1, "probability that --skip-schedule skips a layer")
+    skipped_layers: ChoiceEnum(list(STEPS)) = option(
+        "frozen",
+        "the optimizer leaves the layers that an update skips as they are (frozen), or moves them on by momentum and"
+        " weight decay (moved, as the code of Skip Cross-Head does)",
     )
     seed: int = II("common.seed")
 

@@ -1,6 +1,6 @@
 """Streams whose tokens have labels: what a model is trained to say of each token that it reads."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from fairseq.data import data_utils
 from fairseq.tasks import register_task
 
 from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.options.fields import option
 from fairseq_plugins.streams.dataset import StreamDataset, flat_tokens
 from fairseq_plugins.tasks.streaming_language_modeling import (
     StreamingLanguageModelingConfig,
@@ -23,7 +24,7 @@ SCRIPT = "preprocess/labelled_text.py"
 
 @dataclass
 class LabelledStreamConfig(StreamingLanguageModelingConfig):
-    omit_label: str = field(default="_", metadata={"help": "what stands for a label where a token has none"})
+    omit_label: str = option("_", "what stands for a label where a token has none")
 
 
 class LabelledTask(StreamingLanguageModelingTask):

@@ -4,7 +4,7 @@ B streams (--batch-size) on each rank, M tokens in a block (--tokens-per-sample)
 """
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
@@ -23,6 +23,7 @@ from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.optim.half_precision import master_copies
 from fairseq_plugins.optim.skipped_parameters import STEPS
 from fairseq_plugins.options.checks import check_ranges
+from fairseq_plugins.options.fields import option
 from fairseq_plugins.streams.checkpoint import StreamCheckpoints
 from fairseq_plugins.streams.convergence import Convergence
 from fairseq_plugins.streams.dataset import BlockSchedule, StreamDataset, flat_tokens
@@ -38,58 +39,42 @@ from fairseq_plugins.text.prepared import find
 
 @dataclass
 class StreamingLanguageModelingConfig(LanguageModelingConfig):
-    tokens_per_sample: int = field(default=512, metadata={"help": "M, tokens of each stream in a block"})
-    valid_tokens_per_sample: Optional[int] = field(
-        default=None,
-        metadata={"help": "M when fairseq-train and fairseq-validate validate (default: --tokens-per-sample)"},
+    tokens_per_sample: int = option(512, "M, tokens of each stream in a block")
+    valid_tokens_per_sample: Optional[int] = option(
+        None, "M when fairseq-train and fairseq-validate validate (default: --tokens-per-sample)"
     )
-    no_end_of_line: bool = field(
-        default=False, metadata={"help": "leave out the end-of-line tokens that fairseq-preprocess appends"}
+    no_end_of_line: bool = option(False, "leave out the end-of-line tokens that fairseq-preprocess appends")
+    no_first_target: bool = option(
+        False,
+        "the first token of a split is only read, as the public code of the papers does (default: it is predicted"
+        " after an end of line)",
     )
-    no_first_target: bool = field(
-        default=False,
-        metadata={
-            "help": "the first token of a split is only read, as the public code of the papers does (default: it is"
-            " predicted after an end of line)"
-        },
+    stream_offset: ChoiceEnum(["zero", "random"]) = option(
+        "zero", "zero: training streams start at the beginning of the data; random: each epoch rotates them"
     )
-    stream_offset: ChoiceEnum(["zero", "random"]) = field(
-        default="zero",
-        metadata={"help": "zero: training streams start at the beginning of the data; random: each epoch rotates them"},
+    block_warmup: int = option(0, "M in the first --block-warmup-updates updates")
+    block_warmup_updates: int = option(0, "updates with blocks of --block-warmup tokens")
+    split_streams: int = option(
+        1,
+        "train the streams of each rank in this many groups, one after the other, and update once: takes less memory,"
+        " and gives the same gradients",
     )
-    block_warmup: int = field(default=0, metadata={"help": "M in the first --block-warmup-updates updates"})
-    block_warmup_updates: int = field(default=0, metadata={"help": "updates with blocks of --block-warmup tokens"})
-    split_streams: int = field(
-        default=1,
-        metadata={
-            "help": "train the streams of each rank in this many groups, one after the other, and update once: takes"
-            " less memory, and gives the same gradients"
-        },
+    memory_in_checkpoint: ChoiceEnum(["full", "replay"]) = option(
+        "full",
+        "full: each rank saves its memory in a file beside each checkpoint, and resuming is exact; replay: nothing is"
+        " saved, and a resumed training computes the memory from earlier blocks with current parameters",
     )
-    memory_in_checkpoint: ChoiceEnum(["full", "replay"]) = field(
-        default="full",
-        metadata={
-            "help": "full: each rank saves its memory in a file beside each checkpoint, and resuming is exact; replay:"
-            " nothing is saved, and a resumed training computes the memory from earlier blocks with current parameters"
-        },
+    max_loss_rise: float = option(
+        1.5,
+        "stop when the running mean of the training loss has risen this far (nats per token) above its lowest value,"
+        " or is not finite; 0: never",
     )
-    max_loss_rise: float = field(
-        default=1.5,
-        metadata={
-            "help": "stop when the running mean of the training loss has risen this far (nats per token) above its"
-            " lowest value, or is not finite; 0: never"
-        },
+    converged_by: float = option(
+        0.0,
+        "end the training when its lowest validation perplexity has fallen by less than this over --converged-over"
+        " updates; 0: never",
     )
-    converged_by: float = field(
-        default=0.0,
-        metadata={
-            "help": "end the training when its lowest validation perplexity has fallen by less than this over"
-            " --converged-over updates; 0: never"
-        },
-    )
-    converged_over: int = field(
-        default=64000, metadata={"help": "number of updates over which --converged-by measures the fall"}
-    )
+    converged_over: int = option(64000, "number of updates over which --converged-by measures the fall")
     update_freq: list[int] = II("optimization.update_freq")
     sentence_avg: bool = II("optimization.sentence_avg")
     skip_remainder_batch: Optional[bool] = II("optimization.skip_remainder_batch")

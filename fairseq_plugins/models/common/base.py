@@ -5,7 +5,7 @@ B streams, M block length, C width, V vocabulary.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Optional
 
 from fairseq.dataclass import FairseqDataclass
@@ -21,51 +21,35 @@ from fairseq_plugins.models.common.hub import FromFolder, StreamHub
 from fairseq_plugins.modules.common.adaptive_io import log_softmax
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.options.checks import check_fields
+from fairseq_plugins.options.fields import option
 
 
 @dataclass
 class StreamingLanguageModelConfig(FairseqDataclass):
-    decoder_embed_dim: int = field(default=512, metadata={"help": "width of the model"})
-    decoder_layers: int = field(default=12, metadata={"help": "number of layers"})
-    decoder_attention_heads: int = field(default=8, metadata={"help": "number of attention heads"})
+    decoder_embed_dim: int = option(512, "width of the model")
+    decoder_layers: int = option(12, "number of layers")
+    decoder_attention_heads: int = option(8, "number of attention heads")
     # Optional: fairseq does not understand `int | None`
-    decoder_head_dim: Optional[int] = field(
-        default=None, metadata={"help": "width of a head (default: --decoder-embed-dim divided by the number of heads)"}
+    decoder_head_dim: Optional[int] = option(
+        None, "width of a head (default: --decoder-embed-dim divided by the number of heads)"
     )
-    decoder_normalize_before: bool = field(
-        default=False, metadata={"help": "LayerNorm before each sublayer and before the output layer"}
-    )
-    dropout: float = field(
-        default=0.0, metadata={"help": "dropout of attention weights and of feed-forward activations"}
-    )
-    embed_dropout: float = field(default=0.0, metadata={"help": "dropout of embeddings"})
-    output_dropout: float = field(default=0.0, metadata={"help": "dropout of the top layer's output"})
+    decoder_normalize_before: bool = option(False, "LayerNorm before each sublayer and before the output layer")
+    dropout: float = option(0.0, "dropout of attention weights and of feed-forward activations")
+    embed_dropout: float = option(0.0, "dropout of embeddings")
+    output_dropout: float = option(0.0, "dropout of the top layer's output")
 
-    share_decoder_input_output_embed: bool = field(
-        default=False, metadata={"help": "embeddings and output layer share one table"}
+    share_decoder_input_output_embed: bool = option(False, "embeddings and output layer share one table")
+    adaptive_input: bool = option(False, "adaptive input: rarer words have narrower embeddings")
+    adaptive_input_cutoff: Optional[str] = option(
+        None, "the ends of all clusters of words but the last: 20000,40000,200000 makes four clusters"
     )
-    adaptive_input: bool = field(
-        default=False, metadata={"help": "adaptive input: rarer words have narrower embeddings"}
+    adaptive_input_factor: float = option(4, "each cluster is this many times narrower than the one before")
+    adaptive_softmax_cutoff: Optional[str] = option(
+        None, "adaptive softmax, with cluster ends as in --adaptive-input-cutoff"
     )
-    adaptive_input_cutoff: Optional[str] = field(
-        default=None,
-        metadata={"help": "the ends of all clusters of words but the last: 20000,40000,200000 makes four clusters"},
-    )
-    adaptive_input_factor: float = field(
-        default=4, metadata={"help": "each cluster is this many times narrower than the one before"}
-    )
-    adaptive_softmax_cutoff: Optional[str] = field(
-        default=None, metadata={"help": "adaptive softmax, with cluster ends as in --adaptive-input-cutoff"}
-    )
-    adaptive_softmax_factor: float = field(
-        default=4, metadata={"help": "as --adaptive-input-factor, for the adaptive softmax"}
-    )
-    tie_adaptive_weights: bool = field(
-        default=False, metadata={"help": "adaptive input and softmax share the table of each cluster"}
-    )
-    tie_adaptive_proj: bool = field(
-        default=False, metadata={"help": "adaptive input and softmax share the projection of each cluster"}
-    )
+    adaptive_softmax_factor: float = option(4, "as --adaptive-input-factor, for the adaptive softmax")
+    tie_adaptive_weights: bool = option(False, "adaptive input and softmax share the table of each cluster")
+    tie_adaptive_proj: bool = option(False, "adaptive input and softmax share the projection of each cluster")
 
 
 class StreamingLanguageModel(FromFolder, FairseqLanguageModel):

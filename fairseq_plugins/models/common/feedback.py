@@ -1,34 +1,31 @@
 """What the models of the Feedback paper (Fan et al., 2020) share: flags, and the sizes of Table 9."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
 from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS
 from fairseq_plugins.models.common.span import PRE_NORM, dropout, sizes, span
 from fairseq_plugins.modules.feedback.stack import ENGINES, FORMER_ENGINES, KEYS_AND_VALUES
+from fairseq_plugins.options.fields import option
 
 
 @dataclass
 class FeedbackConfig(FairseqDataclass):
     """The flags of the Feedback Transformer beside those of fairseq's Transformer."""
 
-    feedback_memory: str = field(
-        default="weighted",
-        metadata={
-            "help": "what is stored in memory for a time step: weighted (a learned sum of all layers), top, average,"
-            " layer-I (one layer; layer-0 is the embedding), recurrent (each layer attends to itself and those below)"
-        },
+    feedback_memory: str = option(
+        "weighted",
+        "what is stored in memory for a time step: weighted (a learned sum of all layers), top, average, layer-I (one"
+        " layer; layer-0 is the embedding), recurrent (each layer attends to itself and those below)",
     )
-    feedback_kv: ChoiceEnum(list(KEYS_AND_VALUES)) = field(
-        default="shared", metadata={"help": "one key and one value matrix for all decoder layers, or one per layer"}
+    feedback_kv: ChoiceEnum(list(KEYS_AND_VALUES)) = option(
+        "shared", "one key and one value matrix for all decoder layers, or one per layer"
     )
-    feedback_engine: ChoiceEnum([*ENGINES, *FORMER_ENGINES]) = field(
-        default="fast",
-        metadata={
-            "help": "how the recurrence is computed: fast has CUDA graphs on a GPU, eager has none; of the names of"
-            " earlier versions fused is fast and reference is eager"
-        },
+    feedback_engine: ChoiceEnum([*ENGINES, *FORMER_ENGINES]) = option(
+        "fast",
+        "how the recurrence is computed: fast has CUDA graphs on a GPU, eager has none; of the names of earlier"
+        " versions fused is fast and reference is eager",
     )
 
 

@@ -4,7 +4,7 @@ B streams, M block length, C width.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -15,26 +15,18 @@ from fairseq_plugins.models.common.decoder import StreamingDecoder
 from fairseq_plugins.modules.common.adaptive_span import AdaptiveSpan
 from fairseq_plugins.modules.span.attention import SpanConfig
 from fairseq_plugins.options.checks import check_heads
+from fairseq_plugins.options.fields import option
 
 
 @dataclass
 class SpanLanguageModelConfig(StreamingLanguageModelConfig):
-    attention_span: int = field(
-        default=512, metadata={"help": "maximum number of earlier tokens that a head attends to"}
-    )
-    adaptive_span: bool = field(
-        default=False, metadata={"help": "each head learns its own span, up to --attention-span"}
-    )
-    span_loss: float = field(default=0.0, metadata={"help": "coefficient of the loss on adaptive spans"})
-    span_ramp: int = field(default=32, metadata={"help": "width of the soft edge of adaptive spans, in tokens"})
-    span_init: float = field(
-        default=0.0, metadata={"help": "initial value of adaptive spans, as a fraction of --attention-span"}
-    )
-    log_learned: bool = field(
-        default=False,
-        metadata={
-            "help": "log the span of each head, not only mean and maximum, and the layers' weights in a feedback memory"
-        },
+    attention_span: int = option(512, "maximum number of earlier tokens that a head attends to")
+    adaptive_span: bool = option(False, "each head learns its own span, up to --attention-span")
+    span_loss: float = option(0.0, "coefficient of the loss on adaptive spans")
+    span_ramp: int = option(32, "width of the soft edge of adaptive spans, in tokens")
+    span_init: float = option(0.0, "initial value of adaptive spans, as a fraction of --attention-span")
+    log_learned: bool = option(
+        False, "log the span of each head, not only mean and maximum, and the layers' weights in a feedback memory"
     )
 
 
