@@ -5,18 +5,14 @@ added to the embeddings only, as in fairseq.
 """
 
 from fairseq.incremental_decoding_utils import with_incremental_state
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model
 from fairseq.models.transformer import TransformerConfig
 from torch import nn
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.active_memory_lm import MixerFlags, initialise_glorot
-from fairseq_plugins.models.common.translation import (
-    TranslationDecoder,
-    TranslationModel,
-    encoder_and_decoder,
-    set_defaults,
-)
+from fairseq_plugins.models.common.architectures import register_architecture, set_defaults
+from fairseq_plugins.models.common.translation import TINY, TranslationDecoder, TranslationModel, both_sides
 from fairseq_plugins.modules.active_memory.mixers import MixerConfig, build_mixers
 
 # fairseq's decoder options that a mixer does not support
@@ -91,7 +87,7 @@ class ActiveMemoryTransformer(TranslationModel):
     @classmethod
     def complete(cls, args):
         """fairseq's sizes, and pre-norm layers as in the paper."""
-        set_defaults(args, **encoder_and_decoder(normalize_before=True))
+        set_defaults(args, **both_sides(normalize_before=True))
         super().complete(args)
 
     @classmethod
@@ -99,18 +95,7 @@ class ActiveMemoryTransformer(TranslationModel):
         return ActiveMemoryDecoder(TransformerConfig.from_namespace(args), tgt_dict, embed_tokens)
 
 
-base_architecture = register_model_architecture("active_memory_transformer", "active_memory_transformer")(
-    ActiveMemoryTransformer.complete
-)
-
-
-@register_model_architecture("active_memory_transformer", "active_memory_transformer_tiny")
-def tiny(args):
-    """For tests."""
-    set_defaults(
-        args,
-        kernel_size=5,
-        share_decoder_input_output_embed=True,
-        **encoder_and_decoder(embed_dim=64, ffn_embed_dim=128, attention_heads=2, layers=2),
+for name, defaults in {"": {}, "_tiny": {**TINY, "kernel_size": 5}}.items():
+    register_architecture(
+        "active_memory_transformer", f"active_memory_transformer{name}", ActiveMemoryTransformer.complete, **defaults
     )
-    base_architecture(args)

@@ -13,7 +13,7 @@ from fairseq_plugins.models.common.architectures import register_architecture
 from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS
 from fairseq_plugins.models.common.span import (
     SpanLanguageModel,
-    SpanLanguageModelConfig,
+    SpanStackConfig,
     dropout,
     span,
     span_config,
@@ -23,16 +23,10 @@ from fairseq_plugins.options.fields import option
 
 
 @dataclass
-class AllAttentionConfig(SpanLanguageModelConfig):
+class AllAttentionConfig(SpanStackConfig):
     persistent_vectors: int = option(1024, "N, number of persistent vectors of each head; 0: none")
     persistent_integration: ChoiceEnum(list(INTEGRATIONS)) = option(
         "all-attn", "how heads attend to persistent vectors (section 5.3 of the paper)"
-    )
-    value_positions: bool = option(
-        False, "add positions to values, too (equations 4 and 13; the paper's code does not)"
-    )
-    cross_head_p: float = option(
-        0.0, "probability, in training, that each head of a layer attends to another head's keys, values and positions"
     )
 
 

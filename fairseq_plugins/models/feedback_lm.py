@@ -6,9 +6,9 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.models.common.architectures import register_architecture
+from fairseq_plugins.models.common.architectures import register_architecture, sizes
 from fairseq_plugins.models.common.feedback import TABLE_9, FeedbackConfig
-from fairseq_plugins.models.common.span import PRE_NORM, SpanLanguageModel, SpanLanguageModelConfig, sizes, span
+from fairseq_plugins.models.common.span import PRE_NORM, SpanLanguageModel, SpanLanguageModelConfig, span
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.memory import WeightedMemory
 from fairseq_plugins.modules.feedback.stack import KEYS_AND_VALUES

@@ -6,18 +6,19 @@ say what the first step attends to.
 """
 
 import torch
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model
 from fairseq.models.transformer import TransformerConfig
 from torch import nn
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.models.common.architectures import register_architecture
 from fairseq_plugins.models.common.feedback import FeedbackConfig
 from fairseq_plugins.models.common.translation import (
+    TINY,
     TranslationDecoder,
     TranslationEncoder,
     TranslationModel,
-    encoder_and_decoder,
-    set_defaults,
+    both_sides,
 )
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.stack import FeedbackStack
@@ -172,60 +173,29 @@ class FeedbackTransformerModel(TranslationModel):
         )
 
 
-base_architecture = register_model_architecture("feedback_transformer", "feedback_transformer")(
-    FeedbackTransformerModel.complete
-)
-
-
-@register_model_architecture("feedback_transformer", "feedback_transformer_wmt")
-def wmt(args):
-    """WMT14 En-De (Table 8)."""
-    set_defaults(
-        args,
-        dropout=0.3,
-        share_all_embeddings=True,
-        **encoder_and_decoder(embed_dim=1024, ffn_embed_dim=4096, attention_heads=16, layers=6),
-    )
-    base_architecture(args)
-
-
-@register_model_architecture("feedback_transformer", "feedback_transformer_wmt_12_2")
-def wmt_12_2(args):
-    """A deep encoder and a shallow decoder (section 4.2.1). The paper gives no LayerDrop rate; 0.1 is our choice."""
-    set_defaults(args, encoder_layers=12, decoder_layers=2, encoder_layerdrop=0.1)
-    wmt(args)
-
-
-@register_model_architecture("feedback_transformer", "feedback_transformer_iwslt")
-def iwslt(args):
-    """IWSLT De-En (Table 8)."""
-    set_defaults(
-        args,
-        dropout=0.3,
-        share_decoder_input_output_embed=True,
-        **encoder_and_decoder(embed_dim=512, ffn_embed_dim=1024, attention_heads=4, layers=6),
-    )
-    base_architecture(args)
-
-
-@register_model_architecture("feedback_transformer", "feedback_transformer_cnndm")
-def cnndm(args):
-    """CNN-DailyMail summarisation (Table 8)."""
-    set_defaults(
-        args,
-        dropout=0.3,
-        share_all_embeddings=True,
-        **encoder_and_decoder(embed_dim=512, ffn_embed_dim=2048, attention_heads=8, layers=6),
-    )
-    base_architecture(args)
-
-
-@register_model_architecture("feedback_transformer", "feedback_transformer_tiny")
-def tiny(args):
-    """For tests and for the quickstart; not from the paper."""
-    set_defaults(
-        args,
-        share_decoder_input_output_embed=True,
-        **encoder_and_decoder(embed_dim=64, ffn_embed_dim=128, attention_heads=2, layers=2),
-    )
-    base_architecture(args)
+SIX_LAYERS = {"dropout": 0.3, **both_sides(layers=6)}
+WMT = {
+    **SIX_LAYERS,
+    "share_all_embeddings": True,
+    **both_sides(embed_dim=1024, ffn_embed_dim=4096, attention_heads=16),
+}
+ARCHITECTURES = {
+    "feedback_transformer": {},
+    # Table 8
+    "feedback_transformer_wmt": WMT,
+    "feedback_transformer_iwslt": {
+        **SIX_LAYERS,
+        "share_decoder_input_output_embed": True,
+        **both_sides(embed_dim=512, ffn_embed_dim=1024, attention_heads=4),
+    },
+    "feedback_transformer_cnndm": {
+        **SIX_LAYERS,
+        "share_all_embeddings": True,
+        **both_sides(embed_dim=512, ffn_embed_dim=2048, attention_heads=8),
+    },
+    # a deep encoder and a shallow decoder (section 4.2.1); the paper gives no LayerDrop rate, 0.1 is our choice
+    "feedback_transformer_wmt_12_2": {**WMT, "encoder_layers": 12, "decoder_layers": 2, "encoder_layerdrop": 0.1},
+    "feedback_transformer_tiny": TINY,
+}
+for name, defaults in ARCHITECTURES.items():
+    register_architecture("feedback_transformer", name, FeedbackTransformerModel.complete, **defaults)

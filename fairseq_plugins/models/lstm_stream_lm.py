@@ -8,16 +8,12 @@ from fairseq.models import register_model
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.models.common.architectures import register_architecture
 from fairseq_plugins.models.common.base import StreamingLanguageModel, StreamingLanguageModelConfig
-from fairseq_plugins.models.common.decoder import StreamingDecoder
 from fairseq_plugins.modules.lstm import LSTMStack
 
 
 @register_model("lstm_stream_lm", dataclass=StreamingLanguageModelConfig)
 class LSTMStreamLanguageModel(StreamingLanguageModel):
     """Embeddings, the layers of an LSTM, and an output layer. The memory is the state of the LSTM."""
-
-    def __init__(self, decoder: StreamingDecoder, config: StreamingLanguageModelConfig):
-        super().__init__(decoder)
 
     @classmethod
     def build_body(cls, config):

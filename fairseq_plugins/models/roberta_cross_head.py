@@ -5,7 +5,7 @@ T length, B batch, H heads, D width of a head, C = H * D.
 """
 
 import torch
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model
 from fairseq.models.roberta import RobertaModel
 from fairseq.models.roberta.model import base_architecture, roberta_large_architecture
 from fairseq.models.transformer import TransformerEncoder
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.models.common.architectures import register_architecture
 from fairseq_plugins.models.common.encoder import PaddingAskedOnce
 from fairseq_plugins.modules.common.cross_head import CrossHead
 from fairseq_plugins.options.checks import check_numbers
@@ -115,20 +116,11 @@ class RobertaCrossHeadModel(RobertaModel):
         return model
 
 
-def with_cross_heads(architecture):
-    """RoBERTa's sizes, and the probability of the authors' code (the text of the paper lacks the value for BERT)."""
-
-    def complete(args):
-        args.cross_head_p = getattr(args, "cross_head_p", 0.1)
-        architecture(args)
-
-    return complete
-
-
+# RoBERTa's sizes, and the probability of the authors' code (the text of the paper lacks the value for BERT)
 ARCHITECTURES = {
     "roberta_cross_head": base_architecture,
     "roberta_cross_head_base": base_architecture,
     "roberta_cross_head_large": roberta_large_architecture,
 }
-for name, architecture in ARCHITECTURES.items():
-    register_model_architecture("roberta_cross_head", name)(with_cross_heads(architecture))
+for name, sizes in ARCHITECTURES.items():
+    register_architecture("roberta_cross_head", name, sizes, cross_head_p=0.1)

@@ -4,15 +4,14 @@ from dataclasses import dataclass
 
 from fairseq.models import register_model
 
-from fairseq_plugins.models.common.architectures import register_architecture
+from fairseq_plugins.models.common.architectures import register_architecture, sizes
 from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS
 from fairseq_plugins.models.common.feedback import TABLE_9
 from fairseq_plugins.models.common.span import (
     PRE_NORM,
     SpanLanguageModel,
-    SpanLanguageModelConfig,
+    SpanStackConfig,
     dropout,
-    sizes,
     span,
     span_config,
 )
@@ -21,14 +20,8 @@ from fairseq_plugins.options.fields import option
 
 
 @dataclass
-class SpanTransformerConfig(SpanLanguageModelConfig):
+class SpanTransformerConfig(SpanStackConfig):
     decoder_ffn_embed_dim: int = option(2048, "width of feed-forward layers")
-    value_positions: bool = option(
-        False, "add positions to values, too (all-attention paper, equations 4 and 13; its code does not)"
-    )
-    cross_head_p: float = option(
-        0.0, "probability, in training, that each head of a layer attends to another head's keys, values and positions"
-    )
 
 
 @register_model("span_transformer_lm", dataclass=SpanTransformerConfig)

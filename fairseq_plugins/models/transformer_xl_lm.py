@@ -11,7 +11,7 @@ from omegaconf import II
 from torch import nn
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.models.common.architectures import register_architecture
+from fairseq_plugins.models.common.architectures import register_architecture, sizes
 from fairseq_plugins.models.common.base import StreamingLanguageModel, StreamingLanguageModelConfig
 from fairseq_plugins.models.common.decoder import StreamingDecoder
 from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS, ScaledEmbedding, build_embeddings
@@ -251,59 +251,45 @@ def check_factorized(config) -> None:
         )
 
 
-def sizes(layers: int, width: int, heads: int, ffn: int, memory: int) -> dict:
-    return {
-        "decoder_layers": layers,
-        "decoder_embed_dim": width,
-        "decoder_attention_heads": heads,
-        "decoder_ffn_embed_dim": ffn,
-        "mem_len": memory,
-    }
-
-
 SHARED_TABLE = {"share_decoder_input_output_embed": True}
 TRANSFORMER_XL = {"dropout": 0.1, "embed_dropout": 0.1, "output_dropout": 0.1}
 EQUALLY_WIDE = {**WIKITEXT103_WORDS, "adaptive_input_factor": 1, "adaptive_softmax_factor": 1}
-ARCHITECTURES = {
-    "transformer_xl_lm_tiny": {**sizes(2, 64, 2, 128, 32), **SHARED_TABLE},  # for tests; not from a paper
-    # the authors' base scripts
-    "transformer_xl_lm_enwik8": {**sizes(12, 512, 8, 2048, 512), **TRANSFORMER_XL, **SHARED_TABLE},
-    "transformer_xl_lm_wikitext103": {**sizes(16, 410, 10, 2100, 150), **TRANSFORMER_XL, **EQUALLY_WIDE},
-}
-
-# Appendix B; positions, initial memory and weights as in the authors' code. This is phase 1 of the training; phase 2
-# adds --skip-schedule none.
+UNTIED_WORDS = {**WIKITEXT103_WORDS, "tie_adaptive_weights": False, "tie_adaptive_proj": False}
+# Appendix B; positions, initial memory and weights as in the authors' code, which has no dropout of positions. Its
+# embedding dropout, also of the top layer's output, is 0 in the paper (appendix B.1) and in the authors' scripts. This
+# is phase 1 of the training; phase 2 adds --skip-schedule none.
 SKIP_CROSS_HEAD = {
     "position_scheme": "last-token",
     "initial_memory": "zeros",
     "weight_init": "skip-cross-head",
     "cross_head_p": 0.1,
     "skip_schedule": "linear",
+    "position_dropout": 0.0,
+    "mem_len": 512,
 }
-UNTIED_WORDS = {**WIKITEXT103_WORDS, "tie_adaptive_weights": False, "tie_adaptive_proj": False}
-
-
-def dropout(rate: float) -> dict:
-    """As in the authors' code: dropout of the outputs of attention and feed-forward layers, and within the latter.
-    There is none of positions. The code applies its embedding dropout to the top layer's output, too; it is 0 in the
-    paper (appendix B.1) and in the authors' scripts."""
-    return {"dropout": rate, "position_dropout": 0.0}
-
-
-ARCHITECTURES |= {
+ARCHITECTURES = {
+    "transformer_xl_lm_tiny": {**sizes(2, 64, 128, heads=2), "mem_len": 32, **SHARED_TABLE},  # for tests
+    # the authors' base scripts
+    "transformer_xl_lm_enwik8": {**sizes(12, 512, 2048), "mem_len": 512, **TRANSFORMER_XL, **SHARED_TABLE},
+    "transformer_xl_lm_wikitext103": {
+        **sizes(16, 410, 2100, heads=10),
+        "mem_len": 150,
+        **TRANSFORMER_XL,
+        **EQUALLY_WIDE,
+    },
     "skip_cross_head_xl_enwik8": {
         **SKIP_CROSS_HEAD,
-        **sizes(12, 512, 8, 2048, 512),
-        **dropout(0.15),
+        **sizes(12, 512, 2048),
+        "dropout": 0.15,
         "no_scale_embedding": True,
     },
     "skip_cross_head_xl_wikitext103": {
         **SKIP_CROSS_HEAD,
-        **sizes(15, 624, 16, 2496, 512),
-        **dropout(0.15),
+        **sizes(15, 624, 2496, heads=16),
+        "dropout": 0.15,
         **UNTIED_WORDS,
     },
-    "skip_cross_head_xl_ablation": {**SKIP_CROSS_HEAD, **sizes(8, 512, 8, 2048, 512), **dropout(0.1), **UNTIED_WORDS},
+    "skip_cross_head_xl_ablation": {**SKIP_CROSS_HEAD, **sizes(8, 512, 2048), "dropout": 0.1, **UNTIED_WORDS},
 }
 for name, defaults in ARCHITECTURES.items():
     register_architecture("transformer_xl_lm", name, **defaults)

@@ -1,5 +1,7 @@
 """The names that --arch takes, and the models behind them."""
 
+from argparse import Namespace
+from collections.abc import Callable
 from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
@@ -12,13 +14,33 @@ def model_class(name: str) -> type | None:
     return ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
 
 
-def register_architecture(model: str, name: str, **defaults: Any) -> None:
-    """Give a configuration a name for --arch: an option without a flag has its value in ``defaults``."""
+def register_architecture(
+    model: str, name: str, complete: Callable[[Namespace], None] | None = None, **defaults: Any
+) -> None:
+    """Give a configuration a name for --arch: an option without a flag has its value in ``defaults``, or the value that
+    ``complete`` sets."""
 
     @register_model_architecture(model, name)
     def architecture(args):
-        for option, value in defaults.items():
-            setattr(args, option, getattr(args, option, value))
+        set_defaults(args, **defaults)
+        if complete:
+            complete(args)
+
+
+def set_defaults(args: Namespace, **defaults: Any) -> None:
+    for option, value in defaults.items():
+        setattr(args, option, getattr(args, option, value))
+
+
+def sizes(layers: int, width: int, ffn: int, heads: int = 8, head_dim: int | None = None) -> dict[str, Any]:
+    """The defaults of a language model of these sizes."""
+    return {
+        "decoder_layers": layers,
+        "decoder_embed_dim": width,
+        "decoder_ffn_embed_dim": ffn,
+        "decoder_attention_heads": heads,
+        "decoder_head_dim": head_dim,
+    }
 
 
 def with_defaults(args, defaults: FairseqDataclass):

@@ -67,6 +67,9 @@ class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
     skipped_layers = "frozen"
     trains_spans = False
 
+    def __init__(self, decoder: nn.Module, config=None):
+        super().__init__(decoder)
+
     @classmethod
     def build_body(cls, config) -> nn.Module:
         """The body of a StreamingDecoder.

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
+from fairseq_plugins.models.common.architectures import sizes
 from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS
-from fairseq_plugins.models.common.span import PRE_NORM, dropout, sizes, span
+from fairseq_plugins.models.common.span import PRE_NORM, dropout, span
 from fairseq_plugins.modules.feedback.stack import ENGINES, FORMER_ENGINES, KEYS_AND_VALUES
 from fairseq_plugins.options.fields import option
 

@@ -30,6 +30,18 @@ class SpanLanguageModelConfig(StreamingLanguageModelConfig):
     )
 
 
+@dataclass
+class SpanStackConfig(SpanLanguageModelConfig):
+    """The flags of models whose body is a ``SpanStack``."""
+
+    value_positions: bool = option(
+        False, "add positions to values, too (all-attention paper, equations 4 and 13; its code does not)"
+    )
+    cross_head_p: float = option(
+        0.0, "probability, in training, that each head of a layer attends to another head's keys, values and positions"
+    )
+
+
 class SpanLanguageModel(StreamingLanguageModel):
     """A language model with --attention-span, and adaptive spans with --adaptive-span."""
 
@@ -73,9 +85,8 @@ class SpanLanguageModel(StreamingLanguageModel):
         return figures
 
 
-def span_config(args, **sizes) -> SpanConfig:
-    """The configuration of layers with span attention, from the options of a model that has --value-positions and
-    --cross-head-p; ``sizes`` are those of what follows the attention."""
+def span_config(args: SpanStackConfig, **sizes: int) -> SpanConfig:
+    """The configuration of layers with span attention; ``sizes`` are those of the sublayer after it."""
     return SpanConfig(
         embed_dim=args.decoder_embed_dim,
         heads=args.decoder_attention_heads,
@@ -94,16 +105,6 @@ def span_config(args, **sizes) -> SpanConfig:
 # Parts of published configurations
 
 PRE_NORM = {"decoder_normalize_before": True}
-
-
-def sizes(layers: int, width: int, ffn: int, heads: int = 8, head_dim: int | None = None) -> dict:
-    return {
-        "decoder_layers": layers,
-        "decoder_embed_dim": width,
-        "decoder_ffn_embed_dim": ffn,
-        "decoder_attention_heads": heads,
-        "decoder_head_dim": head_dim,
-    }
 
 
 def span(length: int, loss: float | None = None) -> dict:

@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from dataclasses import fields
+from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
@@ -15,6 +16,7 @@ from fairseq.models.transformer import base_architecture as transformer_base
 from omegaconf import DictConfig, OmegaConf
 
 from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.models.common.architectures import set_defaults
 from fairseq_plugins.models.common.encoder import PaddingAskedOnce
 from fairseq_plugins.models.common.hub import FromFolder, TranslationHub
 from fairseq_plugins.options.checks import check_heads, check_numbers, check_ranges
@@ -83,11 +85,13 @@ class TranslationModel(FromFolder, TransformerModel):
             check_heads(args, side)
 
 
-def set_defaults(args: Namespace, **defaults) -> None:
-    for name, value in defaults.items():
-        setattr(args, name, getattr(args, name, value))
-
-
-def encoder_and_decoder(**sizes) -> dict:
+def both_sides(**sizes: int) -> dict[str, Any]:
     """The same options for encoder and decoder: layers=6 -> encoder_layers=6, decoder_layers=6."""
     return {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sizes.items()}
+
+
+# for tests and for the quickstart; not from a paper
+TINY = {
+    "share_decoder_input_output_embed": True,
+    **both_sides(embed_dim=64, ffn_embed_dim=128, attention_heads=2, layers=2),
+}
