@@ -76,7 +76,7 @@ def damage(folder: Path, number: int) -> bool:
 
     import fairseq_plugins  # noqa: F401
     from fairseq_plugins.errors import UserError
-    from fairseq_plugins.streams import checkpoint as stream_checkpoint
+    from fairseq_plugins.streams import rank_files
 
     train = streams(folder)
     assert command(*train, "--max-update", 4, "--save-dir", folder / "save").returncode == 0
@@ -89,7 +89,7 @@ def damage(folder: Path, number: int) -> bool:
     files = {
         "checkpoint": (folder / "save/checkpoint_last.pt", checkpoint),
         "average": (average, checkpoint),
-        "memory": (folder / "save/checkpoint_last.pt.memory-0-of-1", lambda path: stream_checkpoint.load(Path(path))),
+        "memory": (folder / "save/checkpoint_last.pt.memory-0-of-1", lambda path: rank_files.load(Path(path))),
         "checkpoint of others": (others, checkpoint),
     }
     draw, right = random.Random(2), True

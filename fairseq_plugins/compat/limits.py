@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fairseq_plugins.errors import OutOfMemory, UserError
-from fairseq_plugins.streams.out_of_memory import NO_MEMORY
+from fairseq_plugins.streams.groups import NO_MEMORY
 
 MANY = 10**6  # symbols of a sentence
 

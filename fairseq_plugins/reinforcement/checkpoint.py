@@ -1,4 +1,4 @@
-"""The state of this rank's environments and agents, in a file beside each checkpoint (streams/checkpoint_files.py)."""
+"""The state of this rank's environments and agents, in a file beside each checkpoint (streams/rank_files.py)."""
 
 import logging
 from pathlib import Path
@@ -10,7 +10,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
 from fairseq_plugins.reinforcement.actor import Actor
 from fairseq_plugins.reinforcement.observations import Observations
-from fairseq_plugins.streams import checkpoint_files as files
+from fairseq_plugins.streams import rank_files as files
 from fairseq_plugins.streams.checkpoint import random_state, rank_of, restore_random_state
 
 logger = logging.getLogger(__name__)

@@ -1,32 +1,32 @@
-"""What a training over streams saves beside fairseq's checkpoints, and how a resumed training restores it.
+"""The state that a training over streams saves beside fairseq's checkpoints, and how a resumed training restores it.
 
 fairseq saves the state of rank 0 only. Each rank has streams of its own, so each writes a file of its own.
 """
 
+import logging
 import random
 from pathlib import Path
 
 import numpy as np
 import torch
+from fairseq import utils
 
 from fairseq_plugins.compat.distributed import of_all_ranks
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
-from fairseq_plugins.streams import checkpoint_files as files
-from fairseq_plugins.streams.convergence import Convergence
-from fairseq_plugins.streams.loss_guard import LossGuard
+from fairseq_plugins.streams import rank_files as files
+from fairseq_plugins.streams.groups import split_sample
 from fairseq_plugins.streams.memory import TrainingMemory
-from fairseq_plugins.streams.replay import replay
+from fairseq_plugins.streams.stopping import Convergence, LossGuard
+
+logger = logging.getLogger(__name__)
 
 
 class StreamCheckpoints:
     """Saves and restores the memory, the loss guard, the convergence and the random state of this rank.
 
-    ``compat.checkpoints.every_rank_saves_its_state`` calls the three methods on every rank, through the task.
-
-    Args:
-        args: options of the task
-        training, guard, convergence: the parts of the training whose state is saved
+    ``compat.checkpoints.every_rank_saves_its_state`` calls ``before_checkpoints``, ``after_checkpoints`` and
+    ``after_loading`` on every rank, through the task, whose options are ``args``.
     """
 
     def __init__(self, args, training: TrainingMemory, guard: LossGuard, convergence: Convergence):
@@ -94,12 +94,8 @@ class StreamCheckpoints:
             restore_random_state(state["random"])
 
     def restore_memory(self, state: dict, trainer) -> None:
-        """Load the memory. The model reads one token with a copy of it, which fails for another model's memory.
-
-        Raises:
-            ValueError: the memory has numbers that are not finite, or is of another model
-            Exception: whatever the model raises
-        """
+        """Load the memory. The model reads one token with a copy of it, which fails in some way for another model's
+        memory. Raises ValueError for numbers that are not finite."""
         self.training.load_state_dict(state, trainer.device)
         model = trainer.get_model().eval()
         for memory in self.training.groups:
@@ -109,6 +105,34 @@ class StreamCheckpoints:
             streams = self.args.batch_size // len(self.training.groups) if self.args.batch_size else len(tensors[0])
             with torch.no_grad():
                 model(torch.zeros(streams, 1, dtype=torch.long, device=trainer.device), memory=memory.copy())
+
+
+def replay(training: TrainingMemory, trainer, epoch_itr) -> None:
+    """Recompute the memory where no file holds it: the model reads the blocks before the iterator's position again,
+    twice as many tokens as its memory depends on, or all if it has no limit. The parameters have changed meanwhile, so
+    the memory differs slightly."""
+    model, blocks = trainer.get_model(), epoch_itr.iterations_in_epoch
+    mine = epoch_itr.frozen_batches[trainer.data_parallel_rank :: trainer.data_parallel_world_size][:blocks]
+    end = mine[-1][0].start + mine[-1][0].length
+    enough = 2 * model.memory_length or end
+    for memory in training.groups:
+        memory.reset()
+    model.eval()
+    for (block,) in mine:
+        if block.start + block.length <= end - enough:
+            for memory in training.groups:
+                memory.position = block.start + block.length
+            continue
+        sample = epoch_itr.dataset[block]
+        if trainer.cuda:
+            sample = utils.move_to_cuda(sample)
+        with torch.no_grad():
+            for part, memory in zip(split_sample(sample, len(training.groups)), training.groups):
+                model(**part["net_input"], memory=memory)
+    logger.warning(
+        f"--memory-in-checkpoint replay: the memory was recomputed from {min(enough, end)} tokens with the current"
+        " parameters; the losses will differ slightly from those of an uninterrupted training"
+    )
 
 
 def rank_of(trainer) -> tuple[int, int]:

@@ -129,10 +129,7 @@ class Evaluation:
 
 
 def check_evaluation(dataset, batch: int, num_shards: int, context_window: int) -> None:
-    """
-    Raises:
-        UserError: fairseq-eval-lm has an option that is wrong for streams
-    """
+    """Raises UserError for an option of fairseq-eval-lm that is wrong for streams."""
     if context_window > 0:
         raise UserError("--context-window is for models without memory; leave it out.")
     if num_shards > 1:

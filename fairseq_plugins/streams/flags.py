@@ -18,10 +18,7 @@ REFUSED_IN_TRAINING = ("sentence_avg", "skip_remainder_batch")  # only fairseq-t
 
 
 def check_flags(args) -> None:
-    """
-    Raises:
-        UserError: a flag has no meaning for streams, or flags do not go together
-    """
+    """Raises UserError for a flag that has no meaning for streams, and for flags that do not go together."""
     for name, default in REFUSED.items():
         if getattr(args, name, default) != default:
             raise UserError(no_meaning(name))
@@ -38,10 +35,7 @@ def check_flags(args) -> None:
 
 
 def check_convergence(args) -> None:
-    """
-    Raises:
-        UserError: --converged-by could not take effect
-    """
+    """Raises UserError if --converged-by could not take effect."""
     if not args.converged_by:
         return
     if args.memory_in_checkpoint != "full":
@@ -55,10 +49,7 @@ def check_convergence(args) -> None:
 
 
 def check_training_flags(args) -> None:
-    """
-    Raises:
-        UserError: a flag of fairseq-train has no meaning for streams
-    """
+    """Raises UserError for a flag of fairseq-train that has no meaning for streams."""
     for name in REFUSED_IN_TRAINING:
         if getattr(args, name):
             raise UserError(no_meaning(name))

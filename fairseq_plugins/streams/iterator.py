@@ -1,12 +1,55 @@
 """The blocks of a split, epoch by epoch, and the settings that a resumed training must share with the one before it."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from fairseq.data import iterators
 
+from fairseq_plugins.errors import UserError
 from fairseq_plugins.streams.dataset import Block, BlockSchedule, StreamDataset
-from fairseq_plugins.streams.resuming import ResumableIterator
+
+
+class ResumableIterator(iterators.EpochBatchIterator):
+    """fairseq's iterator over batches in a fixed order. In the middle of an epoch it can only be resumed with the
+    settings that the epoch began with, since other settings mean other batches.
+
+    Args:
+        batches: lists of what the dataset's ``collater`` takes, or a function from the split and the epoch to them
+        facts: everything that decides the batches of an epoch, by the flag that sets it
+        options: as in fairseq's EpochBatchIterator
+    """
+
+    reset: ClassVar[str]  # the effect of --reset-dataloader, as a command: "begin new episodes"
+
+    def __init__(self, dataset, batches, facts: dict[str, Any], **options):
+        self.facts = facts
+        super().__init__(dataset, dataset.collater, batches, disable_shuffling=True, **options)
+
+    def state_dict(self) -> dict:
+        return {**super().state_dict(), "facts": self.facts}
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Raises UserError for a state from the middle of an epoch with other settings."""
+        if state_dict["iterations_in_epoch"]:
+            check_facts(self.facts_in(state_dict), self.facts, self.reset)
+        super().load_state_dict(state_dict)
+
+    @staticmethod
+    def facts_in(state_dict: dict) -> dict[str, Any]:
+        """The facts of a state; checkpoints of earlier versions call them "cut", or say nothing."""
+        return state_dict.get("facts", state_dict.get("cut", {}))
+
+
+def check_facts(before: dict[str, Any], now: dict[str, Any], reset: str) -> None:
+    """Raises UserError if the settings that decided the batches of the epoch differ from those of this training."""
+    for name, value in before.items():
+        if now.get(name) != value:
+            raise UserError(
+                f"the checkpoint is from the middle of an epoch with {name} {value}, where this training has"
+                f" {now.get(name)}: give the same settings, or {reset} with --reset-dataloader."
+            )
+
 
 BATCH_SIZE = "--batch-size, over all ranks,"
 RENAMED = {"--batch-size, over all workers,": BATCH_SIZE}  # facts, in checkpoints of earlier versions
@@ -55,14 +98,7 @@ class StreamLayout:
 
 
 class StreamIterator(ResumableIterator):
-    """The blocks of one rank, never shuffled.
-
-    Args:
-        dataset: the split
-        layout: how it is divided
-        rank: the rank that the blocks are for
-        options: as in fairseq's EpochBatchIterator
-    """
+    """The blocks of one rank, never shuffled."""
 
     reset = "start the streams from the beginning"
 

@@ -5,7 +5,7 @@ import sys
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.streams.groups import join_states, split_sample, split_state
-from fairseq_plugins.streams.loss_guard import diverged
+from fairseq_plugins.streams.stopping import diverged
 
 NO_STREAM = "--sample-break-mode eos is for fairseq-generate, which takes lines as prompts; leave it out."
 
@@ -33,9 +33,6 @@ class TrainingMemory:
 
     fairseq feeds the blocks of an update again in two cases: with --amp, when it has lowered the loss scale; and
     otherwise, when it looks for the cause of an error, usually of gradients that are not finite.
-
-    Args:
-        groups: number of groups
     """
 
     def __init__(self, groups: int = 1):
@@ -90,4 +87,4 @@ def _fed_again(update: int, block: int) -> Exception:
     error = sys.exception()
     if isinstance(error, Exception) and "inconsistent" in str(error):
         return error
-    return UserError(diverged("its gradients are not finite", update, block))
+    return diverged("its gradients are not finite", update, block)

@@ -11,7 +11,7 @@ import torch
 from fairseq.data import FairseqDataset
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.streams.resuming import ResumableIterator
+from fairseq_plugins.streams.iterator import ResumableIterator
 from fairseq_plugins.synthetic.algorithms import Algorithm
 
 TRAINING, TEST = 0, 1

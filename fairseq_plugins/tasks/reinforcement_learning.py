@@ -14,7 +14,7 @@ from omegaconf import II
 
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.options.checks import check_ranges
-from fairseq_plugins.streams.resuming import ResumableIterator
+from fairseq_plugins.streams.iterator import ResumableIterator
 
 logger = logging.getLogger(__name__)
 

@@ -25,15 +25,20 @@ from fairseq_plugins.optim.skipped_parameters import STEPS
 from fairseq_plugins.options.checks import check_ranges
 from fairseq_plugins.options.fields import option
 from fairseq_plugins.streams.checkpoint import StreamCheckpoints
-from fairseq_plugins.streams.convergence import Convergence
 from fairseq_plugins.streams.dataset import BlockSchedule, StreamDataset, flat_tokens
 from fairseq_plugins.streams.evaluation import Evaluation, Figures, check_evaluation
 from fairseq_plugins.streams.flags import check_flags, check_training_flags
-from fairseq_plugins.streams.groups import check_groups, gradients_stay, sum_logged
+from fairseq_plugins.streams.groups import (
+    check_groups,
+    gradients_stay,
+    in_training,
+    in_validation,
+    memory_errors,
+    sum_logged,
+)
 from fairseq_plugins.streams.iterator import StreamIterator, StreamLayout
-from fairseq_plugins.streams.loss_guard import LossGuard
 from fairseq_plugins.streams.memory import TrainingMemory, with_memory
-from fairseq_plugins.streams.out_of_memory import in_training, in_validation, memory_has_to_do
+from fairseq_plugins.streams.stopping import Convergence, LossGuard
 from fairseq_plugins.text.prepared import find
 
 
@@ -209,7 +214,7 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         self.training.begin_epoch()
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False, **kwargs):
-        with memory_has_to_do(in_training(self.args.split_streams, len(sample["id"]))):
+        with memory_errors(in_training(self.args.split_streams, len(sample["id"]))):
             return self._train_step(sample, model, criterion, optimizer, update_num, ignore_grad, **kwargs)
 
     def _train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad, **kwargs):
@@ -252,7 +257,7 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         return with_memory(sample, self.memories.setdefault(sample.get("split"), StreamMemory()))
 
     def valid_step(self, sample, model, criterion, **kwargs):
-        with memory_has_to_do(in_validation(len(sample["id"]))):
+        with memory_errors(in_validation(len(sample["id"]))):
             return super().valid_step(self.with_memory(sample), model, criterion, **kwargs)
 
     def post_validate(self, model, stats, agg):

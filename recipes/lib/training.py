@@ -38,7 +38,7 @@ OF_MACHINE = {
 HALF = ("fp16", "bf16")
 DIVERGED = re.compile("diverged at update [0-9]*")
 SPLIT = "--split-streams"
-MORE_GROUPS = re.compile(rf"memory ran out .* with {SPLIT} ([0-9]+)")  # fairseq_plugins/streams/out_of_memory.py
+MORE_GROUPS = re.compile(rf"memory ran out .* with {SPLIT} ([0-9]+)")  # fairseq_plugins/streams/groups.py
 
 
 def main():

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.streams.loss_guard import LossGuard
+from fairseq_plugins.streams.stopping import LossGuard
 
 
 def test_a_falling_and_a_noisy_loss_pass():

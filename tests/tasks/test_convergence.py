@@ -5,7 +5,7 @@ import random
 import pytest
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.streams.convergence import Convergence
+from fairseq_plugins.streams.stopping import Convergence
 
 
 def first_reached(convergence, perplexities, every=4000):

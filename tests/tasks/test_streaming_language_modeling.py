@@ -18,7 +18,7 @@ from fairseq_plugins.files import sealed
 from fairseq_plugins.models import active_memory_lm, all_attention_lm, feedback_transformer  # noqa: F401  (registered)
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.modules.span.stack import SpanMemory
-from fairseq_plugins.streams import checkpoint_files
+from fairseq_plugins.streams import rank_files
 from fairseq_plugins.tasks import streaming_language_modeling as tasks
 
 SMALL = {"decoder_layers": 1, "decoder_embed_dim": 8, "decoder_attention_heads": 2, "persistent_vectors": 2}
@@ -386,7 +386,7 @@ def test_a_memory_of_another_model_is_refused(make_task, model, name, content, t
     task = make_task({"train": tokens_of(100)}, tokens_per_sample=5, batch_size=2)
     train(task, model, blocks(task)[:3])
     last = saved(task, tmp_path, model)
-    file = checkpoint_files.file_beside(last, 0, 1)
+    file = rank_files.file_beside(last, 0, 1)
     sealed.save({**torch.load(file), name: content}, file)
     with pytest.raises(UserError, match="checkpoint_last.pt does not fit this model, or was not saved by this suite"):
         make_task(batch_size=2).after_loading(last, fake_trainer(model, 7), in_epoch(3))

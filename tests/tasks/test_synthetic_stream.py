@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.span.stack import SpanMemory
-from fairseq_plugins.streams.resuming import check_facts
+from fairseq_plugins.streams.iterator import check_facts
 from fairseq_plugins.synthetic.streams import KINDS
 from fairseq_plugins.tasks.synthetic_stream import SyntheticStreamConfig, SyntheticStreamTask
 

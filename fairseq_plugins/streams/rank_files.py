@@ -1,4 +1,4 @@
-"""The file that each rank writes beside a checkpoint: which name it has, and which file belongs to a checkpoint.
+"""The file that each rank writes beside a checkpoint: its name, and the checkpoint that it belongs to.
 
     checkpoint_last.pt.memory-0-of-2      of rank 0, where the world size is 2
     newest.memory-0-of-2                  the same file
@@ -75,7 +75,7 @@ def find(
     Args:
         updates: the number of updates after which the checkpoint was saved; it counts where there is no identity
         identity: a name that only this checkpoint and its files share; None in files of earlier versions
-        way_out: what an error tells the user to do
+        way_out: the advice in an error
 
     Raises:
         UserError: one file is damaged or has another content, and the other does not belong to the checkpoint
@@ -102,7 +102,7 @@ def find(
     return None
 
 
-# what a file may bring about whose content is another than expected; torch refuses types that it does not trust
+# errors that a file of unexpected content may cause; torch refuses types that it does not trust
 WRONG_CONTENT = (
     ArithmeticError,
     AssertionError,
@@ -118,11 +118,7 @@ WRONG_CONTENT = (
 
 @contextmanager
 def content_errors(path: Path, way_out: str = WAY_OUT):
-    """Report an error inside this context as one of the file's content. Its checksum has been verified before.
-
-    Raises:
-        UserError: an error occurred
-    """
+    """A context that raises any error as a UserError about the file's content. Its checksum has been verified."""
     try:
         yield
     except WRONG_CONTENT as error:
@@ -138,7 +134,8 @@ def why_missing(
     checkpoint: Path, world_size: int, what: str = "memory", anew: str = "start the streams from the beginning",
     way_out: str = WAY_OUT,
 ) -> str:  # fmt: skip
-    """A sentence on why ``find`` found nothing: what is missing, and what --reset-dataloader does."""
+    """A sentence on why ``find`` found nothing. ``what`` is missing, and ``anew`` is the effect of
+    --reset-dataloader."""
     saved = {file.name.rpartition("-")[2] for file in checkpoint.parent.glob(f"{checkpoint.name}.memory-*-of-*")}
     if saved and str(world_size) not in saved:
         return (
@@ -161,5 +158,5 @@ def remove_orphans(written: list[Path], world_size: int) -> None:
         checkpoint, of_others = folder / match[1], int(match[2]) != world_size
         beside_newest = match[1] == "newest"
         gone = not beside_newest and not checkpoint.exists()
-        if gone or (of_others and (beside_newest or checkpoint in written)):
+        if gone or of_others and (beside_newest or checkpoint in written):
             file.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ import torch
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
-from fairseq_plugins.streams import checkpoint_files as files
+from fairseq_plugins.streams import rank_files as files
 from fairseq_plugins.streams.checkpoint import random_state, restore_random_state
 
 
