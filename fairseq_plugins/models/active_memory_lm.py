@@ -5,7 +5,7 @@ B batch, T length, C width, V vocabulary.
 
 import math
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import FairseqLanguageModel, register_model
@@ -62,19 +62,26 @@ def initialise_glorot(module: nn.Module) -> None:
 WEIGHT_INITS = {"published": initialise_published, "glorot": initialise_glorot}
 
 
+MixerName: Any = ChoiceEnum(list(MIXERS))
+Activation: Any = ChoiceEnum(list(ACTIVATIONS))
+Scaling: Any = ChoiceEnum(list(SCALINGS))
+Wavelengths: Any = ChoiceEnum(list(WAVELENGTHS))
+WeightInit: Any = ChoiceEnum(list(WEIGHT_INITS))
+
+
 @dataclass
 class MixerFlags(FairseqDataclass):
     """The flags of every model with active memory."""
 
-    mixer: ChoiceEnum(list(MIXERS)) = option(
+    mixer: MixerName = option(
         "self-attention+highway-convolution",
         "how tokens of a sequence are mixed: by active memory, by self-attention, or by their sum",
     )
     kernel_size: int = option(20, "number of tokens that a convolution covers")
-    convolution_activation: ChoiceEnum(list(ACTIVATIONS)) = option(
+    convolution_activation: Activation = option(
         "relu", "activation after a plain or persistent convolution: relu in the paper, gelu_accurate in its code"
     )
-    attention_scaling: ChoiceEnum(list(SCALINGS)) = option(
+    attention_scaling: Scaling = option(
         "sqrt",
         "sqrt divides attention scores by the square root of a head's width, as in the paper; its code divides by that"
         " root and then by the width",
@@ -92,20 +99,18 @@ class ActiveMemoryConfig(MixerFlags):
     decoder_head_dim: Optional[int] = option(
         64, "width of a head; None: --decoder-embed-dim divided by the number of heads"
     )
-    activation_fn: ChoiceEnum(list(ACTIVATIONS)) = option(
-        "relu", "activation of feed-forward layers; Table 1's code has gelu_accurate"
-    )
+    activation_fn: Activation = option("relu", "activation of feed-forward layers; Table 1's code has gelu_accurate")
     dropout: float = option(0.1, "dropout of embeddings and of the outputs of mixers and feed-forward layers")
     attention_dropout: float = option(0.0, "dropout of attention weights; the authors' code uses the rate of --dropout")
     activation_dropout: float = option(
         0.0, "dropout of feed-forward activations; the authors' code uses the rate of --dropout"
     )
-    wavelengths: ChoiceEnum(list(WAVELENGTHS)) = option(
+    wavelengths: Wavelengths = option(
         "vaswani",
         "wavelengths of the positions' n sines and cosines: 2 pi 10000^(i / n), or, as in the authors' code, 2 pi"
         " 10000^(i / (n - 1))",
     )
-    weight_init: ChoiceEnum(list(WEIGHT_INITS)) = option(
+    weight_init: WeightInit = option(
         "published", "initial weights: published as in the authors' code, N(0, 1) for dense layers; or Glorot uniform"
     )
 
@@ -115,12 +120,8 @@ class ActiveMemoryLanguageModelConfig(ActiveMemoryConfig):
     max_target_positions: Optional[int] = II("task.max_target_positions")
 
 
-def build_stack(config: ActiveMemoryConfig, causal: bool) -> ActiveMemoryStack:
-    """The layers that the flags describe.
-
-    Raises:
-        UserError: a flag is out of range, or flags do not go together
-    """
+def build_stack(config, causal: bool) -> ActiveMemoryStack:
+    """The layers that the flags of an ActiveMemoryConfig describe. Raises UserError for flags that do not fit."""
     check_fields(config, ActiveMemoryConfig)
     check_heads(config)
     try:

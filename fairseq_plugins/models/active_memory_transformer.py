@@ -4,7 +4,8 @@ The model is fairseq's Transformer; its decoder layers have one of ``MIXERS`` in
 added to the embeddings only, as in fairseq.
 """
 
-from fairseq.incremental_decoding_utils import with_incremental_state
+from typing import Any
+
 from fairseq.models import register_model
 from fairseq.models.transformer import TransformerConfig
 from torch import nn
@@ -14,6 +15,7 @@ from fairseq_plugins.models.active_memory_lm import MixerFlags, initialise_gloro
 from fairseq_plugins.models.common.architectures import register_architecture, set_defaults
 from fairseq_plugins.models.common.translation import TINY, TranslationDecoder, TranslationModel, both_sides
 from fairseq_plugins.modules.active_memory.mixers import MixerConfig, build_mixers
+from fairseq_plugins.modules.contracts import Mixer
 
 # fairseq's decoder options that a mixer does not support
 UNSUPPORTED = {
@@ -28,11 +30,12 @@ UNSUPPORTED = {
 }
 
 
-@with_incremental_state
 class MixerAttention(nn.Module):
     """A mixer with the signature of the self-attention in fairseq's decoder layers."""
 
-    def __init__(self, mixer: nn.Module):
+    mixer: Any
+
+    def __init__(self, mixer: Mixer):
         super().__init__()
         self.mixer = mixer
 
@@ -41,16 +44,13 @@ class MixerAttention(nn.Module):
         since padding stands at the end."""
         if incremental_state is None:
             return self.mixer(query.transpose(0, 1)).transpose(0, 1), None
-        state = self.get_incremental_state(incremental_state, "mixer")
-        if state is None:
-            state = self.mixer.start(query[0])
-            self.set_incremental_state(incremental_state, "mixer", state)
-        return self.mixer.step(state, query[0]).unsqueeze(0), None
+        if self not in incremental_state:
+            incremental_state[self] = self.mixer.start(query[0])
+        return self.mixer.step(incremental_state[self], query[0]).unsqueeze(0), None
 
     def reorder_incremental_state(self, incremental_state, new_order) -> None:
-        state = self.get_incremental_state(incremental_state, "mixer")
-        if state is not None:
-            state.reorder(new_order)
+        if self in incremental_state:
+            incremental_state[self].reorder(new_order)
 
     def _get_input_buffer(self, incremental_state) -> dict:
         return {}  # fairseq's decoder layer calls it for cross-self-attention

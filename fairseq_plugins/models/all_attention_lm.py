@@ -4,6 +4,7 @@ N persistent vectors of each head. Paper: "Augmenting Self-attention with Persis
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
@@ -21,11 +22,13 @@ from fairseq_plugins.models.common.span import (
 from fairseq_plugins.modules.span.stack import INTEGRATIONS, SpanStack, integration
 from fairseq_plugins.options.fields import option
 
+Integration: Any = ChoiceEnum(list(INTEGRATIONS))
+
 
 @dataclass
 class AllAttentionConfig(SpanStackConfig):
     persistent_vectors: int = option(1024, "N, number of persistent vectors of each head; 0: none")
-    persistent_integration: ChoiceEnum(list(INTEGRATIONS)) = option(
+    persistent_integration: Integration = option(
         "all-attn", "how heads attend to persistent vectors (section 5.3 of the paper)"
     )
 

@@ -2,16 +2,14 @@
 
 from dataclasses import dataclass
 
-from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import register_architecture, sizes
-from fairseq_plugins.models.common.feedback import TABLE_9, FeedbackConfig
+from fairseq_plugins.models.common.feedback import TABLE_9, FeedbackConfig, KeysAndValues
 from fairseq_plugins.models.common.span import PRE_NORM, SpanLanguageModel, SpanLanguageModelConfig, span
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.memory import WeightedMemory
-from fairseq_plugins.modules.feedback.stack import KEYS_AND_VALUES
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
 from fairseq_plugins.modules.feedback.window import MemoryWindow
 from fairseq_plugins.options.fields import option
@@ -20,9 +18,7 @@ from fairseq_plugins.options.fields import option
 @dataclass
 class FeedbackLanguageModelConfig(FeedbackConfig, SpanLanguageModelConfig):
     decoder_ffn_embed_dim: int = option(2048, "width of feed-forward layers")
-    feedback_kv: ChoiceEnum(list(KEYS_AND_VALUES)) = option(
-        "per-layer", "one key and one value matrix for all layers, or one per layer"
-    )
+    feedback_kv: KeysAndValues = option("per-layer", "one key and one value matrix for all layers, or one per layer")
     normalise_memory_twice: bool = option(
         False,
         "memories of earlier blocks are normalised once more, by the lowest layer, as the paper's code does with"

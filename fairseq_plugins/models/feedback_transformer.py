@@ -99,6 +99,7 @@ class FeedbackDecoderLayers(FeedbackStack):
         if STATE not in incremental_state:
             incremental_state[STATE] = self.start(context, encoder_padding_mask, beam=x.size(1) // len(context))
         x, attention = self.step(incremental_state[STATE], x[0])
+        assert attention is not None  # there is an encoder
         return x.unsqueeze(0), attention.transpose(0, 1).unsqueeze(2), None
 
     def reorder_incremental_state(self, incremental_state, new_order) -> None:

@@ -3,6 +3,8 @@
 fairseq's lstm_lm starts every block from zeros; here the state goes from block to block.
 """
 
+from typing import Any
+
 from fairseq.models import register_model
 
 from fairseq_plugins.errors import UserError, flag
@@ -23,7 +25,7 @@ class LSTMStreamLanguageModel(StreamingLanguageModel):
         return LSTMStack(config.decoder_embed_dim, config.decoder_layers, config.dropout)
 
 
-ARCHITECTURES = {
+ARCHITECTURES: dict[str, dict[str, Any]] = {
     "tiny": {"decoder_layers": 2, "decoder_embed_dim": 64},  # for tests; not from a paper
     # the width of the other toy models, since the paper gives no sizes; with 4 layers it learned no programs
     "toy": {"decoder_layers": 2, "decoder_embed_dim": 256, "dropout": 0.2},

@@ -3,7 +3,7 @@ Memory-based Transformers"), which is the same network with another training.
 """
 
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
@@ -31,8 +31,8 @@ def initialise_transformer_xl(module: nn.Module) -> None:
     LayerNorm; 0 for biases."""
     if isinstance(module, nn.Linear | nn.Embedding | nn.LayerNorm):
         nn.init.normal_(module.weight, mean=float(isinstance(module, nn.LayerNorm)), std=0.02)
-        if getattr(module, "bias", None) is not None:
-            nn.init.zeros_(module.bias)
+        if (bias := getattr(module, "bias", None)) is not None:
+            nn.init.zeros_(bias)
     if isinstance(module, Biases):
         for bias in module.parameters():
             nn.init.normal_(bias, std=0.02)
@@ -62,6 +62,14 @@ def initialise_skip_cross_head(module: nn.Module) -> None:
 WEIGHT_INITS = {"transformer-xl": initialise_transformer_xl, "skip-cross-head": initialise_skip_cross_head}
 
 
+Activation: Any = ChoiceEnum(list(ACTIVATIONS))
+PositionScheme: Any = ChoiceEnum(list(POSITION_SCHEMES))
+InitialMemory: Any = ChoiceEnum(list(INITIAL_MEMORY))
+WeightInit: Any = ChoiceEnum(list(WEIGHT_INITS))
+Schedule: Any = ChoiceEnum(list(SCHEDULES))
+Step: Any = ChoiceEnum(list(STEPS))
+
+
 @dataclass
 class TransformerXLConfig(StreamingLanguageModelConfig):
     decoder_ffn_embed_dim: int = option(2048, "width of feed-forward layers")
@@ -71,7 +79,7 @@ class TransformerXLConfig(StreamingLanguageModelConfig):
         "width of embeddings that a linear layer brings to the width of the model, and another back before the output"
         " layer",
     )
-    activation_fn: ChoiceEnum(list(ACTIVATIONS)) = option("relu", "activation of feed-forward layers")
+    activation_fn: Activation = option("relu", "activation of feed-forward layers")
     normalised_residual: bool = option(
         False,
         "with --decoder-normalize-before, residual connections add the normalised input, and the memory is not"
@@ -87,12 +95,10 @@ class TransformerXLConfig(StreamingLanguageModelConfig):
     same_length: bool = option(
         False, "every token attends to --mem-len tokens, itself included, at every place in its block"
     )
-    position_scheme: ChoiceEnum(list(POSITION_SCHEMES)) = option(
+    position_scheme: PositionScheme = option(
         "pairwise", "pairwise: distances from each token; last-token: distances from the last token of the block"
     )
-    initial_memory: ChoiceEnum(list(INITIAL_MEMORY)) = option(
-        "empty", "memory at the start of a stream: empty, or --mem-len zeros"
-    )
+    initial_memory: InitialMemory = option("empty", "memory at the start of a stream: empty, or --mem-len zeros")
     untie_biases: bool = option(False, "biases of queries (u and v) for each layer, instead of one pair for all layers")
     learn_bias_scales: bool = option(
         False, "each head of each layer learns a factor from 0 to 1 of its biases of queries"
@@ -111,18 +117,18 @@ class TransformerXLConfig(StreamingLanguageModelConfig):
         "with --tie-adaptive-proj, or with --share-decoder-input-output-embed and --decoder-input-dim, do not share"
         " the projection of the first cluster",
     )
-    weight_init: ChoiceEnum(list(WEIGHT_INITS)) = option(
+    weight_init: WeightInit = option(
         "transformer-xl", "initial weights: those of Transformer-XL's code, or of Skip Cross-Head's"
     )
     cross_head_p: float = option(
         0.0, "probability, in training, that each head of a layer attends to another head's keys, values and positions"
     )
     # The default is not "none", which phase 2 adds to the flags of phase 1: without any schedule --skip-p is an error.
-    skip_schedule: Optional[ChoiceEnum(list(SCHEDULES))] = option(
+    skip_schedule: Optional[Schedule] = option(
         None, "how Skip-Retain training draws the layers to skip (default: none); linear takes no --skip-p"
     )
     skip_p: float = option(0.1, "probability that --skip-schedule skips a layer")
-    skipped_layers: ChoiceEnum(list(STEPS)) = option(
+    skipped_layers: Step = option(
         "frozen",
         "the optimizer leaves the layers that an update skips as they are (frozen), or moves them on by momentum and"
         " weight decay (moved, as the code of Skip Cross-Head does)",

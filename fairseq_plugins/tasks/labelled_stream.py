@@ -1,4 +1,4 @@
-"""Streams whose tokens have labels: what a model is trained to say of each token that it reads."""
+"""Streams whose tokens have labels, which a model learns to predict from the tokens read so far."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,8 +30,8 @@ class LabelledStreamConfig(StreamingLanguageModelingConfig):
 class LabelledTask(StreamingLanguageModelingTask):
     """A streaming task whose target of a token is its label; a token without a label has no loss."""
 
-    LEFT_OUT: tuple[str, ...] = ("no_end_of_line", "no_first_target", "sample_break_mode")  # they mean nothing here
-    REASON: str  # why
+    LEFT_OUT: tuple[str, ...] = ("no_end_of_line", "no_first_target", "sample_break_mode")  # flags without meaning here
+    REASON: str  # why they have none
     MORE_LABELS = "raise --max-valid-steps"  # for a validation that has seen none
 
     @classmethod
@@ -42,20 +42,20 @@ class LabelledTask(StreamingLanguageModelingTask):
                 raise UserError(f"{cls.REASON}: leave out {what}.")
         return super().setup_task(args, **kwargs)
 
-    def build_criterion(self, args):
-        if args._name != "label_cross_entropy":
+    def build_criterion(self, cfg, from_checkpoint=False):
+        if cfg._name != "label_cross_entropy":
             raise UserError(
-                f"--criterion {args._name} would add a loss for tokens without a label; --task {self.args._name} needs"
+                f"--criterion {cfg._name} would add a loss for tokens without a label; --task {self.args._name} needs"
                 " --criterion label_cross_entropy."
             )
-        return super().build_criterion(args)
+        return super().build_criterion(cfg)
 
     def post_validate(self, model, stats, agg):
         if not agg["nll_loss"].count:
             raise UserError(f"no token of this validation has a label: {self.MORE_LABELS}.")
         super().post_validate(model, stats, agg)
 
-    def eval_lm_dataloader(self, dataset, **unused):
+    def eval_lm_dataloader(self, *unused, **also_unused):
         raise UserError(
             "fairseq-eval-lm scores every token, also those without a label: take fairseq-validate, or python -m"
             " fairseq_plugins.tools.label_accuracy."
@@ -100,13 +100,13 @@ class LabelledStreamTask(LabelledTask):
             raise FileNotFoundError(f"Dataset not found: {path.name} ({path})")
         return lines
 
-    def stream_iterator(self, dataset, batch, *options, num_shards=1, **others):
+    def stream_iterator(self, dataset, batch, training=False, length=None, num_shards=1, *options, **others):
         if (lines := len(dataset.starts) - 1) < batch * num_shards:
             raise UserError(
                 f"split {dataset.split} has {lines} lines, fewer than its {batch * num_shards} streams; lower"
                 " --batch-size or --batch-size-valid, or prepare the text in shorter lines."
             )
-        return super().stream_iterator(dataset, batch, *options, num_shards=num_shards, **others)
+        return super().stream_iterator(dataset, batch, training, length, num_shards, *options, **others)
 
 
 class EpisodeDataset(StreamDataset):

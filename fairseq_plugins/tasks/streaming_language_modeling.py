@@ -6,7 +6,7 @@ B streams (--batch-size) on each rank, M tokens in a block (--tokens-per-sample)
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 from fairseq import utils
 from fairseq.data import data_utils
@@ -41,6 +41,9 @@ from fairseq_plugins.streams.memory import TrainingMemory, with_memory
 from fairseq_plugins.streams.stopping import Convergence, LossGuard
 from fairseq_plugins.text.prepared import find
 
+StreamOffset: Any = ChoiceEnum(["zero", "random"])
+MemoryInCheckpoint: Any = ChoiceEnum(["full", "replay"])
+
 
 @dataclass
 class StreamingLanguageModelingConfig(LanguageModelingConfig):
@@ -54,7 +57,7 @@ class StreamingLanguageModelingConfig(LanguageModelingConfig):
         "the first token of a split is only read, as the public code of the papers does (default: it is predicted"
         " after an end of line)",
     )
-    stream_offset: ChoiceEnum(["zero", "random"]) = option(
+    stream_offset: StreamOffset = option(
         "zero", "zero: training streams start at the beginning of the data; random: each epoch rotates them"
     )
     block_warmup: int = option(0, "M in the first --block-warmup-updates updates")
@@ -64,7 +67,7 @@ class StreamingLanguageModelingConfig(LanguageModelingConfig):
         "train the streams of each rank in this many groups, one after the other, and update once: takes less memory,"
         " and gives the same gradients",
     )
-    memory_in_checkpoint: ChoiceEnum(["full", "replay"]) = option(
+    memory_in_checkpoint: MemoryInCheckpoint = option(
         "full",
         "full: each rank saves its memory in a file beside each checkpoint, and resuming is exact; replay: nothing is"
         " saved, and a resumed training computes the memory from earlier blocks with current parameters",
@@ -107,10 +110,13 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
     def __init__(self, args, dictionary, output_dictionary=None, targets=None):
         super().__init__(args, dictionary, output_dictionary, targets)
         self.training = TrainingMemory(args.split_streams)
-        self.memories: dict[str, StreamMemory] = {}  # of evaluated splits, by their names
+        self.memories: dict[str | None, StreamMemory] = {}  # of evaluated splits, by their names
         self.guard = LossGuard(args.max_loss_rise)
         self.convergence = Convergence(args.converged_by, args.converged_over)
-        self.checkpoints = StreamCheckpoints(args, self.training, self.guard, self.convergence)
+        checkpoints = StreamCheckpoints(args, self.training, self.guard, self.convergence)
+        # called on every rank by compat.checkpoints
+        self.before_checkpoints, self.after_checkpoints = checkpoints.before_checkpoints, checkpoints.after_checkpoints
+        self.after_loading = checkpoints.after_loading
         self._trains_spans, self._evaluation_settings = False, ""  # of the model that was built last
 
     # Model and criterion
@@ -181,7 +187,11 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         key = (dataset, training, batch, length, num_shards, shard_id)
         if key in self.dataset_to_epoch_iter and not disable_iterator_cache:
             return self.dataset_to_epoch_iter[key]
-        layout = self._training_layout(batch, num_shards) if training else self._layout(batch, num_shards, length)
+        layout = (
+            self._training_layout(batch, num_shards)
+            if training
+            else StreamLayout(batch, num_shards, BlockSchedule(length or self.args.tokens_per_sample))
+        )
         if len(dataset) < layout.streams:
             size = "--batch-size" if training else "--batch-size or --batch-size-valid"
             raise UserError(
@@ -203,9 +213,6 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
             args.tokens_per_sample, args.block_warmup, args.block_warmup_updates, tuple(args.update_freq)
         )
         return StreamLayout(batch, world_size, schedule, args.seed if args.stream_offset == "random" else None)
-
-    def _layout(self, batch: int, world_size: int, length: int | None) -> StreamLayout:
-        return StreamLayout(batch, world_size, BlockSchedule(length or self.args.tokens_per_sample))
 
     # Training
 
@@ -238,17 +245,6 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
             super().optimizer_step(optimizer, model, update_num)
         model.after_update(master_copies(optimizer))
         self.training.end_update()
-
-    # Called on every rank by compat.checkpoints
-
-    def before_checkpoints(self, folder: Path, trainer) -> None:
-        self.checkpoints.before_checkpoints(folder, trainer)
-
-    def after_checkpoints(self, checkpoints: list[Path], trainer) -> None:
-        self.checkpoints.after_checkpoints(checkpoints, trainer)
-
-    def after_loading(self, checkpoint: Path, trainer, epoch_itr) -> None:
-        self.checkpoints.after_loading(checkpoint, trainer, epoch_itr)
 
     # Evaluation
 

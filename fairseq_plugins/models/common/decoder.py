@@ -3,6 +3,8 @@
 B streams or rows of a batch, M block length, C width, V vocabulary.
 """
 
+from typing import Any
+
 import torch
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
@@ -66,6 +68,8 @@ class StreamingDecoder(StepwiseDecoder):
         output: [..., C] -> [..., V], or an AdaptiveSoftmax
     """
 
+    body: Any
+
     def __init__(self, dictionary, embed: nn.Module, body: nn.Module, output: nn.Module, embed_dropout, output_dropout):
         super().__init__(dictionary)
         self.embed, self.body, self.output = embed, body, output
@@ -101,8 +105,9 @@ class StreamingDecoder(StepwiseDecoder):
     def logits(self, features: Tensor) -> Tensor:
         """[..., C] -> logits of all words [..., V]; an adaptive softmax gives log-probabilities, which are logits
         too."""
-        adaptive = isinstance(self.output, AdaptiveSoftmax)
-        return self.output.log_probs(features) if adaptive else self.output(features)
+        if isinstance(self.output, AdaptiveSoftmax):
+            return self.output.log_probs(features)
+        return self.output(features)
 
     def embedding(self, token):
         return self.embed_dropout(self.embed(token))

@@ -39,6 +39,8 @@ def build_embeddings(
     """
     width = args.decoder_embed_dim
     shared = args.share_decoder_input_output_embed
+    embed: AdaptiveInput | nn.Embedding
+    output: AdaptiveSoftmax | nn.Linear
     if args.adaptive_input or embed_dim:
         clusters = cutoffs(args.adaptive_input_cutoff), width, args.adaptive_input_factor
         embed = AdaptiveInput(vocabulary, *clusters, embed_dim)
@@ -50,7 +52,7 @@ def build_embeddings(
             cutoffs(args.adaptive_softmax_cutoff),
             width,
             args.adaptive_softmax_factor,
-            embed if args.tie_adaptive_weights or shared else None,
+            embed if isinstance(embed, AdaptiveInput) and (args.tie_adaptive_weights or shared) else None,
             args.tie_adaptive_proj or shared,
             tie_head,
             embed_dim,
@@ -58,8 +60,8 @@ def build_embeddings(
     else:
         output = nn.Linear(width, vocabulary)
         if shared:
-            nn.init.normal_(embed.weight, std=width**-0.5)
-            output.weight = embed.weight
+            nn.init.normal_(output.weight, std=width**-0.5)
+            embed.weight = output.weight
     return embed, output
 
 

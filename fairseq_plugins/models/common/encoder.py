@@ -4,13 +4,14 @@ B batch, S length of the source, C width.
 """
 
 import torch
+from fairseq.models.transformer import TransformerEncoderBase
 from torch import Tensor
 
 
-class PaddingAskedOnce:
-    """A mixin before fairseq's encoder class: the same results, bit for bit, but for `fc_results`, which stay empty.
+class PaddingAskedOnce(TransformerEncoderBase):
+    """fairseq's encoder with the same results, bit for bit, but for `fc_results`, which stay empty.
 
-    fairseq asks each time it comes to a layer whether a batch has padding, and the host waits for the GPU's answer.
+    fairseq asks before each layer whether a batch has padding, and the host waits for the GPU's answer.
     """
 
     def forward_scriptable(
@@ -20,9 +21,8 @@ class PaddingAskedOnce:
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
     ) -> dict[str, list]:
-        """src_tokens [B, S] -> what fairseq's encoder returns: output [S, B, C], padding [B, S], embeddings [B, S, C],
-        lengths [B, 1], and with ``return_all_hiddens`` the input of the first layer and the output of each. The other
-        arguments are as in fairseq."""
+        """src_tokens [B, S] -> output [S, B, C], padding [B, S], embeddings [B, S, C], lengths [B, 1], and with
+        ``return_all_hiddens`` the input of the first layer and the output of each. The arguments are as in fairseq."""
         padding = src_tokens.eq(self.padding_idx)
         has_padding = src_tokens.device.type == "xla" or bool(padding.any())
         x, embedding = self.forward_embedding(src_tokens, token_embeddings)

@@ -1,6 +1,7 @@
-"""What the models of the Feedback paper (Fan et al., 2020) share: flags, and the sizes of Table 9."""
+"""Flags of the models of the Feedback paper (Fan et al., 2020), and the sizes of its Table 9."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
@@ -9,6 +10,9 @@ from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS
 from fairseq_plugins.models.common.span import PRE_NORM, dropout, span
 from fairseq_plugins.modules.feedback.stack import ENGINES, FORMER_ENGINES, KEYS_AND_VALUES
 from fairseq_plugins.options.fields import option
+
+KeysAndValues: Any = ChoiceEnum(list(KEYS_AND_VALUES))
+Engine: Any = ChoiceEnum([*ENGINES, *FORMER_ENGINES])
 
 
 @dataclass
@@ -20,10 +24,10 @@ class FeedbackConfig(FairseqDataclass):
         "what is stored in memory for a time step: weighted (a learned sum of all layers), top, average, layer-I (one"
         " layer; layer-0 is the embedding), recurrent (each layer attends to itself and those below)",
     )
-    feedback_kv: ChoiceEnum(list(KEYS_AND_VALUES)) = option(
+    feedback_kv: KeysAndValues = option(
         "shared", "one key and one value matrix for all decoder layers, or one per layer"
     )
-    feedback_engine: ChoiceEnum([*ENGINES, *FORMER_ENGINES]) = option(
+    feedback_engine: Engine = option(
         "fast",
         "how the recurrence is computed: fast has CUDA graphs on a GPU, eager has none; of the names of earlier"
         " versions fused is fast and reference is eager",

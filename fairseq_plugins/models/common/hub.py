@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import torch
 from fairseq import checkpoint_utils, file_utils, hub_utils
@@ -108,7 +109,7 @@ def _check_generation(given) -> None:
         )
 
 
-def _text_options(*folders: Path) -> dict[str, str]:
+def _text_options(*folders: Path) -> dict[str, Any]:
     """The options that say how raw text becomes symbols, by the first folder that knows."""
     for folder in folders:
         if (folder / FILE).is_file():
@@ -191,7 +192,7 @@ def joined(parts: list[list[str]], rank: int) -> str:
 class TranslationHub(hub_utils.GeneratorHubInterface):
     """A translation model for raw text."""
 
-    def sample(self, sentences: str | list[str], beam: int = 1, verbose: bool = False, **options) -> str | list[str]:
+    def sample(self, sentences: str | list[str], beam: int = 1, verbose: bool = False, **options) -> str | list:
         """The translation of a line, else of each of a list. ``translate`` does the same, with a beam of 5.
 
         An empty line stays empty. A byte order mark before a line, as of a file, is dropped. A line that is longer than
@@ -283,7 +284,7 @@ class LanguageModelHub(hub_utils.GeneratorHubInterface):
         if isinstance(texts, str):
             return self.sample([texts], length, temperature, top_k, top_p, seed, **options)[0]
         texts = _checked(texts)
-        choices = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        choices: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         with torch.random.fork_rng(enabled=seed is not None):
             if seed is not None:
                 torch.manual_seed(seed)

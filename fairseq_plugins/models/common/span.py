@@ -64,8 +64,8 @@ class SpanLanguageModel(StreamingLanguageModel):
 
     def span_loss(self) -> Tensor | None:
         """--span-loss times the heads' mean span, summed over the layers; None without adaptive spans."""
-        spans = self.adaptive_spans()
-        return sum(span.loss(self.span_coefficient) for span in spans) if spans else None
+        losses = [span.loss(self.span_coefficient) for span in self.adaptive_spans()]
+        return sum(losses[1:], losses[0]) if losses else None
 
     def after_update(self, masters: Mapping[nn.Parameter, Tensor]) -> None:
         """Clamp the spans, since a step of the optimiser may have moved them out of range, and their master copies."""
@@ -85,8 +85,9 @@ class SpanLanguageModel(StreamingLanguageModel):
         return figures
 
 
-def span_config(args: SpanStackConfig, **sizes: int) -> SpanConfig:
-    """The configuration of layers with span attention; ``sizes`` are those of the sublayer after it."""
+def span_config(args, **sizes: int) -> SpanConfig:
+    """The configuration of layers with span attention, from the options of a SpanStackConfig; ``sizes`` are those of
+    the sublayer after the attention."""
     return SpanConfig(
         embed_dim=args.decoder_embed_dim,
         heads=args.decoder_attention_heads,

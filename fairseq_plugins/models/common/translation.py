@@ -6,12 +6,7 @@ from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
-from fairseq.models.transformer import (
-    TransformerConfig,
-    TransformerDecoderBase,
-    TransformerEncoderBase,
-    TransformerModel,
-)
+from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase, TransformerModel
 from fairseq.models.transformer import base_architecture as transformer_base
 from omegaconf import DictConfig, OmegaConf
 
@@ -24,7 +19,7 @@ from fairseq_plugins.options.checks import check_heads, check_numbers, check_ran
 SIZES = ("layers", "embed_dim", "attention_heads", "ffn_embed_dim")
 
 
-class TranslationEncoder(PaddingAskedOnce, TransformerEncoderBase):
+class TranslationEncoder(PaddingAskedOnce):
     """fairseq's encoder, which asks once whether there is padding."""
 
     def __init__(self, *args, **kwargs):
@@ -47,7 +42,7 @@ class TranslationModel(FromFolder, TransformerModel):
     HUB = TranslationHub
     FLAGS: type[FairseqDataclass]  # the decoder's flags beside fairseq's
     UNSUPPORTED: dict[str, str]  # fairseq's options that the decoder does not support, and why
-    ENCODER: type[TransformerEncoderBase] = TranslationEncoder
+    ENCODER = TranslationEncoder
 
     @classmethod
     def add_args(cls, parser):
@@ -63,7 +58,8 @@ class TranslationModel(FromFolder, TransformerModel):
     @classmethod
     def build_model(cls, args, task):
         if isinstance(args, DictConfig):  # fairseq-hydra-train
-            args = Namespace(**OmegaConf.to_container(args))
+            options: Any = OmegaConf.to_container(args)
+            args = Namespace(**options)
         cls.complete(args)
         cls.check_options(args)
         return super().build_model(args, task)
