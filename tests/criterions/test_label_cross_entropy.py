@@ -91,18 +91,3 @@ def test_the_loss_of_spans_is_of_training_only():
     plain, *_ = criterion()(Model(), sample(target))
     assert criterion()(model, sample(target))[0].item() == pytest.approx(plain.item() + 3 * 2)
     assert criterion()(model.eval(), sample(target))[0].item() == pytest.approx(plain.item())
-
-
-def test_of_features_for_an_adaptive_softmax_the_probabilities_count():
-    """tests/models/test_streaming_models.py has the same with a model."""
-
-    class Adaptive(Model):
-        def forward(self, src_tokens):
-            return torch.zeros(2, 3, 4), {"features": True}
-
-        def get_normalized_probs(self, net_output, log_probs):
-            return F.log_softmax(self.logits, dim=-1)
-
-    batch = sample([[2, PAD, 4], [PAD, PAD, 5]])
-    (loss, _, logged), (expected, _, same) = (criterion()(model, batch) for model in (Adaptive(), Model()))
-    assert loss.item() == pytest.approx(expected.item()) and logged["wrong"] == same["wrong"]

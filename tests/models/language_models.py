@@ -8,12 +8,14 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_
 from omegaconf import OmegaConf
 
 from fairseq_plugins.models import (  # noqa: F401  (registered)
+    active_memory_lm,
     all_attention_lm,
     feedback_lm,
     lstm_stream_lm,
     span_transformer_lm,
     transformer_xl_lm,
 )
+from fairseq_plugins.modules.active_memory.mixers import MIXERS
 
 VOCABULARY = 24
 ADAPTIVE_IO = {
@@ -56,6 +58,10 @@ MODELS = {
     "xl-words": ("transformer_xl_lm_tiny", {"mem_len": 20, "decoder_head_dim": 7, **ADAPTIVE_IO, **UNSHARED}),
 }
 FAMILIES = sorted({arch for arch, _ in MODELS.values()})
+LINE_MODELS = {  # which have no memory
+    f"active-memory-{mixer}": ("active_memory_lm_tiny", {"mixer": mixer, "max_target_positions": None})
+    for mixer in MIXERS
+}
 
 
 class Vocabulary(Dictionary):

@@ -9,22 +9,21 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
-from language_models import MODELS, VOCABULARY, Vocabulary, build
+from language_models import MODELS, VOCABULARY, build
 from operations import Answers, OneDevice, Waits
-from test_active_memory_transformer import batch as translation_batch
-from test_active_memory_transformer import build as build_active_memory
-from test_feedback_transformer import build as build_feedback
 from test_roberta_cross_head import HEAD
 from test_roberta_cross_head import build as build_roberta
 from test_roberta_cross_head import sentences as roberta_sentences
+from translation_models import ACTIVE_MEMORY, DICTIONARY, FEEDBACK
+from translation_models import batch as translation_batch
+from translation_models import build as build_translation_model
 
 from fairseq_plugins.criterions.streaming_lm import StreamingLMCriterion
 from fairseq_plugins.models import active_memory_lm  # noqa: F401  (registered)
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 
 every_model = pytest.mark.parametrize("arch, options", MODELS.values(), ids=MODELS)
-DICTIONARY = Vocabulary(VOCABULARY)
-every_translation = pytest.mark.parametrize("family", ["feedback", "active-memory"])
+every_translation = pytest.mark.parametrize("arch", [FEEDBACK, ACTIVE_MEMORY])
 
 
 def tokens(device=None):
@@ -118,11 +117,8 @@ def test_a_block_and_a_step_make_no_tensors_on_the_host(arch, options, no_autoca
     assert not answers.given
 
 
-def build_translation(family):
-    options = {"dropout": 0.1, "attention_dropout": 0.1, "encoder_layers": 3}
-    if family == "feedback":
-        return build_feedback(DICTIONARY, **options).float()
-    return build_active_memory(**options).float()
+def build_translation(arch):
+    return build_translation_model(arch, dropout=0.1, attention_dropout=0.1, encoder_layers=3).float()
 
 
 def translation_update(model):
@@ -135,19 +131,19 @@ def translation_update(model):
 
 
 @every_translation
-def test_an_update_of_translation_waits_twice_at_most(family):
+def test_an_update_of_translation_waits_twice_at_most(arch):
     """For a look at the padding of the source, and for one at that of the target where padding might come first."""
-    model = build_translation(family).train()
+    model = build_translation(arch).train()
     translation_update(model)
     with Waits() as waits:
         translation_update(model)
-    assert len(waits.seen) == {"feedback": 2, "active-memory": 1}[family], waits.seen
+    assert len(waits.seen) == {FEEDBACK: 2, ACTIVE_MEMORY: 1}[arch], waits.seen
 
 
 @every_translation
 @torch.no_grad()
-def test_a_step_of_translation_waits_for_nothing_and_a_new_order_once_at_most(family):
-    model, state = build_translation(family).eval(), {}
+def test_a_step_of_translation_waits_for_nothing_and_a_new_order_once_at_most(arch):
+    model, state = build_translation(arch).eval(), {}
     x = translation_batch([[5, 6, 7, 8], [9, 10], [11]])
     source, target = model.encoder(x["src_tokens"], x["src_lengths"]), x["prev_output_tokens"]
     model.decoder(target[:, :1], encoder_out=source, incremental_state=state)
@@ -171,7 +167,7 @@ def test_an_update_of_roberta_waits_once():
 
 
 def test_the_layers_of_translation_make_no_tensors_on_the_host(no_autocast):
-    stack = build_translation("feedback").decoder.layers[0].to("meta").train()
+    stack = build_translation(FEEDBACK).decoder.layers[0].to("meta").train()
     x, context = (torch.randn(length, 2, 64, device="meta") for length in (5, 4))
     with OneDevice():
         stack(x, context)[0].sum().backward()

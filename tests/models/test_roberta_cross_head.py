@@ -114,11 +114,6 @@ def test_training_crosses_with_the_probability():
         assert crossed == pytest.approx(200 * p, abs=25)
 
 
-def test_each_pass_draws_anew():
-    model = build("roberta_cross_head", cross_head_p=1.0, dropout=0.0, attention_dropout=0.0)
-    assert not torch.equal(train(model, seed=5)[0], train(model, seed=6)[0])
-
-
 def published(weights):
     """A state dict in the layout of the published roberta.base: other names, queries, keys and values in one."""
     renamed = {}
@@ -143,15 +138,6 @@ def test_an_ordinary_checkpoint_loads(layout):
         parameter.add_(1)
     ours.load_state_dict(layout(weights), strict=True)
     assert torch.equal(ours(sentences())[0], pretrained(sentences())[0])
-
-
-def test_architectures_have_robertas_sizes():
-    expected = {"roberta_cross_head": (12, 768), "roberta_cross_head_base": (12, 768)}
-    expected["roberta_cross_head_large"] = (24, 1024)
-    for arch, sizes in expected.items():
-        args = Namespace()
-        ARCH_CONFIG_REGISTRY[arch](args)
-        assert (args.encoder_layers, args.encoder_embed_dim) == sizes and args.cross_head_p == 0.1
 
 
 @pytest.mark.parametrize("options, sentence", [

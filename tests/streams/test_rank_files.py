@@ -33,20 +33,13 @@ def test_each_checkpoint_keeps_its_own(tmp_path):
     assert torch.equal(files.find(last, 0, 1, updates=20, identity="one 20")["memory"], torch.ones(3))
 
 
-def test_killed_between_the_checkpoint_and_its_file(tmp_path):
-    """The checkpoint is of update 20, the file beside it of 10, the newest file of 20."""
+def test_killed_between_the_checkpoint_and_its_file_and_again_while_the_next_is_written(tmp_path):
+    """The checkpoint is of update 20, the file beside it of 10, the newest file of 20. Once found, it has the
+    checkpoint's name, and the newest file may be of update 30."""
     last = write(tmp_path, "checkpoint_last.pt", updates=10)
-    sealed.save({"updates": 20, "identity": "one 20"}, files.newest_file(tmp_path, 0, 1))
-    assert files.find(last, 0, 1, updates=20, identity="one 20")["updates"] == 20
-
-
-def test_killed_again_while_the_next_checkpoint_is_written(tmp_path):
-    """By then the newest file is of update 30, but what was found has got the checkpoint's name."""
-    last = write(tmp_path, "checkpoint_last.pt", updates=10)
-    sealed.save({"updates": 20, "identity": "one 20"}, files.newest_file(tmp_path, 0, 1))
-    files.find(last, 0, 1, updates=20, identity="one 20")
-    sealed.save({"updates": 30, "identity": "one 30"}, files.newest_file(tmp_path, 0, 1))
-    assert files.find(last, 0, 1, updates=20, identity="one 20")["updates"] == 20
+    for newest in (20, 30):
+        sealed.save({"updates": newest, "identity": f"one {newest}"}, files.newest_file(tmp_path, 0, 1))
+        assert files.find(last, 0, 1, updates=20, identity="one 20")["updates"] == 20
 
 
 def test_a_folder_that_cannot_be_written_is_read(tmp_path, monkeypatch):
@@ -69,21 +62,11 @@ def test_a_damaged_file_is_no_loss_while_the_newest_is_the_same(tmp_path):
     assert files.load(file)["updates"] == 10
 
 
-def test_the_file_of_another_update_is_not_taken(tmp_path):
+def test_the_file_of_another_update_or_training_is_not_taken(tmp_path):
     last = write(tmp_path, "checkpoint_last.pt", updates=10)
     assert files.find(last, 0, 1, updates=11, identity="one 11") is None
     assert "--memory-in-checkpoint replay" in files.why_missing(last, world_size=1)
-
-
-def test_a_training_that_has_forgotten_its_updates_finds_its_file(tmp_path):
-    """--reset-optimizer"""
-    last = write(tmp_path, "checkpoint_last.pt", updates=10)
-    assert files.find(last, 0, 1, updates=0, identity="one 10")["updates"] == 10
-
-
-def test_the_file_of_another_training_is_not_taken(tmp_path):
-    """Which has the same name and as many updates."""
-    last = write(tmp_path, "checkpoint_last.pt", updates=10)
+    assert files.find(last, 0, 1, updates=0, identity="one 10")["updates"] == 10, "after --reset-optimizer"
     write(tmp_path, "checkpoint_last.pt", updates=10, training="another")
     assert files.find(last, 0, 1, updates=10, identity="one 10") is None
     assert "or belongs to another checkpoint" in files.why_missing(last, world_size=1)

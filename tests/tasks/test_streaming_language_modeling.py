@@ -16,10 +16,8 @@ from fairseq_plugins.criterions import streaming_lm  # noqa: F401  (registered)
 from fairseq_plugins.errors import OutOfMemory, UserError
 from fairseq_plugins.files import sealed
 from fairseq_plugins.models import active_memory_lm, all_attention_lm, feedback_transformer  # noqa: F401  (registered)
-from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.modules.span.stack import SpanMemory
 from fairseq_plugins.streams import rank_files
-from fairseq_plugins.tasks import streaming_language_modeling as tasks
 
 SMALL = {"decoder_layers": 1, "decoder_embed_dim": 8, "decoder_attention_heads": 2, "persistent_vectors": 2}
 
@@ -275,28 +273,6 @@ def test_streams_score_the_same_tokens_with_other_values_and_say_so(make_task, m
     assert 1e-6 < abs(one.all.nats - four.all.nats) < 0.05 * one.all.nats
 
 
-def scored_by_fairseqs_example(tokens, dictionary, folder, batch, length):
-    """How many targets count in fairseq's own examples/truncated_bptt."""
-    from fairseq.examples.truncated_bptt.truncated_bptt_lm_task import TruncatedBPTTLMConfig, TruncatedBPTTLMTask
-
-    dictionary.save(str(folder / "dict.txt"))
-    split = indexed_dataset.make_builder(str(folder / "test.bin"), "mmap", len(dictionary))
-    split.add_item(torch.from_numpy(tokens))
-    split.finalize(str(folder / "test.idx"))
-    task = TruncatedBPTTLMTask(TruncatedBPTTLMConfig(data=str(folder), tokens_per_sample=length, batch_size=batch))
-    task.load_dataset("test")
-    samples = task.eval_lm_dataloader(task.dataset("test"), batch_size=batch, num_workers=0, data_buffer_size=0)
-    return sum(int(sample["target"].ne(dictionary.pad()).sum()) for sample in samples)
-
-
-def test_all_tokens_are_scored_where_fairseqs_truncated_bptt_loses_some(make_task, model, dictionary, tmp_path):
-    """Its 123 tokens are 13 blocks of 9 and one of 6, three for each stream, and the last target of each is lost."""
-    tokens = tokens_of(123)
-    assert scored_by_fairseqs_example(tokens, dictionary, tmp_path, batch=4, length=9) == 4 * 3 * 8
-    _, scores = evaluate(make_task({"test": tokens}, tokens_per_sample=9), model, batch=4)
-    assert len(scores) == 123
-
-
 def test_the_first_token_of_a_split_may_be_read_only(make_task, dictionary, tmp_path):
     tokens = tokens_of(11)
     dictionary.save(str(tmp_path / "dict.txt"))
@@ -527,13 +503,6 @@ def test_other_errors_stay_what_they_are(make_task, model):
         task.train_step(blocks(task)[0], model, StarvedCriterion(task, RuntimeError("sizes differ")), sgd(model), 0)
 
 
-def test_evaluated_splits_have_memories_of_their_own(make_task):
-    task = make_task({"valid": tokens_of(60), "test": tokens_of(60)})
-    memories = [task.with_memory(blocks(task, split)[0])["net_input"]["memory"] for split in ("valid", "test")]
-    assert all(isinstance(memory, StreamMemory) for memory in memories)
-    assert len({id(memory) for memory in [*memories, *task.training.groups]}) == 3
-
-
 @pytest.mark.parametrize("name", ["sentence_avg", "skip_remainder_batch"])
 def test_flags_without_meaning_in_training(make_task, name):
     """Where fairseq does not parse them, they come as True."""
@@ -563,8 +532,3 @@ def test_criterions_that_cannot_train_the_model_are_refused(make_task, criterion
     assert task.build_criterion(OmegaConf.create({"_name": "streaming_lm"})).adds_span_loss
     task.build_model(OmegaConf.create({"_name": "all_attention_lm", **SMALL, **options, "span_loss": 0.0}))
     task.build_criterion(OmegaConf.create({"_name": "cross_entropy", "sentence_avg": False}))
-
-
-def test_the_task_says_that_it_keeps_memory():
-    """By which models recognise a task that does not."""
-    assert tasks.StreamingLanguageModelingTask.keeps_memory

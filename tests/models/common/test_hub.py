@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,17 +32,22 @@ SPACE = "h"  # the dictionary has the letters from a to h only
 TEXT = "bad cafe\nface a\n\nedge" * 8 + "\n"
 
 
+def fill(folder: Path, arch: str, checkpoint: str = "checkpoint_best.pt") -> Path:
+    """The folder of a training of letters, with everything in it."""
+    shutil.copy(KEPT / f"{arch}.pt", folder / checkpoint)
+    shutil.copy(KEPT / "dict.txt", folder)
+    PreparedText(Plain(lower=True), Plain(lower=True), Characters(space=SPACE)).save(folder)
+    return folder
+
+
 @pytest.fixture
 def folder(tmp_path):
-    """A function: the folder of a training of letters, with everything in it."""
+    return partial(fill, tmp_path)
 
-    def make(arch: str, checkpoint: str = "checkpoint_best.pt") -> Path:
-        shutil.copy(KEPT / f"{arch}.pt", tmp_path / checkpoint)
-        shutil.copy(KEPT / "dict.txt", tmp_path)
-        PreparedText(Plain(lower=True), Plain(lower=True), Characters(space=SPACE)).save(tmp_path)
-        return tmp_path
 
-    return make
+@pytest.fixture(scope="module")
+def lm(tmp_path_factory):
+    return FeedbackLanguageModel.from_pretrained(fill(tmp_path_factory.mktemp("lm"), "feedback_lm_tiny"))
 
 
 @pytest.mark.parametrize("arch", ["feedback_lm_tiny", "transformer_xl_lm_tiny"])
@@ -87,8 +93,7 @@ def test_a_sample_goes_on_from_raw_text(arch, folder):
         assert [text[:6] for text in lm.sample(["a\nb\nc\n", "face a"], length=3)] == ["a\nb\nc\n", "face a"]
 
 
-def test_a_seed_leaves_other_random_numbers_alone(folder):
-    lm = FeedbackLanguageModel.from_pretrained(folder("feedback_lm_tiny"))
+def test_a_seed_leaves_other_random_numbers_alone(lm):
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -96,22 +101,19 @@ def test_a_seed_leaves_other_random_numbers_alone(folder):
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_fairseqs_options_search_to_the_end_of_the_line(folder):
-    lm = FeedbackLanguageModel.from_pretrained(folder("feedback_lm_tiny"))
+def test_fairseqs_options_search_to_the_end_of_the_line(lm):
     found = lm.sample("bad", beam=2, max_len_b=9)
     assert found.startswith("bad") and "\n" not in found
 
 
-def test_a_prompt_is_not_cut_in_a_search(folder):
+def test_a_prompt_is_not_cut_in_a_search(lm):
     """Of as many letters as max_len_b allows for the rest of the line, and of more than it does by default."""
-    lm = FeedbackLanguageModel.from_pretrained(folder("feedback_lm_tiny"))
     for text, options in (("badcafe" * 2, {"max_len_b": 12}), ("badcafe" * 30, {}), ("bad", {"max_len_b": 1})):
         found = lm.sample(text, beam=3, **options)
         assert found.startswith(text) and "\n" not in found and len(found) <= len(text) + 6 * 200
 
 
-def test_the_best_hypotheses_are_given(folder):
-    lm = FeedbackLanguageModel.from_pretrained(folder("feedback_lm_tiny"))
+def test_the_best_hypotheses_are_given(lm):
     three, other = lm.sample(["bad", "cafe"], beam=3, nbest=3)
     assert len(set(three)) == len(set(other)) == 3
     assert three[0] == lm.sample("bad", beam=3) and all(text.startswith("bad") for text in three)
@@ -120,8 +122,7 @@ def test_the_best_hypotheses_are_given(folder):
     assert len(lm.generate(lm.encode("bad"), beam=3)) == 3
 
 
-def test_samplings_own_arguments_reach_fairseqs_search(folder):
-    lm = FeedbackLanguageModel.from_pretrained(folder("feedback_lm_tiny"))
+def test_samplings_own_arguments_reach_fairseqs_search(lm):
     draws = [lm.sample("bad", temperature=5.0, seed=seed, sampling=True) for seed in (1, 1, 2)]
     assert draws[0] == draws[1] != draws[2]
     likeliest = lm.sample("bad", beam=1)
@@ -201,87 +202,48 @@ def test_a_translation_needs_its_folder_only(run, tmp_path, user_dir):
         translator.score("Red boats.")
 
 
-WRONG = {
-    "none": (lambda here: FeedbackLanguageModel.from_pretrained(here / "none"), "none does not exist: give the folder"),
-    "name": (
-        lambda here: FeedbackLanguageModel.from_pretrained(here, "best.pt"),
-        "best.pt does not exist; there is checkpoint_best.pt",
-    ),
-    "data": (
-        lambda here: FeedbackLanguageModel.from_pretrained(here, data_name_or_path="/none"),
-        "the data folder /none does not exist",
-    ),
-    "class": (
-        lambda here: TransformerXLLanguageModel.from_pretrained(here),
-        "holds a FeedbackLanguageModel: call from_pretrained of that class, .* fairseq_plugins.models.feedback_lm",
-    ),
-    "text": (lambda here: FeedbackLanguageModel.from_pretrained(here).score(["a", 3]), "a text is a string, not a int"),
-    "no text": (lambda here: FeedbackLanguageModel.from_pretrained(here).translate(3), "a text is a string, not a int"),
-    "no texts": (lambda here: FeedbackLanguageModel.from_pretrained(here).score(None), "a string, not a NoneType"),
-    "empty": (lambda here: FeedbackLanguageModel.from_pretrained(here).score(["a", ""]), "an empty text has no score"),
-    "number": (
-        lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", temperature=0),
-        "temperature 0 does not fit; give a number above 0",
-    ),
-    "option": (
-        lambda here: FeedbackLanguageModel.from_pretrained(here, dropuot=0.1),
-        "from_pretrained: the checkpoint has no option dropuot; write options as",
-    ),
-    "generation": (
-        lambda here: FeedbackLanguageModel.from_pretrained(here, generation_args={"dropout": 1, "beam": 2}),
-        "generation_args: fairseq has no option of generation dropout; write options as",
-    ),
-    "no dictionary": (
-        lambda here: FeedbackLanguageModel.from_pretrained(here, generation_args=3),
-        "generation_args 3 does not fit; give a dictionary",
-    ),
-    "list": (
-        lambda here: FeedbackLanguageModel.from_pretrained(here, ["checkpoint_best.pt"]),
-        "checkpoint_file .'checkpoint_best.pt'. does not fit; give a name, or several with : between them",
-    ),
-    "data of a number": (
-        lambda here: FeedbackLanguageModel.from_pretrained(here, data_name_or_path=3),
-        "data_name_or_path 3 does not fit; give the folder",
-    ),
-    "misspelt": (
-        lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", beem=3),
-        "beem: did you mean beam",
-    ),
-    "unknown": (
-        lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", x=3),
-        "no argument x: there are beam",
-    ),
-    "length": (
-        lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", length=5, beam=3),
-        "length has no effect .*: give max_len_b",
-    ),
-    "lines": (
-        lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a\nb", beam=3),
-        "the text has several; give its last line, or leave out beam",
-    ),
-    "top_k": (
-        lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", top_k=3, beam=2),
-        "^sampling_topk 3 needs sampling; add it",
-    ),
-    "sampling_topk": (
-        lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", sampling=True, sampling_topk=100),
-        "^sampling_topk 100 is larger than the dictionary",
-    ),
-    "alignment": (
-        lambda here: FeedbackLanguageModel.from_pretrained(here).translate("a", print_alignment=[1]),
-        'print_alignment .1. does not fit; give "hard"',
-    ),
-    "two": (
-        lambda here: FeedbackLanguageModel.from_pretrained(here).sample("a", top_k=3, top_p=0.5),
-        "top_k and top_p exclude each other",
-    ),
-}
+@pytest.mark.parametrize("options, words", [
+    ({"checkpoint_file": "best.pt"}, "best.pt does not exist; there is checkpoint_best.pt"),
+    ({"checkpoint_file": ["checkpoint_best.pt"]},
+        "checkpoint_file .'checkpoint_best.pt'. does not fit; give a name, or several with : between them"),
+    ({"data_name_or_path": "/none"}, "the data folder /none does not exist"),
+    ({"data_name_or_path": 3}, "data_name_or_path 3 does not fit; give the folder"),
+    ({"dropuot": 0.1}, "from_pretrained: the checkpoint has no option dropuot; write options as"),
+    ({"generation_args": {"dropout": 1, "beam": 2}},
+        "generation_args: fairseq has no option of generation dropout; write options as"),
+    ({"generation_args": 3}, "generation_args 3 does not fit; give a dictionary"),
+])  # fmt: skip
+def test_a_wrong_argument_of_from_pretrained_is_told(options, words, folder):
+    with pytest.raises(UserError, match=words):
+        FeedbackLanguageModel.from_pretrained(folder("feedback_lm_tiny"), **options)
 
 
-@pytest.mark.parametrize("call, words", WRONG.values(), ids=WRONG)
-def test_a_wrong_call_is_told_in_a_sentence(call, words, folder):
+def test_a_wrong_folder_or_class_is_told(folder):
+    here = folder("feedback_lm_tiny")
+    with pytest.raises(UserError, match="none does not exist: give the folder"):
+        FeedbackLanguageModel.from_pretrained(here / "none")
+    with pytest.raises(UserError, match="holds a FeedbackLanguageModel: call .*fairseq_plugins.models.feedback_lm"):
+        TransformerXLLanguageModel.from_pretrained(here)
+
+
+@pytest.mark.parametrize("method, text, options, words", [
+    ("score", ["a", 3], {}, "a text is a string, not a int"),
+    ("translate", 3, {}, "a text is a string, not a int"),
+    ("score", None, {}, "a string, not a NoneType"),
+    ("score", ["a", ""], {}, "an empty text has no score"),
+    ("sample", "a", {"temperature": 0}, "temperature 0 does not fit; give a number above 0"),
+    ("sample", "a", {"beem": 3}, "beem: did you mean beam"),
+    ("sample", "a", {"x": 3}, "no argument x: there are beam"),
+    ("sample", "a", {"length": 5, "beam": 3}, "length has no effect .*: give max_len_b"),
+    ("sample", "a\nb", {"beam": 3}, "the text has several; give its last line, or leave out beam"),
+    ("sample", "a", {"top_k": 3, "beam": 2}, "^sampling_topk 3 needs sampling; add it"),
+    ("sample", "a", {"top_k": 3, "top_p": 0.5}, "top_k and top_p exclude each other"),
+    ("sample", "a", {"sampling": True, "sampling_topk": 100}, "^sampling_topk 100 is larger than the dictionary"),
+    ("translate", "a", {"print_alignment": [1]}, 'print_alignment .1. does not fit; give "hard"'),
+])  # fmt: skip
+def test_a_wrong_call_is_told_in_a_sentence(method, text, options, words, lm):
     with pytest.raises(UserError, match=words) as told:
-        call(folder("feedback_lm_tiny"))
+        getattr(lm, method)(text, **options)
     assert "\n" not in str(told.value)
 
 
@@ -326,8 +288,7 @@ ARGUMENTS = {
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
-def test_an_argument_that_would_have_no_effect_is_told(name, folder):
-    lm = FeedbackLanguageModel.from_pretrained(folder("feedback_lm_tiny"))
+def test_an_argument_that_would_have_no_effect_is_told(name, lm):
     value, words = ARGUMENTS[name]
     for call in (lm.sample, lm.translate, lambda text, **options: lm.generate([lm.encode(text)], **options)):
         with pytest.raises(UserError, match=words):
@@ -341,8 +302,7 @@ NUMBERS = {
 }  # fmt: skip
 
 
-def test_every_other_argument_changes_what_is_found(folder):
-    lm = FeedbackLanguageModel.from_pretrained(folder("feedback_lm_tiny"))
+def test_every_other_argument_changes_what_is_found(lm):
 
     def scores(**options):
         found = lm.generate([lm.encode("bad")], beam=2, **{"max_len_b": 10, **options})[0]
