@@ -34,7 +34,7 @@ class ActiveMemoryAlgorithmic(BaseFairseqModel):
         stack: the layers, which must not be causal
         width: C
         vocabulary: V
-        padding: index of the padding symbol, which stands at the end of a sequence
+        padding: index of the padding symbol, which only follows the end of a sequence
     """
 
     def __init__(self, stack: ActiveMemoryStack, width: int, vocabulary: int, padding: int):

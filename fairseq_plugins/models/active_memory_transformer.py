@@ -17,18 +17,6 @@ from fairseq_plugins.models.common.translation import TINY, TranslationDecoder, 
 from fairseq_plugins.modules.active_memory.mixers import MixerConfig, build_mixers
 from fairseq_plugins.modules.contracts import Mixer
 
-# fairseq's decoder options that a mixer does not support
-UNSUPPORTED = {
-    "cross_self_attention": "mixing and cross-attention have different sources",
-    "scale_heads": "a mixer's heads have no such factor",
-    "xformers_att_config": "a mixer computes its own attention",
-    "decoder_xformers_att_config": "a mixer computes its own attention",
-    "quant_noise_pq": "a mixer has no quantisation noise",
-    "quant_noise_scalar": "a mixer has no quantisation noise",
-    "left_pad_target": "a mixer takes padding at the end of a target",
-    "export": "a mixer's decoding state cannot be exported",
-}
-
 
 class MixerAttention(nn.Module):
     """A mixer with the signature of the self-attention in fairseq's decoder layers."""
@@ -41,7 +29,7 @@ class MixerAttention(nn.Module):
 
     def forward(self, query, key=None, value=None, incremental_state=None, **kwargs):
         """query [T, B, C] -> (outputs [T, B, C], None); with an incremental state T is 1. A causal mixer needs no mask,
-        since padding stands at the end."""
+        since padding is at the end."""
         if incremental_state is None:
             return self.mixer(query.transpose(0, 1)).transpose(0, 1), None
         if self not in incremental_state:
@@ -82,7 +70,16 @@ class ActiveMemoryTransformer(TranslationModel):
     """fairseq's Transformer encoder, and a decoder with active memory."""
 
     FLAGS = MixerFlags
-    UNSUPPORTED = UNSUPPORTED
+    UNSUPPORTED = {
+        "cross_self_attention": "mixing and cross-attention have different sources",
+        "scale_heads": "a mixer's heads have no such factor",
+        "xformers_att_config": "a mixer computes its own attention",
+        "decoder_xformers_att_config": "a mixer computes its own attention",
+        "quant_noise_pq": "a mixer has no quantisation noise",
+        "quant_noise_scalar": "a mixer has no quantisation noise",
+        "left_pad_target": "a mixer takes padding at the end of a target",
+        "export": "a mixer's decoding state cannot be exported",
+    }
 
     @classmethod
     def complete(cls, args):

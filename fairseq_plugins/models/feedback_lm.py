@@ -67,7 +67,6 @@ class FeedbackLanguageModel(SpanLanguageModel):
         )
 
     def evaluation_settings(self, block):
-        """The block, if the figures of an evaluation depend on it."""
         twice = self.decoder.body.stack.normalise_twice
         return f"block {block}, memories normalised twice; the figures depend on the block length" if twice else ""
 
@@ -75,7 +74,7 @@ class FeedbackLanguageModel(SpanLanguageModel):
         """The spans; with --log-learned also the memory's weights of the layers, softmax(w) of equation 1."""
         learned = super().learned()
         memory = self.decoder.body.stack.memory
-        if self.log_learned and isinstance(memory, WeightedMemory):
+        if self.config.log_learned and isinstance(memory, WeightedMemory):
             learned.update({f"memory_{layer}": weight for layer, weight in enumerate(memory.mixing()[0].detach())})
         return learned
 

@@ -2,7 +2,7 @@
 and a decoder whose layers attend to the feedback memory.
 
 The memory before the first step, m_0, is zeros, and every step attends to it. This is our choice: the paper does not
-say what the first step attends to.
+specify the memory of the first step.
 """
 
 import torch
@@ -25,26 +25,6 @@ from fairseq_plugins.modules.feedback.stack import FeedbackStack
 
 STATE = "feedback_recurrence"  # key in fairseq's incremental state
 ROWS = "rows"  # key in the encoder's output
-
-# fairseq's decoder options that the recurrence does not support
-UNSUPPORTED = {
-    "decoder_layerdrop": "the memory mixes all decoder layers, so none can be dropped; use --encoder-layerdrop",
-    "decoder_layers_to_keep": "the memory mixes all decoder layers, so none can be pruned",
-    "no_cross_attention": "every layer of this decoder attends to the encoder",
-    "cross_self_attention": "self- and cross-attention have different sources here",
-    "checkpoint_activations": "the recurrence keeps its activations; lower --max-tokens and raise --update-freq",
-    "offload_activations": "the recurrence keeps its activations; lower --max-tokens and raise --update-freq",
-    "quant_noise_pq": "the decoder's matrices are used without fairseq's quantisation noise",
-    "quant_noise_scalar": "the decoder's matrices are used without fairseq's quantisation noise",
-    "base_layers": "the decoder has no BASE layers",
-    "xformers_att_config": "the recurrence computes its own attention",
-    "decoder_xformers_att_config": "the recurrence computes its own attention",
-    "scale_attn": "the decoder's layers have no such LayerNorm",
-    "scale_fc": "the decoder's layers have no such LayerNorm",
-    "scale_heads": "the decoder's heads have no such factor",
-    "scale_resids": "the decoder's residuals have no such factor",
-    "export": "a loop over time steps cannot be exported to TorchScript or ONNX",
-}
 
 
 class FeedbackTransformerEncoder(TranslationEncoder):
@@ -82,16 +62,9 @@ class FeedbackDecoderLayers(FeedbackStack):
     it."""
 
     def forward(
-        self,
-        x,
-        encoder_out=None,
-        encoder_padding_mask=None,
-        incremental_state=None,
-        self_attn_mask=None,
-        self_attn_padding_mask=None,
-        need_attn=False,
-        need_head_weights=False,
-    ):
+        self, x, encoder_out=None, encoder_padding_mask=None, incremental_state=None, self_attn_mask=None,
+        self_attn_padding_mask=None, need_attn=False, need_head_weights=False,
+    ):  # fmt: skip
         """x [T, B, C] -> outputs [T, B, C], and in generation the top layer's attention to the source [H, B, 1, S]."""
         context = encoder_out.transpose(0, 1)
         if incremental_state is None:
@@ -161,7 +134,24 @@ class FeedbackTransformerModel(TranslationModel):
     """fairseq's Transformer encoder with a Feedback Transformer decoder."""
 
     FLAGS = FeedbackConfig
-    UNSUPPORTED = UNSUPPORTED
+    UNSUPPORTED = {
+        "decoder_layerdrop": "the memory mixes all decoder layers, so none can be dropped; use --encoder-layerdrop",
+        "decoder_layers_to_keep": "the memory mixes all decoder layers, so none can be pruned",
+        "no_cross_attention": "every layer of this decoder attends to the encoder",
+        "cross_self_attention": "self- and cross-attention have different sources here",
+        "checkpoint_activations": "the recurrence keeps its activations; lower --max-tokens and raise --update-freq",
+        "offload_activations": "the recurrence keeps its activations; lower --max-tokens and raise --update-freq",
+        "quant_noise_pq": "the decoder's matrices are used without fairseq's quantisation noise",
+        "quant_noise_scalar": "the decoder's matrices are used without fairseq's quantisation noise",
+        "base_layers": "the decoder has no BASE layers",
+        "xformers_att_config": "the recurrence computes its own attention",
+        "decoder_xformers_att_config": "the recurrence computes its own attention",
+        "scale_attn": "the decoder's layers have no such LayerNorm",
+        "scale_fc": "the decoder's layers have no such LayerNorm",
+        "scale_heads": "the decoder's heads have no such factor",
+        "scale_resids": "the decoder's residuals have no such factor",
+        "export": "a loop over time steps cannot be exported to TorchScript or ONNX",
+    }
     ENCODER = FeedbackTransformerEncoder
 
     @classmethod

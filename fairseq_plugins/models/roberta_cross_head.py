@@ -96,10 +96,6 @@ class RobertaCrossHeadModel(RobertaModel):
 
     @classmethod
     def build_model(cls, args, task):
-        """
-        Raises:
-            UserError: the task is pre-training, or an option is out of range
-        """
         if isinstance(task, PRE_TRAINING):
             raise UserError(
                 "roberta_cross_head is for fine-tuning only; pre-train --arch roberta and give its checkpoint with "

@@ -142,10 +142,8 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
     layer."""
 
     def __init__(self, decoder: StreamingDecoder, config: TransformerXLConfig):
-        super().__init__(decoder)
-        self.memory_length, self.clamp_length, self.same_length = config.mem_len, config.clamp_len, config.same_length
-        self.position_scheme, self.normalised_residual = str(config.position_scheme), config.normalised_residual
-        self.skipped_layers = str(config.skipped_layers)
+        super().__init__(decoder, config)
+        self.memory_length, self.skipped_layers = config.mem_len, str(config.skipped_layers)
         decoder.apply(WEIGHT_INITS[str(config.weight_init)])
 
     @classmethod
@@ -219,12 +217,12 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
         return embed, output
 
     def evaluation_settings(self, block: int) -> str:
-        """Block, memory and positions, on which the figures of an evaluation depend."""
-        clamp = self.clamp_length if self.clamp_length > 0 else "none"
-        exact = self.same_length and self.position_scheme == "pairwise" and not self.normalised_residual
+        config, scheme = self.config, str(self.config.position_scheme)
+        clamp = config.clamp_len if config.clamp_len > 0 else "none"
+        exact = config.same_length and scheme == "pairwise" and not config.normalised_residual
         return (
-            f"block {block}, memory {self.memory_length}, clamp {clamp}, same length: {self.same_length}, positions"
-            f" {self.position_scheme}{'' if exact else '; the figures depend on the block length'}"
+            f"block {block}, memory {config.mem_len}, clamp {clamp}, same length: {config.same_length}, positions"
+            f" {scheme}{'' if exact else '; the figures depend on the block length'}"
         )
 
     def skipped_parameters(self) -> list[nn.Parameter]:

@@ -68,7 +68,7 @@ class StreamDataset(FairseqDataset):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the tokens are, in words for ``check_facts``."""
+        """Properties of the tokens, in words for ``check_facts``."""
         return {
             "a number of tokens (--no-end-of-line counts) of": len(self),
             "a training split whose checksum is": self.checksum,

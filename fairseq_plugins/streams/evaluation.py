@@ -15,7 +15,7 @@ from fairseq_plugins.streams.memory import NO_STREAM
 logger = logging.getLogger(__name__)
 
 # Seconds between log lines on the progress of an evaluation; fairseq-eval-lm shows none if its output goes to a file.
-TELL_AFTER = 60
+LOG_EVERY = 60
 
 
 @dataclass
@@ -46,13 +46,8 @@ def bits_per_byte(nats: float, raw_bytes: int) -> float:
 
 
 def per_byte(figures: Sum, raw_bytes: int, unknown: int) -> str:
-    """The bits for each byte of the raw text, by which models with different symbols can be compared.
-
-    Args:
-        figures: of all tokens of the text, end-of-line tokens included
-        raw_bytes: bytes of the raw text, newlines included
-        unknown: the number of tokens that are <unk>. The figure does not count the bits that spell what they stand for
-    """
+    """The bits for each byte of the raw text, by which models with different symbols can be compared. Ends of lines
+    count in both. The figure lacks the bits that spell the ``unknown`` tokens, which are <unk>."""
     text = f"{bits_per_byte(figures.nats, raw_bytes):.6f} bits per byte of the raw text, {raw_bytes} bytes"
     if unknown:
         share = 100 * unknown / max(figures.tokens, 1)
@@ -67,9 +62,7 @@ class Figures:
     sample, and the model's ``get_normalized_probs`` adds to it.
 
     Args:
-        pad, eos: indices of padding, which does not count, and of end-of-line
         settings: other settings that the figures depend on; they are logged with the figures
-        unk: index of <unk>
         raw_bytes: bytes of the raw text, if they are known and all of it is scored
     """
 
@@ -79,11 +72,7 @@ class Figures:
         self.all, self.within_lines, self.unknown = Sum(), Sum(), 0
 
     def add(self, log_probs: Tensor, targets: Tensor) -> None:
-        """
-        Args:
-            log_probs: natural log-probabilities of the targets
-            targets: of the same shape; padding does not count
-        """
+        """Natural log-probabilities of targets, and the targets, of one shape; padding does not count."""
         for figures, counted in (
             (self.all, targets.ne(self.pad)),
             (self.within_lines, targets.ne(self.pad) & targets.ne(self.eos)),
@@ -103,14 +92,8 @@ class Figures:
 
 
 class Evaluation:
-    """The blocks of a split for fairseq-eval-lm, each with its memory and the figures. After the last block the figures
-    are logged.
-
-    Args:
-        blocks: samples of a StreamDataset
-        prepare: a function from a sample to the sample with its memory
-        figures: the figures that the model adds to
-    """
+    """The blocks of a split for fairseq-eval-lm, each with its memory, which ``prepare`` adds, and the figures. After
+    the last block the figures are logged."""
 
     def __init__(self, blocks, prepare, figures: Figures):
         self.blocks, self.prepare, self.figures = blocks, prepare, figures
@@ -119,11 +102,11 @@ class Evaluation:
         return len(self.blocks)
 
     def __iter__(self):
-        told = time.monotonic()
+        last = time.monotonic()
         for number, sample in enumerate(self.blocks):
-            if time.monotonic() - told > TELL_AFTER:
+            if time.monotonic() - last > LOG_EVERY:
                 logger.info(f"{number} of {len(self)} blocks, so far {self.figures.all.bits:.4f} bits per token")
-                told = time.monotonic()
+                last = time.monotonic()
             yield {**self.prepare(sample), "figures": self.figures}
         self.figures.log()
 

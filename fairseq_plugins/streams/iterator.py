@@ -15,7 +15,7 @@ class ResumableIterator(iterators.EpochBatchIterator):
     settings that the epoch began with, since other settings mean other batches.
 
     Args:
-        batches: lists of what the dataset's ``collater`` takes, or a function from the split and the epoch to them
+        batches: lists for the dataset's ``collater``, or a function from the split and the epoch to them
         facts: everything that decides the batches of an epoch, by the flag that sets it
         options: as in fairseq's EpochBatchIterator
     """

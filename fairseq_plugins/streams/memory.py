@@ -1,4 +1,4 @@
-"""How the memory gets into a sample, block after block, also where fairseq feeds an update again."""
+"""The memory in the sample of a block, also if fairseq feeds the blocks of an update again."""
 
 import sys
 
@@ -69,7 +69,7 @@ class TrainingMemory:
         return join_states([memory.state_dict() for memory in self.groups])
 
     def load_state_dict(self, state: dict, device=None) -> None:
-        """Take over what another ``state_dict`` returned, also of another number of groups.
+        """Restore a ``state_dict``, also one of another number of groups.
 
         Raises:
             ValueError: the memory does not fit these groups, or is empty though tokens were read

@@ -36,7 +36,7 @@ def load(path: Path, way_out: str = WAY_OUT) -> dict:
     """Read a file that ``sealed.save`` wrote, or one of an earlier version, which has its checksum in the first line.
 
     Raises:
-        UserError: the file is damaged, or its checksum is right but its content is not what this suite saves
+        UserError: the file is damaged, or its checksum is right but its content is not of this suite
     """
     with open(path, "rb") as file:
         start = file.read(65)

@@ -24,7 +24,7 @@ SCRIPT = "preprocess/labelled_text.py"
 
 @dataclass
 class LabelledStreamConfig(StreamingLanguageModelingConfig):
-    omit_label: str = option("_", "what stands for a label where a token has none")
+    omit_label: str = option("_", "the mark of a token without a label")
 
 
 class LabelledTask(StreamingLanguageModelingTask):

@@ -43,7 +43,7 @@ def test_figures_are_logged_after_the_last_block_was_scored(caplog):
 
 
 def test_a_long_evaluation_tells_how_far_it_is(caplog, monkeypatch):
-    monkeypatch.setattr(stream_figures, "TELL_AFTER", -1)
+    monkeypatch.setattr(stream_figures, "LOG_EVERY", -1)
     figures = Figures(PAD, EOS)
     with caplog.at_level(logging.INFO):
         for sample in Evaluation([{"target": torch.tensor([5])}] * 3, lambda sample: sample, figures):

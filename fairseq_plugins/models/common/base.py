@@ -1,5 +1,5 @@
-"""The base of all language models over streams: their options, how they are built and called, and the questions of the
-task and the criterions.
+"""The base of all language models over streams: their options, their construction, and the methods that the task and
+the criterions call.
 
 B streams, M block length, C width, V vocabulary.
 """
@@ -59,7 +59,7 @@ class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
     Attributes:
         memory_length: the most tokens of a stream that the memory depends on; 0: no limit
         skipped_layers: a name in optim.skipped_parameters.STEPS
-        trains_spans: does the model have adaptive spans with a loss? Then its criterion must add ``span_loss``
+        trains_spans: the model has adaptive spans with a loss, so its criterion must add ``span_loss``
     """
 
     HUB = StreamHub
@@ -69,14 +69,11 @@ class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
 
     def __init__(self, decoder: nn.Module, config=None):
         super().__init__(decoder)
+        self.config = config
 
     @classmethod
     def build_body(cls, config) -> nn.Module:
-        """The body of a StreamingDecoder.
-
-        Raises:
-            ValueError: an option does not fit; the text names it
-        """
+        """The body of a StreamingDecoder. Raises ValueError for an option that does not fit."""
         raise NotImplementedError
 
     @classmethod
@@ -165,21 +162,16 @@ class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
         return []
 
     def after_update(self, masters: Mapping[nn.Parameter, Tensor]) -> None:
-        """Called after each step of the optimiser, for example to clamp a parameter.
-
-        Args:
-            masters: the float32 copies that --fp16 and --bf16 update in place of the parameters; the same change has
-                to be made to the copy. Empty where the parameters themselves are updated.
-        """
+        """Called after each step of the optimiser, for example to clamp a parameter. ``masters`` are the float32
+        copies that --fp16 and --bf16 update in place of parameters; the same change has to be made to them."""
 
     def evaluation_settings(self, block: int) -> str:
-        """The settings beside the parameters that an evaluation depends on, with blocks of ``block`` tokens. They are
-        logged beside its figures."""
+        """The settings that an evaluation in blocks of ``block`` tokens depends on; they are logged beside its
+        figures."""
         return ""
 
 
 def keeps_memory(name: str) -> bool:
-    """Whether an architecture goes on from block to block of a stream. True for a name that fairseq does not know:
-    fairseq itself reports it."""
+    """Whether an architecture goes on from block to block of a stream; True for a name that fairseq will refuse."""
     model = model_class(name)
     return model is None or issubclass(model, StreamingLanguageModel)

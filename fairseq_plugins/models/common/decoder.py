@@ -19,7 +19,7 @@ STATE = "stepwise"  # key in fairseq's incremental state
 
 
 class StepwiseDecoder(FairseqIncrementalDecoder):
-    """A decoder that reads one token of each of the B rows of a batch at a time; a subclass says how.
+    """A decoder that reads one token of each of the B rows of a batch at a time; a subclass reads it.
 
     The state is an object that ``start`` makes. It has a method reorder(order [B]), which continues row order[i] as row
     i.

@@ -21,7 +21,7 @@ class FeedbackConfig(FairseqDataclass):
 
     feedback_memory: str = option(
         "weighted",
-        "what is stored in memory for a time step: weighted (a learned sum of all layers), top, average, layer-I (one"
+        "the content of the memory of a time step: weighted (a learned sum of all layers), top, average, layer-I (one"
         " layer; layer-0 is the embedding), recurrent (each layer attends to itself and those below)",
     )
     feedback_kv: KeysAndValues = option(

@@ -1,6 +1,6 @@
 """Models in a program of your own: ``from_pretrained(folder)``, then ``translate``, ``score`` or ``sample`` raw text.
 
-The folder of a training's checkpoints says how its text was prepared, so it is all that is needed.
+The folder of a training's checkpoints records how its text was prepared, so no other folder is needed.
 """
 
 import math
@@ -33,19 +33,13 @@ BATCH = 32  # pieces of texts that are scored at once
 
 
 class FromFolder:
-    """A model that ``from_pretrained`` loads with its text. To be named before fairseq's class among the bases.
-
-    Attributes:
-        HUB: the class of what ``from_pretrained`` returns
-    """
+    """A model that ``from_pretrained`` loads with its text. To be named before fairseq's class among the bases."""
 
     HUB: type[hub_utils.GeneratorHubInterface] = hub_utils.GeneratorHubInterface
 
     @classmethod
-    def from_pretrained(
-        cls, model_name_or_path, checkpoint_file: str | None = None, data_name_or_path=None, **options
-    ):  # fmt: skip
-        """The model of a training, and what it needs to read and write raw text.
+    def from_pretrained(cls, model_name_or_path, checkpoint_file=None, data_name_or_path=None, **options):
+        """The model of a training with its text, as a ``HUB``.
 
         Args:
             model_name_or_path: the folder of the checkpoints (--save-dir), an archive of one, or a checkpoint
@@ -64,7 +58,7 @@ class FromFolder:
         home = folder_of(folder / names[0])
         data = _data(folder, home, names[0], data_name_or_path)
         options = (_text_options(home, data) or _recorded_options(folder / names[0], options)) | options
-        _check_generation(options.get("generation_args"))
+        _check_generation(options.get("generation_args") or {})
         with before_overrides(lambda cfg: _check_options(cfg, options)):
             loaded = hub_utils.from_pretrained(
                 str(folder), os.pathsep.join(names), str(data.absolute()), archive_map=None, **options
@@ -80,33 +74,24 @@ class FromFolder:
 
 
 def _check_options(cfg, given: dict) -> None:
-    """
-    Raises:
-        UserError: the training has no such option, nor have the ways to prepare text
-    """
+    """Raises UserError for an option that neither the training nor a way to prepare text has."""
     kinds = [kind for name in ("bpe", "tokenizer") for kind in REGISTRIES[name]["dataclass_registry"].values()]
     known = options_in(cfg) | {field.name for kind in kinds for field in fields(kind)} | OF_FAIRSEQ
-    if unknown := set(given) - known:
-        raise UserError(
-            f"from_pretrained: the checkpoint has no option {', '.join(sorted(unknown))}; write options as the flags of"
-            " its training, without -- and with _ for -."
-        )
+    _refuse(set(given) - known, "from_pretrained: the checkpoint has no option", "its training")
 
 
 def _check_generation(given) -> None:
-    """
-    Raises:
-        UserError: fairseq has no such option of generation
-    """
-    if given is None:
-        return
+    """Raises UserError for an option of generation that fairseq does not have."""
     if not isinstance(given, Mapping):
         raise UserError(f'generation_args {given!r:.50} does not fit; give a dictionary, such as {{"beam": 5}}.')
-    if unknown := set(given) - {field.name for field in fields(GenerationConfig)}:
-        raise UserError(
-            f"generation_args: fairseq has no option of generation {', '.join(sorted(map(str, unknown)))}; write"
-            " options as the flags of fairseq-generate, without -- and with _ for -."
-        )
+    unknown = set(given) - {field.name for field in fields(GenerationConfig)}
+    _refuse(unknown, "generation_args: fairseq has no option of generation", "fairseq-generate")
+
+
+def _refuse(unknown: set, why: str, command: str) -> None:
+    if unknown:
+        names = ", ".join(sorted(map(str, unknown)))
+        raise UserError(f"{why} {names}; write options as the flags of {command}, without -- and with _ for -.")
 
 
 def _text_options(*folders: Path) -> dict[str, Any]:
@@ -120,11 +105,8 @@ def _text_options(*folders: Path) -> dict[str, Any]:
 
 
 def _recorded_options(checkpoint: Path, given: dict) -> dict[str, str]:
-    """The languages of a translation, as its checkpoint knows them.
-
-    Raises:
-        UserError: the text was prepared, so prepared_text.json is lost, and no other option says how
-    """
+    """The languages of a translation, as its checkpoint knows them. Raises UserError if the text was prepared but
+    prepared_text.json is lost, and no other option says how."""
     record = Record.of_checkpoint(checkpoint, checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint)))
     if record and record.prepared and "bpe" not in given:
         raise UserError(
@@ -184,11 +166,6 @@ def _data(folder: Path, home: Path, checkpoint: str, given) -> Path:
     return data
 
 
-def joined(parts: list[list[str]], rank: int) -> str:
-    """The translations of this rank of all parts of a line; of a part with fewer, as an empty one, the last."""
-    return join([texts[min(rank, len(texts) - 1)] for texts in parts])
-
-
 class TranslationHub(hub_utils.GeneratorHubInterface):
     """A translation model for raw text."""
 
@@ -201,9 +178,6 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         Args:
             options: fairseq's options of generation, such as lenpen. With nbest above 1 each line has a list of
                 translations, the best first
-
-        Raises:
-            UserError: a line is not a string, or an option is wrong
         """
         if isinstance(sentences, str):
             return self.sample([sentences], beam, verbose, **options)[0]
@@ -212,8 +186,9 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         wanted = [part for line in sources for part in line]
         found = iter(self.generate(wanted, beam, verbose, **options) if wanted else [])
         texts = [[[self.decode(each["tokens"]) for each in next(found)] for _ in line] for line in sources]
-        ranked = [[joined(line, rank) for rank in range(options.get("nbest", 1))] for line in texts]
-        return ranked if options.get("nbest", 1) > 1 else [best for best, *_ in ranked]
+        nbest = options.get("nbest", 1)  # an empty part has one translation only
+        ranked = [[join([part[min(rank, len(part) - 1)] for part in line]) for rank in range(nbest)] for line in texts]
+        return ranked if nbest > 1 else [best for best, *_ in ranked]
 
     def _build_batches(self, tokens, skip_invalid_size_inputs):
         """fairseq's, where --max-tokens of the training does not limit the length of a line."""
@@ -231,7 +206,7 @@ class LanguageModelHub(hub_utils.GeneratorHubInterface):
         return torch.cat([super(LanguageModelHub, self).encode(line) for line in text.split("\n")])
 
     def decode(self, tokens: Tensor) -> str:
-        """The text of tokens [T]. What follows the last end of line, perhaps nothing, is the last line."""
+        """The text of tokens [T]. The tokens after the last end of line, perhaps none, are the last line."""
         ends = [-1, *tokens.eq(self.src_dict.eos()).nonzero().flatten().tolist(), len(tokens)]
         return "\n".join(super(LanguageModelHub, self).decode(tokens[a + 1 : b]) for a, b in zip(ends, ends[1:]))
 
@@ -241,10 +216,7 @@ class LanguageModelHub(hub_utils.GeneratorHubInterface):
 
         Returns:
             for a text, else for each of a list, a dictionary: "tokens" [T]; "positional_scores" [T], their natural
-            log-probabilities; "score", the mean of these. Of an ensemble, the probabilities are averaged
-
-        Raises:
-            UserError: a text is not a string, or has no tokens
+            log-probabilities; "score", the mean of these. An ensemble has the mean probabilities of its models
         """
         if isinstance(texts, str):
             return self.score([texts])[0]
@@ -263,23 +235,20 @@ class LanguageModelHub(hub_utils.GeneratorHubInterface):
         self, texts: str | list[str] = "", length: int = LENGTH, temperature: float = 1.0, top_k: int = -1,
         top_p: float = -1.0, seed: int | None = None, **options,
     ) -> str | list[str]:  # fmt: skip
-        """Sample how a text goes on.
+        """Sample the continuation of a text.
 
         Args:
-            texts: the beginning of a text, or a list of such
+            texts: the beginning of a text, or a list of beginnings
             length: number of tokens to sample; a model of single lines stops at the end of the line
             temperature: values below 1 give more likely text
             top_k: sample from this many most likely tokens; -1: from all
             top_p: sample from the most likely tokens whose probabilities sum to this; -1: from all
             seed: of the random numbers; None: go on with torch's
             options: fairseq's options of generation, such as beam. With any of these fairseq continues each text to
-                the end of its line, and at most max_len_b tokens; length has no place then
+                the end of its line, or by max_len_b tokens, and there is no length
 
         Returns:
-            for a text, else for each of a list, that text and what follows; with nbest above 1 a list of such
-
-        Raises:
-            UserError: an argument is out of range or has no effect, or several lines were given where one is meant
+            for a text, else for each of a list, that text and its continuation; with nbest above 1 a list of them
         """
         if isinstance(texts, str):
             return self.sample([texts], length, temperature, top_k, top_p, seed, **options)[0]
@@ -299,7 +268,7 @@ class LanguageModelHub(hub_utils.GeneratorHubInterface):
         return self.sample(sentences, beam=beam, verbose=verbose, **options)
 
     def _search(self, texts: list[str], length: int, temperature: float, top_k: int, top_p: float, options: dict):
-        """How fairseq's search continues each text, with its own options."""
+        """Each text as fairseq's search continues it, with its own options."""
         if length != LENGTH:
             raise UserError("length has no effect beside fairseq's options: give max_len_b in its place.")
         for text in texts:

@@ -27,10 +27,6 @@ def sample(
     Args:
         prompt: tokens without an end of line at the end
         temperature, top_k, top_p: as in tools/sample
-
-    Raises:
-        UserError: an argument is out of range, the prompt has several lines but the model is for single lines, or there
-            is not enough memory
     """
     for name, value in {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}.items():
         if not LIMITS[name].allows(value):

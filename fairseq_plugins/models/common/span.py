@@ -46,9 +46,8 @@ class SpanLanguageModel(StreamingLanguageModel):
     """A language model with --attention-span, and adaptive spans with --adaptive-span."""
 
     def __init__(self, decoder: StreamingDecoder, config: SpanLanguageModelConfig):
-        super().__init__(decoder)
+        super().__init__(decoder, config)
         self.memory_length = config.attention_span
-        self.span_coefficient, self.log_learned = config.span_loss, config.log_learned
         self.trains_spans = config.span_loss > 0 and bool(self.adaptive_spans())
 
     @classmethod
@@ -64,7 +63,7 @@ class SpanLanguageModel(StreamingLanguageModel):
 
     def span_loss(self) -> Tensor | None:
         """--span-loss times the heads' mean span, summed over the layers; None without adaptive spans."""
-        losses = [span.loss(self.span_coefficient) for span in self.adaptive_spans()]
+        losses = [span.loss(self.config.span_loss) for span in self.adaptive_spans()]
         return sum(losses[1:], losses[0]) if losses else None
 
     def after_update(self, masters: Mapping[nn.Parameter, Tensor]) -> None:
@@ -79,7 +78,7 @@ class SpanLanguageModel(StreamingLanguageModel):
             return {}
         every = torch.cat(layers)
         figures = {"span_mean": every.mean(), "span_max": every.max()}
-        if self.log_learned:
+        if self.config.log_learned:
             names = [f"span_{layer}_{head}" for layer, heads in enumerate(layers) for head in range(len(heads))]
             figures.update(zip(names, every.unbind(), strict=True))
         return figures
