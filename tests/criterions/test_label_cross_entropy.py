@@ -3,38 +3,14 @@ import math
 import pytest
 import torch
 from fairseq.logging import metrics
-from torch import nn
+from logits import PAD, Model, SpanModel, make_criterion
 from torch.nn import functional as F
 
 from fairseq_plugins.criterions.label_cross_entropy import LabelCrossEntropyCriterion
 
-PAD = 1
-
-
-class Model(nn.Module):
-    """Logits are its parameter, whatever the tokens."""
-
-    def __init__(self):
-        super().__init__()
-        self.logits = nn.Parameter(torch.randn(2, 3, 7, generator=torch.Generator().manual_seed(1)))
-
-    def forward(self, src_tokens):
-        return self.logits, None
-
-    def span_loss(self):
-        return None
-
-
-class SpanModel(Model):
-    def span_loss(self):
-        return torch.tensor(2.0)
-
 
 def criterion():
-    made = LabelCrossEntropyCriterion.__new__(LabelCrossEntropyCriterion)
-    nn.Module.__init__(made)
-    made.padding_idx = PAD
-    return made
+    return make_criterion(LabelCrossEntropyCriterion)
 
 
 def sample(target):
@@ -43,7 +19,7 @@ def sample(target):
 
 
 def best(model, rows=2):
-    return model.logits.argmax(-1).tolist()[:rows]
+    return model.decoder.logits.argmax(-1).tolist()[:rows]
 
 
 def reduced(*logs):
@@ -55,11 +31,11 @@ def reduced(*logs):
 def test_only_labels_count():
     model = Model()
     loss, labels, logged = criterion()(model, sample([[2, PAD, 4], [PAD, PAD, 5]]))
-    lprobs = F.log_softmax(model.logits, dim=-1)
+    lprobs = F.log_softmax(model.decoder.logits, dim=-1)
     assert labels == 3
     assert loss.item() == pytest.approx(-(lprobs[0, 0, 2] + lprobs[0, 2, 4] + lprobs[1, 2, 5]).item())
     loss.backward()
-    assert not model.logits.grad[[0, 1, 1], [1, 0, 1]].any() and model.logits.grad[0, 0].any()
+    assert not model.decoder.logits.grad[[0, 1, 1], [1, 0, 1]].any() and model.decoder.logits.grad[0, 0].any()
     assert reduced(logged)["loss"] == pytest.approx(loss.item() / 3 / math.log(2), abs=1e-4)
 
 

@@ -3,42 +3,11 @@ import math
 import pytest
 import torch
 from fairseq.logging import metrics
-from fairseq.models import FairseqDecoder
-from torch import nn
+from logits import PAD, Model, SpanModel, make_criterion
 from torch.nn import functional as F
 
 from fairseq_plugins.criterions.streaming_lm import StreamingLMCriterion
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.models.common.base import StreamingLanguageModel
-
-PAD = 1
-
-
-class Decoder(FairseqDecoder):
-    """Logits are its parameter, whatever the tokens."""
-
-    def __init__(self):
-        super().__init__(dictionary=None)
-        self.logits = nn.Parameter(torch.randn(2, 3, 7, generator=torch.Generator().manual_seed(1)).double())
-        self.span = nn.Parameter(torch.tensor(4.0).double())
-
-    def forward(self, src_tokens, **unused):
-        return self.logits, {}
-
-
-class Model(StreamingLanguageModel):
-    """Nothing but its decoder; all else is as the base class has it."""
-
-    def __init__(self):
-        super().__init__(Decoder())
-
-
-class SpanModel(Model):
-    def span_loss(self):
-        return 0.5 * self.decoder.span
-
-    def learned(self):
-        return {"span_mean": self.decoder.span.detach()}
 
 
 class OwnLossModel(SpanModel):
@@ -54,11 +23,7 @@ def sample():
 
 @pytest.fixture
 def criterion():
-    class Task:
-        class target_dictionary:
-            pad = staticmethod(lambda: PAD)
-
-    return StreamingLMCriterion(Task())
+    return make_criterion(StreamingLMCriterion)
 
 
 def expected_nll(model, sample):

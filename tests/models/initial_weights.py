@@ -1,4 +1,4 @@
-"""What the papers' public code draws first weights from, and the first losses that it has.
+"""The distributions of the initial weights in the papers' public code, and its first losses.
 
 For each code there is a list of patterns of parameter names, each with a distribution; the first pattern that fits
 counts. The names are this suite's. recipes/PAPER/paper.json says under "initial weights" which architecture follows
@@ -228,7 +228,7 @@ FIRST_LOSS = {
 
 
 def misfits(model: torch.nn.Module, code: str, branches: int) -> list[str]:
-    """The parameters of a model that are not drawn as a code draws them, with what they are and were to be."""
+    """The parameters of a model that are not drawn as a code draws them, with their values and the distribution."""
     every = dict(model.named_parameters(remove_duplicate=False))
     found = []
     for name, parameter in model.named_parameters():

@@ -76,7 +76,7 @@ class Vocabulary(Dictionary):
 
 
 def build(arch, options={}, vocabulary=VOCABULARY, keeps_memory=True):
-    """A model as fairseq-train builds it: what the flags leave open is of the architecture, then of the model."""
+    """A model as fairseq-train builds it: options without a flag are the architecture's, then the model's."""
     torch.manual_seed(0)
     given = SimpleNamespace(**options)
     ARCH_CONFIG_REGISTRY[arch](given)

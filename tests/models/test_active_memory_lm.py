@@ -53,29 +53,6 @@ def test_the_longest_line_is_the_tasks_unless_it_has_none():
     assert build(LM).max_positions() > 10**9
 
 
-def parameters(model):
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
-def test_the_published_sizes():
-    """Counted by hand: each layer has two LayerNorms and a feed-forward layer, beside the mixer."""
-    with torch.device("meta"):
-        sizes = {name: parameters(build("active_memory_lm", 32001, mixer=name)) for name in MIXERS}
-    width, outside = 256, 32001 * 256 + 32001 * 257 + 2 * 256
-    around = 4 * width + 1024 * (width + 1) + width * (1024 + 1)
-    convolution, attention = width * (20 * width + 1), 4 * width * 512
-    mixers = {
-        "self-attention": attention,
-        "convolution": convolution,
-        "highway-convolution": 2 * convolution,
-        "cgru": 3 * convolution,
-        "self-attention+highway-convolution": attention + 2 * convolution,
-    }
-    for name, mixer in mixers.items():
-        assert sizes[name] == outside + 8 * (around + mixer)
-    assert sizes["persistent-convolution"] == sizes["convolution"] + 19 * width
-
-
 def test_the_authors_code_is_to_be_had_by_flags():
     code = {"attention_scaling": "sqrt-times-width", "activation_dropout": 0.1, "wavelengths": "tensor2tensor"}
     for flags, scale, rate, wavelengths in (({}, 1 / 8, 0.0, "vaswani"), (code, 1 / 512, 0.1, "tensor2tensor")):

@@ -22,7 +22,7 @@ WITH_FEED_FORWARD = {EMBEDDINGS, OUTPUT, WEIGHTS, ACTIVATIONS}
 
 @pytest.fixture
 def dropped(monkeypatch):
-    """Of every mask that is drawn what it is for, going by the last dimension, and its rate."""
+    """The place of every mask that is drawn, by its last dimension, and its rate."""
     seen = set()
 
     def recording(function):

@@ -12,6 +12,7 @@ import architectures
 import pytest
 import torch
 from architectures import LAYERS, PUBLISHED, form, published, small
+from first_update import nll
 from initial_weights import FIRST_LOSS, RULES, misfits
 
 from fairseq_plugins.models.all_attention_lm import INTEGRATIONS
@@ -68,12 +69,7 @@ def test_first_weights_are_those_of_the_declared_code(arch, options):
 @torch.no_grad()
 def first_loss(model):
     """Mean loss in nats of random words after random words, and of classes of random sentences."""
-    x, y = torch.randint(4, WORDS, (2, 32, 32))
-    if hasattr(model, "classification_heads"):
-        scores, _ = model(x, features_only=True, classification_head_name="sentence")
-        return torch.nn.functional.cross_entropy(scores, y[:, 0] % 3).item()
-    output = model(x, torch.full((32,), 32), x) if hasattr(model, "encoder") else model(x)
-    return -model.get_normalized_probs(output, log_probs=True).gather(-1, y.unsqueeze(-1)).mean().item()
+    return nll(model, *torch.randint(4, WORDS, (2, 32, 32))).mean().item()
 
 
 @pytest.mark.parametrize("arch", [arch for arch in PUBLISHED if "_agent" not in arch])  # an agent's scores are zeros

@@ -1,4 +1,4 @@
-"""Checkpoints of an earlier day load, and say what they said then. checkpoints/make.py wrote both."""
+"""Checkpoints of earlier versions load, and predict the same as then. checkpoints/make.py wrote both."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A sentence gets in a batch what it gets alone: fairseq's search, with the patches of compat/generation.py."""
+"""fairseq's search finds the same for a sentence in a batch as alone, with the patches of compat/generation.py."""
 
 import inspect
 import random
@@ -145,24 +145,21 @@ def test_a_prompt_is_not_cut(arch, monkeypatch):
     assert tokens == [*LONG[0].tolist()[:6], EOS]  # fairseq's result: a part of the prompt
 
 
-def test_a_prompt_that_leaves_no_room_is_told():
+def test_a_prompt_that_leaves_no_room_is_refused_also_beside_one_that_ends():
     def prompt(length):
-        return [torch.tensor([5] * length + [EOS])]
+        return torch.tensor([5] * length + [EOS])
 
-    assert len(found("transformer_lm", prompts=prompt(LONGEST - 2))[0][0][0]) >= LONGEST - 1
+    assert len(found("transformer_lm", prompts=[prompt(LONGEST - 2)])[0][0][0]) >= LONGEST - 1
+    too_long = prompt(LONGEST - 1)
     with pytest.raises(UserError, match="has 31 tokens, but the model takes 31 in all, .* shorten it to 30, or less"):
-        found("transformer_lm", prompts=prompt(LONGEST - 1))
-
-
-def test_a_prompt_that_leaves_no_room_is_told_beside_one_that_ends():
-    rows = [torch.tensor([5] * (LONGEST - 1) + [EOS]), torch.tensor([5] * 2 + [EOS])]
+        found("transformer_lm", prompts=[too_long])
     with pytest.raises(UserError, match="has 31 tokens, but the model takes 31 in all"):
-        found("transformer_lm", prompts=rows, prefix_size=LONGEST - 1)
+        found("transformer_lm", prompts=[too_long, prompt(2)], prefix_size=LONGEST - 1)
 
 
 @pytest.mark.parametrize("least, limits", [(8, {"max_len_a": 1.0, "max_len_b": 1}), (LONGEST - 1, {"max_len_b": 3})])
 def test_a_short_source_reaches_the_least_length(least, limits):
-    """Above the limit of its own length, and up to what the model takes; one number more is told."""
+    """Above the limit of its own length, and up to the longest that the model takes; a longer one is refused."""
     options = {"prompts": [torch.tensor([5, EOS]), torch.tensor([5] * 18 + [EOS])], "beam": 2, **limits}
     both = found("transformer", min_len=least, **options)
     assert same(both, found("transformer", batch=1, min_len=least, **options))

@@ -61,7 +61,7 @@ def make_task(groups, **options):
 
 
 def train(arch, options, groups, start=None, blocks=None):
-    """The gradients and the loss of every block's update, what it logged, and what a file would hold."""
+    """The gradients and the loss of every block's update, its log, and the content of a file."""
     model, task = build(arch, options | {"dropout": 0.0}).double(), make_task(groups)
     criterion, optimizer = StreamingLMCriterion(task), Sums(model)
     iterator = task.stream_iterator(task.datasets["train"], STREAMS, training=True)
@@ -104,7 +104,7 @@ def test_a_file_is_read_with_another_number_of_groups():
 
 
 def test_groups_drop_out_other_units():
-    """Only what belongs to the whole batch is drawn once."""
+    """Only random numbers that concern the whole batch are drawn once."""
     model = build("span_transformer_lm_tiny", {"dropout": 0.5}).double()
     task = make_task(2)
     (sample, *_) = task.stream_iterator(task.datasets["train"], STREAMS, training=True).next_epoch_itr()

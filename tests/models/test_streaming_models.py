@@ -59,7 +59,7 @@ every_family_with_spans = pytest.mark.parametrize(
 
 
 class Labels:
-    """A task and its data: one block, whose labels are its tokens. What stands first is no label."""
+    """A task and its data: one block, whose labels are its tokens. The first token is no label."""
 
     def __init__(self, x):
         self.x, self.pad, self.labels = x, x[0, 0].item(), x.flatten().numpy()
@@ -84,7 +84,7 @@ class Labels:
 def test_labels_are_learned_through_an_adaptive_softmax(arch):
     model, x = make(arch, ADAPTIVE_IO), tokens()
     criterion = LabelCrossEntropyCriterion(SimpleNamespace(target_dictionary=None))
-    criterion.padding_idx = x[0, 0]  # whatever stands there is no label
+    criterion.padding_idx = x[0, 0]  # so this token is no label
     loss, labels, logged = criterion(
         model, {"net_input": {"src_tokens": x}, "target": x, "ntokens": 60, "nsentences": 3}
     )
@@ -162,17 +162,6 @@ def test_beam_search_scores_are_those_of_the_whole_sequence(arch, options):
         previous = torch.cat([torch.tensor([dictionary.eos()]), best["tokens"][:-1]]).unsqueeze(0)
         picked = log_probs(model, previous)[0].gather(-1, best["tokens"].unsqueeze(-1))
         assert torch.allclose(best["positional_scores"].double(), picked.squeeze(-1), atol=1e-5)
-
-
-@every_family
-def test_figures_are_told_the_targets_log_probabilities(arch):
-    model, x, seen = make(arch), tokens(), []
-    target = tokens().flip(1)
-    sample = {"target": target, "figures": SimpleNamespace(add=lambda *figures: seen.append(figures))}
-    lprobs = model.get_normalized_probs(model(x), log_probs=True, sample=sample)
-    ((values, targets),) = seen
-    assert torch.equal(values, lprobs.gather(-1, target.unsqueeze(-1)).squeeze(-1))
-    assert torch.equal(targets, target)
 
 
 @every_family

@@ -1,5 +1,5 @@
-"""Transformer-XL and Skip Cross-Head Transformer-XL through fairseq's interfaces; what all language models share is in
-test_streaming_models."""
+"""Transformer-XL and Skip Cross-Head Transformer-XL, beside the tests of all language models in
+test_streaming_models.py."""
 
 import pytest
 import torch
@@ -135,15 +135,6 @@ HEADS = {"decoder_attention_heads": 8}
 
 @crossing
 @torch.no_grad()
-def test_cross_head_with_p_0_is_the_plain_model_bit_for_bit(arch):
-    plain, crossed, x = make(arch), make(arch, {"cross_head_p": 0.0}), tokens()
-    before = torch.get_rng_state()
-    assert torch.equal(crossed.train()(x)[0], plain.train()(x)[0])
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-@crossing
-@torch.no_grad()
 def test_heads_are_crossed_in_training_only(arch):
     plain, crossed, x = make(arch, HEADS), make(arch, {**HEADS, "cross_head_p": 1.0}), tokens()
     assert torch.equal(crossed(x)[0], plain(x)[0])
@@ -169,17 +160,3 @@ def test_a_model_is_told_the_update_and_skips_accordingly():
 
 def test_phase_2_may_have_phase_1s_flags():
     assert not any(build(TINY, {**SKIP, "skip_p": 0.3, "skip_schedule": "none"}).decoder.body.skip.probabilities)
-
-
-@torch.no_grad()
-def test_a_memory_saved_between_skips_goes_on_where_it_was():
-    model, x = make(TINY, {**SKIP, "mem_len": 6}).train(), tokens()
-    memory, saved = StreamMemory(), StreamMemory()
-    for update, block in enumerate(x.split(4, dim=1)):
-        model.set_num_updates(update)
-        saved.load_state_dict(memory.state_dict())
-        saved_y = model(block, memory=saved)[0]
-        assert torch.equal(saved_y, model(block, memory=memory)[0])
-        for ours, theirs in zip(saved.tensors(), memory.tensors(), strict=True):
-            assert torch.equal(ours, theirs)
-    assert len(memory.tensors()) == 5  # of four layers, and their ages

@@ -1,4 +1,4 @@
-"""What a training resumed in the middle of an epoch must share with the one before it."""
+"""The settings that a training resumed in the middle of an epoch must share with the one before it."""
 
 import numpy as np
 import pytest

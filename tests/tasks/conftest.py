@@ -6,7 +6,6 @@ from fairseq.models import FairseqDecoder
 from omegaconf import OmegaConf
 from pytest import fixture
 from torch import nn
-from torch.nn import functional as F
 
 from fairseq_plugins.models.common.base import StreamingLanguageModel
 from fairseq_plugins.modules.span.stack import SpanMemory
@@ -27,7 +26,7 @@ class WindowDecoder(FairseqDecoder):
         self.embed = nn.Embedding(len(dictionary), WIDTH)
         self.output = nn.Linear(WIDTH, len(dictionary))
 
-    def forward(self, src_tokens, src_lengths=None, memory=None):
+    def forward(self, src_tokens, incremental_state=None, memory=None):
         x = self.embed(src_tokens)
         before = memory.read(SpanMemory) if memory else None
         seen = torch.cat([before.inputs[0] if before else x.new_zeros(len(x), SPAN, WIDTH), x], dim=1)
@@ -43,15 +42,6 @@ class WindowModel(StreamingLanguageModel):
 
     def __init__(self, dictionary):
         super().__init__(WindowDecoder(dictionary))
-
-    def forward(self, src_tokens, src_lengths=None, memory=None):
-        return self.decoder(src_tokens, src_lengths, memory)
-
-    def get_normalized_probs(self, net_output, log_probs, sample=None):
-        lprobs = F.log_softmax(net_output[0], dim=-1)
-        if sample is not None and "figures" in sample:
-            sample["figures"].add(lprobs.gather(-1, sample["target"].unsqueeze(-1)).squeeze(-1), sample["target"])
-        return lprobs if log_probs else lprobs.exp()
 
 
 @fixture

@@ -76,7 +76,7 @@ LAST = "fell by less than 0.2 over 4 updates; the next update is the last"
 
 @pytest.fixture(scope="module")
 def ended(run, training, tmp_path_factory):
-    """The folder of a training that converged at update 6, stopped and resumed before, and what it said."""
+    """The folder of a training that converged at update 6, stopped and resumed before, and its output."""
     folder = tmp_path_factory.mktemp("ended")
     run(*training, *CONVERGED, "--max-update", 4, "--save-dir", folder)
     done = run(*training, *CONVERGED, "--max-update", 90, "--save-dir", folder)

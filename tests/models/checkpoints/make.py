@@ -1,4 +1,4 @@
-"""Writes the checkpoints beside it and what their models say, once: later versions must go on saying the same.
+"""Writes the checkpoints beside it and the predictions of their models, once: later versions must predict the same.
 
     python tests/models/checkpoints/make.py NAME...
 
@@ -56,7 +56,7 @@ def run(folder: Path, command: str) -> None:
 
 @torch.no_grad()
 def log_probs(checkpoint: Path, data: Path) -> list:
-    """What a checkpoint's model says about TOKENS [B, M, V]."""
+    """The log-probabilities of a checkpoint's model after TOKENS [B, M, V]."""
     (model,), *_ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], arg_overrides={"data": str(data)})
     model.eval()
     return model.get_normalized_probs(model(torch.tensor(TOKENS)), log_probs=True).tolist()

@@ -1,4 +1,4 @@
-"""Decoding step by step: what was seen is not taken in again, and rows are copied only where their order changes."""
+"""Decoding step by step: a token is read once, and rows are copied only if their order changes."""
 
 import torch
 from torch import nn

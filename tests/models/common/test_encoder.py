@@ -29,7 +29,7 @@ def build(kind, **options):
 
 
 def run(encoder, tokens):
-    """What it returns, and the gradients of a training pass."""
+    """Its results, and the gradients of a training pass."""
     torch.manual_seed(2)
     results = encoder(tokens, tokens.ne(1).sum(1), return_all_hiddens=True)
     results["encoder_out"][0].square().sum().backward()
@@ -80,8 +80,3 @@ def test_the_output_of_a_layer_is_freed_once_the_next_has_read_it():
         layer.register_forward_hook(count)
     encoder(torch.tensor(PADDED))
     assert alive == [1, 2, 2]
-
-
-def test_retained_dropout_finds_the_encoder_by_the_name_that_fairseq_gives_it():
-    theirs, ours = (build(kind).dropout_module.module_name for kind in (TransformerEncoderBase, TranslationEncoder))
-    assert theirs == ours

@@ -265,7 +265,7 @@ def test_a_model_of_single_lines_samples_one(folder):
         lm.sample("a\nb")
 
 
-# Each argument of fairseq's that a search from Python takes, or what is said of it
+# Arguments of fairseq's search with a wrong value, or without effect from Python, and the errors
 ARGUMENTS = {
     "beam": (0, "beam 0 does not fit; give a whole number of at least 1"),
     "nbest": (3, "^nbest 3 is more than beam 2 finds"),
