@@ -1,12 +1,12 @@
-"""The published architectures, built as fairseq-train builds them."""
+"""Models built as fairseq-train builds them, and the published architectures in small."""
 
 from argparse import Namespace
 from types import SimpleNamespace
 
 import torch
+from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
-from language_models import Vocabulary
 from omegaconf import OmegaConf
 
 import fairseq_plugins  # noqa: F401  (registers every architecture)
@@ -50,11 +50,24 @@ def small(arch: str) -> dict:
     return SMALL | (CLUSTERS if form(arch) == "clusters" else {})
 
 
-def build(arch: str, words: int, seed: int = 1, **others) -> torch.nn.Module:
-    """
+class Vocabulary(Dictionary):
+    """A dictionary of some size; nobody asks for its words."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+
+    def __len__(self):
+        return self.size
+
+
+def build(arch: str, words: int, seed: int = 1, keeps_memory: bool = True, **others) -> torch.nn.Module:
+    """A model as fairseq-train builds it: options without a flag are the architecture's, then the model's.
+
     Args:
         words: size of the vocabulary
-        others: options in place of the architecture's
+        keeps_memory: the task is streaming_language_modeling
+        others: options; those of ``SMALL`` need not be the architecture's
     """
     torch.manual_seed(seed)
     vocabulary = Vocabulary(words)
@@ -63,7 +76,7 @@ def build(arch: str, words: int, seed: int = 1, **others) -> torch.nn.Module:
     task = SimpleNamespace(
         source_dictionary=vocabulary,
         target_dictionary=vocabulary,
-        keeps_memory=True,
+        keeps_memory=keeps_memory,
         agent_sizes=lambda: ([5, 4], 3, 4),
     )
     if "roberta" in arch:
@@ -71,6 +84,7 @@ def build(arch: str, words: int, seed: int = 1, **others) -> torch.nn.Module:
         task = SentencePredictionTask(config, vocabulary, vocabulary)
     if defaults := MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch]):
         defaults = OmegaConf.structured(defaults())
+        assert {*others} <= {*defaults, *SMALL}
         given = {name: value for name, value in vars(options).items() if name in defaults}
         options = OmegaConf.merge(defaults, {"_name": arch, **given})
     model = ARCH_MODEL_REGISTRY[arch].build_model(options, task)

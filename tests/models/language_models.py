@@ -1,20 +1,7 @@
 """The language models that tests build, by a name for each: architecture and options. A new family adds its lines."""
 
-from types import SimpleNamespace
+import architectures
 
-import torch
-from fairseq.data import Dictionary
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
-from omegaconf import OmegaConf
-
-from fairseq_plugins.models import (  # noqa: F401  (registered)
-    active_memory_lm,
-    all_attention_lm,
-    feedback_lm,
-    lstm_stream_lm,
-    span_transformer_lm,
-    transformer_xl_lm,
-)
 from fairseq_plugins.modules.active_memory.mixers import MIXERS
 
 VOCABULARY = 24
@@ -59,32 +46,12 @@ MODELS = {
 }
 FAMILIES = sorted({arch for arch, _ in MODELS.values()})
 LINE_MODELS = {  # which have no memory
-    f"active-memory-{mixer}": ("active_memory_lm_tiny", {"mixer": mixer, "max_target_positions": None})
-    for mixer in MIXERS
+    f"active-memory-{mixer}": ("active_memory_lm_tiny", {"mixer": mixer}) for mixer in MIXERS
 }
 
 
-class Vocabulary(Dictionary):
-    """A dictionary of some size; nobody asks for its words."""
-
-    def __init__(self, size):
-        super().__init__()
-        self.size = size
-
-    def __len__(self):
-        return self.size
-
-
 def build(arch, options={}, vocabulary=VOCABULARY, keeps_memory=True):
-    """A model as fairseq-train builds it: options without a flag are the architecture's, then the model's."""
-    torch.manual_seed(0)
-    given = SimpleNamespace(**options)
-    ARCH_CONFIG_REGISTRY[arch](given)
-    defaults = OmegaConf.structured(MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]())
-    args = OmegaConf.merge(defaults, {"_name": arch, **vars(given)})
-    words = Vocabulary(vocabulary)
-    task = SimpleNamespace(source_dictionary=words, target_dictionary=words, keeps_memory=keeps_memory)
-    return ARCH_MODEL_REGISTRY[arch].build_model(args, task)
+    return architectures.build(arch, vocabulary, seed=0, keeps_memory=keeps_memory, **options)
 
 
 def make(arch, options={}):

@@ -2,25 +2,23 @@
 
 from types import SimpleNamespace
 
+import architectures
 import pytest
 import torch
 from fairseq.tasks.language_modeling import LanguageModelingTask
-from language_models import VOCABULARY, Vocabulary
-from language_models import build as build_any
+from language_models import VOCABULARY
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models import active_memory_algorithmic, active_memory_lm  # noqa: F401  (registered)
 from fairseq_plugins.modules.active_memory.mixers import MIXERS
 
 LM, ALGORITHMIC = "active_memory_lm_tiny", "active_memory_algorithmic"
-PAD = Vocabulary(VOCABULARY).pad()
+PAD = 1
 every_mixer = pytest.mark.parametrize("mixer", MIXERS)
 
 
-def build(arch, vocabulary=VOCABULARY, **options):
-    if arch.startswith("active_memory_lm"):
-        options.setdefault("max_target_positions", None)
-    return build_any(arch, options, vocabulary)
+def build(arch, **options):
+    return architectures.build(arch, VOCABULARY, seed=0, **options)
 
 
 def make(arch, **options):

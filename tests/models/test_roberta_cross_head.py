@@ -2,44 +2,28 @@
 
 from argparse import Namespace
 
+import architectures
 import pytest
 import torch
-from fairseq.data import Dictionary
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.modules import MultiheadAttention
 from fairseq.tasks.masked_lm import MaskedLMTask
-from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.roberta_cross_head import CrossHeadAttention
 
 SMALL = {"encoder_layers": 2, "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 32, "encoder_attention_heads": 4}
-HEAD = "sentence_classification_head"
-
-
-def dictionary():
-    words = Dictionary()
-    for number in range(20):
-        words.add_symbol(str(number))
-    return words
+HEAD, PAD = "sentence", 1
 
 
 def build(arch, **options):
-    """A model as fairseq-train builds it for sentence_prediction with three classes."""
-    torch.manual_seed(1)
-    args = Namespace(**{**SMALL, **options})
-    args.arch = arch
-    ARCH_CONFIG_REGISTRY[arch](args)
-    task = SentencePredictionTask(SentencePredictionConfig(num_classes=3, max_positions=64), dictionary(), dictionary())
-    model = ARCH_MODEL_REGISTRY[arch].build_model(args, task)
-    model.register_classification_head(HEAD, num_classes=3)
-    return model
+    return architectures.build(arch, words=24, **{**SMALL, **options})
 
 
 def sentences():
     """Two, one of them padded."""
     tokens = torch.randint(4, 20, (2, 9), generator=torch.Generator().manual_seed(2))
-    tokens[0, 6:] = dictionary().pad()
+    tokens[0, 6:] = PAD
     return tokens
 
 

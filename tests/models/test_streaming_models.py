@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from architectures import Vocabulary
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
 from language_models import (
@@ -15,7 +16,6 @@ from language_models import (
     MODELS,
     UNSHARED,
     VOCABULARY,
-    Vocabulary,
     build,
     make,
 )
@@ -232,7 +232,7 @@ COUNTS = [  # architecture, vocabulary, millions of parameters
 @pytest.mark.parametrize("arch, vocabulary, millions", COUNTS)
 def test_published_sizes_have_the_published_numbers_of_parameters(arch, vocabulary, millions):
     with torch.device("meta"):
-        model = build(arch, {"seed": 1} if "xl" in arch else {}, vocabulary)
+        model = build(arch, vocabulary=vocabulary)
     count = sum(parameter.numel() for parameter in model.parameters())
     assert count == pytest.approx(millions * 1e6, rel=0.01)
 
@@ -284,9 +284,8 @@ LSTM, XL, LINES = "lstm_stream_lm_tiny", "transformer_xl_lm_tiny", "active_memor
     (LINES, {"decoder_embed_dim": 63, "decoder_head_dim": None}, "--decoder-embed-dim 63 is not divisible by"),
 ])  # fmt: skip
 def test_options_that_do_not_fit_are_refused(arch, options, words):
-    defaults = {XL: {"seed": 1}, LINES: {"max_target_positions": None}}.get(arch, {})
     with pytest.raises(UserError, match=words):
-        build(arch, {**defaults, **options})
+        build(arch, options)
 
 
 def test_overrides_of_another_kind_are_refused():

@@ -1,18 +1,13 @@
 """The translation models that tests build, by a name for each, and batches of sentences."""
 
-from argparse import Namespace
-from types import SimpleNamespace
-
+import architectures
 import torch
 from fairseq.data import data_utils
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
-from fairseq.models.transformer import TransformerModel
-from language_models import VOCABULARY, Vocabulary
+from language_models import VOCABULARY
 
-from fairseq_plugins.models import active_memory_transformer, feedback_transformer  # noqa: F401  (registered)
 from fairseq_plugins.modules.active_memory.mixers import MIXERS
 
-DICTIONARY = Vocabulary(VOCABULARY)
+DICTIONARY = architectures.Vocabulary(VOCABULARY)
 PAD, EOS = DICTIONARY.pad(), DICTIONARY.eos()
 SENTENCES = [[5, 6, 7, 8, 9], [10, 11], [12, 13, 14], [4, 5, 6, 7, 8, 9, 10]]
 FEEDBACK, ACTIVE_MEMORY = "feedback_transformer_tiny", "active_memory_transformer_tiny"
@@ -29,12 +24,7 @@ MODELS = {
 
 
 def build(arch, **options):
-    torch.manual_seed(0)
-    args = Namespace(arch=arch, **options)
-    ARCH_CONFIG_REGISTRY[arch](args)
-    task = SimpleNamespace(source_dictionary=DICTIONARY, target_dictionary=DICTIONARY)
-    cls = TransformerModel if arch == "transformer" else ARCH_MODEL_REGISTRY[arch]
-    return cls.build_model(args, task).double().eval()
+    return architectures.build(arch, VOCABULARY, seed=0, **options).double().eval()
 
 
 def collate(sentences, left_pad, **options):
