@@ -10,7 +10,7 @@ from fairseq.models import register_model
 from omegaconf import II
 from torch import nn
 
-from fairseq_plugins.errors import UserError
+from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.models.common.architectures import register_architecture, sizes
 from fairseq_plugins.models.common.base import StreamingLanguageModel, StreamingLanguageModelConfig
 from fairseq_plugins.models.common.decoder import StreamingDecoder
@@ -59,6 +59,14 @@ def initialise_skip_cross_head(module: nn.Module) -> None:
             nn.init.normal_(projection)
 
 
+# options that do not go with --factorized-embedding
+NOT_FACTORIZED = (
+    "share_decoder_input_output_embed",
+    "adaptive_input",
+    "adaptive_softmax_cutoff",
+    "decoder_input_dim",
+    "no_scale_embedding",
+)
 WEIGHT_INITS = {"transformer-xl": initialise_transformer_xl, "skip-cross-head": initialise_skip_cross_head}
 
 
@@ -161,7 +169,12 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
             raise UserError(
                 f"--skipped-layers {config.skipped_layers} would have no effect: give --skip-schedule, or leave it out."
             )
-        check_factorized(config)
+        if config.factorized_embedding and any(getattr(config, name) for name in NOT_FACTORIZED):
+            *flags, last = map(flag, NOT_FACTORIZED)
+            raise UserError(
+                "--factorized-embedding has tables of its own, which are not scaled: leave out either this flag, or"
+                f" {', '.join(flags)} and {last}."
+            )
         if config.normalised_residual and not config.decoder_normalize_before:
             raise UserError("--normalised-residual needs --decoder-normalize-before; give both or leave it out.")
         if config.no_scale_embedding and (config.adaptive_input or config.decoder_input_dim):
@@ -178,7 +191,7 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
 
     @classmethod
     def build_body(cls, config):
-        sizes = XLConfig(
+        layer = XLConfig(
             embed_dim=config.decoder_embed_dim,
             heads=config.decoder_attention_heads,
             head_dim=config.decoder_head_dim,
@@ -203,12 +216,14 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
         skip = None
         if str(config.skip_schedule) not in ("None", "none"):
             skip = SkipRetain(str(config.skip_schedule), config.decoder_layers, config.skip_p, config.seed)
-        return XLStack(sizes, config.decoder_layers, skip)
+        return XLStack(layer, config.decoder_layers, skip)
 
     @classmethod
     def build_embeddings(cls, config, vocabulary):
-        if config.factorized_embedding:
-            return factorized_embeddings(vocabulary, config.factorized_embedding, config.decoder_embed_dim)
+        if narrow := config.factorized_embedding:  # as in the public code of Skip Cross-Head (after Lan et al., 2020)
+            width = config.decoder_embed_dim
+            source = nn.Sequential(nn.Embedding(vocabulary, narrow), nn.Linear(narrow, width))
+            return source, nn.Sequential(nn.Linear(width, narrow), nn.Linear(narrow, vocabulary))
         embed, output = build_embeddings(config, vocabulary, config.decoder_input_dim, not config.untie_head_proj)
         if isinstance(embed, nn.Embedding) and not config.no_scale_embedding:
             scaled = ScaledEmbedding(vocabulary, config.decoder_embed_dim)
@@ -228,31 +243,6 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
     def skipped_parameters(self) -> list[nn.Parameter]:
         """The parameters of the layers that this update skips."""
         return self.decoder.body.skipped_parameters()
-
-
-def factorized_embeddings(vocabulary: int, narrow: int, width: int) -> tuple[nn.Module, nn.Module]:
-    """Input and output layer of --factorized-embedding, as in the public code of Skip Cross-Head (after ALBERT, Lan et
-    al., 2020): both tables are `narrow`, and nothing is scaled."""
-    embed = nn.Sequential(nn.Embedding(vocabulary, narrow), nn.Linear(narrow, width))
-    return embed, nn.Sequential(nn.Linear(width, narrow), nn.Linear(narrow, vocabulary))
-
-
-def check_factorized(config) -> None:
-    """Raises UserError for flags that do not go with --factorized-embedding."""
-    if config.factorized_embedding is None:
-        return
-    if (
-        config.share_decoder_input_output_embed
-        or config.adaptive_input
-        or config.adaptive_softmax_cutoff
-        or config.decoder_input_dim
-        or config.no_scale_embedding
-    ):
-        raise UserError(
-            "--factorized-embedding has tables of its own, which are not scaled: leave out either this flag, or"
-            " --share-decoder-input-output-embed, --adaptive-input, --adaptive-softmax-cutoff, --decoder-input-dim and"
-            " --no-scale-embedding."
-        )
 
 
 SHARED_TABLE = {"share_decoder_input_output_embed": True}

@@ -2,12 +2,9 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fairseq import utils
-from fairseq.data import data_utils
 from fairseq.tasks import register_task
 
 from fairseq_plugins.errors import UserError, flag
@@ -73,9 +70,12 @@ class LabelledStreamTask(LabelledTask):
     REASON = "--task labelled_stream reads lines of symbols without end-of-line tokens"
 
     def load_dataset(self, split, epoch=1, combine=False, **unused):
-        paths = utils.split_paths(self.args.data)
-        path = Path(paths[(epoch - 1) % len(paths)]) / split
-        symbols, labels = (self._lines(each, combine) for each in (path, path.with_name(f"{split}.labels")))
+        path = self.path_of(split, epoch)
+        symbols = self.lines_of(path, combine)
+        try:
+            labels = self.lines_of(path.with_name(f"{split}.labels"), combine)
+        except FileNotFoundError as error:
+            raise UserError(f"{path}.labels.idx does not exist; prepare text and labels with {SCRIPT}.") from error
         if not np.array_equal(symbols.sizes, labels.sizes):
             raise UserError(
                 f"{path}.labels has not as many tokens a line as {path}; prepare both with {SCRIPT} or, if that has"
@@ -91,14 +91,6 @@ class LabelledStreamTask(LabelledTask):
         if not (dataset.labels != pad).any():
             raise UserError(f"no token of {path} has a label other than --omit-label {self.args.omit_label}; add some.")
         self.datasets[split] = dataset
-
-    def _lines(self, path: Path, combine: bool):
-        lines = data_utils.load_indexed_dataset(str(path), self.dictionary, self.args.dataset_impl, combine=combine)
-        if lines is None:
-            if path.suffix == ".labels":
-                raise UserError(f"{path}.idx does not exist; prepare text and labels with {SCRIPT}.")
-            raise FileNotFoundError(f"Dataset not found: {path.name} ({path})")
-        return lines
 
     def stream_iterator(self, dataset, batch, training=False, length=None, num_shards=1, *options, **others):
         if (lines := len(dataset.starts) - 1) < batch * num_shards:

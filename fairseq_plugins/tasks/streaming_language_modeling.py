@@ -151,12 +151,8 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
     def load_dataset(self, split: str, epoch=1, combine=False, **kwargs):
         if self.args.sample_break_mode == "eos":
             return super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
-        paths = utils.split_paths(self.args.data)
-        path = Path(paths[(epoch - 1) % len(paths)]) / split
-        lines = data_utils.load_indexed_dataset(str(path), self.dictionary, self.args.dataset_impl, combine=combine)
-        if lines is None:
-            raise FileNotFoundError(f"Dataset not found: {split} ({path})")
-        tokens = flat_tokens(lines)
+        path = self.path_of(split, epoch)
+        tokens = flat_tokens(self.lines_of(path, combine))
         if self.args.no_end_of_line:
             tokens = tokens[tokens != self.dictionary.eos()]
         first_input = self.dictionary.eos()
@@ -165,6 +161,16 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         if not len(tokens):
             raise UserError(f"{path} holds no tokens to predict; check the file given to fairseq-preprocess.")
         self.datasets[split] = StreamDataset(tokens, split, self.dictionary.pad(), first_input)
+
+    def path_of(self, split: str, epoch: int) -> Path:
+        paths = utils.split_paths(self.args.data)
+        return Path(paths[(epoch - 1) % len(paths)]) / split
+
+    def lines_of(self, path: Path, combine: bool):
+        lines = data_utils.load_indexed_dataset(str(path), self.dictionary, self.args.dataset_impl, combine=combine)
+        if lines is None:
+            raise FileNotFoundError(f"Dataset not found: {path.name} ({path})")
+        return lines
 
     def get_batch_iterator(self, dataset, max_tokens=None, max_sentences=None, **options):
         if not isinstance(dataset, StreamDataset):  # prompts
@@ -221,19 +227,16 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         self.training.begin_epoch()
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False, **kwargs):
-        with memory_errors(in_training(self.args.split_streams, len(sample["id"]))):
-            return self._train_step(sample, model, criterion, optimizer, update_num, ignore_grad, **kwargs)
-
-    def _train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad, **kwargs):
-        groups = self.training.next_block(sample, update_num + 1, repeats=isinstance(optimizer, AMPOptimizer))
         steps = []
-        for number, group in enumerate(groups, start=1):
-            draw_again(model, number > 1)
-            with gradients_stay(model) if number < len(groups) else nullcontext():
-                loss, *others = super().train_step(
-                    group, model, criterion, optimizer, update_num, ignore_grad, **kwargs
-                )
-            steps.append((loss.detach(), *others))
+        with memory_errors(in_training(self.args.split_streams, len(sample["id"]))):
+            groups = self.training.next_block(sample, update_num + 1, repeats=isinstance(optimizer, AMPOptimizer))
+            for number, group in enumerate(groups, start=1):
+                draw_again(model, number > 1)
+                with gradients_stay(model) if number < len(groups) else nullcontext():
+                    loss, *others = super().train_step(
+                        group, model, criterion, optimizer, update_num, ignore_grad, **kwargs
+                    )
+                steps.append((loss.detach(), *others))
         losses, sizes, logged = zip(*steps)
         loss, sample_size = sum(losses), sum(sizes)
         if not ignore_grad and sample_size:
