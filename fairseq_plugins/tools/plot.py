@@ -52,9 +52,9 @@ from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.options.ranges import whole
-from fairseq_plugins.tools.lib import reward_figures, row_figures, skip_schedule, training_log
-from fairseq_plugins.tools.lib.figures import add_out, legend_name, new_figure, save, shades
+from fairseq_plugins.tools.lib import reward_pictures, row_pictures, skip_schedule, training_log
 from fairseq_plugins.tools.lib.out_file import refuse_inputs
+from fairseq_plugins.tools.lib.pictures import BESIDE, add_out, legend_name, named, new_figure, save, shades
 
 MOST_UPDATES = 500  # --updates: each has a column of a sixth of an inch, with numbers that can be read
 
@@ -68,24 +68,25 @@ def main():
 
 
 def tell(sentence: str) -> None:
-    """Say something on standard error: standard output is for figures that other programs read."""
+    """Say something on standard error: standard output is for numbers that other programs read."""
     print(sentence, file=sys.stderr)
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     kinds = parser.add_subparsers(required=True, metavar="KIND")
-    curves = kinds.add_parser("curves", help="a metric over updates")
+
+    def add(name, draw, words):
+        kind = kinds.add_parser(name, help=words)
+        kind.set_defaults(draw=draw)
+        return kind
+
+    curves = add("curves", draw_curves, "a metric over updates")
     curves.add_argument("runs", nargs="+", metavar="NAME=RUN")
     curves.add_argument("--metric", default="bpc", help="as in the log: bpc, ppl, loss (%(default)s)")
-    curves.set_defaults(draw=draw_curves)
-    spans = kinds.add_parser("spans", help="the span of every head")
-    spans.add_argument("run", type=Path)
-    spans.set_defaults(draw=draw_spans)
-    memory = kinds.add_parser("memory", help="the weight of each layer in the feedback memory")
-    memory.add_argument("run", type=Path)
-    memory.set_defaults(draw=draw_memory)
-    attention = kinds.add_parser("attention", help="attention maps of heads")
+    add("spans", draw_spans, "the span of every head").add_argument("run", type=Path)
+    add("memory", draw_memory, "the weight of each layer in the feedback memory").add_argument("run", type=Path)
+    attention = add("attention", draw_attention, "attention maps of heads")
     attention.add_argument("checkpoint", type=Path)
     attention.add_argument("--data", type=Path, metavar="DIR", help="binarised data (default: as in training)")
     attention.add_argument("--split", default="test", help="split to read (%(default)s)")
@@ -93,20 +94,15 @@ def parse():
         "--tokens", type=whole(1), default=64, metavar="M", help="number of tokens, the rows of a map (%(default)s)"
     )
     attention.add_argument("--heads", type=whole(1), default=4, metavar="N", help="number of heads (%(default)s)")
-    attention.set_defaults(draw=draw_attention)
-    lags = kinds.add_parser("lags", help="the age of each layer's memory")
+    lags = add("lags", draw_lags, "the age of each layer's memory")
     skip_schedule.add_schedule(lags)
     lags.add_argument(
         "--updates", type=whole(1, MOST_UPDATES), default=64, metavar="U", help="number of updates (%(default)s)"
     )
-    lags.set_defaults(draw=draw_lags)
-    rewards = kinds.add_parser("rewards", help="rewards of agents over steps")
-    reward_figures.add_curves(rewards)
-    rewards_by_size = kinds.add_parser("rewards_by_size", help="rewards of agents over a size")
-    reward_figures.add_sizes(rewards_by_size)
-    rows = kinds.add_parser("rows", help="columns of a recipe's table")
-    row_figures.add_rows(rows)
-    for kind in (curves, spans, memory, attention, lags, rewards, rewards_by_size, rows):
+    reward_pictures.add_curves(add("rewards", reward_pictures.draw_curves, "rewards of agents over steps"))
+    reward_pictures.add_sizes(add("rewards_by_size", reward_pictures.draw_sizes, "rewards of agents over a size"))
+    row_pictures.add_rows(add("rows", row_pictures.draw_rows, "columns of a recipe's table"))
+    for kind in kinds.choices.values():
         add_out(kind)
     return parser.parse_args()
 
@@ -119,26 +115,23 @@ STYLES = ("-", "--", ":", "-.")  # of further lines
 
 
 def draw_curves(args):
-    many = len(args.runs) > FEW
     figure, ((axes,),) = new_figure(height=max(4.5, len(args.runs) / 4))
     for number, run in enumerate(args.runs):
-        name, _, path = run.partition("=")
-        if not path:
-            raise UserError(f"{run} does not have the form NAME=RUN; write it as feedback=runs/a.")
+        name, path = named(run, "NAME=RUN", "feedback=runs/a")
         log = training_log.read(Path(path))
-        look = {"color": f"C{number}", "linestyle": STYLES[number // FEW % len(STYLES)]}
-        drawn = [axes.plot(*log.series("train", args.metric), alpha=0.35, linewidth=0.8, **look)]
-        updates, values = log.series("valid", args.metric)
-        drawn.append(axes.plot(updates, values, marker=".", markersize=4, label=legend_name(name), **look))
-        if not any(len(line.get_xdata()) for lines in drawn for line in lines):
+        training, validation = log.series("train", args.metric), log.series("valid", args.metric)
+        if not (training[0] or validation[0]):
             raise UserError(f"the log of {path} has no {args.metric}; choose another --metric.")
+        look = {"color": f"C{number}", "linestyle": STYLES[number // FEW % len(STYLES)]}
+        axes.plot(*training, alpha=0.35, linewidth=0.8, **look)
+        axes.plot(*validation, marker=".", markersize=4, label=legend_name(name), **look)
     axes.set(xlabel="updates", ylabel=f"{args.metric}, validation (thin: training)")
     if args.metric == "ppl":  # the values of an untrained model are very large
         axes.set_yscale("log", subs=[])
         axes.yaxis.get_major_locator().set_params(subs=(1, 2, 3, 5))
         axes.yaxis.set_major_formatter("{x:g}")
     axes.grid(alpha=0.3)
-    axes.legend(**({"loc": "center left", "bbox_to_anchor": (1, 0.5)} if many else {}))
+    axes.legend(**(BESIDE if len(args.runs) > FEW else {}))
     return figure
 
 
@@ -146,47 +139,31 @@ def draw_curves(args):
 
 SPAN, MEMORY = r"span_\d{1,4}_\d{1,4}", r"memory_\d{1,4}"  # names in a log: of a layer and a head, of a layer
 RATIO = 50  # of the longest and the shortest span; from it on the axis is logarithmic
+Spans = dict[int, list[list[float]]]  # by layer, of each head at each update
 
 
 def draw_spans(args):
-    log = training_log.read_if_there(args.run)
-    names = log.names(SPAN)
-    if not names:
-        return _spans_at_the_end(learned_spans(newest_checkpoint(args.run)))
-    entries = log.whole(names)
-    if not entries:
-        raise UserError(f"the log of {args.run} has no entry with all spans as numbers; give another training.")
-    updates = [entry["num_updates"] for entry in entries]
-    histories = {tuple(map(int, name.split("_")[1:])): (updates, [entry[name] for entry in entries]) for name in names}
-    layers: dict[int, list[float]] = {}
-    for (layer, _), (_, values) in histories.items():
-        layers.setdefault(layer, []).append(values[-1])
-    figure, ((end, course),) = new_figure(columns=2, width=12, sharey=True)
-    _scatter(end, layers)
-    colours = dict(zip(layers, shades(len(layers))))
-    for (layer, _), (updates, values) in histories.items():
-        course.plot(updates, values, color=colours[layer], linewidth=0.8)
-    course.set(xlabel="updates", title="over updates (dark: first layer)")
-    course.grid(alpha=0.3)
-    span_axis(end, [value for _, values in histories.values() for value in values])
+    return picture_of_spans(*(spans_from_log(args.run) or ([], spans_from_checkpoint(newest_checkpoint(args.run)))))
+
+
+def picture_of_spans(updates: list[float], spans: Spans):
+    """The spans at the end, and beside them, if there are updates, over updates."""
+    figure, ((end, *courses),) = new_figure(columns=2, width=12, sharey=True) if updates else new_figure()
+    for (layer, heads), colour in zip(spans.items(), shades(len(spans))):
+        end.scatter([layer + 1] * len(heads), [values[-1] for values in heads], color=colour, s=18)
+        for axes in courses:
+            for values in heads:
+                axes.plot(updates, values, color=colour, linewidth=0.8)
+    end.set(xlabel="layer", ylabel="span of a head, tokens", title="at the end")
+    end.set_xlim(0.5, max(spans) + 1.5)
+    end.set_axisbelow(True)
+    end.grid(alpha=0.3)
+    end.xaxis.get_major_locator().set_params(integer=True)
+    for axes in courses:
+        axes.set(xlabel="updates", title="over updates (dark: first layer)")
+        axes.grid(alpha=0.3)
+    span_axis(end, [span for heads in spans.values() for values in heads for span in values])
     return figure
-
-
-def _spans_at_the_end(layers):
-    figure, ((axes,),) = new_figure()
-    _scatter(axes, dict(enumerate(layers)))
-    span_axis(axes, [value for spans in layers for value in spans])
-    return figure
-
-
-def _scatter(axes, layers: dict[int, list[float]]) -> None:
-    for (layer, spans), colour in zip(layers.items(), shades(len(layers))):
-        axes.scatter([layer + 1] * len(spans), spans, color=colour, s=18)
-    axes.set(xlabel="layer", ylabel="span of a head, tokens", title="at the end")
-    axes.set_xlim(0.5, max(layers) + 1.5)
-    axes.set_axisbelow(True)
-    axes.grid(alpha=0.3)
-    axes.xaxis.get_major_locator().set_params(integer=True)
 
 
 def span_axis(axes, spans: list[float]) -> None:
@@ -202,15 +179,31 @@ def span_axis(axes, spans: list[float]) -> None:
     axes.minorticks_off()
 
 
-def learned_spans(checkpoint: Path) -> list[list[float]]:
-    """The spans of each layer's heads in tokens, without the ramp."""
+def spans_from_log(run: Path) -> tuple[list[float], Spans] | None:
+    """Updates, and the spans at each; None if there is no log, or they were not logged."""
+    log = training_log.read_if_there(run)
+    names = log.names(SPAN)
+    if not names:
+        return None
+    entries = log.whole(names)
+    if not entries:
+        raise UserError(f"the log of {run} has no entry with all spans as numbers; give another training.")
+    spans: Spans = {}
+    for name in names:
+        spans.setdefault(int(name.split("_")[1]), []).append([entry[name] for entry in entries])
+    return [entry["num_updates"] for entry in entries], spans
+
+
+def spans_from_checkpoint(checkpoint: Path) -> Spans:
+    """The spans in tokens, without the ramp."""
     from fairseq import checkpoint_utils
 
     state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
     ratios = [value for name, value in state["model"].items() if name.endswith("span_ratio")]
     if not ratios:
         raise UserError(f"{checkpoint} has no adaptive spans; train with --adaptive-span.")
-    return [(ratio.float() * state["cfg"]["model"].attention_span).tolist() for ratio in ratios]
+    longest = state["cfg"]["model"].attention_span
+    return {layer: [[span] for span in (ratio.float() * longest).tolist()] for layer, ratio in enumerate(ratios)}
 
 
 # Feedback memory
@@ -219,17 +212,21 @@ def learned_spans(checkpoint: Path) -> list[list[float]]:
 def draw_memory(args):
     updates, weights = memory_from_log(args.run) or memory_from_checkpoints(args.run)
     figure, ((axes,),) = new_figure()
-    for layer, colour in enumerate(shades(len(weights[0]))):
-        values = [row[layer] for row in weights]
-        axes.plot(updates, values, color=colour, marker=".", label="embedding" if layer == 0 else f"layer {layer}")
+    for name, values, colour in zip(layer_names(len(weights[0])), zip(*weights), shades(len(weights[0]))):
+        axes.plot(updates, values, color=colour, marker=".", label=name)
     axes.set(xlabel="updates", ylabel="weight in the memory, softmax(w)")
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    axes.legend(**BESIDE)
     return figure
 
 
-def memory_from_log(run: Path):
+def layer_names(number: int) -> list[str]:
+    """The parts that a memory is a weighted sum of."""
+    return ["embedding", *(f"layer {layer}" for layer in range(1, number))]
+
+
+def memory_from_log(run: Path) -> tuple[list[float], list[list[float]]] | None:
     """Updates, and the L + 1 weights at each; None if there is no log, or they were not logged."""
     log = training_log.read_if_there(run)
     names = log.names(MEMORY)
@@ -292,10 +289,10 @@ def draw_attention(args):
         tell(
             "LAYER.HEAD=SHARE, the fraction of a head's attention that goes to the context, not to persistent vectors:"
         )
-        print(" ".join(f"{head.layer}.{head.head}={head.context_share:.3f}" for head in chosen))
     else:
         tell("LAYER.HEAD=DISTANCE, how many tokens back a head looks on average:")
-        print(" ".join(f"{head.layer}.{head.head}={head.distance:.1f}" for head in chosen))
+    values = [f"{head.context_share:.3f}" if persistent else f"{head.distance:.1f}" for head in chosen]
+    print(" ".join(f"{head.layer}.{head.head}={value}" for head, value in zip(chosen, values)))
     return figure
 
 
@@ -326,8 +323,7 @@ def draw_memory_weights(axes, weights: list[list[float]]) -> None:
     for number, row in enumerate(weights):
         places = [layer + (number - (len(weights) - 1) / 2) * width for layer in range(len(row))]
         axes.bar(places, row, width, color=shades(len(weights))[number], label=f"memory of layer {number + 1}")
-    names = ["embedding", *(f"layer {layer}" for layer in range(1, len(weights[0])))]
-    axes.set_xticks(range(len(names)), names)
+    axes.set_xticks(range(len(weights[0])), layer_names(len(weights[0])))
     axes.set_ylabel("weight")
     axes.set_title("what the memory is made of: softmax(w) of equation 1", fontsize=9)
     if len(weights) > 1:

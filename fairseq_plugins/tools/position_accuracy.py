@@ -12,8 +12,8 @@ from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.reading import parse_json, regular
-from fairseq_plugins.tools.lib.figures import add_out, legend_name, new_figure, save
 from fairseq_plugins.tools.lib.out_file import refuse_inputs
+from fairseq_plugins.tools.lib.pictures import add_out, legend_name, named, new_figure, save
 
 
 def main():
@@ -27,50 +27,47 @@ def main():
 
 
 def by_name(runs: list[str]) -> dict[str, dict]:
-    """The figures of NAME=FILE... by name.
+    """The metrics of NAME=FILE... by name.
 
     Raises:
-        UserError: a name stands twice, or a file has other content
+        UserError: a name is given twice, or a file has other content
     """
     found: dict[str, dict] = {}
     for run in runs:
-        name, figures = read(run)
+        name, path = named(run, "NAME=FILE", "feedback=runs/walk/test.json")
         if name in found:
             raise UserError(f"{run}: there is another {name}; give each run a name of its own.")
-        found[name] = figures
+        found[name] = read(Path(path))
     return found
 
 
-def read(run: str) -> tuple[str, dict]:
-    """The name and figures of NAME=FILE."""
-    name, _, path = run.partition("=")
-    if not path:
-        raise UserError(f"{run} does not have the form NAME=FILE; write it as feedback=runs/walk/test.json.")
-    file = regular(Path(path))
+def read(file: Path) -> dict:
+    """The metrics in a file of label_accuracy."""
+    regular(file)
     try:
-        figures = parse_json(file.read_text(encoding="utf-8"))
-        return name, checked(*(figures[key] for key in ("span", "by_position", "labels_by_position")))
+        metrics = parse_json(file.read_text(encoding="utf-8"))
+        return checked(*(metrics[key] for key in ("span", "by_position", "labels_by_position")))
     except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is not a file of tools/label_accuracy --json; write it again.") from error
+        raise UserError(f"{file} is not a file of tools/label_accuracy --json; write it again.") from error
 
 
 def checked(span: int, accuracy: list[float | None], labels: list[int]) -> dict:
-    """What label_accuracy writes.
+    """The metrics that a picture needs.
 
     Raises:
-        ValueError or TypeError: these cannot be from it
+        ValueError or TypeError: label_accuracy cannot have written them
     """
     right = all(value is None or 0 <= value <= 100 for value in accuracy)
     if not (right and span >= 1 and labels and min(labels) >= 0 and len(labels) == len(accuracy)):
-        raise ValueError("the numbers are none of label_accuracy")
+        raise ValueError("the numbers are not from label_accuracy")
     return {"span": span, "by_position": accuracy, "labels_by_position": labels}
 
 
 def draw(runs: dict[str, dict]):
-    """A figure with a line for each run."""
+    """A picture with a line for each run."""
     figure, ((axes,),) = new_figure()
-    for name, figures in runs.items():
-        axes.plot(*zip(*points(figures)), label=legend_name(name))
+    for name, metrics in runs.items():
+        axes.plot(*zip(*points(metrics)), label=legend_name(name))
     axes.set(xlabel="position in the episode, tokens", ylabel="labels right, %")
     axes.set_ylim(0, 101)
     axes.grid(alpha=0.3)
@@ -78,13 +75,13 @@ def draw(runs: dict[str, dict]):
     return figure
 
 
-def points(figures: dict) -> list[tuple[int, float]]:
+def points(metrics: dict) -> list[tuple[int, float]]:
     """Each position that has labels enough, in tokens, and the accuracy there."""
-    labels = figures["labels_by_position"]
+    labels = metrics["labels_by_position"]
     enough = max(1, max(labels) / 20)
     return [
-        (place * figures["span"], value)
-        for place, value in enumerate(figures["by_position"])
+        (place * metrics["span"], value)
+        for place, value in enumerate(metrics["by_position"])
         if labels[place] >= enough
     ]
 

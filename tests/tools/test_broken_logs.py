@@ -11,7 +11,7 @@ import pytest
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import plot, position_accuracy, results_table
-from fairseq_plugins.tools.lib import own_results, reward_figures, row_figures, training_log
+from fairseq_plugins.tools.lib import own_results, reward_pictures, row_pictures, training_log
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
 from fairseq_plugins.tools.lib.log_lines import read_line
 
@@ -85,8 +85,8 @@ def test_a_broken_log_is_drawn_or_refused(lines, tmp_path):
             lambda: plot.draw_curves(Namespace(runs=[f"a={log}"], metric="loss")),
             lambda: plot.draw_spans(Namespace(run=log)),
             lambda: plot.draw_memory(Namespace(run=log)),
-            lambda: reward_figures.draw_curves(Namespace(runs=[f"a={log}"], line=[])),
-            lambda: reward_figures.draw_sizes(Namespace(runs=[f"a=8:{log}"], line=[], size="size")),
+            lambda: reward_pictures.draw_curves(Namespace(runs=[f"a={log}"], line=[])),
+            lambda: reward_pictures.draw_sizes(Namespace(runs=[f"a=8:{log}"], line=[], size="size")),
         ))  # fmt: skip
         drawn += tried(lambda figure=figure: figure().savefig(io.BytesIO(), format="png", dpi=30))
     tried(lambda: [own_results.section(found, "### a") for found in own_results.find_all([tmp_path])])
@@ -97,7 +97,7 @@ def test_broken_tables_are_read_or_refused(tmp_path):
     draw, read, table = random.Random(3), 0, tmp_path / "results.jsonl"
 
     def show():
-        rows = row_figures.read(table)
+        rows = row_pictures.read(table)
         results_table.markdown(rows)
         results_table.means(rows)
         own_results.find(table)
@@ -112,7 +112,7 @@ def test_other_broken_files_are_read_or_refused(tmp_path):
     draw, file, read = random.Random(4), tmp_path / "file", 0
     uses = (
         (LABELS, lambda: position_accuracy.draw(position_accuracy.by_name([f"a={file}"]))),
-        ('{"reward": 3.5, "episodes": 4}', lambda: reward_figures.mean_reward(file)),
+        ('{"reward": 3.5, "episodes": 4}', lambda: reward_pictures.mean_reward(file)),
         (GENERATED, lambda: read_generation(file)),
         ("b a\na\n", lambda: read_references(file, 2)),
     )
@@ -127,8 +127,8 @@ READERS = {
     "results.jsonl": lambda file: results_table.read_rows(file),
     "report": lambda file: own_results.find(file),
     "train.log": lambda file: training_log.read(file),
-    "labels": lambda file: position_accuracy.read(f"a={file}"),
-    "reward": lambda file: reward_figures.mean_reward(file),
+    "labels": lambda file: position_accuracy.read(file),
+    "reward": lambda file: reward_pictures.mean_reward(file),
     "generated": lambda file: read_generation(file),
     "references": lambda file: read_references(file, 1),
 }

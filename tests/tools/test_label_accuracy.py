@@ -106,9 +106,9 @@ def test_positions_with_few_labels_are_left_out():
 def test_what_is_no_such_file_is_named(content, tmp_path):
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(UserError, match="a.json is not a file of tools/label_accuracy"):
-        position_accuracy.read(f"a={tmp_path / 'a.json'}")
+        position_accuracy.read(tmp_path / "a.json")
     with pytest.raises(UserError, match="does not have the form NAME=FILE"):
-        position_accuracy.read("a.json")
+        position_accuracy.by_name(["a.json"])
 
 
 def test_two_files_of_one_name_are_refused(tmp_path):

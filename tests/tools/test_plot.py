@@ -156,7 +156,7 @@ def test_curves_of_many_trainings_have_a_legend_beside_them(plot, run_folder):
 
 @pytest.mark.parametrize("longest, ticks", [(7, 8), (200, 8), (3000, 11)])
 def test_spans_have_room_and_labelled_ticks(plot, longest, ticks):
-    figure = plot._spans_at_the_end([[0.0, 1.0], [longest / 2, float(longest)]])
+    figure = plot.picture_of_spans([], {0: [[0.0], [1.0]], 1: [[longest / 2], [float(longest)]]})
     (axes,) = figure.axes
     figure.canvas.draw()
     low, high = axes.get_ylim()
@@ -211,8 +211,9 @@ def test_attention_maps_of_a_trained_model(run, user_dir, streams, plot, tmp_pat
     assert "LAYER.HEAD=SHARE, the fraction of a head's attention that goes to the context" in done.stderr
     assert done.stderr.endswith(f"wrote {tmp_path / 'maps.png'}\n")
     assert (tmp_path / "maps.png").read_bytes()[1:4] == b"PNG"
-    spans = plot.learned_spans(folder / "checkpoint_last.pt")
-    assert [len(layer) for layer in spans] == [2, 2] and all(0 <= span <= 32 for layer in spans for span in layer)
+    spans = plot.spans_from_checkpoint(folder / "checkpoint_last.pt")
+    assert [len(heads) for heads in spans.values()] == [2, 2]
+    assert all(0 <= span <= 32 for heads in spans.values() for (span,) in heads)
 
 
 def test_attention_is_that_of_the_forward_pass():
@@ -341,6 +342,6 @@ def test_a_folder_with_neither_a_log_nor_checkpoints(plot, tmp_path):
 def test_a_model_without_spans_is_named(run, user_dir, streams, plot, tmp_path):
     folder = train(run, user_dir, streams, tmp_path, "span_transformer_lm_tiny")
     with pytest.raises(UserError, match="has no adaptive spans"):
-        plot.learned_spans(folder / "checkpoint_last.pt")
+        plot.spans_from_checkpoint(folder / "checkpoint_last.pt")
     with pytest.raises(UserError, match="has no learned memory"):
         plot.memory_from_checkpoints(folder)

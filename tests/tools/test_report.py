@@ -12,7 +12,7 @@ import pytest
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import plot, report
-from fairseq_plugins.tools.lib import figures, html_page, statements
+from fairseq_plugins.tools.lib import html_page, pictures, statements
 
 pytest.importorskip("markdown")
 
@@ -219,7 +219,7 @@ def test_a_picture_of_a_recipe_says_what_it_shows(made, tmp_path):
     (tmp_path / "runs/results.jsonl").write_text('{"cell": "a", "bpc": 1}\n')
     for name, draw in (("losses", plot.draw_curves), ("memory", plot.draw_memory)):
         arguments = {"runs": [f"a={tmp_path}/runs/a"], "run": tmp_path / "runs/a", "metric": "loss"}
-        figures.save(draw(argparse.Namespace(**arguments)), tmp_path / f"runs/{name}.png")
+        pictures.save(draw(argparse.Namespace(**arguments)), tmp_path / f"runs/{name}.png")
     losses, memory, *_ = [image["alt"] for image in made(tmp_path / "runs").images[-4:]]
     assert losses == "losses, of runs. loss, validation (thin: training) over updates. a from 3 to 1."
     weights = "embedding from 0.5 to 0.5; layer 1 from 0.5 to 0.5"

@@ -13,9 +13,9 @@ from pathlib import Path
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import plot, results_table
 from fairseq_plugins.tools.lib import training_log
-from fairseq_plugins.tools.lib.figures import course, description
 from fairseq_plugins.tools.lib.html_page import figure
 from fairseq_plugins.tools.lib.markdown_text import code_block, literal, table
+from fairseq_plugins.tools.lib.pictures import course, read_description
 
 RECIPES_TABLE = "results.jsonl"
 PNG = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"  # how the file begins and ends
@@ -211,7 +211,7 @@ def recipes_picture(file: Path, name: str) -> str:
     if not (data.startswith(PNG[0]) and data.endswith(PNG[1])):
         return f"{literal(file.name)} is damaged and left out; run the recipe's plot again."
     what = f"{file.stem.replace('_', ' ')}, of {name}"
-    return figure(data, f"{what}. {description(file) or 'The table above has its figures.'}", f"{what}.")
+    return figure(data, f"{what}. {read_description(file) or 'The table above has its figures.'}", f"{what}.")
 
 
 # what --log-learned writes into a log: names there, what draws them, what it is, the name of one

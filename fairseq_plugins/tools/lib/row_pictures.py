@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import results_table
-from fairseq_plugins.tools.lib.figures import legend_name, new_figure
+from fairseq_plugins.tools.lib.pictures import legend_name, new_figure
 
 NUMBERED = re.compile(r"(.+)-(\d+)")  # the name of a row that is a point of a line, as feedback-2
 NARROW = 0.5  # bars begin at 0, unless all of them are longer than this part of the longest
@@ -23,7 +23,6 @@ def add_rows(parser) -> None:
         help="columns, a panel each, and the columns that have the paper's numbers of them",
     )
     parser.add_argument("--over", default="layers", metavar="TEXT", help="what the numbers in names are (%(default)s)")
-    parser.set_defaults(draw=draw_rows)
 
 
 def draw_rows(args):

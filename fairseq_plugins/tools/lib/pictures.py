@@ -1,6 +1,5 @@
-"""Figures of matplotlib: shared by the tools that draw."""
+"""Pictures by matplotlib: shared by the tools that draw."""
 
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
@@ -8,45 +7,60 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.tools.lib.out_file import PICTURE
 
+BESIDE = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}  # a legend beside the axes, where it covers no line
+
 
 def add_out(parser) -> None:
     parser.add_argument("--out", type=PICTURE, required=True, metavar="FILE", help=".png, .pdf or .svg")
 
 
+def named(argument: str, form: str, example: str) -> tuple[str, str]:
+    """The two parts of an argument NAME=PATH.
+
+    Raises:
+        UserError: it has another form; the message shows the form and the example
+    """
+    name, _, path = argument.partition("=")
+    if not path:
+        raise UserError(f"{argument} does not have the form {form}; write it as {example}.")
+    return name, path
+
+
 def save(figure, out: Path) -> None:
-    """Write a figure; a PNG says in words, too, what its curves show, for readers who do not see it."""
-    words = {"Description": described(figure)} if out.suffix.lower() == ".png" else {}
+    """Write a picture. A PNG holds a description, too, for readers who do not see it."""
+    words = {"Description": describe(figure)} if out.suffix.lower() == ".png" else {}
     drawn = BytesIO()  # matplotlib hides why a file cannot be written
     figure.savefig(drawn, format=out.suffix[1:], dpi=150, metadata=words)
     write_whole(out, lambda path: path.write_bytes(drawn.getvalue()))
 
 
-def described(figure) -> str:
-    """The titles and axes of a figure, where each curve of its legends begins and ends, and how long named bars are."""
-    return " ".join(filter(None, map(_of_axes, figure.axes)))
+def describe(figure) -> str:
+    """The titles and axes of a picture, where each curve of its legends begins and ends, and the lengths of named
+    bars."""
+    return " ".join(filter(None, map(_describe_axes, figure.axes)))
 
 
-def _of_axes(axes) -> str:
+def _describe_axes(axes) -> str:
     titles = [axes.get_title(loc=place) for place in ("left", "center")]
     names = " over ".join(filter(None, (axes.get_ylabel(), axes.get_xlabel())))
-    curves = [f"{name.strip()} {course(line.get_ydata())}" for name, line in _curves(axes)]
-    return " ".join(f"{part}." for part in (*titles, names, "; ".join(curves), ", ".join(_bars(axes))) if part)
-
-
-def _bars(axes) -> Iterator[str]:
-    """The name of each horizontal bar on its axis, and its length."""
-    names = [name.get_text().strip().replace(r"\$", "$") for name in axes.get_yticklabels()]
-    for bars in axes.containers:
-        for bar in bars if getattr(bars, "orientation", "") == "horizontal" else ():
-            yield f"{bars.get_label()} {names[round(bar.get_y() + bar.get_height() / 2)]} {bar.get_width():.4g}"
-
-
-def _curves(axes) -> Iterator:
-    """The names and lines of a legend; of a line with bars for its errors the line alone."""
+    curves = []
     for line, name in zip(*axes.get_legend_handles_labels()):
-        line = line[0] if isinstance(line, tuple) else line
+        line = line[0] if isinstance(line, tuple) else line  # a line with bars for its errors
         if hasattr(line, "get_ydata") and len(line.get_ydata()):
-            yield name.replace(r"\$", "$"), line
+            curves.append(f"{_plain(name)} {course(line.get_ydata())}")
+    rows = [_plain(label.get_text()) for label in axes.get_yticklabels()]
+    bars = [
+        f"{each.get_label()} {rows[round(bar.get_y() + bar.get_height() / 2)]} {bar.get_width():.4g}"
+        for each in axes.containers
+        if getattr(each, "orientation", "") == "horizontal"
+        for bar in each
+    ]
+    return " ".join(f"{part}." for part in (*titles, names, "; ".join(curves), ", ".join(bars)) if part)
+
+
+def _plain(name: str) -> str:
+    """The name that was made a `legend_name`."""
+    return name.replace(r"\$", "$").strip()
 
 
 def course(values) -> str:
@@ -54,8 +68,8 @@ def course(values) -> str:
     return f"from {values[0]:.4g} to {values[-1]:.4g}"
 
 
-def description(file: Path) -> str:
-    """What a PNG that ``save`` wrote says in words; "" of others, and without Pillow, which matplotlib needs."""
+def read_description(file: Path) -> str:
+    """The description in a PNG of ``save``; "" of others, and without Pillow, which matplotlib needs."""
     try:
         from PIL import Image
     except ImportError:
@@ -74,7 +88,11 @@ def legend_name(name: str) -> str:
 
 
 def new_figure(rows=1, columns=1, width=8.0, height=4.5, **options):
-    """A figure and its axes. It needs no screen."""
+    """matplotlib's figure and its axes, [rows, columns]. It needs no screen.
+
+    Raises:
+        UserError: there is no matplotlib
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -9,7 +9,7 @@ from fairseq_plugins.errors import UserError
 
 pytest.importorskip("matplotlib")
 
-from fairseq_plugins.tools.lib.reward_figures import draw_curves, draw_sizes  # noqa: E402
+from fairseq_plugins.tools.lib.reward_pictures import draw_curves, draw_sizes  # noqa: E402
 
 
 def agent_run(folder, rewards, last=None):

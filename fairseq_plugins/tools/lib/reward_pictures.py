@@ -8,7 +8,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.reading import parse_json, regular
 from fairseq_plugins.tools.lib import training_log
 from fairseq_plugins.tools.lib.each_once import each_once
-from fairseq_plugins.tools.lib.figures import legend_name, new_figure
+from fairseq_plugins.tools.lib.pictures import BESIDE, legend_name, named, new_figure
 
 Curve = list[tuple[float, float]]  # steps and reward, one after the other
 
@@ -18,7 +18,6 @@ def add_curves(parser) -> None:
     parser.add_argument(
         "--line", nargs="+", default=[], metavar="NAME=FILE", help="a mean reward to compare with: watch --json FILE"
     )
-    parser.set_defaults(draw=draw_curves)
 
 
 def add_sizes(parser) -> None:
@@ -27,7 +26,6 @@ def add_sizes(parser) -> None:
         "--size", default="attention span, steps", metavar="TEXT", help="what the sizes are (%(default)s)"
     )
     parser.add_argument("--line", nargs="+", default=[], metavar="NAME=FILE", help="as of rewards")
-    parser.set_defaults(draw=draw_sizes)
 
 
 # Reward over steps
@@ -36,22 +34,21 @@ def add_sizes(parser) -> None:
 def draw_curves(args):
     figure, ((axes,),) = new_figure()
     for number, (name, runs) in enumerate(grouped(args.runs).items()):
-        steps, rewards = common_steps(name, [*map(curve, logs_of(name, [*map(Path, runs)]))])
+        steps, rewards = common_steps(name, [*map(curve, logs_of(name, runs))])
         millions = [step / 1e6 for step in steps]
         label = legend_name(name if len(runs) == 1 else f"{name}, {len(runs)} trials")
         means, lowest, highest = ([value(trials) for trials in rewards] for value in (fmean, min, max))
         axes.plot(millions, means, color=f"C{number}", label=label, marker="o" if len(steps) == 1 else None)
         axes.fill_between(millions, lowest, highest, color=f"C{number}", alpha=0.2, linewidth=0)
-    draw_lines(axes, args.line)
     axes.set(
         xlabel="steps of all environments, millions", ylabel="reward of an episode (band: lowest to highest trial)"
     )
-    return finished(figure, axes)
+    return finished(figure, axes, args.line)
 
 
-def logs_of(name: str, runs: list[Path]) -> list[Path]:
+def logs_of(name: str, runs: list[str]) -> list[Path]:
     """The log of each trial, which may be named by its folder."""
-    return each_once(name, [*map(training_log.log_of, runs)])
+    return each_once(name, [training_log.log_of(Path(run)) for run in runs])
 
 
 def curve(run: Path) -> Curve:
@@ -68,19 +65,15 @@ def curve(run: Path) -> Curve:
 
 
 def common_steps(name: str, curves: list[Curve]) -> tuple[list[float], list[list[float]]]:
-    """Trials are drawn where all of them have been: the steps of the first one, and at each the rewards of all."""
+    """Trials are drawn where all of them have been: the steps of the first one, and at each the rewards of all, which
+    lie between two entries of a log on the line from one to the other."""
+    import numpy
+
     start, end = max(curve[0][0] for curve in curves), min(curve[-1][0] for curve in curves)
     steps = [step for step, _ in curves[0] if start <= step <= end]
     if not steps:
         raise UserError(f"the trials of {name} have no steps in common; train all of them for as many updates.")
-    return steps, [[reward_at(step, curve) for curve in curves] for step in steps]
-
-
-def reward_at(step: float, curve: Curve) -> float:
-    """Between two entries of a log, on the line from one to the other."""
-    import numpy
-
-    return float(numpy.interp(step, *zip(*curve)))
+    return steps, [[float(numpy.interp(step, *zip(*curve))) for curve in curves] for step in steps]
 
 
 # Reward over the size of the memory
@@ -89,33 +82,27 @@ def reward_at(step: float, curve: Curve) -> float:
 def draw_sizes(args):
     figure, ((axes,),) = new_figure()
     for number, (name, runs) in enumerate(grouped(args.runs).items()):
-        trials: dict[int, list[Path]] = {}
-        for run in runs:
-            size, _, path = run.partition(":")
-            if not (path and size.isdecimal() and int(size)):
-                raise UserError(f"{name}={run} does not have the form NAME=SIZE:RUN; write it as {name}=16:runs/a.")
-            trials.setdefault(int(size), []).append(Path(path))
-        logs_of(name, [path for paths in trials.values() for path in paths])
-        sizes = sorted(trials)
-        rewards = [[*map(last_reward, trials[size])] for size in sizes]
-        means = [*map(fmean, rewards)]
-        below = [mean - min(trial) for mean, trial in zip(means, rewards)]
-        above = [max(trial) - mean for mean, trial in zip(means, rewards)]
-        axes.errorbar(
-            sizes,
-            means,
-            [below, above],
-            color=f"C{number}",
-            marker="o",
-            markersize=4,
-            capsize=3,
-            label=legend_name(name),
-        )
-    draw_lines(axes, args.line)
+        sizes = [size_and_run(name, run) for run in runs]
+        rewards: dict[int, list[float]] = {size: [] for size in sorted(size for size, _ in sizes)}
+        for (size, _), log in zip(sizes, logs_of(name, [run for _, run in sizes])):
+            rewards[size].append(last_reward(log))
+        means = [*map(fmean, rewards.values())]
+        below = [mean - min(trials) for mean, trials in zip(means, rewards.values())]
+        above = [max(trials) - mean for mean, trials in zip(means, rewards.values())]
+        look = {"color": f"C{number}", "marker": "o", "markersize": 4, "capsize": 3}
+        axes.errorbar([*rewards], means, [below, above], label=legend_name(name), **look)
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:g}")
     axes.set(xlabel=args.size, ylabel="reward of an episode (bars: lowest to highest trial)")
-    return finished(figure, axes)
+    return finished(figure, axes, args.line)
+
+
+def size_and_run(name: str, argument: str) -> tuple[int, str]:
+    """SIZE:RUN -> the size and the run."""
+    size, _, run = argument.partition(":")
+    if not (run and size.isdecimal() and int(size)):
+        raise UserError(f"{name}={argument} does not have the form NAME=SIZE:RUN; write it as {name}=16:runs/a.")
+    return int(size), run
 
 
 def last_reward(run: Path) -> float:
@@ -131,22 +118,22 @@ def last_reward(run: Path) -> float:
 def grouped(runs: list[str]) -> dict[str, list[str]]:
     """NAME=RUN... by name."""
     found: dict[str, list[str]] = {}
-    for run in runs:
-        name, _, path = run.partition("=")
-        if not path:
-            raise UserError(f"{run} does not have the form NAME=RUN; write it as feedback=runs/a.")
-        found.setdefault(name, []).append(path)
+    for name, run in (named(run, "NAME=RUN", "feedback=runs/a") for run in runs):
+        found.setdefault(name, []).append(run)
     return found
 
 
-def draw_lines(axes, lines: list[str]) -> None:
-    """A dashed line for each NAME=FILE, at the mean reward in the file."""
+def finished(figure, axes, lines: list[str]):
+    """The figure with a dashed line for each NAME=FILE, at the mean reward in the file."""
     for number, (name, files) in enumerate(grouped(lines).items()):
         if len(files) > 1:
             raise UserError(f"--line names {name} twice; give each line a name of its own.")
-        axes.axhline(
-            mean_reward(Path(files[0])), color="black", linestyle=("--", ":", "-.")[number % 3], label=legend_name(name)
-        )
+        look = {"color": "black", "linestyle": ("--", ":", "-.")[number % 3]}
+        axes.axhline(mean_reward(Path(files[0])), label=legend_name(name), **look)
+    axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+    axes.grid(alpha=0.3)
+    axes.legend(**BESIDE)
+    return figure
 
 
 def mean_reward(file: Path) -> float:
@@ -157,10 +144,3 @@ def mean_reward(file: Path) -> float:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{file} holds no mean reward ({error}); make it with tools.watch --json {file}.") from None
     return reward
-
-
-def finished(figure, axes):
-    axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
-    axes.grid(alpha=0.3)
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))  # beside the axes, where it covers no line
-    return figure
