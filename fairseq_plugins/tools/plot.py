@@ -152,8 +152,8 @@ def picture_of_spans(updates: list[float], spans: Spans):
     for (layer, heads), colour in zip(spans.items(), shades(len(spans))):
         end.scatter([layer + 1] * len(heads), [values[-1] for values in heads], color=colour, s=18)
         for axes in courses:
-            for values in heads:
-                axes.plot(updates, values, color=colour, linewidth=0.8)
+            for head, values in enumerate(heads, 1):
+                axes.plot(updates, values, color=colour, linewidth=0.8, label=f"layer {layer + 1}, head {head}")
     end.set(xlabel="layer", ylabel="span of a head, tokens", title="at the end")
     end.set_xlim(0.5, max(spans) + 1.5)
     end.set_axisbelow(True)

@@ -224,10 +224,10 @@ def test_attention_is_that_of_the_forward_pass():
     torch.manual_seed(1)
     config = SpanConfig(embed_dim=8, heads=2, span=5, persistent=3, ramp=2, initial_span=0.4)
     attention, position = AllAttention(config).double().eval(), RelativePosition(4, 5).double()
-    recorder = attention_maps._LayerRecorder(attention)
+    maps_of = attention_maps.record_spans(attention)
     x, memory = torch.randn(1, 4, 8).double(), torch.randn(1, attention.width(), 8).double()
     y = attention(x, memory, position)
-    context, persistent = recorder.maps(5)
+    ((context, persistent),) = maps_of(5)
     values = attention.heads(attention.v_proj(torch.cat([memory, x[:, :-1]], dim=1)))[:, 0]
     width = memory.size(1)
     seen = torch.stack([values[:, t : t + width] for t in range(4)], dim=1)  # [H, M, W, D]
@@ -281,12 +281,12 @@ def test_attention_to_memories_is_that_of_the_plain_loop():
     x, expected = torch.randn(3, 5, 8).double(), {layer: [] for layer in stream.stack.layers}
     _, memory = stream(torch.randn(3, 7, 8).double())
     outputs = [stream(x, memory)[0]]
-    recorder = attention_maps.FeedbackRecorder(stream)
+    maps_of = attention_maps.record_feedback(stream)
     outputs.append(stream(x, memory)[0])
     stream.stack.engine = Recording
     outputs.append(stream(x, memory)[0])
     torch.testing.assert_close(outputs[1:], outputs[:1] * 2)
-    for (maps, _), weights in zip(recorder.maps(6), expected.values(), strict=True):
+    for (maps, _), weights in zip(maps_of(6), expected.values(), strict=True):
         assert maps.shape == (2, 5, 6)
         torch.testing.assert_close(maps[..., -weights[0].size(-1) :], torch.stack(weights, dim=1))
 
@@ -317,12 +317,12 @@ def test_attention_by_distance_is_that_of_the_forward_pass():
     stack = XLStack(XLConfig(embed_dim=8, heads=2, ffn_dim=8, mem_len=5), 1).double().eval()
     attention = stack.layers[0].attention
     _, memory = stack(torch.randn(1, 5, 8).double())
-    recorder, outputs = attention_maps.XLRecorder(stack), []
+    maps_of, outputs = attention_maps.record_xl(stack), []
     hook = attention.register_forward_hook(lambda _, given, y: outputs.append((given[0], given[1], y)))
     stack(torch.randn(1, 4, 8).double(), memory)
     hook.remove()
     ((x, before, y),) = outputs
-    ((context, _),) = recorder.maps(5)
+    ((context, _),) = maps_of(5)
     values = attention.heads(attention.v_proj(torch.cat([before, x], dim=1)))[:, 0]  # [H, n, D]
     heads = torch.zeros(2, 4, 4).double()
     for token in range(4):

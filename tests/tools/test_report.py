@@ -121,9 +121,10 @@ def test_results_of_ones_own_have_a_table_the_command_and_curves(made, tmp_path)
         assert words in page.text
     drawn = [image["alt"] for image in page.images[-2:]]
     assert drawn == [
-        "Validation loss over updates, of 1 training; lower is better. weighted from 3 to 1.",
-        "Weight of each layer in the feedback memory over updates, of weighted. embedding from 0.5 to 0.5; "
-        "layer 1 from 0.5 to 0.5.",
+        "Validation loss over updates, of 1 training; lower is better. loss, validation (thin: training) over updates. "
+        "weighted from 3 to 1.",
+        "Weight of each layer in the feedback memory over updates, of weighted. weight in the memory, softmax(w) over "
+        "updates. embedding from 0.5 to 0.5; layer 1 from 0.5 to 0.5.",
     ]
 
 

@@ -1,9 +1,9 @@
-"""Attention maps of the heads of a trained model: of layers with span attention, of a Feedback model's layers, and of a
-Transformer-XL's.
+"""Attention maps of the heads of a trained language model.
 
 H heads, M query tokens, S columns of distances, N persistent vectors of a head.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.modules.common.relative_position import RelativePosition
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.modules.feedback.engine.recurrence import EagerRecurrence
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
@@ -62,8 +63,8 @@ def attention_maps(
         UserError: the checkpoint is of a model without such attention, or the split is too short
     """
     model, _, task = load(checkpoint, {"data": str(data)} if data else {}, cpu=True)
-    record = recorder_of(model)
-    if record is None or not hasattr(model, "memory_length"):  # agents have none
+    kind = next((kind for kind in RECORDERS if modules_of(model, kind)), None)
+    if kind is None or not hasattr(model, "memory_length"):  # agents have none
         raise UserError(
             f"{checkpoint} has no attention that this can draw; give a language model with span attention"
             " (--arch all_attention_lm, span_transformer_lm), with a feedback memory (--arch feedback_lm), or a"
@@ -79,141 +80,105 @@ def attention_maps(
     with torch.no_grad():
         for (block,) in dataset.blocks(1, 1, cuts):
             if block.start == before:
-                recorder = record(model)
+                maps_of = RECORDERS[kind](model)
             model(dataset[block]["net_input"]["src_tokens"], memory=memory)
-        layers = recorder.maps(before)
+        layers = maps_of(before)
     maps = [
-        HeadMap(number, head + 1, context[head], persistent[head], recorder.nearest)
+        HeadMap(number, head + 1, context[head], persistent[head], nearest=int(kind is not XLAttention))
         for number, (context, persistent) in enumerate(layers, 1)
         for head in range(len(context))
     ]
-    return maps, recorder.memory_weights()
-
-
-def recorder_of(model: nn.Module):
-    """The class that records the attention of a model, or None."""
-    kinds = {FeedbackStream: FeedbackRecorder, SpanAttention: SpanRecorder, XLAttention: XLRecorder}
-    return next((kinds[kind] for kind in kinds if modules_of(model, kind)), None)
+    return maps, modules_of(model, kind)[0].stack.memory.layer_weights() if kind is FeedbackStream else []
 
 
 def modules_of(model: nn.Module, kind: type) -> list:
     return [module for module in model.modules() if isinstance(module, kind)]
 
 
-class FeedbackRecorder:
-    """Records the attention of the layers of a Feedback model to the memory, from now on."""
-
-    nearest = 1
-
-    def __init__(self, model: nn.Module):
-        self.stack = modules_of(model, FeedbackStream)[0].stack
-        self.weights: list[list[Tensor]] = [[] for _ in self.stack.layers]  # of each layer for each step [H, W]
-        self.stack.engine = self._engine
-
-    def _engine(self, *args):
-        return _RecordingRecurrence(self.weights, *args)
-
-    def maps(self, span: int) -> list[tuple[Tensor, Tensor]]:
-        """Of each layer the weights [H, M, S] of the first stream, and no persistent vectors [H, M, 0]."""
-        layers = (torch.stack(steps, dim=1) for steps in self.weights)
-        return [(F.pad(maps, (span - maps.size(-1), 0)), maps[..., :0]) for maps in layers]
-
-    def memory_weights(self) -> list[list[float]]:
-        """The share of each layer in each of the G memories [G, L + 1]."""
-        return self.stack.memory.layer_weights()
+# Recorders: they keep the attention of a model from now on, and return a function of the width S, which gives for each
+# layer the weights of the context [H, M, S] and of persistent vectors [H, M, N], of the first stream.
+Maps = Callable[[int], list[tuple[Tensor, Tensor]]]
 
 
-class _RecordingRecurrence(EagerRecurrence):
-    """A recurrence that takes a block step by step and keeps the attention weights of each layer."""
+def record_feedback(model: nn.Module) -> Maps:
+    """The attention to the memories. A block is taken step by step."""
+    stack = modules_of(model, FeedbackStream)[0].stack
+    steps: list[list[Tensor]] = [[] for _ in stack.layers]  # of each layer for each step [H, W]
 
-    def __init__(self, weights: list[list[Tensor]], *args):
-        super().__init__(*args)
-        self.weights = weights
+    class RecordingRecurrence(EagerRecurrence):
+        def run(self, x, padding=None):
+            self.record_steps(x[0], len(x))
+            for x_t in x:
+                self.step(x_t)
+                for of_layer, weights in zip(steps, self.loop.memory_weights(), strict=True):
+                    of_layer.append(weights[0])
+            return self.recorded(x)
 
-    def run(self, x, padding=None):
-        self.record_steps(x[0], len(x))
-        for x_t in x:
-            self.step(x_t)
-            for steps, weights in zip(self.weights, self.loop.memory_weights(), strict=True):
-                steps.append(weights[0])
-        return self.recorded(x)
+    stack.engine = RecordingRecurrence
 
+    def maps(span):
+        layers = (torch.stack(of_layer, dim=1) for of_layer in steps)
+        return [(F.pad(weights, (span - weights.size(-1), 0)), weights[..., :0]) for weights in layers]
 
-class SpanRecorder:
-    """Records the attention of all layers with span attention, from now on."""
-
-    nearest = 1
-
-    def __init__(self, model: nn.Module):
-        self.layers = [_LayerRecorder(layer) for layer in modules_of(model, SpanAttention)]
-
-    def maps(self, span: int) -> list[tuple[Tensor, Tensor]]:
-        """Of each layer the weights [H, M, S] and [H, M, N] of the first stream."""
-        return [layer.maps(span) for layer in self.layers]
-
-    def memory_weights(self) -> list[list[float]]:
-        return []
+    return maps
 
 
-class _LayerRecorder:
-    """Stores the last inputs of a layer's attention, to compute its weights from them."""
+def record_spans(model: nn.Module) -> Maps:
+    """The attention of layers with spans. They may cut a block into pieces, or keep no weights, so the weights are
+    computed anew from the inputs."""
+    layers = modules_of(model, SpanAttention)
+    inputs = recorded_inputs(layers)
+    return lambda span: [_span_weights(layer, *given, span) for layer, given in zip(layers, inputs(), strict=True)]
 
-    def __init__(self, attention: SpanAttention):
-        self.attention = attention
-        self.hook = attention.register_forward_pre_hook(self._store)
 
-    def _store(self, attention, given):
-        self.given = given
-
-    @torch.no_grad()
-    def maps(self, span: int) -> tuple[Tensor, Tensor]:
-        """Weights [H, M, S] and [H, M, N] of the first stream. For each head and token they sum to one."""
-        self.hook.remove()
-        x, memory, position = self.given
-        attention, weights = self.attention, []
-        seen = torch.cat([memory, x[:, :-1]], dim=1)
-        query, keys, values = (
-            attention.heads(project(part)).contiguous()
-            for project, part in ((attention.q_proj, x), (attention.k_proj, seen), (attention.v_proj, seen))
+@torch.no_grad()
+def _span_weights(
+    attention: SpanAttention, x: Tensor, memory: Tensor, position: RelativePosition, span: int
+) -> tuple[Tensor, Tensor]:
+    """Weights [H, M, S] and [H, M, N] of the first stream. For each head and token they sum to one."""
+    weights: list[Tensor] = []
+    seen = torch.cat([memory, x[:, :-1]], dim=1)
+    query, keys, values = (
+        attention.heads(project(part)).contiguous()
+        for project, part in ((attention.q_proj, x), (attention.k_proj, seen), (attention.v_proj, seen))
+    )
+    # dropout is applied to the weights: first to those of the context, then to those of persistent vectors
+    hook = attention.dropout.register_forward_pre_hook(lambda _, inputs: weights.append(inputs[0][:, 0]))
+    attention.attend(query, attention.context(keys, values, memory.size(1), position, Context))
+    hook.remove()
+    context, *persistent = weights
+    context = band(context)
+    context = F.pad(context, (span - context.size(-1), 0))
+    rest = persistent[0] if persistent else context.new_zeros(*context.shape[:-1], 0)
+    if len(rest) != len(context):
+        raise UserError(
+            "attention maps need heads that attend to both context and persistent vectors;"
+            " with --persistent-integration head-split they do not."
         )
-        # dropout is applied to the weights: first to those of the context, then to those of persistent vectors
-        hook = attention.dropout.register_forward_pre_hook(lambda _, inputs: weights.append(inputs[0][:, 0]))
-        attention.attend(query, attention.context(keys, values, memory.size(1), position, Context))
-        hook.remove()
-        context, *persistent = weights
-        context = band(context)
-        context = F.pad(context, (span - context.size(-1), 0))
-        rest = persistent[0] if persistent else context.new_zeros(*context.shape[:-1], 0)
-        if len(rest) != len(context):
-            raise UserError(
-                "attention maps need heads that attend to both context and persistent vectors;"
-                " with --persistent-integration head-split they do not."
-            )
-        total = context.sum(-1, keepdim=True) + rest.sum(-1, keepdim=True)
-        return context / total, rest / total
+    total = context.sum(-1, keepdim=True) + rest.sum(-1, keepdim=True)
+    return context / total, rest / total
 
 
-class XLRecorder:
-    """Records the attention of the layers of a Transformer-XL, from now on. A token sees itself."""
+def record_xl(model: nn.Module) -> Maps:
+    """The attention of a Transformer-XL: dropout is applied to the weights. A token sees itself."""
+    inputs = recorded_inputs([layer.dropout for layer in modules_of(model, XLAttention)])
+    return lambda span: [(by_distance(weights), weights[..., :0]) for (weights,) in inputs()]
 
-    nearest = 0
 
-    def __init__(self, model: nn.Module):
-        layers = modules_of(model, XLAttention)
-        self.weights: list[Tensor] = []  # of each layer [H, M, n], of memory and block
-        self.hooks = [layer.dropout.register_forward_pre_hook(self._store) for layer in layers]
+def recorded_inputs(modules: list[nn.Module]) -> Callable[[], list[tuple]]:
+    """A function that ends the recording and returns the inputs of each module."""
+    inputs: list[tuple] = []
+    hooks = [module.register_forward_pre_hook(lambda _, given: inputs.append(given)) for module in modules]
 
-    def _store(self, dropout, given):
-        self.weights.append(given[0])
-
-    def maps(self, span: int) -> list[tuple[Tensor, Tensor]]:
-        """Of each layer the weights [H, M, n] by distance, and no persistent vectors [H, M, 0]."""
-        for hook in self.hooks:
+    def end() -> list[tuple]:
+        for hook in hooks:
             hook.remove()
-        return [(by_distance(weights), weights[..., :0]) for weights in self.weights]
+        return inputs
 
-    def memory_weights(self) -> list[list[float]]:
-        return []
+    return end
+
+
+RECORDERS = {FeedbackStream: record_feedback, SpanAttention: record_spans, XLAttention: record_xl}
 
 
 def by_distance(weights: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 import argparse
 import io
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from fairseq_plugins.tools import plot, results_table
 from fairseq_plugins.tools.lib import training_log
 from fairseq_plugins.tools.lib.html_page import figure
 from fairseq_plugins.tools.lib.markdown_text import code_block, literal, table
-from fairseq_plugins.tools.lib.pictures import course, read_description
+from fairseq_plugins.tools.lib.pictures import describe, read_description
 
 RECIPES_TABLE = "results.jsonl"
 PNG = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"  # how the file begins and ends
@@ -23,11 +24,11 @@ PNG = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"  # how the file begins and ends
 
 @dataclass
 class Results:
-    """What is found in one place.
+    """The rows and trainings that are found in one place.
 
     Attributes:
         name: of the place, as the page shows it
-        where: the folder, or the log
+        where: the folder, or the file
         rows: of its results.jsonl, by cell
         written: when the last of them was
         logs: of the trainings there, by the folder of each
@@ -35,14 +36,14 @@ class Results:
 
     name: str
     where: Path
-    rows: dict[str, dict] = field(default_factory=dict)
+    rows: results_table.Rows = field(default_factory=dict)
     written: str = ""
     logs: dict[Path, training_log.TrainingLog] = field(default_factory=dict)
 
 
 def find_all(paths: list[Path]) -> list[Results]:
-    """What is found in each of the paths, once. Where names are alike, as many folders stand in front as tell them
-    apart.
+    """The results in all of these paths. A training that is found twice is shown once. Places of one name are told
+    apart by the folders that they are in.
 
     Raises:
         UserError: there is nothing, or a file is damaged
@@ -50,21 +51,20 @@ def find_all(paths: list[Path]) -> list[Results]:
     found: dict[Path, Results] = {}
     trainings: set[Path] = set()
     for results in chain.from_iterable(map(find, paths)):
-        logs = {training_folder(run): run for run in results.logs}
-        results.logs = {run: results.logs[run] for folder, run in logs.items() if folder not in trainings}
-        trainings.update(logs)
+        results.logs = {run: log for run, log in results.logs.items() if training_folder(run) not in trainings}
+        trainings.update(map(training_folder, results.logs))
         if results.rows or results.logs:
             found.setdefault(results.where.resolve(), results)
-    alike: dict[str, list[Path]] = {}
+    names = Counter(results.name for results in found.values())
     for where, results in found.items():
-        alike.setdefault(results.name, []).append(where)
-    for places in alike.values():
-        folders = 1
-        while len({where.parts[-folders:] for where in places}) < len(places):
-            folders += 1
-        for where in places if len(places) > 1 else []:
-            found[where].name = "/".join(where.parts[-folders:])
+        if names[results.name] > 1:
+            results.name = next(name for name in endings(where) if sum(name in endings(other) for other in found) == 1)
     return [*found.values()]
+
+
+def endings(path: Path) -> list[str]:
+    """c, b/c and a/b/c of a/b/c"""
+    return ["/".join(path.parts[-number:]) for number in range(1, len(path.parts) + 1)]
 
 
 def training_folder(run: Path) -> Path:
@@ -73,49 +73,48 @@ def training_folder(run: Path) -> Path:
 
 
 def find(path: Path) -> list[Results]:
-    """One for each results.jsonl below a folder, with the trainings beside it, and one for all other trainings there;
-    or that of a file, a results.jsonl or a log.
+    """The results of a file, a results.jsonl or a log. Or those of a folder: of each results.jsonl below it with the
+    trainings beside it, then of all trainings there.
 
     Raises:
         UserError: there is nothing, or a file is damaged
     """
+    if path.is_dir():
+        found = [of_recipe(file, short(file.parent, path)) for file in sorted(path.rglob(RECIPES_TABLE))]
+        if logs := logs_in(path):
+            found.append(Results(short(path, path), path, logs=logs))
+        if not found:
+            raise UserError(
+                f"{path} has neither a results.jsonl nor a train.log with metrics; name the --out of a recipe or the "
+                "folder of a training, or wait until its first metrics are there."
+            )
+        return found
     if not path.exists():
         raise UserError(f"{path} does not exist; name a folder of runs, a results.jsonl or a train.log.")
-    if path.is_file() and path.suffix != ".jsonl":
-        try:
-            return [Results(path.name, path, logs={path: training_log.read(path)})]
-        except UserError:
-            raise UserError(
-                f"{path} is neither a results.jsonl nor a log of fairseq-train with figures of a training; name one of "
-                "these, or the --out of a recipe."
-            ) from None
-    files = sorted(path.rglob(RECIPES_TABLE)) if path.is_dir() else [path]
-    found = [of_recipe(file, path) for file in files]
-    logs = logs_in(path) if path.is_dir() else {}
-    for run in [run for results in found for run in results.logs]:
-        logs.pop(run, None)
-    if logs:
-        found.append(Results(short(path, path), path, logs=logs))
-    if not found:
+    if path.suffix == ".jsonl" or not path.is_file():
+        return [of_recipe(path, short(path.parent, path.parent) if path.name == RECIPES_TABLE else path.name)]
+    try:
+        return [Results(path.name, path, logs={path: training_log.read(path)})]
+    except UserError:
         raise UserError(
-            f"{path} has neither a results.jsonl nor a train.log with figures; name the --out of a recipe or the "
-            "folder of a training, or wait until its first figures are there."
-        )
-    return found
+            f"{path} is neither a results.jsonl nor a log of fairseq-train with metrics of a training; name one of "
+            "these, or the --out of a recipe."
+        ) from None
 
 
-def of_recipe(file: Path, start: Path) -> Results:
+def of_recipe(file: Path, name: str) -> Results:
+    """The rows, and the trainings beside a results.jsonl; what lies beside a table of another name need not belong to
+    it."""
     try:
         rows = results_table.read_rows(file)
-    except (ValueError, OSError) as error:
+    except OSError as error:
         raise UserError(str(error)) from None
     if not rows:
         raise UserError(f"{file} has no rows yet; wait until its recipe has written the first, or leave it out.")
     written = written_on(file.stat().st_mtime)
-    if file.name != RECIPES_TABLE:  # what lies beside it need not belong to it
-        return Results(file.name, file, rows, written)
-    name = short(file.parent, start if start.is_dir() else file.parent)
-    return Results(name, file.parent, rows, written, logs_in(file.parent))
+    if file.name == RECIPES_TABLE:
+        return Results(name, file.parent, rows, written, logs_in(file.parent))
+    return Results(name, file, rows, written)
 
 
 def short(folder: Path, start: Path) -> str:
@@ -124,7 +123,7 @@ def short(folder: Path, start: Path) -> str:
 
 
 def logs_in(folder: Path) -> dict[Path, training_log.TrainingLog]:
-    """The logs of trainings below the folder; one that has no figures yet is left out."""
+    """The logs of trainings below the folder; one that has no metrics yet is left out."""
     found = {}
     for file in sorted(folder.rglob("train.log")):
         with suppress(UserError):
@@ -185,19 +184,15 @@ def pictures(results: Results) -> Iterator[str]:
     if len(runs) < len(results.logs):
         yield f"{len(results.logs) - len(runs)} of {len(results.logs)} trainings have no validation yet."
     for first in range(0, len(runs), plot.FEW):
-        some = {shown(run, results): run for run in runs[first : first + plot.FEW]}
-        ends = [f"{name} {course(results.logs[run].series('valid', 'loss')[1])}" for name, run in some.items()]
+        some = [f"{shown(run, results).replace('=', ' ')}={run}" for run in runs[first : first + plot.FEW]]
         which = f"{first + 1} to {first + len(some)} of " if len(runs) > plot.FEW else ""
-        caption = (
-            f"Validation loss over updates, of {which}{len(runs)} training{'s' * (len(runs) > 1)}; lower is better."
-        )
-        drawn_runs = [f"{name.replace('=', ' ')}={run}" for name, run in some.items()]
-        yield drawn(plot.draw_curves, caption, "; ".join(ends), runs=drawn_runs, metric="loss")
+        trainings = f"{which}{len(runs)} training{'s' * (len(runs) > 1)}"
+        caption = f"Validation loss over updates, of {trainings}; lower is better."
+        yield drawn(plot.draw_curves, caption, runs=some, metric="loss")
     for run, log in results.logs.items():
-        for pattern, draw, what, one in LEARNED:
-            if names := log.names(pattern):
-                courses = [f"{one(name)} {course(log.series('train', name)[1])}" for name in names]
-                yield drawn(draw, f"{what}, of {shown(run, results)}.", "; ".join(courses), run=run)
+        for pattern, draw, caption in LEARNED:
+            if log.names(pattern):
+                yield drawn(draw, f"{caption}, of {shown(run, results)}.", run=run)
 
 
 def shown(run: Path, results: Results) -> str:
@@ -211,31 +206,22 @@ def recipes_picture(file: Path, name: str) -> str:
     if not (data.startswith(PNG[0]) and data.endswith(PNG[1])):
         return f"{literal(file.name)} is damaged and left out; run the recipe's plot again."
     what = f"{file.stem.replace('_', ' ')}, of {name}"
-    return figure(data, f"{what}. {read_description(file) or 'The table above has its figures.'}", f"{what}.")
+    return figure(data, f"{what}. {read_description(file) or 'The table above has its numbers.'}", f"{what}.")
 
 
-# what --log-learned writes into a log: names there, what draws them, what it is, the name of one
-LEARNED: list[tuple[str, Callable, str, Callable[[str], str]]] = [
-    (
-        plot.SPAN,
-        plot.draw_spans,
-        "Span of each head by layer, in tokens",
-        lambda name: "layer {} head {}".format(*name.split("_")[1:]),
-    ),
-    (
-        plot.MEMORY,
-        plot.draw_memory,
-        "Weight of each layer in the feedback memory over updates",
-        lambda name: "embedding" if name == "memory_0" else f"layer {name.split('_')[1]}",
-    ),
+# names of the metrics that --log-learned writes into a log, what draws them, and a caption
+LEARNED: list[tuple[str, Callable, str]] = [
+    (plot.SPAN, plot.draw_spans, "Span of each head by layer, in tokens"),
+    (plot.MEMORY, plot.draw_memory, "Weight of each layer in the feedback memory over updates"),
 ]
 
 
-def drawn(draw: Callable, caption: str, courses: str, **arguments) -> str:
+def drawn(draw: Callable, caption: str, **arguments) -> str:
     """A picture of `plot`, or why there is none."""
-    data = io.BytesIO()
     try:
-        draw(argparse.Namespace(**arguments)).savefig(data, format="png", dpi=110)
+        picture = draw(argparse.Namespace(**arguments))
     except UserError as error:
         return literal(error)
-    return figure(data.getvalue(), f"{caption} {courses}.", caption)
+    data = io.BytesIO()
+    picture.savefig(data, format="png", dpi=110)
+    return figure(data.getvalue(), f"{caption} {describe(picture)}", caption)

@@ -47,7 +47,8 @@ def _describe_axes(axes) -> str:
     for line, name in zip(*axes.get_legend_handles_labels()):
         line = line[0] if isinstance(line, tuple) else line  # a line with bars for its errors
         if hasattr(line, "get_ydata") and len(line.get_ydata()):
-            curves.append(f"{_plain(name)} {course(line.get_ydata())}")
+            values = line.get_ydata()
+            curves.append(f"{_plain(name)} from {values[0]:.4g} to {values[-1]:.4g}")
     rows = [_plain(label.get_text()) for label in axes.get_yticklabels()]
     bars = [
         f"{each.get_label()} {rows[round(bar.get_y() + bar.get_height() / 2)]} {bar.get_width():.4g}"
@@ -61,11 +62,6 @@ def _describe_axes(axes) -> str:
 def _plain(name: str) -> str:
     """The name that was made a `legend_name`."""
     return name.replace(r"\$", "$").strip()
-
-
-def course(values) -> str:
-    """A series in words."""
-    return f"from {values[0]:.4g} to {values[-1]:.4g}"
 
 
 def read_description(file: Path) -> str:
