@@ -9,8 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain  # noqa: E402
-from fairseq_plugins.tools.lib.skip_schedule import lags  # noqa: E402
-from fairseq_plugins.tools.skip_schedule import expected_lag, percentile  # noqa: E402
+from fairseq_plugins.tools.skip_schedule import expected_lag, lags, percentile  # noqa: E402
 
 UPDATES = 1000
 COLUMNS = ["layer", "probability to skip it", "expected age", "expected 99th percentile"]

@@ -14,6 +14,7 @@ import statistics
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools.lib import markdown_text
 from fairseq_plugins.tools.lib.bleu import compare, sacrebleu_scores, tokenised_scores
 from fairseq_plugins.tools.lib.each_once import each_once
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references, refuse_other_test_set
@@ -69,21 +70,19 @@ def table(examples: dict, references: list[str], language: str, lowercase: bool)
     }
     for run in itertools.chain(*scores.values()):
         run.setdefault("bleu", run["sacrebleu"])
-    lines = ["| | BLEU, each seed | mean | spread | sacreBLEU, mean | chrF, mean |", f"|{' --- |' * 6}"]
+    header = ["", "BLEU, each seed", "mean", "spread", "sacreBLEU, mean", "chrF, mean"]
+    rows = []
     for name, runs in scores.items():
         bleu = [run["bleu"] for run in runs]
-        lines.append(
-            f"| {name} | {', '.join(f'{b:.2f}' for b in bleu)} | {statistics.mean(bleu):.2f} | "
-            f"{max(bleu) - min(bleu):.2f} | "
-            f"{statistics.mean(run['sacrebleu'] for run in runs):.2f} | "
-            f"{statistics.mean(run['chrf'] for run in runs):.2f} |"
-        )
+        means = [statistics.mean(run[metric] for run in runs) for metric in ("sacrebleu", "chrf")]
+        numbers = [statistics.mean(bleu), max(bleu) - min(bleu), *means]
+        rows.append([name, ", ".join(f"{b:.2f}" for b in bleu), *(f"{number:.2f}" for number in numbers)])
     (system, runs), (baseline, others) = examples.items()
     tests = [compare(run, other, references, language, lowercase) for run, other in zip(runs, others)]
     difference, spread = verdict(scores[system], scores[baseline])
     inside = "within" if abs(difference) <= spread else "larger than"
     return [
-        *lines,
+        *markdown_text.table(header, rows).splitlines(),
         "",
         f"Mean difference in BLEU, {system} - {baseline}: {difference:+.2f}"
         + (f", {inside} the spread of {spread:.2f} between seeds." if len(runs) > 1 else " (one seed)."),

@@ -5,7 +5,7 @@
 Prints a table of layers and heads, counted from 1. An entry is the increase of the perplexity (with --metric bpc, of
 the bits per token) without the head. The last column and row are standard deviations over the heads of a layer and over
 all heads (of a sample, with n - 1), as in Table 3 of the Skip Cross-Head paper. Every token of the split is scored
-once. The figures are exact with --batch-size 1; else each stream starts from an empty memory.
+once. The numbers are exact with --batch-size 1; else each stream starts from an empty memory.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tqdm import tqdm
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.options import ranges
 from fairseq_plugins.options.combinations import dictionary
+from fairseq_plugins.tools.lib import markdown_text
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -59,7 +60,7 @@ def main():
         [measure(score(model, task, args)) - whole for _ in each_head_pruned(attention)]
         for attention in tqdm(attentions(model), desc="layers", leave=False)
     ]
-    print("\n".join(table(rises)))
+    print(table(rises))
     print(f"\nwith all heads: {args.metric} {whole:.4f}")
     if nats > math.log(words := len(task.source_dictionary)):
         even = measure(math.log(words))
@@ -126,14 +127,12 @@ def score(model, task, args) -> float:
         return evaluation.figures.all.mean
 
 
-def table(rises: list[list[float]]) -> list[str]:
-    """Lines of Markdown. ``rises`` holds a row of values for each layer."""
-    heads = range(1, len(rises[0]) + 1)
-    lines = [f"| layer | {' | '.join(f'H{head}' for head in heads)} | stddev |", "| --- " * (len(heads) + 2) + "|"]
-    for number, row in enumerate(rises, 1):
-        lines.append(f"| {number} | {' | '.join(f'{rise:.4f}' for rise in row)} | {deviation(row):.4f} |")
-    every = [rise for row in rises for rise in row]
-    return [*lines, f"| all | {' | ' * (len(heads) - 1)} | {deviation(every):.4f} |"]
+def table(rises: list[list[float]]) -> str:
+    """In Markdown. ``rises`` holds a row of values for each layer."""
+    heads = [f"H{head}" for head in range(1, len(rises[0]) + 1)]
+    rows = [[str(layer), *(f"{rise:.4f}" for rise in [*row, deviation(row)])] for layer, row in enumerate(rises, 1)]
+    every = deviation([rise for row in rises for rise in row])
+    return markdown_text.table(["layer", *heads, "stddev"], [*rows, ["all", *[""] * len(heads), f"{every:.4f}"]])
 
 
 def deviation(values: list[float]) -> float:

@@ -59,16 +59,16 @@ def main():
     dataset = task.dataset(args.split)
     streams = min(args.streams, len(dataset.starts) - 1)
     right, labelled = labels_right(model, task, dataset, streams), dataset.labels != dataset.pad
-    figures = summary(right, labelled, dataset.starts, args.bins)
+    metrics = summary(right, labelled, dataset.starts, args.bins)
     first = [dataset.first_episode(stream, streams) for stream in range(streams)]
-    figures["first_episodes"] = counted(right, labelled, dataset.starts, first)
+    metrics["first_episodes"] = counted(right, labelled, dataset.starts, first)
     kind = KINDS[str(task.args.kind)] if isinstance(task, SyntheticStreamTask) else None
     if kind and kind.groups:
-        figures |= by_group(right, labelled, groups_of(dataset, task, kind))
-    text = json.dumps({"split": args.split, **figures})
+        metrics |= by_group(right, labelled, groups_of(dataset, task, kind))
+    text = json.dumps({"split": args.split, **metrics})
     if args.json:
         write_whole(args.json, lambda path: path.write_text(text + "\n"))
-    print(f"accuracy {figures['accuracy']:.2f} %, of whole episodes {figures['sequence_accuracy']:.2f} %")
+    print(f"accuracy {metrics['accuracy']:.2f} %, of whole episodes {metrics['sequence_accuracy']:.2f} %")
 
 
 def parse():
@@ -81,10 +81,10 @@ def parse():
     parser.add_argument(
         "--data", metavar="DIR", help="data of labelled_stream, with the dictionary of training (default: training's)"
     )
-    for name, what in (("episodes", "number of drawn episodes"), ("length", "length of a drawn episode")):
-        parser.add_argument(f"--{name}", type=whole(1), metavar="N", help=f"{what} (default: as in training)")
+    for name, words in (("episodes", "number of drawn episodes"), ("length", "length of a drawn episode")):
+        parser.add_argument(f"--{name}", type=whole(1), metavar="N", help=f"{words} (default: as in training)")
     parser.add_argument("--bins", type=whole(1), default=50, help="maximum number of entries by position (%(default)s)")
-    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the figures there (.json)")
+    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the metrics there (.json)")
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
     refuse_inputs(args, "json")
@@ -93,44 +93,30 @@ def parse():
     return args
 
 
-def check(args, task) -> None:
-    """
+def check(args, trained) -> None:
+    """Compare the arguments with the options of the task in training.
+
     Raises:
-        UserError: an option is for episodes that are drawn, and those of the task are not; or other data have another
-            dictionary than those of the training
+        UserError: an option is for episodes that are drawn, and those of the task are not; or --data has another
+            dictionary than the training, so the model would read other symbols than it has learned
     """
+    from fairseq import utils
+    from fairseq.data import Dictionary
+
     given = [name for name in ("episodes", "length") if getattr(args, name)]
-    if given and task._name == "labelled_stream":
+    if given and trained._name == "labelled_stream":
         raise UserError(
             f"--{given[0]} is for episodes that are drawn; those of {args.checkpoint} are the lines of its data: leave"
             " it out."
         )
     if args.data:
-        check_dictionary(task.data, Path(args.data))
-
-
-def check_dictionary(trained_on: str, data: Path) -> None:
-    """Compare the dictionary of other data with that of the training, if that is still there.
-
-    Args:
-        trained_on: the data of the training, as its command named them
-
-    Raises:
-        UserError: they differ, so the model would read other symbols than it has learned
-    """
-    from fairseq import utils
-
-    (trained_on, *_) = utils.split_paths(trained_on)
-    before, now = (folder / "dict.txt" for folder in (Path(trained_on), data))
-    if before.is_file() and now.is_file() and symbols(before) != symbols(now):
-        raise UserError(
-            f"--data {data} has another dictionary than the training ({trained_on}): prepare it again, with train.txt"
-            " and train.labels of the training beside it, from which the dictionary is made."
-        )
-
-
-def symbols(dictionary: Path) -> list[str]:
-    return [line.split(" ")[0] for line in dictionary.read_text(encoding="utf-8").splitlines()]
+        (data, *_) = utils.split_paths(trained.data)
+        files = [Path(folder) / "dict.txt" for folder in (data, args.data)]
+        if all(map(Path.is_file, files)) and Dictionary.load(str(files[0])) != Dictionary.load(str(files[1])):
+            raise UserError(
+                f"--data {args.data} has another dictionary than the training ({data}): prepare it again, with"
+                " train.txt and train.labels of the training beside it, from which the dictionary is made."
+            )
 
 
 def overrides(args) -> dict:
@@ -160,8 +146,8 @@ def labels_right(model, task: LabelledTask, dataset: EpisodeDataset, streams: in
 
 
 def counted(right: np.ndarray, labelled: np.ndarray, starts: np.ndarray, which: Sequence[int]) -> dict:
-    """What is right of those of these episodes that have labels; None where none has. The other arguments are those of
-    ``summary``."""
+    """The accuracy in these episodes, those without labels left out; None where none has labels. The other arguments
+    are those of ``summary``."""
     import numpy as np
 
     labels, hits = (np.add.reduceat(array, starts[:-1], dtype=int)[which] for array in (labelled, right))
@@ -176,7 +162,7 @@ def counted(right: np.ndarray, labelled: np.ndarray, starts: np.ndarray, which: 
 
 
 def summary(right: np.ndarray, labelled: np.ndarray, starts: np.ndarray, bins: int) -> dict:
-    """The figures that --json writes, but for the first episodes.
+    """The metrics that --json writes, but for the first episodes.
 
     Args:
         right, labelled: [N], booleans for every token

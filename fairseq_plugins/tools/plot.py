@@ -52,7 +52,8 @@ from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.options.ranges import whole
-from fairseq_plugins.tools.lib import reward_pictures, row_pictures, skip_schedule, training_log
+from fairseq_plugins.tools import skip_schedule
+from fairseq_plugins.tools.lib import reward_pictures, row_pictures, training_log
 from fairseq_plugins.tools.lib.out_file import refuse_inputs
 from fairseq_plugins.tools.lib.pictures import BESIDE, add_out, legend_name, named, new_figure, save, shades
 

@@ -27,9 +27,11 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))  # recipes run this fi
 from fairseq_plugins.errors import UserError  # noqa: E402
 from fairseq_plugins.files.reading import parse_json, regular  # noqa: E402
 from fairseq_plugins.files.whole import NotWritten, followed, write_whole  # noqa: E402
+from fairseq_plugins.tools.lib import markdown_text  # noqa: E402
 
 # how the words of a command begin that change no run
 CHOICES = ("SEEDS=", "MODELS=", "TASKS=", "MIXERS=", "DEPTHS=", "JOBS=", "PRUNED=", "--seed=", "--out=", "--gpus=")
+NAME_A_TABLE = "name a results.jsonl that a recipe has written"
 Value = str | float
 Rows = dict[str, dict[str, Value]]  # columns by cell
 
@@ -46,7 +48,7 @@ def main():
     try:
         if args.action == "add":
             add(args.table, args.cell, args.values)
-        if args.action == "show":
+        else:
             show(args.table)
     except UserError as error:
         parser.error(str(error))
@@ -56,7 +58,7 @@ def main():
 
 def show(path: Path) -> None:
     if not path.exists():
-        raise UserError(f"{path} does not exist; name a results.jsonl that a recipe has written.")
+        raise UserError(f"{path} does not exist; {NAME_A_TABLE}.")
     rows = read_rows(path)
     print(markdown(rows))
     if of_seeds := means(rows):
@@ -74,6 +76,8 @@ def add(path: Path, cell: str, values: list[str]) -> None:
 def add_rows(path: Path, new: Rows) -> None:
     """Add rows, or replace those of the same names. Several processes may do so at the same time."""
     path = followed(path)
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is no file that a table could replace; name another.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with alone_with(path):
@@ -86,7 +90,6 @@ def add_rows(path: Path, new: Rows) -> None:
 def alone_with(path: Path) -> Iterator[None]:
     """Wait until no other process is at work on this table. On NFS other nodes respect a lock if its file is open for
     writing."""
-    _check_file(path)
     while True:
         with open(path, "a") as file:
             with suppress(OSError):  # a file system without locks
@@ -94,11 +97,6 @@ def alone_with(path: Path) -> Iterator[None]:
             if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):  # else it was replaced
                 yield
                 return
-
-
-def _check_file(path: Path) -> None:
-    if path.exists() and not path.is_file():
-        raise UserError(f"{path} is no file that a table could replace; name another.")
 
 
 def read_rows(path: Path) -> Rows:
@@ -111,7 +109,7 @@ def read_rows(path: Path) -> Rows:
     try:
         text = regular(path).read_text(encoding="utf-8") if path.exists() else ""
     except UnicodeDecodeError:
-        raise UserError(f"{path} is no text in UTF-8; name a results.jsonl that a recipe has written.") from None
+        raise UserError(f"{path} is no text in UTF-8; {NAME_A_TABLE}.") from None
     rows, lines = {}, {}
     for number, line in enumerate(text.splitlines(), 1):
         try:
@@ -125,7 +123,7 @@ def read_rows(path: Path) -> Rows:
         if wrong := [column for column, value in row.items() if not _sound(value)] or [cell] * (type(cell) is not str):
             raise UserError(
                 f"{path} has {wrong[0]!r} in the row {cell!r}, which is neither a text nor a number of a size that can "
-                "be shown; name a results.jsonl that a recipe has written."
+                f"be shown; {NAME_A_TABLE}."
             )
         if cell in rows:
             raise UserError(f"{path} has the row {cell} in line {lines[cell]} and in line {number}; delete one.")
@@ -139,7 +137,6 @@ def _sound(value) -> bool:
 
 
 def write_rows(path: Path, rows: Rows) -> None:
-    _check_file(path)
     text = "".join(json.dumps({"cell": cell} | row) + "\n" for cell, row in rows.items())
     write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
@@ -159,15 +156,12 @@ def means(rows: Rows) -> Rows:
     models = by_model(rows)
     if all(len(runs) == 1 for runs in models.values()):
         return {}
-    return {
-        model: {"seeds": float(len(runs))}
-        | {
-            column: value
-            for column in runs[0]
-            if column != "seeds" and (value := _mean([run.get(column) for run in runs])) is not None
-        }
-        for model, runs in models.items()
-    }
+    found: Rows = {}
+    for model, runs in models.items():
+        columns = {column: _mean([run.get(column) for run in runs]) for column in runs[0] if column != "seeds"}
+        shared = {column: value for column, value in columns.items() if value is not None}
+        found[model] = {"seeds": float(len(runs)), **shared}
+    return found
 
 
 def differing(rows: Rows) -> list[str]:
@@ -201,13 +195,10 @@ def _mean(values: list) -> Value | None:
     return None
 
 
-def markdown(rows: dict[str, dict]) -> str:
-    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
-    table = [["cell", *columns], ["---"] * (len(columns) + 1)]
-    table += [
-        [cell, *(shown(row.get(column, "")).replace("|", "\\|") for column in columns)] for cell, row in rows.items()
-    ]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in table)
+def markdown(rows: Rows) -> str:
+    columns = dict.fromkeys(column for row in rows.values() for column in row)
+    lines = [[cell, *(shown(row.get(column, "")) for column in columns)] for cell, row in rows.items()]
+    return markdown_text.table(["cell", *columns], lines)
 
 
 def _value(argument: str) -> tuple[str, Value]:

@@ -9,29 +9,70 @@ growth of the expected context in the paper (equation 6). The equation is missin
 the factor is inferred as twice the sum of all p.
 """
 
+from __future__ import annotations
+
 import argparse
 import math
+from typing import TYPE_CHECKING
 
-from fairseq_plugins.tools.lib.skip_schedule import add_schedule, skip_retain
+from fairseq_plugins.options.ranges import RANGES, SEED, whole
+from fairseq_plugins.tools.lib import markdown_text
+
+if TYPE_CHECKING:
+    from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_schedule(parser)
-    args = parser.parse_args()
-    print("\n".join(table(skip_retain(args).probabilities)))
+    print("\n".join(table(skip_retain(parser.parse_args()).probabilities)))
+
+
+def add_schedule(parser: argparse.ArgumentParser) -> None:
+    """Add the options that ``skip_retain`` reads."""
+    parser.add_argument("schedule", type=schedule, help="equations 1 to 5: linear, uniform, not-first, not-last, inner")
+    parser.add_argument("--layers", type=whole(1), required=True, metavar="N", help="number of layers of the model")
+    parser.add_argument(
+        "--p", type=RANGES["skip_p"], default=0.1, help="probability to skip a layer; linear takes none (%(default)s)"
+    )
+    parser.add_argument("--seed", type=SEED, default=1, help="--seed of the training (%(default)s)")
+
+
+def schedule(name: str) -> str:
+    from fairseq_plugins.modules.transformer_xl.skip_retain import SCHEDULES
+
+    if name not in SCHEDULES:
+        raise argparse.ArgumentTypeError(f"{name} is no schedule; choose from {', '.join(SCHEDULES)}")
+    return name
+
+
+def skip_retain(args) -> SkipRetain:
+    """The schedule that the options describe."""
+    from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain
+
+    return SkipRetain(args.schedule, args.layers, args.p, args.seed)
+
+
+def lags(skip: SkipRetain, updates: int) -> list[list[int]]:
+    """The lag of each layer in blocks, for every update from the first, with one block per update."""
+    skip.train()
+    lag, history = [1] * len(skip.probabilities), []
+    for update in range(updates):
+        skip.set_num_updates(update)
+        history.append(lag)
+        lag = [before + 1 if skipped else 1 for before, skipped in zip(lag, skip.skipped())]
+    return history
 
 
 def table(probabilities: list[float]) -> list[str]:
     """Lines of Markdown: each layer, counted from 1, then totals."""
-    lines = ["| layer | p | expected lag, blocks | 99th percentile |", "| --- | --- | --- | --- |"]
-    for number, p in enumerate(probabilities, 1):
-        lines.append(f"| {number} | {shown(p)} | {expected_lag(p):.3f} | {percentile(p)} |")
-    share = sum(probabilities) / len(probabilities)
+    rows = [
+        [str(layer), shown(p), f"{expected_lag(p):.3f}", str(percentile(p))] for layer, p in enumerate(probabilities, 1)
+    ]
     return [
-        *lines,
+        *markdown_text.table(["layer", "p", "expected lag, blocks", "99th percentile"], rows).splitlines(),
         "",
-        f"expected share of skipped layers: {share:.3f}",
+        f"expected share of skipped layers: {sum(probabilities) / len(probabilities):.3f}",
         f"the paper's context factor (inferred: 2 x the sum of p): {context_factor(probabilities):.3f}",
     ]
 

@@ -86,7 +86,7 @@ def test_any_log_of_fairseq_is_read(text, tmp_path):
 
 @pytest.mark.parametrize(
     "content, sentence",
-    [(None, "has no train.log: the log is what fairseq-train writes"), ("| INFO | x\n", "holds no figures")],
+    [(None, "has no train.log: the log is what fairseq-train writes"), ("| INFO | x\n", "holds no metrics")],
 )
 def test_what_is_no_log_is_said(content, sentence, tmp_path):
     if content:

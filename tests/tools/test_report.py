@@ -25,6 +25,7 @@ LOG = "".join(
         ("valid", {"epoch": 1, "valid_loss": str(4 - update), "valid_num_updates": str(update)}),
     )
 )
+CURVES = LOG.replace("memory", "other")  # nothing else to draw
 
 
 class Page(HTMLParser):
@@ -58,7 +59,9 @@ class Page(HTMLParser):
 
 
 @pytest.fixture
-def made(monkeypatch, tmp_path):
+def make(monkeypatch, tmp_path):
+    """make(results...): the page with the papers and these results"""
+
     def make(*results):
         out = tmp_path / "report.html"
         monkeypatch.setattr("sys.argv", ["report", *map(str, results), "--out", str(out)])
@@ -68,8 +71,31 @@ def made(monkeypatch, tmp_path):
     return make
 
 
-def test_the_page_says_of_every_statement_whether_it_holds(made):
-    page = made()
+@pytest.fixture
+def own(make, monkeypatch):
+    """The same without the papers"""
+    monkeypatch.setattr(statements, "read_papers", dict)
+    return make
+
+
+def training(folder, log=CURVES):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "train.log").write_text(log)
+    return folder
+
+
+def recipe(folder, *rows):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def of_2001(file):
+    os.utime(file, (1e9 + 43200,) * 2)  # on 2001-09-09 in every time zone
+
+
+def test_the_page_has_every_statement(make):
+    page = make()
     assert not page.elsewhere and not page.open
     assert "url(" not in html_page.STYLE and "@import" not in html_page.STYLE
     for entry in STATEMENTS:
@@ -86,7 +112,7 @@ def test_the_page_says_of_every_statement_whether_it_holds(made):
     assert page.links <= page.ids and len(page.links) > len(STATEMENTS)
 
 
-def test_an_installed_report_has_the_papers(made, tmp_path):
+def test_an_installed_report_has_the_papers(make, tmp_path):
     """The package as it is installed, with no repository around it."""
     root, site, out = Path(__file__).parents[2], tmp_path / "site", tmp_path / "installed.html"
     build = ["setup.py", "-q", "egg_info", "--egg-base", tmp_path, "build_py", "--build-lib", site]
@@ -95,32 +121,21 @@ def test_an_installed_report_has_the_papers(made, tmp_path):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, "-m", "fairseq_plugins.tools.report", "--out", out]
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
-    made()
+    make()
     assert out.read_text(encoding="utf-8") == (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_results_of_ones_own_have_a_table_the_command_and_curves(made, tmp_path):
-    run = tmp_path / "runs/fig5"
-    (run / "weighted").mkdir(parents=True)
-    (run / "weighted/train.log").write_text(LOG)
-    (run / "just-begun").mkdir()
-    (run / "just-begun/train.log").write_text("nothing yet\n")
-    row = {
-        "cell": "weighted-seed1",
-        "dev bpc": 1.60000001,
-        "paper": "<1.5",
-        "command": "recipes/feedback/fig5_memory_composition.sh",
-    }
-    other = row | {"cell": "weighted-seed2", "dev bpc": 1.7}
-    (run / "results.jsonl").write_text(json.dumps(row) + "\n" + json.dumps(other) + "\n")
-    os.utime(run / "results.jsonl", (1e9 + 43200,) * 2)  # on 2001-09-09 in every time zone
-    page = made(tmp_path / "runs")
-    assert page.links <= page.ids and "own-1" in page.links
+def test_results_of_ones_own_have_a_table_the_command_and_curves(own, tmp_path):
+    training(tmp_path / "runs/fig5/weighted", LOG)
+    training(tmp_path / "runs/fig5/just-begun", "nothing yet\n")
+    row = {"cell": "weighted-seed1", "dev bpc": 1.60000001, "paper": "<1.5", "command": "recipes/feedback/fig5.sh"}
+    of_2001(recipe(tmp_path / "runs/fig5", row, row | {"cell": "weighted-seed2", "dev bpc": 1.7}) / "results.jsonl")
+    page = own(tmp_path / "runs")
+    assert page.links <= page.ids and "own-1" in page.links and "own-2" not in page.ids
     assert "runs/fig5" in page.text and str(tmp_path) not in page.text
-    for words in ("weighted-seed1", "dev bpc", "1.65 (1.6 to 1.7)", "<1.5", row["command"], "2001-09-09"):
+    for words in ("weighted-seed1", "dev bpc", "1.65 (1.6 to 1.7)", "<1.5", row["command"], "Last row: 2001-09-09"):
         assert words in page.text
-    drawn = [image["alt"] for image in page.images[-2:]]
-    assert drawn == [
+    assert [image["alt"] for image in page.images] == [
         "Validation loss over updates, of 1 training; lower is better. loss, validation (thin: training) over updates. "
         "weighted from 3 to 1.",
         "Weight of each layer in the feedback memory over updates, of weighted. weight in the memory, softmax(w) over "
@@ -129,125 +144,81 @@ def test_results_of_ones_own_have_a_table_the_command_and_curves(made, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["", "train.log"])
-def test_a_training_without_a_recipe_has_curves(made, tmp_path, name):
-    run = tmp_path / "mine"
-    run.mkdir()
-    (run / "train.log").write_text(LOG)
-    page = made(run / name)
-    assert len(page.images) == len(made().images) + 2
-    assert page.images[-2]["alt"].endswith(f"{name or 'mine'} from 3 to 1.")
+def test_a_training_without_a_recipe_has_curves_and_a_date(own, tmp_path, name):
+    of_2001(training(tmp_path / "mine") / "train.log")
+    page = own(tmp_path / "mine" / name)
+    (image,) = page.images
+    assert image["alt"].endswith(f"{name or 'mine'} from 3 to 1.") and "Last entry: 2001-09-09" in page.text
 
 
-def test_many_trainings_have_pictures_of_ten(made, tmp_path):
+def test_many_trainings_have_pictures_of_ten(own, tmp_path):
     for number in range(12):
-        (tmp_path / f"run{number:02}").mkdir()
-        (tmp_path / f"run{number:02}/train.log").write_text(LOG)
-    curves = [image["alt"] for image in made(tmp_path).images if image["alt"].startswith("Validation loss")]
-    assert [alt.partition(";")[0] for alt in curves] == [
+        training(tmp_path / f"run{number:02}")
+    assert [image["alt"].partition(";")[0] for image in own(tmp_path).images] == [
         f"Validation loss over updates, of {which} of 12 trainings" for which in ("1 to 10", "11 to 12")
     ]
 
 
-def test_a_picture_that_cannot_be_drawn_is_said(made, tmp_path):
-    (tmp_path / "train.log").write_text(LOG.replace('"memory_1": "0.5"', '"memory_1": "nan"'))
-    page = made(tmp_path)
-    assert len(page.images) == len(made().images) + 1
-    assert "holds no checkpoints" in page.text
+def test_a_picture_that_cannot_be_drawn_is_said(own, tmp_path):
+    training(tmp_path, LOG.replace('"memory_1": "0.5"', '"memory_1": "nan"'))
+    page = own(tmp_path)
+    assert len(page.images) == 1 and "holds no checkpoints" in page.text
 
 
-@pytest.mark.parametrize("name", [r"$\frac$", "_first", os.fsdecode(b"caf\xe9")])
-def test_names_of_any_kind_are_shown(made, tmp_path, name):
-    run = tmp_path / "runs" / name
-    run.mkdir(parents=True)
-    (run / "train.log").write_text(LOG)
-    (tmp_path / "runs/results.jsonl").write_text(json.dumps({"cell": name, "bpc": 1}) + "\n")
-    page = made(tmp_path / "runs")
-    assert len(page.images) == len(made().images) + 2
-    assert page.text.count(name.encode(errors="replace").decode()) >= 2
+def test_names_of_any_kind_are_shown(own, tmp_path):
+    names = [r"$\frac$", "_first", "a=b", os.fsdecode(b"caf\xe9")]
+    for name in names:
+        training(tmp_path / "runs" / name)
+    recipe(tmp_path / "runs", *({"cell": name, "bpc": 1} for name in names))
+    page = own(tmp_path / "runs")
+    (image,) = page.images
+    for name in names:
+        readable = name.encode(errors="replace").decode()
+        assert readable in page.text and readable.replace("=", " ") in image["alt"]
 
 
-def test_places_of_one_name_are_told_apart(made, tmp_path):
-    for run in ("a/model", "b/model"):
-        (tmp_path / run).mkdir(parents=True)
-        (tmp_path / run / "train.log").write_text(LOG)
-    page = made(tmp_path / "a/model", tmp_path / "b/model", tmp_path / "a/model")
-    assert "a/model" in page.text and "b/model" in page.text
-    assert "own-2" in page.ids and "own-3" not in page.ids
+def test_places_of_one_name_are_told_apart_and_shown_once(own, tmp_path):
+    runs = [training(tmp_path / run) for run in ("a/model", "b/model", "c")]
+    page = own(runs[0] / "train.log", *runs, tmp_path / "a")
+    headings = page.text.partition("Your own results")[2]
+    assert all(name in headings for name in ("train.log", "model", "c")) and "/model" not in headings
+    assert "own-3" in page.ids and "own-4" not in page.ids
+    page = own(*runs)
+    assert all(name in page.text for name in ("a/model", "b/model"))
 
 
-def test_a_training_is_shown_once(made, tmp_path):
-    for run in ("a", "b"):
-        (tmp_path / "runs" / run).mkdir(parents=True)
-        (tmp_path / "runs" / run / "train.log").write_text(LOG)
-    page = made(tmp_path / "runs/a/train.log", tmp_path / "runs/a", tmp_path / "runs", tmp_path / "runs/b")
-    assert "own-2" in page.ids and "own-3" not in page.ids
-    assert page.text.count("of 1 training;") == 2
+def test_trainings_beside_a_recipe_are_shown_with_it(own, tmp_path):
+    for folder in ("recipe", "alone", "other"):
+        training(tmp_path / "runs" / folder)
+    recipe(tmp_path / "runs/recipe", {"cell": "a", "bpc": 1})
+    page = own(tmp_path / "runs")
+    assert {"own-1", "own-2"} <= page.ids and len(page.images) == 2
+    other = (tmp_path / "runs/recipe/results.jsonl").rename(tmp_path / "runs/other/mine.jsonl")
+    page = own(other)  # of another name: nothing beside it belongs to it
+    assert "mine.jsonl" in page.text and not page.images
 
 
-def test_a_table_of_another_name_has_no_trainings_beside_it(made, tmp_path):
-    (tmp_path / "runs/other").mkdir(parents=True)
-    (tmp_path / "runs/other/train.log").write_text(LOG)
-    (tmp_path / "mine.jsonl").write_text('{"cell": "a", "bpc": 1}\n')
-    page = made(tmp_path / "mine.jsonl")
-    assert "mine.jsonl" in page.text and len(page.images) == len(made().images)
+def test_the_tables_of_a_recipe(own, tmp_path):
+    """Rows with the same columns are one table, and many commands are folded."""
+    rows = [{"cell": f"lm-seed{n}", "bpc": n, "command": f"PASS={n} lm.sh"} for n in (2, 5)]
+    rows += [{"cell": f"mt{n}", "BLEU": n, "loss": float("nan"), "command": f"mt.sh {n}"} for n in range(4)]
+    text = own(recipe(tmp_path, *rows)).text
+    words = " ".join(text.split())
+    assert "3.5 (2 to 5)" in text and "The seeds of lm have different commands" in text
+    assert "bpc lm-seed2 2" in words and "BLEU loss mt0 0 not a number" in words and "nan" not in text
+    assert "6 commands PASS=2 lm.sh" in words
 
 
-def test_seeds_that_were_not_run_alike_are_said(made, tmp_path):
-    rows = ({"cell": f"a-seed{seed}", "bpc": seed, "command": f"PASS={seed}0 SEEDS={seed} x.sh"} for seed in (1, 2))
-    (tmp_path / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert "The seeds of a have different commands" in made(tmp_path).text
-
-
-def test_trainings_beside_a_recipe_are_shown_too(made, tmp_path):
-    for folder in ("recipe", "alone"):
-        (tmp_path / "runs" / folder).mkdir(parents=True)
-        (tmp_path / "runs" / folder / "train.log").write_text(LOG)
-    (tmp_path / "runs/recipe/results.jsonl").write_text('{"cell": "a", "bpc": 1}\n')
-    page = made(tmp_path / "runs")
-    assert {"own-1", "own-2"} <= page.ids and len(page.images) == len(made().images) + 4
-
-
-def test_whole_numbers_have_a_mean_and_what_diverged_is_said(made, tmp_path):
-    rows = ({"cell": f"a-seed{seed}", "right": right, "loss": float("nan")} for seed, right in ((1, 2), (2, 5)))
-    (tmp_path / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    page = made(tmp_path)
-    assert "3.5 (2 to 5)" in page.text and "not a number" in page.text and "nan" not in page.text
-
-
-def test_a_picture_of_a_recipe_says_what_it_shows(made, tmp_path):
-    (tmp_path / "runs/a").mkdir(parents=True)
-    (tmp_path / "runs/a/train.log").write_text(LOG)
-    (tmp_path / "runs/results.jsonl").write_text('{"cell": "a", "bpc": 1}\n')
-    for name, draw in (("losses", plot.draw_curves), ("memory", plot.draw_memory)):
-        arguments = {"runs": [f"a={tmp_path}/runs/a"], "run": tmp_path / "runs/a", "metric": "loss"}
-        pictures.save(draw(argparse.Namespace(**arguments)), tmp_path / f"runs/{name}.png")
-    losses, memory, *_ = [image["alt"] for image in made(tmp_path / "runs").images[-4:]]
-    assert losses == "losses, of runs. loss, validation (thin: training) over updates. a from 3 to 1."
-    weights = "embedding from 0.5 to 0.5; layer 1 from 0.5 to 0.5"
-    assert memory == f"memory, of runs. weight in the memory, softmax(w) over updates. {weights}."
-
-
-def test_rows_with_the_same_columns_are_one_table_and_many_commands_are_folded(made, tmp_path):
-    rows = [{"cell": f"lm{n}", "bpc": n, "command": f"lm.sh {n}"} for n in range(4)]
-    rows += [{"cell": f"mt{n}", "BLEU": n, "command": f"mt.sh {n}"} for n in range(4)]
-    (tmp_path / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    own = made(tmp_path).text.rpartition("Your own results")[2]
-    words = " ".join(own.split())
-    assert "bpc lm0 0" in words and "BLEU mt0 0" in words and "8 commands lm.sh 0" in words
-
-
-def test_a_log_has_a_date(made, tmp_path):
-    (tmp_path / "train.log").write_text(LOG)
-    os.utime(tmp_path / "train.log", (1e9 + 43200,) * 2)  # on that day in every time zone
-    assert "Last entry: 2001-09-09" in made(tmp_path).text
-
-
-def test_a_damaged_picture_is_left_out_and_said(made, tmp_path):
-    (tmp_path / "results.jsonl").write_text('{"cell": "a", "bpc": 1}\n')
-    (tmp_path / "curve.png").write_bytes(b"")
-    (tmp_path / "folder.png").mkdir()
-    page = made(tmp_path)
-    assert "curve.png is damaged and left out" in page.text and len(page.images) == len(made().images)
+def test_pictures_of_a_recipe_say_what_they_show(own, tmp_path):
+    training(tmp_path / "runs/a", LOG)
+    recipe(tmp_path / "runs", {"cell": "a", "bpc": 1})
+    arguments = {"runs": [f"a={tmp_path}/runs/a"], "metric": "loss"}
+    pictures.save(plot.draw_curves(argparse.Namespace(**arguments)), tmp_path / "runs/losses.png")
+    (tmp_path / "runs/curve.png").write_bytes(b"")
+    (tmp_path / "runs/folder.png").mkdir()
+    page = own(tmp_path / "runs")
+    assert "curve.png is damaged and left out" in page.text and len(page.images) == 3
+    assert page.images[0]["alt"] == "losses, of runs. loss, validation (thin: training) over updates. a from 3 to 1."
 
 
 DAMAGED = {
@@ -263,37 +234,23 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("content", DAMAGED, ids=DAMAGED.values())
-def test_a_damaged_table_is_said_and_an_earlier_page_stays(made, tmp_path, content):
+def test_a_damaged_table_is_said_and_an_earlier_page_stays(own, tmp_path, content):
     (tmp_path / "report.html").write_text("earlier")
     (tmp_path / "results.jsonl").write_bytes(content)
-    with pytest.raises(UserError, match=DAMAGED[content]) as error:
-        made(tmp_path)
-    assert "results.jsonl" in str(error.value)
+    with pytest.raises(UserError, match=f"results.jsonl .*{DAMAGED[content]}"):
+        own(tmp_path)
     assert (tmp_path / "report.html").read_text() == "earlier"
 
 
-def test_a_folder_without_results_is_said(made, tmp_path):
-    with pytest.raises(UserError, match="neither a results.jsonl nor a train.log"):
-        made(tmp_path)
-    with pytest.raises(UserError, match="does not exist; name"):
-        made(tmp_path / "nowhere")
+def test_places_without_results_or_room_are_said(own, monkeypatch, tmp_path):
     (tmp_path / "notes.txt").write_text("nothing")
-    with pytest.raises(UserError, match="neither a results.jsonl nor a log"):
-        made(tmp_path / "notes.txt")
-
-
-def test_a_table_that_is_named_as_the_page_stays(monkeypatch, capsys, tmp_path):
-    table = tmp_path / "results.jsonl"
-    table.write_text('{"cell": "a", "bpc": 1}\n')
-    monkeypatch.setattr("sys.argv", ["report", str(table), "--out", str(table)])
-    with pytest.raises(SystemExit):
-        report.main()
-    assert "is no name of a file that ends in .html; give one" in capsys.readouterr().err
-    assert table.read_text() == '{"cell": "a", "bpc": 1}\n'
-
-
-def test_a_place_that_takes_no_file_is_said(monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setattr("sys.argv", ["report", "--out", str(tmp_path / "file/report.html")])
+    for path, words in {
+        tmp_path: "neither a results.jsonl nor a train.log",
+        tmp_path / "nowhere": "does not exist; name",
+        tmp_path / "notes.txt": "neither a results.jsonl nor a log",
+    }.items():
+        with pytest.raises(UserError, match=words):
+            own(path)
+    monkeypatch.setattr("sys.argv", ["report", "--out", str(tmp_path / "notes.txt/report.html")])
     with pytest.raises(UserError, match="--out: .*; name a file in a folder where you may write"):
         report.main()

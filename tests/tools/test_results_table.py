@@ -30,23 +30,16 @@ def test_cells_are_added_replaced_and_shown(tmp_path):
 
 def test_the_runs_of_several_seeds_have_a_row_together(tmp_path):
     rows = tmp_path / "table.jsonl"
-    for cell, bpc, file in (("a-seed1", 2.1, "x"), ("a-seed2", 2.25, "y"), ("b-seed1", 3, "z")):
-        table("add", rows, cell, f"bpc={bpc}", "rate=0.001", f"file={file}")
+    for cell, bpc, file in (("a-seed1", 2.1, "x"), ("a-seed2", 2.25, "y"), ("a", 100, "y"), ("b-seed1", 3, "z")):
+        table("add", rows, cell, f"bpc={bpc}", "rate=0.001", f"file={file}", "seeds=1")
     shown, together = table("show", rows).stdout.split("\n\n")
-    assert len(shown.splitlines()) == 5
+    assert len(shown.splitlines()) == 6
     assert together.splitlines() == [
         "| cell | seeds | bpc | rate | file |",
         "| --- | --- | --- | --- | --- |",
         "| a | 2 | 2.175 (2.1 to 2.25) | 0.001 |  |",
         "| b | 1 | 3 | 0.001 | z |",
     ]
-
-
-def test_only_runs_of_seeds_count_together(tmp_path):
-    rows = tmp_path / "table.jsonl"
-    for cell, bpc in (("m", 100), ("m-seed1", 1.5), ("m-seed2", 1.6)):
-        table("add", rows, cell, f"bpc={bpc}", "seeds=1")
-    assert table("show", rows).stdout.splitlines()[-1] == "| m | 2 | 1.55 (1.5 to 1.6) |"
 
 
 def test_a_mean_lies_between_the_smallest_and_the_largest(tmp_path):
@@ -85,7 +78,7 @@ def test_no_row_is_lost_when_many_are_added_at_once(tmp_path):
 def test_no_table_takes_the_place_of_a_device(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="is no file that a table could replace"):
-        results_table.write_rows(tmp_path / "pipe", {})
+        results_table.add_rows(tmp_path / "pipe", {})
 
 
 def test_nobody_has_to_read_to_the_end(tmp_path):

@@ -10,7 +10,6 @@ from fairseq_plugins.modules.transformer_xl.attention import XLConfig
 from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain
 from fairseq_plugins.modules.transformer_xl.stack import XLStack
 from fairseq_plugins.tools import skip_schedule
-from fairseq_plugins.tools.lib.skip_schedule import lags as lags_of
 
 
 def lines_of(schedule, layers, p=0.1):
@@ -43,7 +42,7 @@ def test_a_layer_that_is_nearly_always_skipped():
 
 
 def test_expected_lags_are_those_of_many_updates():
-    lags = torch.tensor(lags_of(SkipRetain("uniform", 3, p=0.4, seed=2), 4000)).double()
+    lags = torch.tensor(skip_schedule.lags(SkipRetain("uniform", 3, p=0.4, seed=2), 4000)).double()
     assert lags.mean().item() == pytest.approx(skip_schedule.expected_lag(0.4), rel=0.02)
     assert (lags > skip_schedule.percentile(0.4)).double().mean() < 0.01
 
@@ -56,7 +55,7 @@ def test_lags_are_those_of_a_stacks_memories():
         seen.append([(layer.ages[-1].newest - 1) // block + 1 for layer in stack.memories_before(memory, x)])
         skip.set_num_updates(update)
         memory = stack(x, memory)[1]
-    assert lags_of(SkipRetain("uniform", 3, p=0.5, seed=1), 12) == seen
+    assert skip_schedule.lags(SkipRetain("uniform", 3, p=0.5, seed=1), 12) == seen
     assert max(map(max, seen)) > 2
 
 
@@ -81,7 +80,7 @@ def test_a_picture_of_the_lags(capsys, monkeypatch):
     given = Namespace(schedule="linear", layers=6, p=0.1, seed=1, updates=20)
     axes, _ = plot.draw_lags(given).axes
     (picture,) = axes.get_images()
-    assert picture.get_array().T.tolist() == lags_of(SkipRetain("linear", 6), 20)
+    assert picture.get_array().T.tolist() == skip_schedule.lags(SkipRetain("linear", 6), 20)
     for updates in ("0", "400000"):
         monkeypatch.setattr("sys.argv", ["plot", "lags", "linear", "--layers", "6", "--updates", updates])
         with pytest.raises(SystemExit):

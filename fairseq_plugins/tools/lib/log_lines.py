@@ -1,4 +1,4 @@
-"""Entries in a log of fairseq: what its lines say, whatever format they have.
+"""Entries in the lines of a log of fairseq.
 
 It knows --log-format json and simple, each as it is printed, as --log-file writes it, and as hydra prints it. It
 imports neither torch nor fairseq, because recipes read the log of a training while it runs.
@@ -19,10 +19,10 @@ VALID, TRAIN = "valid_", "train_"
 
 
 class Entry(NamedTuple):
-    """One line of figures.
+    """One line of metrics.
 
     Attributes:
-        kind: "inner", in an epoch; "train", the means of an epoch; or "valid", the figures on the validation set
+        kind: "inner", in an epoch; "train", the means of an epoch; or "valid", those on the validation set
         values: numbers by name, as "num_updates" and "loss"; "epochs" is how many epochs are done, with a fraction
     """
 

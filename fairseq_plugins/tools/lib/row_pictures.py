@@ -49,13 +49,10 @@ def read(path: Path) -> results_table.Rows:
     """
     file = path / "results.jsonl" if path.is_dir() else path
     if not file.exists():
-        raise UserError(f"{file} does not exist; name a results.jsonl that a recipe has written, or its --out.")
-    try:
-        rows = results_table.read_rows(file)
-    except ValueError as error:
-        raise UserError(str(error)) from None
+        raise UserError(f"{file} does not exist; {results_table.NAME_A_TABLE}, or its --out.")
+    rows = results_table.read_rows(file)
     if not rows:
-        raise UserError(f"{file} has no rows; name a results.jsonl that a recipe has written.")
+        raise UserError(f"{file} has no rows; {results_table.NAME_A_TABLE}.")
     return rows
 
 
@@ -76,7 +73,7 @@ def values(table: results_table.Rows, ours: str, papers: str, path: Path) -> Val
 
 
 def number(value) -> float:
-    """nan for a text, and for what a training that diverged has."""
+    """nan for a text, and for a number that is not finite, as of a training that diverged."""
     return value if isinstance(value, int | float) and isfinite(value) else nan
 
 
@@ -104,11 +101,11 @@ def draw_bars(axes, rows: Values, metric: str) -> None:
     ours = [pair[0] for pair in rows.values()]
     papers = {place: pair[1] for place, pair in enumerate(rows.values()) if not isnan(pair[1])}
     places = [place - 0.2 * bool(papers) for place in range(len(rows))]
-    drawn = [axes.barh(places, ours, height=0.4 if papers else 0.65, label="ours")]
+    axes.barh(places, ours, height=0.4 if papers else 0.65, label="ours")
     if papers:
         look = {"height": 0.3, "color": "white", "edgecolor": "C0", "label": "the paper's"}
-        drawn.append(axes.barh([place + 0.2 for place in papers], papers.values(), **look))
-    for bars in drawn:
+        axes.barh([place + 0.2 for place in papers], papers.values(), **look)
+    for bars in axes.containers:
         axes.bar_label(bars, fmt="%#.4g", padding=4, fontsize=8)
     start, end = limits([*ours, *papers.values()])
     axes.set_xlim(start, end + 0.18 * (end - start))  # room for the number behind the longest bar

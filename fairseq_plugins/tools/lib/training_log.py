@@ -38,10 +38,10 @@ class TrainingLog:
 
 def read(run: Path) -> TrainingLog:
     """The log of a run: a file, or a folder with train.log or another .log in it. Where there are no entries within
-    epochs, the means of the epochs stand for them.
+    epochs, the means of the epochs are taken.
 
     Raises:
-        UserError: there is no log, or it has no figures
+        UserError: there is no log, or it has no metrics
     """
     path = log_of(run)
     found = {"inner": [], "train": [], "valid": []}
@@ -51,7 +51,7 @@ def read(run: Path) -> TrainingLog:
                 _drop_later(entries, entry.values["num_updates"], same=kind == entry.kind)
             found[entry.kind].append(entry.values)
     if not any(found.values()):
-        raise UserError(f"{path} holds no figures of a training: {WHERE}.")
+        raise UserError(f"{path} holds no metrics of a training: {WHERE}.")
     return TrainingLog(found["inner"] or found["train"], found["valid"])
 
 
@@ -59,7 +59,7 @@ def read_if_there(run: Path) -> TrainingLog:
     """The log of a run, without entries if its folder has none.
 
     Raises:
-        UserError: the run does not exist, or its log has no figures
+        UserError: the run does not exist, or its log has no metrics
     """
     return read(run) if find_log(run) or not run.is_dir() else TrainingLog()
 
@@ -85,7 +85,7 @@ def find_log(run: Path) -> Path | None:
 
 
 def whole_lines(text: str) -> list[str]:
-    """The lines, but for a last one that is half written: its numbers may be cut."""
+    """The lines without a last one that is half written: its numbers may be cut."""
     lines = text.splitlines(keepends=True)
     return lines if text.endswith(("\n", "}")) else lines[:-1]
 
