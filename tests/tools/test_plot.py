@@ -2,7 +2,9 @@
 
 import json
 import re
+import shutil
 from argparse import Namespace
+from functools import lru_cache
 
 import pytest
 import torch
@@ -51,7 +53,7 @@ def test_a_half_written_last_line_is_left_out(tmp_path):
     assert training_log.read(tmp_path).series("train", "loss") == ([1100], [3])
 
 
-def test_names_are_in_the_order_of_their_numbers(tmp_path):
+def test_names_are_in_the_order_of_their_numbers():
     log = training_log.TrainingLog(train=[{"num_updates": 1.0, "memory_10": 0.0, "memory_9": 0.0, "memory_x": 0.0}])
     assert log.names(r"memory_\d+") == ["memory_9", "memory_10"]
 
@@ -180,40 +182,88 @@ def streams(run, tmp_path_factory):
     return folder / "bin"
 
 
-def train(run, user_dir, streams, folder, arch, *flags):
-    out = run(
-        "fairseq-train", streams, "--user-dir", user_dir, "--task", "streaming_language_modeling", "--arch", arch,
-        "--criterion", "streaming_lm", "--optimizer", "adam", "--lr", 0.01, "--batch-size", 4,
-        "--tokens-per-sample", 16, "--max-update", 20, "--log-format", "json", "--log-interval", 10,
-        "--save-dir", folder, "--cpu", "--num-workers", 0, "--save-interval-updates", 10, *flags,
-    )  # fmt: skip
-    (folder / "train.log").write_text(out.stdout + out.stderr)
-    return folder
+MODELS = {
+    "spans": ("all_attention_lm_tiny", "--adaptive-span", "--span-init", 0.5),
+    "feedback": ("feedback_lm_tiny",),
+    "xl": ("transformer_xl_lm_tiny", "--mem-len", 12),
+    "same length": ("transformer_xl_lm_tiny", "--mem-len", 12, "--same-length"),
+}
 
 
-def test_attention_maps_of_a_trained_model(run, user_dir, streams, plot, tmp_path):
-    folder = train(run, user_dir, streams, tmp_path, "all_attention_lm_tiny", "--adaptive-span", "--span-init", 0.5)
-    maps, memory = attention_maps.attention_maps(folder / "checkpoint_last.pt", None, "test", 7)
-    assert memory == []
+@pytest.fixture(scope="session")
+def trained(run, user_dir, streams, tmp_path_factory):
+    """trained(name): the folder of one of MODELS after 20 updates"""
+
+    @lru_cache
+    def train(name):
+        folder = tmp_path_factory.mktemp("trained")
+        arch, *flags = MODELS[name]
+        out = run(
+            "fairseq-train", streams, "--user-dir", user_dir, "--task", "streaming_language_modeling", "--arch", arch,
+            "--criterion", "streaming_lm", "--optimizer", "adam", "--lr", 0.01, "--batch-size", 4,
+            "--tokens-per-sample", 16, "--max-update", 20, "--log-format", "json", "--log-interval", 10,
+            "--save-dir", folder, "--cpu", "--num-workers", 0, "--save-interval-updates", 10, *flags,
+        )  # fmt: skip
+        (folder / "train.log").write_text(out.stdout + out.stderr)
+        return folder
+
+    return train
+
+
+@pytest.mark.parametrize("name, width, vectors, first", [
+    ("spans", 32, 64, None), ("feedback", 32, 0, None), ("xl", 19, 0, 19), ("same length", 19, 0, 12),
+])  # fmt: skip
+def test_attention_maps_of_trained_models(name, width, vectors, first, trained):
+    """A token of a Transformer-XL sees itself and, unless all see as many, what of its block is before it and the whole
+    memory."""
+    maps, memory = attention_maps.attention_maps(trained(name) / "checkpoint_last.pt", None, "test", 7)
     assert [(head.layer, head.head) for head in maps] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     for head in maps:
-        assert head.context.shape == (7, 32) and head.persistent.shape == (7, 64)
-        both = torch.cat([head.context, head.persistent], dim=-1)
-        torch.testing.assert_close(both.sum(-1), torch.ones(7))
-    shares = [head.context_share for head in attention_maps.choose(maps, 2)]
-    assert shares == [min(head.context_share for head in maps), max(head.context_share for head in maps)]
+        assert head.context.shape == (7, width) and head.persistent.shape == (7, vectors)
+        torch.testing.assert_close(torch.cat([head.context, head.persistent], dim=-1).sum(-1), torch.ones(7))
+        if first:
+            assert (head.context > 0).sum(-1).tolist() == [min(first, 13 + token) for token in range(7)]
+            assert (head.context[:, -1] > 0).all()  # each token itself
+    shares = [head.context_share for head in maps]
+    assert [head.context_share for head in attention_maps.choose(maps, 2)] == [min(shares), max(shares)]
+    assert [len(row) for row in memory] == [3] * (name == "feedback") and all(
+        sum(row) == pytest.approx(1) for row in memory
+    )
 
-    done = run(
-        "python", "-m", "fairseq_plugins.tools.plot", "attention", folder / "checkpoint_last.pt", "--tokens", 7,
-        "--heads", 2, "--out", tmp_path / "maps.png",
-    )  # fmt: skip
-    assert re.fullmatch(r"\d\.\d=0\.\d{3} \d\.\d=0\.\d{3}", done.stdout.strip())
-    assert "LAYER.HEAD=SHARE, the fraction of a head's attention that goes to the context" in done.stderr
-    assert done.stderr.endswith(f"wrote {tmp_path / 'maps.png'}\n")
-    assert (tmp_path / "maps.png").read_bytes()[1:4] == b"PNG"
-    spans = plot.spans_from_checkpoint(folder / "checkpoint_last.pt")
+
+@pytest.mark.parametrize("name, value, label, said", [
+    ("spans", r"0\.\d{3}", "tokens before (-1: the nearest)", "SHARE, the fraction of a head's attention"),
+    ("feedback", r"\d+\.\d", "memories before (-1: the nearest)", "DISTANCE, how many tokens back a head looks"),
+    ("xl", r"\d+\.\d", "tokens before (0: the token itself)", "DISTANCE"),
+])  # fmt: skip
+def test_a_picture_of_attention(name, value, label, said, trained, plot, capsys):
+    args = Namespace(checkpoint=trained(name) / "checkpoint_last.pt", data=None, split="test", tokens=7, heads=2)
+    figure = plot.draw_attention(args)
+    printed = capsys.readouterr()
+    assert re.fullmatch(rf"\d\.\d={value} \d\.\d={value}", printed.out.strip()) and said in printed.err
+    assert figure.axes[0].get_xlabel() == label
+    left, right, *_ = figure.axes[0].get_images()[0].get_extent()
+    assert (left, right) == ((-18.5, 0.5) if name == "xl" else (-32.5, -0.5))
+    if name == "feedback":
+        (weights,) = attention_maps.attention_maps(args.checkpoint, None, "test", 7)[1]
+        assert [bar.get_height() for bar in figure.axes[2].patches] == weights
+
+
+def test_the_memory_and_the_spans_from_checkpoints(trained, plot, tmp_path):
+    folder = trained("feedback")
+    updates, weights = plot.memory_from_checkpoints(folder)
+    assert updates == [0, 10, 20] and weights[0] == [pytest.approx(1 / 3)] * 3
+    assert all(sum(row) == pytest.approx(1) for row in weights) and weights[2] != weights[0]
+    shutil.copytree(folder, tmp_path / "without", ignore=shutil.ignore_patterns("train.log"))
+    (axes,) = plot.draw_memory(Namespace(run=tmp_path / "without")).axes
+    assert [list(row) for row in zip(*lines_of(axes).values())] == weights
+    spans = plot.spans_from_checkpoint(trained("spans") / "checkpoint_last.pt")
     assert [len(heads) for heads in spans.values()] == [2, 2]
     assert all(0 <= span <= 32 for heads in spans.values() for (span,) in heads)
+    with pytest.raises(UserError, match="has no adaptive spans"):
+        plot.spans_from_checkpoint(trained("xl") / "checkpoint_last.pt")
+    with pytest.raises(UserError, match="has no learned memory"):
+        plot.memory_from_checkpoints(trained("xl"))
 
 
 def test_attention_is_that_of_the_forward_pass():
@@ -235,31 +285,6 @@ def test_attention_is_that_of_the_forward_pass():
         attention.persistent.value * attention.persistent.size**0.5
     )
     torch.testing.assert_close(attention.out_proj(heads.transpose(0, 1).flatten(1)), y[0])
-
-
-def test_the_memory_from_checkpoints_and_what_a_feedback_model_attends_to(
-    run, user_dir, streams, plot, tmp_path, capsys
-):
-    folder = train(run, user_dir, streams, tmp_path, "feedback_lm_tiny")
-    checkpoint = folder / "checkpoint_last.pt"
-    maps, memory = attention_maps.attention_maps(checkpoint, None, "test", 7)
-    assert [(head.layer, head.head) for head in maps] == [(1, 1), (1, 2), (2, 1), (2, 2)]
-    for head in maps:
-        assert head.context.shape == (7, 32) and head.persistent.shape == (7, 0) and head.context_share == 1
-        torch.testing.assert_close(head.context.sum(-1), torch.ones(7))
-    assert [len(row) for row in memory] == [3] and sum(memory[0]) == pytest.approx(1)
-    figure = plot.draw_attention(Namespace(checkpoint=checkpoint, data=None, split="test", tokens=7, heads=2))
-    assert [axes.get_xlabel() for axes in figure.axes[:2]] == ["memories before (-1: the nearest)"] * 2
-    assert [bar.get_height() for bar in figure.axes[2].patches] == memory[0]
-    distances = " ".join(f"{head.layer}.{head.head}={head.distance:.1f}" for head in attention_maps.choose(maps, 2))
-    said = capsys.readouterr()
-    assert said.out == f"{distances}\n" and "how many tokens back a head looks on average" in said.err
-    updates, weights = plot.memory_from_checkpoints(folder)
-    assert updates == [0, 10, 20] and weights[0] == [pytest.approx(1 / 3)] * 3
-    assert all(sum(row) == pytest.approx(1) for row in weights) and weights[2] != weights[0]
-    (folder / "train.log").unlink()
-    (axes,) = plot.draw_memory(Namespace(run=folder)).axes  # a folder without a log
-    assert [list(row) for row in zip(*lines_of(axes).values())] == weights
 
 
 @torch.no_grad()
@@ -291,24 +316,6 @@ def test_attention_to_memories_is_that_of_the_plain_loop():
         torch.testing.assert_close(maps[..., -weights[0].size(-1) :], torch.stack(weights, dim=1))
 
 
-@pytest.mark.parametrize("flags, first", [(["--mem-len", 12], 19), (["--mem-len", 12, "--same-length"], 12)])
-def test_attention_maps_of_transformer_xl(flags, first, run, user_dir, streams, plot, tmp_path, capsys):
-    """A token sees itself and, unless all see as many, also what of its block is before it and the whole memory."""
-    folder = train(run, user_dir, streams, tmp_path, "transformer_xl_lm_tiny", *flags)
-    checkpoint = folder / "checkpoint_last.pt"
-    maps, memory = attention_maps.attention_maps(checkpoint, None, "test", 7)
-    assert memory == [] and [(head.layer, head.head) for head in maps] == [(1, 1), (1, 2), (2, 1), (2, 2)]
-    for head in maps:
-        assert head.context.shape == (7, 19) and head.persistent.shape == (7, 0) and head.context_share == 1
-        torch.testing.assert_close(head.context.sum(-1), torch.ones(7))
-        assert (head.context > 0).sum(-1).tolist() == [min(first, 13 + token) for token in range(7)]
-        assert (head.context[:, -1] > 0).all()  # each token itself
-    figure = plot.draw_attention(Namespace(checkpoint=checkpoint, data=None, split="test", tokens=7, heads=2))
-    assert figure.axes[0].get_xlabel() == "tokens before (0: the token itself)"
-    assert figure.axes[0].get_images()[0].get_extent() == [-18.5, 0.5, 7.5, 0.5]
-    assert "how many tokens back a head looks on average" in capsys.readouterr().err
-
-
 def test_attention_by_distance_is_that_of_the_forward_pass():
     from fairseq_plugins.modules.transformer_xl.attention import XLConfig
     from fairseq_plugins.modules.transformer_xl.stack import XLStack
@@ -337,11 +344,3 @@ def test_a_folder_with_neither_a_log_nor_checkpoints(plot, tmp_path):
             draw(Namespace(run=tmp_path))
         with pytest.raises(UserError, match="nowhere does not exist"):
             draw(Namespace(run=tmp_path / "nowhere"))
-
-
-def test_a_model_without_spans_is_named(run, user_dir, streams, plot, tmp_path):
-    folder = train(run, user_dir, streams, tmp_path, "span_transformer_lm_tiny")
-    with pytest.raises(UserError, match="has no adaptive spans"):
-        plot.spans_from_checkpoint(folder / "checkpoint_last.pt")
-    with pytest.raises(UserError, match="has no learned memory"):
-        plot.memory_from_checkpoints(folder)
