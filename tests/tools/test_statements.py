@@ -117,27 +117,10 @@ def test_a_statement_has_a_verdict_and_its_source(name):
     assert all((key in entry) == tried for key in ("here", "rows", "page", "size", "setting", "commands"))
     assert len(entry.get("size", "")) <= SIZE
     assert ("compare" in entry) + ("ours" in entry) == tried
+    assert not tried or entry["page"].endswith(("speed.md", "gpu.md")) or entry["tried"]
     for picture in entry.get("pictures", []):
-        assert picture["caption"] and (BENCHMARKS / picture["file"]).exists()
-
-
-@measured
-def test_what_was_trained_names_the_settings_that_were_tried(name):
-    measures_speed = ENTRIES[name]["page"].endswith(("speed.md", "gpu.md"))
-    assert measures_speed or ENTRIES[name]["tried"]
-
-
-@pytest.mark.parametrize("paper", PAPERS)
-def test_the_picture_of_a_paper_is_one_of_a_statement(paper):
-    pictures = [each["file"] for entry in PAPERS[paper]["statements"] for each in entry.get("pictures", [])]
-    assert PAPERS[paper].get("picture") in [*pictures, *([] if pictures else [None])]
-
-
-def test_the_package_has_the_pictures():
-    for entry in statements.all_statements(PAPERS):
-        for picture in entry.get("pictures", []):
-            packed = statements.FOLDER / Path(picture["file"]).name
-            assert packed.read_bytes() == (BENCHMARKS / picture["file"]).read_bytes()
+        packed = statements.FOLDER / Path(picture["file"]).name
+        assert picture["caption"] and packed.read_bytes() == (BENCHMARKS / picture["file"]).read_bytes()
 
 
 @measured
@@ -230,14 +213,6 @@ def test_ratios_on_the_page_of_the_gpu_are_those_of_its_rows(section):
         assert any(all(word.replace("batch ", "batch") in where for word in words_of_row) for where in of_row), ratio
 
 
-def test_numbers_of_other_rows_are_found_on_the_page():
-    text = page_of(ENTRIES["feedback: Figure 6: water maze"])
-    runs = values_by_run(ENTRIES["feedback: Figure 6: water maze"])
-    assert on_one_line(text, runs["agents/water_maze.jsonl", "feedback"])
-    swapped = text.replace("| 10.5 |", "| x |").replace("| 11.8 |", "| 10.5 |").replace("| x |", "| 11.8 |")
-    assert swapped != text and not on_one_line(swapped, runs["agents/water_maze.jsonl", "feedback"])
-
-
 @measured
 def test_numbers_in_words_stand_on_the_page_or_in_the_table(name):
     entry = RESOLVED[name]
@@ -246,6 +221,12 @@ def test_numbers_in_words_stand_on_the_page_or_in_the_table(name):
     for key in ("here", "ours", "why", "size", "setting", "tried", "checks"):
         said = numbers(re.sub(r"Figure \d|of 0 tasks", "", entry.get(key, "")))
         assert not set(said) - known, key
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_picture_of_a_paper_is_one_of_a_statement(paper):
+    pictures = [each["file"] for entry in PAPERS[paper]["statements"] for each in entry.get("pictures", [])]
+    assert PAPERS[paper].get("picture") in (pictures or [None])
 
 
 # Where the numbers of a paper's cells stand, besides its statements
@@ -282,13 +263,6 @@ def test_the_readme_counts_the_verdicts():
     assert said.format(count.total(), *(count[verdict] for verdict in statements.VERDICTS)) in text
 
 
-def test_a_source_that_is_not_there_is_named():
-    with pytest.raises(UserError, match="which is not there; correct it"):
-        statement_numbers.number({"file": "char_lm.jsonl", "cell": "nobody", "column": "test bpc"}, "char_lm.md")
-    with pytest.raises(UserError, match="which is not there; correct it"):
-        statement_numbers.number({"section": "Training", "row": "3", "column": "ratio"}, "translation_speed.md")
-
-
 def test_rows_fill_in_the_sources_of_their_columns():
     bits = {"file": "char_lm.jsonl", "cell": ["{name}-seed1", "{name}-seed2"], "column": "{split} bpc"}
     rows = {"feedback": {"split": "dev"}, "twin": {"name": "feed-forward", "split": "test", "the paper": "not given"}}
@@ -298,22 +272,28 @@ def test_rows_fill_in_the_sources_of_their_columns():
     assert [feedback["the paper"], twin["the paper"]] == ["1.0", "not given"]
     (twin,) = statement_numbers.sources({"columns": {"bits": "{name}"}, "rows": {"twin": "feed-forward"}})
     assert twin == {"": "twin", "bits": "feed-forward"}
-
-
-def test_a_row_that_lacks_a_word_is_named():
     with pytest.raises(UserError, match="the row twin must say 'split'"):
         statement_numbers.sources({"columns": {"bits": {"column": "{split} bpc"}}, "rows": {"twin": {}}})
 
 
-def test_several_runs_are_shown_with_their_range():
-    mean = {"file": "char_lm.jsonl", "cell": ["feedback-seed1", "feedback-seed2"], "column": "test bpc"}
-    assert statement_numbers.number(mean, "char_lm.md") == "1.613 (1.611 to 1.615; n = 2)"
-    assert statement_numbers.number(mean | {"cell": ["feedback-seed1"]}, "char_lm.md") == "1.611 (n = 1)"
+LM = {"file": "char_lm.jsonl", "cell": ["feedback-seed1", "feedback-seed2"], "column": "test bpc"}
+SPEEDS = {"section": "Training", "column": "ratio"}
+SHC = {"paper": "skip_cross_head", "table": "Table 1", "row": "skip-cross-head-1600", "column": "dev bpc"}
 
 
-def test_the_paper_s_numbers_have_a_last_zero(tmp_path):
-    of_paper = {"paper": "skip_cross_head", "table": "Table 1", "row": "skip-cross-head-1600", "column": "dev bpc"}
-    assert statement_numbers.number(of_paper, "") == "1.060"
+@pytest.mark.parametrize("source, page, number", [
+    (LM, "char_lm.md", "1.613 (1.611 to 1.615; n = 2)"),
+    (LM | {"cell": ["feedback-seed1"]}, "char_lm.md", "1.611 (n = 1)"),
+    (SHC, "", "1.060"),  # with its last zero
+    (LM | {"cell": "nobody"}, "char_lm.md", None),
+    (SPEEDS | {"row": "3"}, "translation_speed.md", None),
+])  # fmt: skip
+def test_the_number_of_a_source(source, page, number):
+    if number:
+        assert statement_numbers.number(source, page) == number
+    else:
+        with pytest.raises(UserError, match="which is not there; correct it"):
+            statement_numbers.number(source, page)
 
 
 def test_what_all_rows_say_alike_of_the_paper_is_said_once():
@@ -327,12 +307,11 @@ def test_what_all_rows_say_alike_of_the_paper_is_said_once():
     assert words == f"In all rows: at random: 0.3. {figure}"
     rows[1] |= {"at random": "0.4", "the paper": "99.1"}
     assert statements.without_shared([rows]) == ([rows], "")
-
-
-def test_a_single_row_keeps_the_paper_s_number():
-    row = {"": "feedback", "the paper": "99.1", "the paper, 8 layers": "not given"}
-    narrow, words = statements.without_shared([[row]])
-    assert narrow == [[{"": "feedback", "the paper": "99.1"}]] and words == "The paper gives no number."
+    row = {"": "feedback", "the paper": "99.1", "the paper, 8 layers": "not given"}  # a single one keeps its number
+    assert statements.without_shared([[row]]) == (
+        [[{"": "feedback", "the paper": "99.1"}]],
+        "The paper gives no number.",
+    )
 
 
 def judged(compare, *rows):
@@ -343,23 +322,24 @@ SPEED = {"as": "ratio", "pairs": [["batch 1"], ["batch 2"]], "ours": "ours", "pa
 SCORE = {"as": "difference", "pairs": [["new", "old"]], "ours": "ours", "paper": "the paper", "unit": "%"}
 
 
-def test_the_size_of_a_ratio_is_that_of_its_logarithm():
-    rows = [
-        {"": f"batch {n}", "ours": f"{ratio} (0.1 to 4; n = 2)", "the paper": "2 / 1 = 2.0"}
-        for n, ratio in ((1, 4.0), (2, 0.5))
-    ]
-    assert judged(SPEED, *rows) == "**holds**: both directions, -100 to 200 % of the effect"
-    assert judged(SPEED | {"pairs": [["batch 1"]]}, *rows) == "**holds**: same direction, 200 % of the effect"
+RATIOS = [
+    {"": f"batch {n}", "ours": f"{ratio} (0.1 to 4; n = 2)", "the paper": "2 / 1 = 2.0"}
+    for n, ratio in ((1, 4.0), (2, 0.5))
+]
+SCORES = [{"": "new", "ours": "14 (3)", "the paper": "30"}, {"": "old", "ours": "15", "the paper": "10"}]
+NO_NUMBERS = {name: value for name, value in SCORE.items() if name != "paper"} | {"claims": "lower"}
 
 
-def test_the_size_of_a_difference():
-    new, old = {"": "new", "ours": "14 (3)", "the paper": "30"}, {"": "old", "ours": "15", "the paper": "10"}
-    assert judged(SCORE, new, old) == "**holds**: opposite direction, -5 % of the effect"
-    assert judged(SCORE | {"the paper's unit": "perplexity"}, new, old) == "**holds**: opposite direction"
-    assert judged(SCORE | {"claims": "level"}, new, old) == "**holds**: the paper claims no difference"
-    del new["the paper"], old["the paper"]
-    claims = {name: value for name, value in SCORE.items() if name != "paper"} | {"claims": "lower"}
-    assert judged(claims, new, old) == "**holds**: same direction"
+@pytest.mark.parametrize("compare, rows, size", [
+    (SPEED, RATIOS, "both directions, -100 to 200 % of the effect"),  # of logarithms
+    (SPEED | {"pairs": [["batch 1"]]}, RATIOS, "same direction, 200 % of the effect"),
+    (SCORE, SCORES, "opposite direction, -5 % of the effect"),
+    (SCORE | {"the paper's unit": "perplexity"}, SCORES, "opposite direction"),
+    (SCORE | {"claims": "level"}, SCORES, "the paper claims no difference"),
+    (NO_NUMBERS, SCORES, "same direction"),
+])  # fmt: skip
+def test_the_size_of_an_effect(compare, rows, size):
+    assert judged(compare, *rows) == f"**holds**: {size}"
 
 
 def test_a_cell_that_no_table_has_is_named():
