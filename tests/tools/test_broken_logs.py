@@ -141,12 +141,6 @@ def test_nobody_waits_for_a_pipe(name, tmp_path):
         READERS[name](tmp_path / name)
 
 
-def test_a_pipe_among_results_is_no_table(tmp_path, monkeypatch):
-    os.mkfifo(tmp_path / "results.jsonl")
-    with pytest.raises(UserError, match="results.jsonl is a pipe"):
-        own_results.find_all([tmp_path])
-
-
 def test_layers_are_drawn_by_their_numbers(tmp_path):
     log = write(tmp_path / "train.log", "epoch 001: 1 / 2 span_4_0=3, span_6_0=5, num_updates=1\n")
     end = plot.draw_spans(Namespace(run=log)).axes[0]

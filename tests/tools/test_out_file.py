@@ -19,30 +19,31 @@ def test_a_picture_has_one_of_three_formats(name):
     assert str(PICTURE(name)) == name
 
 
-@pytest.mark.parametrize("name", ["maps.xyz", "maps", "a.png/maps"])
-def test_another_ending_is_refused(name):
-    with pytest.raises(ArgumentTypeError, match="is no name of a file that ends in .png or .pdf or .svg; give one"):
-        PICTURE(name)
+NO_ENDING = "is no name of a file that ends in .png or .pdf or .svg; give one"
+WRONG = {name: NO_ENDING for name in ("maps.xyz", "maps", "a.png/maps")}
+WRONG |= {name: "is a folder; give the name of a file" for name in ("", ".", "/", "maps.png")}
 
 
-@pytest.mark.parametrize("name", ["", ".", "/", "maps.png"])
-def test_a_folder_is_no_file(name, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", WRONG)
+def test_other_names_are_refused(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "maps.png").mkdir()
-    with pytest.raises(ArgumentTypeError, match="is a folder; give the name of a file"):
+    with pytest.raises(ArgumentTypeError, match=WRONG[name]):
         PICTURE(name)
 
 
-@pytest.mark.parametrize(
-    "tool", ["label_accuracy", "rouge", "score_lines", "score_sentences", "score_translations", "watch"]
-)
-def test_figures_take_the_place_of_no_checkpoint(tool, tmp_path, monkeypatch, capsys):
+WRITE_JSON = ("label_accuracy", "rouge", "score_lines", "score_sentences", "score_translations", "watch")
+
+
+@pytest.mark.parametrize("tool", [*WRITE_JSON, "report"])
+def test_results_take_the_place_of_no_checkpoint(tool, tmp_path, monkeypatch, capsys):
     checkpoint = tmp_path / "checkpoint.pt"
     checkpoint.write_bytes(b"weights")
-    monkeypatch.setattr("sys.argv", [tool, "--json", str(checkpoint)])
+    flag, ending = ("--out", ".html") if tool == "report" else ("--json", ".json")
+    monkeypatch.setattr("sys.argv", [tool, flag, str(checkpoint)])
     with pytest.raises(SystemExit):
         importlib.import_module(f"fairseq_plugins.tools.{tool}").main()
-    assert "is no name of a file that ends in .json; give one" in capsys.readouterr().err
+    assert f"is no name of a file that ends in {ending}; give one" in capsys.readouterr().err
     assert checkpoint.read_bytes() == b"weights"
 
 

@@ -2,6 +2,7 @@
 
 import json
 from argparse import Namespace
+from pathlib import Path
 
 import pytest
 
@@ -63,50 +64,29 @@ def test_sizes_have_the_mean_of_their_trials(tmp_path):
     assert points.get_xdata().tolist() == [2, 16] and points.get_ydata().tolist() == [0.75, 0.25]
 
 
-@pytest.mark.parametrize(
-    "draw, run, words",
-    [
-        (draw_curves, "{run}", "does not have the form NAME=RUN"),
-        (draw_curves, "a={bare}", "has no reward"),
-        (draw_curves, "a={run} --line b={bare}/train.log", "train.log holds no mean reward"),
-        (draw_sizes, "a={run}", "does not have the form NAME=SIZE:RUN"),
-        (draw_sizes, "a=4:{run}", "no validation with a reward"),
-        (draw_sizes, "a=4:{diverged}", "ends with no validation with a reward"),
-        (draw_sizes, "a=0:{run}", "does not have the form NAME=SIZE:RUN"),
-        (draw_curves, "a={run} --line b={nan}", "holds no mean reward \\(it is nan\\)"),
-    ],
-)
-def test_wrong_files_are_named(draw, run, words, tmp_path):
-    agent_run(tmp_path / "run", [0, 1])
-    agent_run(tmp_path / "diverged", [0, 1], last="nan")
-    (tmp_path / "bare").mkdir()
-    (tmp_path / "bare/train.log").write_text(
-        'x | INFO | train_inner | {"epoch": "1", "num_updates": "1", "loss": "2"}\n'
-    )
-    (tmp_path / "nan.json").write_text('{"reward": NaN}')
-    places = {
-        "run": tmp_path / "run",
-        "diverged": tmp_path / "diverged",
-        "bare": tmp_path / "bare",
-        "nan": tmp_path / "nan.json",
-    }
-    runs, _, line = run.format(**places).partition(" --line ")
+@pytest.mark.parametrize("draw, runs, line, words", [
+    (draw_curves, ["good"], None, "does not have the form NAME=RUN"),
+    (draw_curves, ["a=bare"], None, "has no reward"),
+    (draw_curves, ["a=good"], "b=bare/train.log", "train.log holds no mean reward"),
+    (draw_curves, ["a=good"], "b=nan.json", "holds no mean reward \\(it is nan\\)"),
+    (draw_curves, ["lstm=short", "lstm=late"], None, "trials of lstm have no steps in common"),
+    (draw_curves, ["lstm=good", "lstm=good"], None, "lstm: good/train.log is named twice"),
+    (draw_curves, ["lstm=good", "lstm=good/train.log"], None, "lstm: good/train.log is named twice"),
+    (draw_sizes, ["a=good"], None, "does not have the form NAME=SIZE:RUN"),
+    (draw_sizes, ["a=0:good"], None, "does not have the form NAME=SIZE:RUN"),
+    (draw_sizes, ["a=4:good"], None, "no validation with a reward"),
+    (draw_sizes, ["a=4:diverged"], None, "ends with no validation with a reward"),
+    (draw_sizes, ["lstm=4:good", "lstm=4:good/train.log"], None, "lstm: good/train.log is named twice"),
+])  # fmt: skip
+def test_wrong_files_are_named(draw, runs, line, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, rewards in {"good": [0, 1], "short": [1], "late": ["nan", 2], "bare": []}.items():
+        agent_run(Path(name), rewards)
+    agent_run(Path("diverged"), [0, 1], last="nan")
+    Path("bare/train.log").write_text('x | INFO | train_inner | {"epoch": "1", "num_updates": "1", "loss": "2"}\n')
+    Path("nan.json").write_text('{"reward": NaN}')
     with pytest.raises(UserError, match=words):
-        draw(Namespace(runs=[runs], line=[line] if line else [], size="span"))
-
-
-def test_trials_without_common_steps_are_named(tmp_path):
-    short, late = agent_run(tmp_path / "short", [1]), agent_run(tmp_path / "late", ["nan", 2])
-    with pytest.raises(UserError, match="trials of lstm have no steps in common"):
-        draw_curves(Namespace(runs=[f"lstm={short}", f"lstm={late}"], line=[]))
-
-
-@pytest.mark.parametrize("draw, size", [(draw_curves, ""), (draw_sizes, "4:")])
-def test_no_run_counts_as_two_trials(draw, size, tmp_path):
-    run = agent_run(tmp_path / "a", [1], last=1)
-    for other in (run, f"{run}/train.log"):
-        with pytest.raises(UserError, match="lstm: .*a/train.log is named twice"):
-            draw(Namespace(runs=[f"lstm={size}{run}", f"lstm={size}{other}"], line=[], size="span"))
+        draw(Namespace(runs=runs, line=[line] if line else [], size="span"))
 
 
 def test_one_reward_is_a_point(tmp_path):

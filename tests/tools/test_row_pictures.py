@@ -84,14 +84,16 @@ def test_columns_that_are_not_there(metric, sentence, draw):
         draw(DEPTHS, "--metric", metric)
 
 
-def test_what_is_no_table(draw, tmp_path, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["plot", "rows", str(tmp_path), "--metric", "x", "--out", str(tmp_path / "x.png")])
-    with pytest.raises(UserError, match="results.jsonl does not exist; name a results.jsonl that a recipe has written"):
-        plot.main()
-    (tmp_path / "results.jsonl").touch()
-    with pytest.raises(UserError, match="results.jsonl has no rows; name a results.jsonl that a recipe has written"):
-        plot.main()
-    (tmp_path / "results.jsonl").write_text("{}\n")
-    with pytest.raises(UserError, match="has no whole row in line 1"):
-        plot.main()
-    assert not (tmp_path / "x.png").exists()
+TABLES = {
+    None: "results.jsonl does not exist; name a results.jsonl that a recipe has written",
+    "": "results.jsonl has no rows; name a results.jsonl that a recipe has written",
+    "{}\n": "has no whole row in line 1",
+}
+
+
+@pytest.mark.parametrize("content", TABLES)
+def test_other_files_are_refused(content, tmp_path):
+    if content is not None:
+        (tmp_path / "results.jsonl").write_text(content)
+    with pytest.raises(UserError, match=TABLES[content]):
+        row_pictures.read(tmp_path)
