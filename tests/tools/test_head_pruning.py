@@ -89,13 +89,6 @@ def test_overrides_are_a_dictionary_of_options(overrides, words, checkpoint, mon
         head_pruning.main()
 
 
-def test_a_batch_of_nothing_is_refused(checkpoint, monkeypatch, capsys):
-    arguments(monkeypatch, checkpoint, "--batch-size", 0)
-    with pytest.raises(SystemExit):
-        head_pruning.main()
-    assert "--batch-size: 0 does not fit; give a whole number of at least 1" in capsys.readouterr().err
-
-
 def test_a_model_that_is_worse_than_even_guesses_is_told(checkpoint, data, monkeypatch, capsys, tmp_path):
     state = torch.load(checkpoint, weights_only=False)
     state["model"]["decoder.output.bias"][4:7] -= 100  # the words of the text

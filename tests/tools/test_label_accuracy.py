@@ -65,16 +65,9 @@ def test_what_is_drawn_otherwise_is_of_the_split(split, episodes, length, monkey
     assert label_accuracy.overrides(args) == {episodes: 3, length: 50}
 
 
-@pytest.mark.parametrize("option, value, words", [
-    ("--split", "trian", "--split trian is not a split; choose train, valid"),
-    ("--episodes", "0", "--episodes: 0 does not fit; give a whole number of at least 1"),
-    ("--length", "0", "--length: 0 does not fit"),
-    ("--bins", "0", "--bins: 0 does not fit"),
-])  # fmt: skip
-def test_what_cannot_be_scored_is_refused(option, value, words, monkeypatch, capsys):
-    with pytest.raises((UserError, SystemExit)) as refused:
-        parse(monkeypatch, option, value)
-    assert words in f"{refused.value}{capsys.readouterr().err}"
+def test_other_splits_are_refused(monkeypatch):
+    with pytest.raises(UserError, match="--split trian is not a split; choose train, valid"):
+        parse(monkeypatch, "--split", "trian")
 
 
 SOUND = {"span": 1, "by_position": [50, None], "labels_by_position": [1, 0]}

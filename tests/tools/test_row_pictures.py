@@ -1,6 +1,5 @@
 """Pictures of a recipe's rows: lines over a number, bars over names, the paper's numbers beside ours."""
 
-import json
 from argparse import Namespace
 
 import pytest
@@ -9,6 +8,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import plot
 from fairseq_plugins.tools.lib import row_pictures
 from fairseq_plugins.tools.lib.pictures import read_description
+from fairseq_plugins.tools.results_table import write_rows
 
 pytest.importorskip("matplotlib")
 
@@ -31,8 +31,7 @@ def draw(tmp_path, monkeypatch):
     """draw(rows, options...): the description of the picture, which says what is in it."""
 
     def draw(rows, *options):
-        lines = [json.dumps({"cell": name, **row}) + "\n" for name, row in rows.items()]
-        (tmp_path / "results.jsonl").write_text("".join(lines))
+        write_rows(tmp_path / "results.jsonl", rows)
         out = tmp_path / "picture.png"
         monkeypatch.setattr("sys.argv", ["plot", "rows", str(tmp_path), *options, "--out", str(out)])
         plot.main()
@@ -51,7 +50,7 @@ def test_lines_over_the_number_in_the_names(draw):
 
 def test_a_model_has_one_colour_in_all_panels(tmp_path):
     rows = {"feedback-1": {"a": 1.0}, "transformer-1": {"a": 2.0, "b": 3.0}, "transformer-2": {"b": 4.0}}
-    (tmp_path / "results.jsonl").write_text("".join(json.dumps({"cell": name, **rows[name]}) + "\n" for name in rows))
+    write_rows(tmp_path / "results.jsonl", rows)
     figure = row_pictures.draw_rows(Namespace(table=tmp_path, metric=["a", "b"], over="layers"))
     colours = [{line.get_label(): line.get_color() for line in axes.get_lines()} for axes in figure.axes]
     assert colours == [{"feedback": "C0", "transformer": "C1"}, {"transformer": "C1"}]
@@ -59,7 +58,7 @@ def test_a_model_has_one_colour_in_all_panels(tmp_path):
 
 @pytest.mark.parametrize("metric", [["BLEU=paper"], ["BLEU=paper", "words/s"]])
 def test_the_legend_is_inside_the_picture(metric, tmp_path):
-    (tmp_path / "results.jsonl").write_text("".join(json.dumps({"cell": n, **row}) + "\n" for n, row in DEPTHS.items()))
+    write_rows(tmp_path / "results.jsonl", DEPTHS)
     figure = row_pictures.draw_rows(Namespace(table=tmp_path, metric=metric, over="layers"))
     figure.draw_without_rendering()
     legend = figure.legends[0].get_window_extent()

@@ -57,14 +57,6 @@ def test_lags_are_those_of_a_stacks_memories():
     assert max(map(max, seen)) > 2
 
 
-@pytest.mark.parametrize("option, value", [("--layers", "0"), ("--p", "1.0")])
-def test_numbers_that_no_model_has_are_refused(option, value, capsys, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["skip_schedule", "inner", "--layers", "4", option, value])
-    with pytest.raises(SystemExit):
-        skip_schedule.main()
-    assert f"{option}: {value} does not fit" in capsys.readouterr().err
-
-
 def test_a_picture_of_the_lags(capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     from fairseq_plugins.tools import plot
@@ -73,8 +65,7 @@ def test_a_picture_of_the_lags(capsys, monkeypatch):
     axes, _ = plot.draw_lags(given).axes
     (picture,) = axes.get_images()
     assert picture.get_array().T.tolist() == skip_schedule.lags(SkipRetain("linear", 6), 20)
-    for updates in ("0", "400000"):
-        monkeypatch.setattr("sys.argv", ["plot", "lags", "linear", "--layers", "6", "--updates", updates])
-        with pytest.raises(SystemExit):
-            plot.parse()
-        assert f"--updates: {updates} does not fit; give a whole number from 1 to 500" in capsys.readouterr().err
+    monkeypatch.setattr("sys.argv", ["plot", "lags", "linear", "--layers", "6", "--updates", "400000"])
+    with pytest.raises(SystemExit):
+        plot.parse()
+    assert "--updates: 400000 does not fit; give a whole number from 1 to 500" in capsys.readouterr().err
