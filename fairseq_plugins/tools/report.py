@@ -16,6 +16,7 @@ The page is one file without links to other files or hosts. It is readable on a 
 
 import argparse
 import html
+import json
 from datetime import date
 from pathlib import Path
 
@@ -36,33 +37,6 @@ COMMANDS = (
     "without `RAW=DIR` or `--raw DIR` the text is downloaded. `benchmarks/evidence.sh` skips runs that have results "
     "here; `ROWS=mine.jsonl` before it trains them again. Differences in the text are of unrounded numbers."
 )
-GLOSSARY = {
-    "bits": "Bits per character or byte, the loss of a language model. Lower is better.",
-    "loss": "The error of a model that predicts tokens, in bits or in nats; 1 nat is 1.44 bits. Lower is better.",
-    "perplexity": "Two to the power of the bits a word. Lower is better.",
-    "ahead, behind": "Better, worse; so a lower loss is ahead.",
-    "4 layers of 256": "4 layers whose hidden states have 256 numbers.",
-    "plain": "The same model without the paper's method.",
-    "dev, validation": "The text on which settings are chosen; the test is other text.",
-    "labels right": "Share of the places with a known answer at which the model gives it, in per cent.",
-    "BLEU": "How much of a translation agrees with a reference. Higher is better.",
-    "span": "How many tokens back a head of attention may look.",
-    "seed": "The number that a training's chance begins with: another seed is another run of the same.",
-    "pair of runs": "One run of each of two models; where speeds are compared, one right after the other.",
-    "rate": "The learning rate: how far a step of training goes.",
-    "n": "Number of runs. Brackets hold the lowest and the highest of them.",
-    "update": "One step of training.",
-    "pass": "Every text of the training data seen once; also called an epoch.",
-    "all-attention": "A Transformer without feed-forward layers; it has persistent vectors instead.",
-    "persistent vectors": "Learned keys and values beside those of the context.",
-    "feedback memory": "The vectors that a Feedback Transformer attends to: one a token, a sum over layers.",
-    "stream": "A text that a model reads from beginning to end, block by block, keeping its memory.",
-    "fast, eager": "Ways to compute the feedback memory: with CUDA graphs, and step by step.",
-    "scores": "The numbers by which attention weighs tokens. Active memory's paper divides them once, its code twice.",
-    "phase 1, phase 2": "Of Skip-Retain: first layers are skipped at random, then none is.",
-    "reward": "The mean sum that an agent collects in an episode. Higher is better.",
-    "beam search, batch": "The search for a translation, and the number of sentences at a time.",
-}
 
 
 def main():
@@ -99,7 +73,8 @@ def report(papers: statements.Papers, own: list[own_results.Results]) -> str:
             own_results.section(results, heading(3, f"own-{n}", literal(results.name)))
             for n, results in enumerate(own, 1)
         ]
-    parts += [heading(2, "words", "Words"), "\n".join(f"- **{word}**: {meaning}" for word, meaning in GLOSSARY.items())]
+    words = json.loads((statements.FOLDER / "words.json").read_text(encoding="utf-8"))
+    parts += [heading(2, "words", "Words"), "\n".join(f"- **{word}**: {meaning}" for word, meaning in words.items())]
     return "\n\n".join(parts)
 
 

@@ -61,10 +61,11 @@ def main():
     agent = load_agent(args) if args.checkpoint else None
     rewards = play(agent, args)
     found = {"reward": round(statistics.mean(rewards), 4), "episodes": len(rewards)}
+    said = f"mean reward of {len(rewards)} episodes: {found['reward']:.3f}"
     if len(rewards) > 1:
         found["standard_error"] = round(statistics.stdev(rewards) / math.sqrt(len(rewards)), 4)
-    error = f", standard error {found['standard_error']:.3f}" if len(rewards) > 1 else ""
-    print(f"mean reward of {len(rewards)} episodes: {found['reward']:.3f}{error}")
+        said += f", standard error {found['standard_error']:.3f}"
+    print(said)
     if args.json:
         write_whole(args.json, lambda path: path.write_text(json.dumps(found) + "\n", encoding="utf-8"))
 
@@ -202,19 +203,19 @@ def chooser(agent, args, actor):
         if world is None:
             raise UserError(f"--agent best: nobody knows the best actions in {args.environment}.")
         return world.best_actions
-    if args.agent == "random":
-        return lambda: actor.choose(torch.zeros(actor.copies, int(actor.environments.single_action_space.n)))
     actions = int(actor.environments.single_action_space.n)
+    if args.agent == "random":
+        return lambda: actor.choose(torch.zeros(actor.copies, actions))
     model, task = agent
-    *layout_of_training, actions_of_training = task.agent_sizes()
-    if actions != actions_of_training:
+    *trained_layout, trained_actions = task.agent_sizes()
+    if actions != trained_actions:
         raise UserError(
-            f"--environment {args.environment} has {actions} actions, the agent was trained with {actions_of_training}."
+            f"--environment {args.environment} has {actions} actions, the agent was trained with {trained_actions}."
         )
-    if layout(actor.space) != tuple(layout_of_training):
+    if layout(actor.space) != tuple(trained_layout):
         raise UserError(
             f"--environment {args.environment} has other observations ({described(layout(actor.space))}) than the agent"
-            f" was trained with ({described(layout_of_training)}); choose its environment, with the same"
+            f" was trained with ({described(trained_layout)}); choose its environment, with the same"
             " --environment-settings."
         )
     acting = model.start_acting(None, actor.copies, 1)

@@ -146,10 +146,13 @@ def overview(papers: Papers, link: Callable[[str, dict, int], str], picture: Cal
     """
     parts = []
     for name, paper in papers.items():
-        order = [*VERDICTS]
-        numbered = sorted(enumerate(paper["statements"], 1), key=lambda pair: order.index(pair[1]["verdict"]))
+        numbered = sorted(enumerate(paper["statements"], 1), key=lambda pair: [*VERDICTS].index(pair[1]["verdict"]))
         linked = [(f"[{each['item']}]({link(name, each, place)})", each) for place, each in numbered]
-        rows = [row(where, each) for where, each in linked if "tables" in each]
+        rows = [
+            [verdict(each), f"{each['claim']} {where}", papers_number(each), ours(each), each["size"]]
+            for where, each in linked
+            if "tables" in each
+        ]
         others = [f"- {where}: {each['claim']}" for where, each in linked if "tables" not in each]
         pictures = [each for statement in paper["statements"] for each in statement.get("pictures", [])]
         shown = [picture(each) for each in pictures if each["file"] == paper.get("picture")]
@@ -158,24 +161,14 @@ def overview(papers: Papers, link: Callable[[str, dict, int], str], picture: Cal
     return "\n\n".join(filter(None, parts))
 
 
-def row(where: str, statement: dict) -> list[str]:
-    return [
-        verdict(statement),
-        f"{statement['claim']} {where}",
-        papers_number(statement),
-        ours(statement),
-        statement["size"],
-    ]
-
-
 def ours(statement: dict) -> str:
     compare = statement.get("compare")
     return listed(compared(statement, "ours"), compare["unit"]) if compare else statement["ours"]
 
 
 def papers_number(statement: dict) -> str:
-    compare = statement.get("compare", {})
-    shown = compared(statement, "paper") if compare else []
+    compare = statement.get("compare")
+    shown = compare and compared(statement, "paper")
     return listed(shown, compare.get("the paper's unit", compare["unit"])) if shown else "no number"
 
 
@@ -207,19 +200,15 @@ NO_NUMBERS = {
 
 
 def without_shared(tables: list[list[dict[str, str]]]) -> tuple[list[list[dict[str, str]]], str]:
-    """The tables of a statement, and in words what all rows of one say alike of the paper or of a task's bounds."""
+    """The tables of a statement without the columns on the paper and on a task's bounds that are alike in all rows, and
+    these in words. Of a table with a single row only columns without a number are left out."""
     narrow, sentences = [], []
     for rows in tables:
-        same = _shared(rows)
+        columns = {name: {row.get(name, "") for row in rows} for name in rows[0] if name.startswith(SHARED)}
+        same = {name: cells.pop() for name, cells in columns.items() if len(cells) == 1 and cells != {""}}
+        same = {name: cell for name, cell in same.items() if len(rows) > 1 or cell in NO_NUMBERS}
         words = ", ".join(f"{name}: {value}" for name, value in same.items() if value not in NO_NUMBERS)
         sentences += [f"In all rows: {words}."] if words else []
         sentences += [NO_NUMBERS[value] for value in same.values() if value in NO_NUMBERS]
         narrow.append([{name: cell for name, cell in row.items() if name not in same} for row in rows])
     return narrow, " ".join(dict.fromkeys(sentences))
-
-
-def _shared(rows: list[dict[str, str]]) -> dict[str, str]:
-    """The columns that say the same in every row; of a single row only those that have no number."""
-    columns = {name: {row.get(name, "") for row in rows} for name in rows[0] if name.startswith(SHARED)}
-    same = {name: cells.pop() for name, cells in columns.items() if len(cells) == 1}
-    return {name: cell for name, cell in same.items() if cell and (len(rows) > 1 or cell in NO_NUMBERS)}
