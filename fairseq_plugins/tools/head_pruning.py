@@ -30,6 +30,9 @@ from fairseq_plugins.tools.lib import markdown_text
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from fairseq_plugins.modules.span.attention import SpanAttention
+    from fairseq_plugins.modules.transformer_xl.attention import XLAttention
+
 METRICS = {
     "ppl": math.exp,
     "bpc": lambda nats: nats / math.log(2),
@@ -87,7 +90,7 @@ def load_split(args):
     return model, task
 
 
-def attentions(model: nn.Module) -> list[nn.Module]:
+def attentions(model: nn.Module) -> list[XLAttention | SpanAttention]:
     """The attention modules of all layers, in order."""
     from fairseq_plugins.modules.span.attention import SpanAttention
     from fairseq_plugins.modules.transformer_xl.attention import XLAttention
@@ -95,7 +98,7 @@ def attentions(model: nn.Module) -> list[nn.Module]:
     return [module for module in model.modules() if isinstance(module, XLAttention | SpanAttention)]
 
 
-def each_head_pruned(attention: nn.Module) -> Iterator[None]:
+def each_head_pruned(attention: XLAttention | SpanAttention) -> Iterator[None]:
     """Yields once for each head, while the output of this head is set to zero."""
     columns = attention.out_proj.weight.data.view(len(attention.out_proj.weight), attention.cross_head.heads, -1)
     for head in tqdm(range(columns.size(1)), desc="heads", leave=False):

@@ -198,6 +198,7 @@ def by_group(right: np.ndarray, labelled: np.ndarray, groups: Sequence[str]) -> 
 
 def groups_of(dataset: EpisodeDataset, task: LabelledTask, kind: Kind) -> list[str]:
     """[N]: the group of every token of a split."""
+    assert kind.groups is not None, "the kind has groups"
     symbols = [task.dictionary[token] for token in dataset.tokens]
     return [group for begin, end in pairwise(dataset.starts) for group in kind.groups(symbols[begin:end])]
 

@@ -44,7 +44,8 @@ def main():
     parser.add_argument("commands", type=Path, help="file with one command a line")
     lines = parser.parse_args().commands.read_text(encoding="utf-8").splitlines()
     logging.disable()
-    refused, checked = 0, set()
+    refused = 0
+    checked: set[frozenset] = set()
     for line in lines:
         where, _, command = line.partition("\t")
         try:
@@ -56,7 +57,7 @@ def main():
     sys.exit(1 if refused else 0)
 
 
-def parse(words: list[str], checked: set | None = None) -> Parsed:
+def parse(words: list[str], checked: set[frozenset] | None = None) -> Parsed:
     """Parse one command.
 
     Args:
@@ -124,7 +125,7 @@ def refusing():
 
 
 @contextlib.contextmanager
-def stop_after_parsing(checked: set | None):
+def stop_after_parsing(checked: set[frozenset] | None):
     """``Parsed`` is raised by the first complete parse: argparse's, or fairseq's, which wraps two of argparse's."""
     from fairseq import options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf

@@ -243,7 +243,7 @@ def memory_from_checkpoints(run: Path) -> tuple[list[int], list[list[float]]]:
 
     from fairseq_plugins.modules.feedback.memory import WeightedMemory
 
-    found = {}
+    found: dict[int, list[float]] = {}
     for path in checkpoints(run):
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
         learned = [value for name, value in state["model"].items() if name.endswith("memory.layer_logits")]

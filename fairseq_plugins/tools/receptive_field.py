@@ -50,7 +50,7 @@ def receptive_field(mixer: str, kernel_size: int, layers: int, causal: bool) -> 
 
     if ATTENTION in MIXERS[mixer]:
         return None
-    (memory,) = MIXERS[mixer]
+    memory = MIXERS[mixer][0]  # there is one
     left, right = (layers * MEMORIES[memory].DEPTH * side for side in reach(kernel_size, causal))
     return left, right
 

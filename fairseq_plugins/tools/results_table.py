@@ -110,7 +110,8 @@ def read_rows(path: Path) -> Rows:
         text = regular(path).read_text(encoding="utf-8") if path.exists() else ""
     except UnicodeDecodeError:
         raise UserError(f"{path} is no text in UTF-8; {NAME_A_TABLE}.") from None
-    rows, lines = {}, {}
+    rows: Rows = {}
+    lines: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
         try:
             row = parse_json(line)
@@ -143,7 +144,7 @@ def write_rows(path: Path, rows: Rows) -> None:
 
 def by_model(rows: Rows) -> dict[str, list[dict[str, Value]]]:
     """The runs NAME-seed1, NAME-seed2 and so on by NAME."""
-    models = {}
+    models: dict[str, list[dict[str, Value]]] = {}
     for cell, row in rows.items():
         if found := re.fullmatch(r"(.+)-seed\d+", cell):
             models.setdefault(found[1], []).append(row)

@@ -15,6 +15,7 @@ import logging
 import math
 import statistics
 from contextlib import closing
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -124,7 +125,8 @@ def play(agent, args) -> list[float]:
         check_drawing(args, mode)
     made = make_environments(args.environment, copies, args.environment_settings or "", render_mode=mode)
     with closing(made) as environments:
-        actor, rewards = Actor(environments, args.seed), [[] for _ in range(copies)]
+        actor = Actor(environments, args.seed)
+        rewards: list[list[float]] = [[] for _ in range(copies)]
         choose = chooser(agent, args, actor)
         film = Film(environments, args) if mode else None
         while min(map(len, rewards)) < each:
@@ -133,9 +135,9 @@ def play(agent, args) -> list[float]:
                 rewards[copy].append(reward)
             if film and ends[0]:
                 film.stop()
-    if args.out:
+    if film and args.out:
         draw(film.frames, args.out)
-    if args.text:
+    elif film:
         print("\n\n".join(film.frames))
     return [reward for copy in rewards for reward in copy[:each]][: args.episodes]
 
@@ -168,8 +170,7 @@ class Film:
         self.args = args
         world = getattr(environments, "world", None)
         self.scene = world or environments.envs[0]
-        draw = world and (world.picture if args.out else world.text)
-        self.draw = (lambda: draw(0)) if world else self.scene.render
+        self.draw = partial(world.picture if args.out else world.text, 0) if world else self.scene.render
         self.step, self.scene.step = self.scene.step, self.take
         self.frames = [self.picture()]
 

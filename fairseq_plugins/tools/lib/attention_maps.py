@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.modules.common.relative_position import RelativePosition
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
+from fairseq_plugins.modules.feedback.engine.loop import StepwiseLoop
 from fairseq_plugins.modules.feedback.engine.recurrence import EagerRecurrence
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
 from fairseq_plugins.modules.span.attention import Context, SpanAttention
@@ -108,6 +108,7 @@ def record_feedback(model: nn.Module) -> Maps:
     class RecordingRecurrence(EagerRecurrence):
         def run(self, x, padding=None):
             self.record_steps(x[0], len(x))
+            assert isinstance(self.loop, StepwiseLoop)
             for x_t in x:
                 self.step(x_t)
                 for of_layer, weights in zip(steps, self.loop.memory_weights(), strict=True):
@@ -128,14 +129,13 @@ def record_spans(model: nn.Module) -> Maps:
     computed anew from the inputs."""
     layers = modules_of(model, SpanAttention)
     inputs = recorded_inputs(layers)
-    return lambda span: [_span_weights(layer, *given, span) for layer, given in zip(layers, inputs(), strict=True)]
+    return lambda span: [_span_weights(layer, given, span) for layer, given in zip(layers, inputs(), strict=True)]
 
 
 @torch.no_grad()
-def _span_weights(
-    attention: SpanAttention, x: Tensor, memory: Tensor, position: RelativePosition, span: int
-) -> tuple[Tensor, Tensor]:
-    """Weights [H, M, S] and [H, M, N] of the first stream. For each head and token they sum to one."""
+def _span_weights(attention: SpanAttention, inputs: tuple, span: int) -> tuple[Tensor, Tensor]:
+    """The weights of one layer, whose forward pass had these inputs. For each head and token they sum to one."""
+    x, memory, position = inputs
     weights: list[Tensor] = []
     seen = torch.cat([memory, x[:, :-1]], dim=1)
     query, keys, values = (

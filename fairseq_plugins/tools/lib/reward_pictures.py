@@ -10,7 +10,7 @@ from fairseq_plugins.tools.lib import training_log
 from fairseq_plugins.tools.lib.each_once import each_once
 from fairseq_plugins.tools.lib.pictures import BESIDE, legend_name, named, new_figure
 
-Curve = list[tuple[float, float]]  # steps and reward, one after the other
+Curve = tuple[list[float], list[float]]  # steps, and the reward at each
 
 
 def add_curves(parser) -> None:
@@ -53,15 +53,18 @@ def logs_of(name: str, runs: list[str]) -> list[Path]:
 
 def curve(run: Path) -> Curve:
     """The steps of all environments so far, and the mean reward of the episodes that ended since the last entry."""
-    steps, update, points = 0.0, 0.0, []
+    steps, update = 0.0, 0.0
+    places: list[float] = []
+    rewards: list[float] = []
     for entry in training_log.read(run).train:
         steps += (entry["num_updates"] - update) * entry.get("wpb", 0.0)  # a resumed training may have other updates
         update = entry["num_updates"]
         if isfinite(entry.get("reward", nan)):
-            points.append((steps, entry["reward"]))
-    if not (points and steps):
+            places.append(steps)
+            rewards.append(entry["reward"])
+    if not (rewards and steps):
         raise UserError(f"the log of {run} has no reward; give trainings of --task reinforcement_learning.")
-    return points
+    return places, rewards
 
 
 def common_steps(name: str, curves: list[Curve]) -> tuple[list[float], list[list[float]]]:
@@ -69,11 +72,11 @@ def common_steps(name: str, curves: list[Curve]) -> tuple[list[float], list[list
     lie between two entries of a log on the line from one to the other."""
     import numpy
 
-    start, end = max(curve[0][0] for curve in curves), min(curve[-1][0] for curve in curves)
-    steps = [step for step, _ in curves[0] if start <= step <= end]
+    start, end = max(places[0] for places, _ in curves), min(places[-1] for places, _ in curves)
+    steps = [step for step in curves[0][0] if start <= step <= end]
     if not steps:
         raise UserError(f"the trials of {name} have no steps in common; train all of them for as many updates.")
-    return steps, [[float(numpy.interp(step, *zip(*curve))) for curve in curves] for step in steps]
+    return steps, [[float(numpy.interp(step, *curve)) for curve in curves] for step in steps]
 
 
 # Reward over the size of the memory

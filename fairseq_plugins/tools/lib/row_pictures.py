@@ -27,7 +27,7 @@ def add_rows(parser) -> None:
 
 def draw_rows(args):
     table = read(args.table)
-    panels = {metric: values(table, *metric.partition("=")[::2], args.table) for metric in args.metric}
+    panels = {metric: values(table, metric, args.table) for metric in args.metric}
     names = [name for rows in panels.values() for name in rows]
     lines = all(map(NUMBERED.fullmatch, names))
     models = list(dict.fromkeys(NUMBERED.sub(r"\1", name) for name in names))  # one colour each, in all panels
@@ -56,12 +56,13 @@ def read(path: Path) -> results_table.Rows:
     return rows
 
 
-def values(table: results_table.Rows, ours: str, papers: str, path: Path) -> Values:
-    """The rows that have a number in the column of ours.
+def values(table: results_table.Rows, metric: str, path: Path) -> Values:
+    """The rows that have a number in the column of COLUMN[=PAPER].
 
     Raises:
         UserError: there is no such row
     """
+    ours, _, papers = metric.partition("=")
     columns = list(dict.fromkeys(column for row in table.values() for column in row))
     if papers and papers not in columns:
         raise UserError(f"{path} has no column {papers!r} for the paper's numbers; there are {', '.join(columns)}.")
@@ -81,7 +82,7 @@ def draw_lines(axes, rows: Values, metric: str, over: str, models: list[str]) ->
     """A line for each part of the names before the last hyphen, over the number behind it; the paper's are diamonds."""
     series: dict[str, dict[int, tuple[float, float]]] = {}
     for name, pair in rows.items():
-        model, place = NUMBERED.fullmatch(name).groups()
+        model, place = name.rsplit("-", 1)
         series.setdefault(model, {})[int(place)] = pair
     for model, points in series.items():
         places, colour = sorted(points), f"C{models.index(model)}"

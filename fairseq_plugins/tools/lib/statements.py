@@ -167,8 +167,8 @@ def ours(statement: dict) -> str:
 
 
 def papers_number(statement: dict) -> str:
-    compare = statement.get("compare")
-    shown = compare and compared(statement, "paper")
+    compare = statement.get("compare", {})
+    shown = compared(statement, "paper") if compare else []
     return listed(shown, compare.get("the paper's unit", compare["unit"])) if shown else "no number"
 
 

@@ -44,7 +44,7 @@ def read(run: Path) -> TrainingLog:
         UserError: there is no log, or it has no metrics
     """
     path = log_of(run)
-    found = {"inner": [], "train": [], "valid": []}
+    found: dict[str, list[dict[str, float]]] = {"inner": [], "train": [], "valid": []}
     for line in whole_lines(path.read_text(encoding="utf-8", errors="replace")):
         if (entry := read_line(line)) and "num_updates" in entry.values:
             for kind, entries in found.items():
