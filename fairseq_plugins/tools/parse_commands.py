@@ -27,7 +27,7 @@ class Parsed(BaseException):
     """The command line was right. No Exception: a command that catches its errors must not catch this.
 
     Attributes:
-        parser, options: what parsed it and what came out; of fairseq's commands with the architecture's defaults
+        parser, options: the parser and its result; of fairseq's commands with the architecture's defaults
     """
 
     def __init__(self, parser: argparse.ArgumentParser, options: argparse.Namespace):
@@ -36,7 +36,7 @@ class Parsed(BaseException):
 
 
 class Refused(Exception):
-    """What the command would have said about its command line."""
+    """The command line was wrong. The text is the command's own message."""
 
 
 def main():
@@ -61,7 +61,7 @@ def parse(words: list[str], checked: set[frozenset] | None = None) -> Parsed:
     """Parse one command.
 
     Args:
-        checked: what has been through fairseq's check of types, which is added to; None: without that check
+        checked: the `types` that fairseq has checked, which is added to; None: without that check
 
     Raises:
         Refused: its parser refused it, or there is no such command.
@@ -89,7 +89,7 @@ def launched(words: list[str]) -> tuple[int, list[str]]:
 
 
 def command(words: list[str]):
-    """What starts the command, and its ``sys.argv``."""
+    """A function that starts the command, and its ``sys.argv``."""
     program, *rest = words
     if program == "python" and rest[:1] == ["-m"]:
         return lambda: run_module(rest[1]), rest[1:]
@@ -113,7 +113,8 @@ def run_script(path: str) -> None:
 
 @contextlib.contextmanager
 def refusing():
-    """What ends a command here is its parser, with its last word on stderr, or a check of types and values."""
+    """A command that ends here was refused: by its parser, whose last line on stderr says why, or by a check of types
+    and values."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):

@@ -29,7 +29,7 @@ from fairseq_plugins.files.reading import parse_json, regular  # noqa: E402
 from fairseq_plugins.files.whole import NotWritten, followed, write_whole  # noqa: E402
 from fairseq_plugins.tools.lib import markdown_text  # noqa: E402
 
-# how the words of a command begin that change no run
+# the first letters of words of a command that change no run
 CHOICES = ("SEEDS=", "MODELS=", "TASKS=", "MIXERS=", "DEPTHS=", "JOBS=", "PRUNED=", "--seed=", "--out=", "--gpus=")
 NAME_A_TABLE = "name a results.jsonl that a recipe has written"
 Value = str | float
@@ -152,8 +152,8 @@ def by_model(rows: Rows) -> dict[str, list[dict[str, Value]]]:
 
 
 def means(rows: Rows) -> Rows:
-    """One row for the cells of all seeds: their number, the means of numbers, and what they agree in. Without a model
-    of several seeds there is none."""
+    """One row for the cells of all seeds: their number, the means of numbers, and the values that are the same for all.
+    Without a model of several seeds there is none."""
     models = by_model(rows)
     if all(len(runs) == 1 for runs in models.values()):
         return {}
@@ -166,7 +166,7 @@ def means(rows: Rows) -> Rows:
 
 
 def differing(rows: Rows) -> list[str]:
-    """The models whose seeds have commands that differ in what may change their numbers."""
+    """The models whose seeds have different commands, by words that may change their numbers."""
     return [
         model
         for model, runs in by_model(rows).items()

@@ -72,7 +72,7 @@ def main():
 
 
 def check_writable(path: Path) -> None:
-    """Before episodes are played whose results would be lost.
+    """Check this before episodes are played, whose results would else be lost.
 
     Raises:
         UserError: there can be no such file
@@ -190,7 +190,7 @@ class Film:
 
 
 def chooser(agent, args, actor):
-    """A function that says the next actions of all environments [N].
+    """A function that chooses the next actions of all environments [N].
 
     Args:
         agent: a model and its task, or None

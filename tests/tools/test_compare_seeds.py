@@ -21,13 +21,8 @@ def translations(mistakes):
 
 
 def test_means_spreads_and_a_difference_beyond_chance():
-    lines = table(
-        {"ours": [translations(0), translations(1)], "theirs": [translations(20), translations(22)]},
-        REFERENCES,
-        "en",
-        False,
-    )
-    text = "\n".join(lines)
+    runs = {"ours": [translations(0), translations(1)], "theirs": [translations(20), translations(22)]}
+    text = "\n".join(table(runs, REFERENCES, "en", False))
     assert "| ours | 100.00," in text
     assert "larger than the spread" in text
     p_values = [float(part.split(")")[0]) for part in text.split("p = ")[1:]]
@@ -54,17 +49,14 @@ def output(path, references):
     return path
 
 
-@pytest.mark.parametrize(
-    "system, baseline, flags, sentence",
-    [
-        (["a"], ["other"], [], "other and .*a have other references; give outputs for one test set"),
-        (["a"], ["short"], [], "short and .*a have other references"),
-        (["a", "a"], ["b", "b"], [], "--system: .*a is named twice"),
-        (["a"], ["b"], ["--names", "x", "x"], "--names: both systems are called x"),
-        (["a"], ["twice"], [], "twice has sentence 0 twice; give the output of one run"),
-        (["a"], ["none"], [], "none has no sentences"),
-    ],
-)
+@pytest.mark.parametrize("system, baseline, flags, sentence", [
+    (["a"], ["other"], [], "other and .*a have other references; give outputs for one test set"),
+    (["a"], ["short"], [], "short and .*a have other references"),
+    (["a", "a"], ["b", "b"], [], "--system: .*a is named twice"),
+    (["a"], ["b"], ["--names", "x", "x"], "--names: both systems are called x"),
+    (["a"], ["twice"], [], "twice has sentence 0 twice; give the output of one run"),
+    (["a"], ["none"], [], "none has no sentences"),
+])  # fmt: skip
 def test_runs_that_cannot_be_compared_are_named(system, baseline, flags, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("ref").write_text("\n".join(REFERENCES) + "\n")

@@ -29,42 +29,35 @@ def test_cells_are_added_replaced_and_shown(tmp_path):
 
 
 def test_the_runs_of_several_seeds_have_a_row_together(tmp_path):
+    """A mean is shown with as many digits as the smallest and the largest number."""
     rows = tmp_path / "table.jsonl"
-    for cell, bpc, file in (("a-seed1", 2.1, "x"), ("a-seed2", 2.25, "y"), ("a", 100, "y"), ("b-seed1", 3, "z")):
-        table("add", rows, cell, f"bpc={bpc}", "rate=0.001", f"file={file}", "seeds=1")
+    for cell, updates, bpc, file in (
+        ("a-seed1", 123454, 1.23456, "x"), ("a-seed2", 123456, 1.23458, "y"), ("a", 1, 9, "y"), ("b-seed1", 4, 3, "z"),
+    ):  # fmt: skip
+        given = [f"updates={updates}", f"bpc={bpc}", "rate=0.001", f"file={file}", "heads=2_4", "seeds=1"]
+        results_table.add(rows, cell, given)
     shown, together = table("show", rows).stdout.split("\n\n")
     assert len(shown.splitlines()) == 6
     assert together.splitlines() == [
-        "| cell | seeds | bpc | rate | file |",
-        "| --- | --- | --- | --- | --- |",
-        "| a | 2 | 2.175 (2.1 to 2.25) | 0.001 |  |",
-        "| b | 1 | 3 | 0.001 | z |",
+        "| cell | seeds | updates | bpc | rate | heads | file |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| a | 2 | 123455 (123454 to 123456) | 1.23457 (1.23456 to 1.23458) | 0.001 | 2_4 |  |",
+        "| b | 1 | 4 | 3 | 0.001 | 2_4 | z |",
     ]
 
 
-def test_a_mean_lies_between_the_smallest_and_the_largest(tmp_path):
-    rows = tmp_path / "table.jsonl"
-    for seed, updates, bpc in ((1, 123454, 1.23456), (2, 123456, 1.23458)):
-        table("add", rows, f"m-seed{seed}", f"updates={updates}", f"bpc={bpc}", "heads=2_4")
-    last = table("show", rows).stdout.splitlines()[-1]
-    assert last == "| m | 2 | 123455 (123454 to 123456) | 1.23457 (1.23456 to 1.23458) | 2_4 |"
-
-
-@pytest.mark.parametrize(
-    "one, other, said",
-    [
-        ("MODELS=a SEEDS=1 x.sh --out a", "MODELS='a b' SEEDS='2 3' x.sh --out b", False),
-        ("PASS=490 SEEDS=1 x.sh", "PASS=2450 SEEDS=2 x.sh", True),
-        ("MODELS=a x.sh --out '/of two words/a'", "MODELS=b x.sh --out '/of two words/b'", False),
-        ("MODELS=a PASS=490 /o'brien/x.sh", "MODELS=a PASS=2450 /o'brien/x.sh", True),
-        ('sh -c "a', 'sh -c "a', False),
-    ],
-)
-def test_seeds_that_were_not_run_alike_are_said(tmp_path, one, other, said):
-    rows = tmp_path / "table.jsonl"
-    table("add", rows, "m-seed1", "bpc=1.6", f"command={one}")
-    table("add", rows, "m-seed2", "bpc=2.1", f"command={other}")
-    assert ("The seeds of m have different commands" in table("show", rows).stdout) == said
+@pytest.mark.parametrize("one, other, said", [
+    ("MODELS=a SEEDS=1 x.sh --out a", "MODELS='a b' SEEDS='2 3' x.sh --out b", False),
+    ("PASS=490 SEEDS=1 x.sh", "PASS=2450 SEEDS=2 x.sh", True),
+    ("MODELS=a x.sh --out '/of two words/a'", "MODELS=b x.sh --out '/of two words/b'", False),
+    ("MODELS=a PASS=490 /o'brien/x.sh", "MODELS=a PASS=2450 /o'brien/x.sh", True),
+    ('sh -c "a', 'sh -c "a', False),
+])  # fmt: skip
+def test_seeds_that_were_not_run_alike_are_said(one, other, said, tmp_path, capsys):
+    rows = {"m-seed1": {"bpc": 1.6, "command": one}, "m-seed2": {"bpc": 2.1, "command": other}}
+    results_table.write_rows(tmp_path / "table.jsonl", rows)
+    results_table.show(tmp_path / "table.jsonl")
+    assert ("The seeds of m have different commands" in capsys.readouterr().out) == said
 
 
 def test_no_row_is_lost_when_many_are_added_at_once(tmp_path):

@@ -1,4 +1,4 @@
-"""Files of several runs, of which none may count twice."""
+"""A check of the files of several runs: none may count twice."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ def each_once(flag: str, paths: list[Path]) -> list[Path]:
     """The paths, if no two of them are the same file.
 
     Args:
-        flag: what takes them, for the error
+        flag: their flag or name, for the error
 
     Raises:
         UserError: two are the same; as two runs they would show a spread that is too small

@@ -1,4 +1,4 @@
-"""Pieces of Markdown: tables, code, words that mean nothing to Markdown, and pictures."""
+"""Pieces of Markdown: tables, code, and words that are no markup."""
 
 import html
 import re
@@ -30,5 +30,5 @@ def literal(value: object) -> str:
 
 
 def readable(value: object) -> str:
-    """A question mark replaces what UTF-8 cannot write, as in the names of some files."""
+    """The text with a question mark for each character that UTF-8 cannot write, as in the names of some files."""
     return str(value).encode(errors="replace").decode()

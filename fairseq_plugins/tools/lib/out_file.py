@@ -1,5 +1,5 @@
-"""The files that tools write. A tool knows its own by their ending, so no result takes the place of a checkpoint, a
-table or a log that was named by mistake. It does not write into what it reads."""
+"""The files that tools write. A tool writes only files with its own endings, so no result takes the place of a
+checkpoint, a table or a log that was named by mistake. It does not write into a file that it reads."""
 
 import argparse
 import os
@@ -10,11 +10,12 @@ from pathlib import Path
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.files.whole import NotWritten, followed
 
-OF_A_MODEL = ("prepared_text.json", "encoder.json")  # what .json beside data and checkpoints is no result
+OF_A_MODEL = ("prepared_text.json", "encoder.json")  # files beside data and checkpoints, which are no results
 
 
 class OutFile:
-    """A type for argparse: the path of a file whose name has one of these endings. Of a link it is where that leads."""
+    """A type for argparse: the path of a file whose name has one of these endings. A link gives the path that it leads
+    to."""
 
     def __init__(self, *endings: str):
         self.endings = endings
@@ -44,10 +45,10 @@ ANIMATION = OutFile(".gif")
 def refuse_inputs(args: argparse.Namespace, *outputs: str) -> None:
     """
     Args:
-        outputs: the names of the arguments that name what is written; all others may name what is read
+        outputs: the arguments that name files to write; all others may name files to read
 
     Raises:
-        UserError: a file is to be written that is read
+        UserError: a file would be read and written
     """
     printed = os.fstat(1)
     if stat.S_ISREG(printed.st_mode) and os.path.samestat(os.fstat(0), printed):
@@ -63,7 +64,7 @@ def refuse_inputs(args: argparse.Namespace, *outputs: str) -> None:
 
 
 def parts_of(value) -> Iterator[str]:
-    """What may be the name of a file in the value of an argument: a, NAME=a, NAME=SIZE:a."""
+    """The words in the value of an argument that may name a file: a, NAME=a, NAME=SIZE:a."""
     for word in value if isinstance(value, list | tuple) else [value]:
         if isinstance(word, str | Path):
             name = str(word).rpartition("=")[2]

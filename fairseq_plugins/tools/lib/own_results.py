@@ -1,4 +1,4 @@
-"""The results of one's own runs in Markdown: the tables of recipes, and the logs of trainings."""
+"""A user's own runs in Markdown: the tables of recipes, and the logs of trainings."""
 
 import argparse
 import io
@@ -103,8 +103,8 @@ def find(path: Path) -> list[Results]:
 
 
 def of_recipe(file: Path, name: str) -> Results:
-    """The rows, and the trainings beside a results.jsonl; what lies beside a table of another name need not belong to
-    it."""
+    """The rows of a table, and the trainings beside it. Files beside a table of another name than results.jsonl may be
+    of other runs."""
     try:
         rows = results_table.read_rows(file)
     except OSError as error:
@@ -176,7 +176,7 @@ def written_on(seconds: float) -> str:
 
 
 def pictures(results: Results) -> Iterator[str]:
-    """Those that the recipe drew, and those of its trainings."""
+    """The pictures that the recipe drew, and those of its trainings."""
     files = sorted(results.where.glob("*.png")) if results.rows and results.where.is_dir() else []
     for file in filter(Path.is_file, files):
         yield recipes_picture(file, results.name)

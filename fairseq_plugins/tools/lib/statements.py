@@ -191,7 +191,7 @@ def details(statement: dict, picture: Callable[[dict], str]) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-# how the columns begin that may say the same in every row
+# the first words of columns that may be the same in every row
 SHARED = ("the paper", "at random", "best possible")
 NO_NUMBERS = {
     "figure only": "The paper's numbers are in a figure, which the text that we have does not show.",

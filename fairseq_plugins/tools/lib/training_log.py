@@ -1,4 +1,4 @@
-"""Read the log of a training: what fairseq-train printed, or its --log-file."""
+"""Read the log of a training: the output of fairseq-train, or its --log-file."""
 
 import re
 from dataclasses import dataclass, field
@@ -91,6 +91,6 @@ def whole_lines(text: str) -> list[str]:
 
 
 def _drop_later(entries: list[dict], update: float, same: bool) -> None:
-    """Remove the entries after an update, to which a training has gone back; with ``same`` also those of it."""
+    """Remove the entries after an update, to which a training has gone back; with ``same`` also those at the update."""
     while entries and (entries[-1]["num_updates"] > update or same and entries[-1]["num_updates"] == update):
         entries.pop()
