@@ -1,4 +1,4 @@
-"""Logs and tables that are damaged, by hand or by chance: what is whole is read, the rest is left out or named."""
+"""Logs and tables that are damaged, by hand or by chance: whole lines are read, others are left out or named."""
 
 import io
 import os

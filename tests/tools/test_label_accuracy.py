@@ -60,7 +60,7 @@ def parse(monkeypatch, *options):
     ("test", "test_episodes", "test_length"),
     ("test_long", "test_episodes", "test_length"),
 ])  # fmt: skip
-def test_what_is_drawn_otherwise_is_of_the_split(split, episodes, length, monkeypatch):
+def test_drawn_episodes_are_those_of_the_split(split, episodes, length, monkeypatch):
     args = parse(monkeypatch, "--split", split, "--episodes", "3", "--length", "50")
     assert label_accuracy.overrides(args) == {episodes: 3, length: 50}
 

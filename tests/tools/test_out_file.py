@@ -51,7 +51,7 @@ def test_results_take_the_place_of_no_checkpoint(tool, tmp_path, monkeypatch, ca
     "given", [lambda file: file, lambda file: [file], str, lambda file: [f"a={file}"], "a=8:{}".format]
 )
 @pytest.mark.parametrize("link", [os.link, os.symlink])
-def test_what_is_read_is_not_written(given, link, tmp_path):
+def test_no_tool_writes_into_a_file_that_it_reads(given, link, tmp_path):
     read, other = tmp_path / "a.json", tmp_path / "b.json"
     read.write_text("{}")
     link(read, other)

@@ -78,7 +78,7 @@ def test_any_log_of_fairseq_is_read(text, tmp_path):
     "content, sentence",
     [(None, "has no train.log: the log is what fairseq-train writes"), ("| INFO | x\n", "holds no metrics")],
 )
-def test_what_is_no_log_is_said(content, sentence, tmp_path):
+def test_other_files_are_refused(content, sentence, tmp_path):
     if content:
         (tmp_path / "train.log").write_text(content)
     with pytest.raises(UserError, match=sentence):
@@ -253,7 +253,7 @@ def test_the_memory_and_the_spans_from_checkpoints(trained, plot, tmp_path):
 
 
 def test_attention_is_that_of_the_forward_pass():
-    """What a recorder computes anew gives the layer's own output again."""
+    """The weights of a recorder give the layer's own output again."""
     from fairseq_plugins.modules.common.relative_position import RelativePosition
     from fairseq_plugins.modules.span.attention import AllAttention, SpanConfig
 

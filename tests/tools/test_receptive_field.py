@@ -1,4 +1,4 @@
-"""What the tool says is what a model's outputs depend on."""
+"""The receptive field of the tool is that of a model."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from fairseq_plugins.modules.active_memory.stack import ActiveMemoryStack
 from fairseq_plugins.tools.receptive_field import receptive_field, report
 
 
-def test_the_papers_figures():
+def test_the_papers_numbers():
     said = report("convolution", 20, 8, causal=True)
     assert said == "convolution: 152 to the left + itself = 153, 0 to the right, 153 in all"
     said = report("convolution", 20, 4, causal=False)
@@ -19,7 +19,7 @@ def test_the_papers_figures():
 
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
 @pytest.mark.parametrize("mixer", MIXERS)
-def test_a_stack_depends_on_what_the_tool_says(mixer, causal):
+def test_a_stack_depends_on_the_tokens_that_the_tool_counts(mixer, causal):
     torch.manual_seed(0)
     config = MixerConfig(8, kernel_size=4, heads=2, causal=causal, activation="tanh")
     stack = ActiveMemoryStack(config, 2, mixer, ffn_dim=8, activation="tanh").double()

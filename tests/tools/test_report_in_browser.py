@@ -53,7 +53,7 @@ def test_a_browser_draws_every_picture_and_fetches_nothing(tmp_path, width):
     assert page["width"] <= width
 
 
-def test_what_is_damaged_or_too_wide_is_seen(tmp_path):
+def test_damaged_pictures_and_wide_pages_are_noticed(tmp_path):
     content = ['<img src="data:image/png;base64,AAAA" alt="damaged">', '<p style="width: 600px">wide</p>']
     page = seen(tmp_path, html_page.page("A page", "\n\n".join(content)))
     assert page["drawn"] == 0 and page["width"] > PHONE

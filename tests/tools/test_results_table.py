@@ -83,7 +83,7 @@ def test_nobody_has_to_read_to_the_end(tmp_path):
     assert show.stderr.read() == b"" and show.wait() == 0
 
 
-def test_what_is_wrong_is_said(tmp_path):
+def test_wrong_arguments_are_refused(tmp_path):
     rows = tmp_path / "table.jsonl"
     assert "needs the name of a cell" in table("add", rows).stderr
     assert "'ours' is not COLUMN=VALUE" in table("add", rows, "depth-1", "ours").stderr

@@ -124,7 +124,7 @@ def test_a_statement_has_a_verdict_and_its_source(name):
 
 
 @measured
-def test_commands_and_dates_stand_on_the_page(name):
+def test_commands_and_dates_are_on_the_page(name):
     entry = ENTRIES[name]
     text = " ".join(page_of(entry).split())
     for command in entry["commands"]:
@@ -140,7 +140,7 @@ def test_no_number_is_typed(name):
 
 
 @measured
-def test_numbers_stand_in_the_row_of_their_name(name):
+def test_numbers_are_in_the_row_of_their_name(name):
     assert not misplaced(ENTRIES[name])
 
 
@@ -176,7 +176,7 @@ def on_one_line(text, numbers):
 
 @measured
 def test_rows_and_the_page_agree(name):
-    """What a run has stands on one line of the page."""
+    """All numbers of a run are on one line of the page."""
     text = page_of(ENTRIES[name])
     for run, numbers in values_by_run(ENTRIES[name]).items():
         if run[0] == "skip_cross_head_small.jsonl":  # of dev the page has the mean alone
@@ -214,7 +214,7 @@ def test_ratios_on_the_page_of_the_gpu_are_those_of_its_rows(section):
 
 
 @measured
-def test_numbers_in_words_stand_on_the_page_or_in_the_table(name):
+def test_numbers_in_words_are_on_the_page_or_in_the_table(name):
     entry = RESOLVED[name]
     known = page_of(entry) + json.dumps(entry["rows"]) + entry["claim"]
     known = set(numbers(known.replace("`", "")))
@@ -240,7 +240,7 @@ HEADINGS = {"feedback": "Feedback", "all_attention": "All-", "active_memory": "A
 
 
 @pytest.mark.parametrize("paper", PAGES)
-def test_what_came_out_so_far_stands_on_a_page(paper):
+def test_results_so_far_are_on_a_page(paper):
     """The last column of the tables in evidence.md."""
     texts = [(BENCHMARKS / page).read_text(encoding="utf-8") for page in PAGES[paper]]
     known = set(numbers(" ".join([json.dumps(PAPERS[paper]), *texts])))
@@ -296,7 +296,7 @@ def test_the_number_of_a_source(source, page, number):
             statement_numbers.number(source, page)
 
 
-def test_what_all_rows_say_alike_of_the_paper_is_said_once():
+def test_equal_columns_of_the_paper_are_said_once():
     rows = [
         {"": "feedback", "reward": "1.0", "at random": "0.3", "the paper": "figure only"},
         {"": "lstm", "reward": "1.0", "at random": "0.3", "the paper": "figure only"},
