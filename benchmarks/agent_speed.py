@@ -24,9 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY  # noqa: E402
 
 import fairseq_plugins  # noqa: E402, F401  patches fairseq
-from fairseq_plugins.criterions.a2c import A2CCriterion  # noqa: E402
-from fairseq_plugins.reinforcement.actor import Actor, make_environments  # noqa: E402
-from fairseq_plugins.tasks.reinforcement_learning import (  # noqa: E402
+from fairseq_plugins.agents.a2c import A2CCriterion  # noqa: E402
+from fairseq_plugins.agents.actor import Actor, make_environments  # noqa: E402
+from fairseq_plugins.agents.task import (  # noqa: E402
     ReinforcementLearningConfig,
     ReinforcementLearningTask,
 )

@@ -12,12 +12,13 @@ from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 import fairseq_plugins  # noqa: F401  (here after fairseq; the first test below imports it before)
+from fairseq_plugins.startup import activation
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "fairseq_plugins"
 # These may be imported in the middle of it: nothing of tools/ takes part, nor of conversion/, which a tool imports
-# after fairseq; and nobody imports names from the encoder.
-SAFE = ("text/encoder.py", "tools/", "conversion/")
+# after fairseq; and nobody imports names from the others. So environments need no fairseq.
+SAFE = (*(f"{name.replace('.', '/')}.py" for name in activation.MODULES), "tools/", "conversion/")
 
 
 def python(program: str) -> str:

@@ -17,7 +17,9 @@ from fairseq_plugins.startup.late_imports import late
 
 # fairseq needs these only to score sentence classification, and they take a quarter of its import time
 SCORES = ("sklearn", "sklearn.metrics", "scipy.stats")
-REGISTERED = ("criterions", "models", "optim", "tasks")  # subpackages whose modules give their names to fairseq
+# the modules that give their names to fairseq: these, and all of these subpackages
+MODULES = ("agents.a2c", "agents.model", "agents.rmsprop", "agents.task", "text.encoder")
+SUBPACKAGES = ("criterions", "models", "optim", "tasks")
 
 
 def when_fairseq_is_imported() -> None:
@@ -69,8 +71,9 @@ def activate() -> None:
 
     error_hook.install()
     every_patch.apply()
-    for name in REGISTERED:
+    for name in SUBPACKAGES:
         package = import_module(f"fairseq_plugins.{name}")
         for module in iter_modules(package.__path__):
             import_module(f"{package.__name__}.{module.name}")
-    import_module("fairseq_plugins.text.encoder")
+    for name in MODULES:
+        import_module(f"fairseq_plugins.{name}")

@@ -116,7 +116,7 @@ def import_environment(name: str) -> None:
 
 def play(agent, args) -> list[float]:
     """The rewards of the episodes. Draws or prints the first one."""
-    from fairseq_plugins.reinforcement.actor import Actor, make_environments
+    from fairseq_plugins.agents.actor import Actor, make_environments
 
     each = -(-args.episodes // COPIES)  # as many of each environment: long episodes must count as well as short ones
     copies = -(-args.episodes // each)
@@ -147,7 +147,7 @@ def check_drawing(args, mode: str) -> None:
     Raises:
         UserError: the environment has no such render mode
     """
-    from fairseq_plugins.reinforcement.actor import make_environments
+    from fairseq_plugins.agents.actor import make_environments
 
     with closing(make_environments(args.environment, 1, args.environment_settings or "")) as environments:
         if mode not in environments.metadata.get("render_modes", []):
@@ -197,7 +197,7 @@ def chooser(agent, args, actor):
     """
     import torch
 
-    from fairseq_plugins.reinforcement.observations import layout
+    from fairseq_plugins.agents.observations import layout
 
     if args.agent == "best":
         world = getattr(actor.environments, "world", None)

@@ -26,11 +26,11 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from omegaconf import OmegaConf
 
+from fairseq_plugins.agents.checkpoint import ActorCheckpoints
 from fairseq_plugins.compat.names import forget_names
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.feedback_transformer import FeedbackTransformerModel
 from fairseq_plugins.options.withheld import refuse_withheld
-from fairseq_plugins.reinforcement.checkpoint import ActorCheckpoints
 
 MODULE = "canary_module"
 URL = "http://127.0.0.1:9/canary"

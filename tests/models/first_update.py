@@ -7,7 +7,7 @@ from architectures import CLASSES, build
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
-from fairseq_plugins.reinforcement.steps import Rollout, Steps
+from fairseq_plugins.agents.rollout import Rollout, Steps
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 HALF = ("feedback_transformer*", "roberta_*")  # recipes train these in fp16 (tests/recipes/test_paper_settings.py)

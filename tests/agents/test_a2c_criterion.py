@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fairseq_plugins.criterions.a2c import A2CCriterion
+from fairseq_plugins.agents.a2c import A2CCriterion
 
 
 def rollout_of(environments, steps):

@@ -13,8 +13,8 @@ acts at random needs three steps for a cell on average, so it gets to the end ab
 import numpy as np
 from gymnasium import spaces
 
-from fairseq_plugins.environments.pictures import BLOCK, COLOURS, FREE, agent_letter, enlarge
-from fairseq_plugins.environments.world import World, check_whole
+from fairseq_plugins.agents.environments.pictures import BLOCK, COLOURS, FREE, agent_letter, enlarge
+from fairseq_plugins.agents.environments.world import World, check_whole
 
 NOTHING, BLUE, GREEN = 0, 1, 2
 DOOR_COLOURS = {BLUE: COLOURS[4], GREEN: COLOURS[2]}

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("gymnasium")
 
-from fairseq_plugins.reinforcement.actor import Actor, make_environments  # noqa: E402
+from fairseq_plugins.agents.actor import Actor, make_environments  # noqa: E402
 
 
 def episodes_of(seed, **ranks):

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from fairseq_plugins.agents.actor import Actor
+from fairseq_plugins.agents.observations import Observations
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
-from fairseq_plugins.reinforcement.actor import Actor
-from fairseq_plugins.reinforcement.observations import Observations
 from fairseq_plugins.streams import rank_files as files
 from fairseq_plugins.streams.checkpoint import random_state, rank_of, restore_random_state
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from fairseq_plugins.agents.task import BlockIterator, Blocks, ReinforcementLearningTask
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tasks.reinforcement_learning import BlockIterator, Blocks, ReinforcementLearningTask
 
 
 def test_steps_of_the_first_episodes_count_block_after_block():

@@ -53,7 +53,7 @@ class ReinforcementLearningTask(FairseqTask):
 
     def __init__(self, cfg, **kwargs):
         super().__init__(cfg, **kwargs)
-        from fairseq_plugins.reinforcement.actor import make_environments
+        from fairseq_plugins.agents.actor import make_environments
 
         self.spaces = make_environments(cfg.environment, 1, cfg.environment_settings)
         self.settings = json.dumps(json.loads(cfg.environment_settings or "{}"), sort_keys=True)
@@ -64,7 +64,7 @@ class ReinforcementLearningTask(FairseqTask):
 
     def new_actor(self, seed: int, copies: int):
         """An actor in this many environments of this rank."""
-        from fairseq_plugins.reinforcement.actor import Actor, make_environments
+        from fairseq_plugins.agents.actor import Actor, make_environments
 
         rank, world_size = self.ranks
         environments = make_environments(self.cfg.environment, copies, self.cfg.environment_settings)
@@ -99,7 +99,7 @@ class ReinforcementLearningTask(FairseqTask):
 
     def agent_sizes(self) -> tuple[list[int], int, int]:
         """For SeenEmbedding: the sizes of whole numbers, the number of others, and the number of actions."""
-        from fairseq_plugins.reinforcement.observations import layout
+        from fairseq_plugins.agents.observations import layout
 
         return (*layout(self.spaces.single_observation_space), int(self.spaces.single_action_space.n))
 
@@ -124,7 +124,7 @@ class ReinforcementLearningTask(FairseqTask):
         # the iterator of a validation is made before it: with --batch-size-valid, or --batch-size of fairseq-validate
         self.validated_copies = max_sentences or self.cfg.batch_size_valid or self.cfg.batch_size
         if self.actor is None:
-            from fairseq_plugins.reinforcement.checkpoint import ActorCheckpoints
+            from fairseq_plugins.agents.checkpoint import ActorCheckpoints
 
             if dataset is self.datasets.get("train") and self.cfg.best_checkpoint_metric == "loss":
                 logger.warning("checkpoint_best.pt will have the lowest loss, not the highest reward")

@@ -13,11 +13,11 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
-import fairseq_plugins.environments  # noqa: F401  (registers them)
+import fairseq_plugins.agents.environments  # noqa: F401  (registers them)
+from fairseq_plugins.agents.observations import layout, observations
+from fairseq_plugins.agents.rollout import Rollout, Steps, memory_of_rows
 from fairseq_plugins.errors import UserError, one_line
 from fairseq_plugins.options.withheld import refuse_withheld
-from fairseq_plugins.reinforcement.observations import layout, observations
-from fairseq_plugins.reinforcement.steps import Rollout, Steps, memory_of_rows
 
 logger = logging.getLogger(__name__)
 
@@ -151,7 +151,7 @@ class Actor:
         """Act for ``steps`` steps.
 
         Args:
-            agent: an ``Agent`` (models/common/agent.py)
+            agent: an ``Agent`` (model.py)
         """
         memory = self.memory
         if memory is not None and self.begins.any():

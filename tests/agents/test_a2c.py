@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from fairseq_plugins.reinforcement.a2c import discounted, losses
+from fairseq_plugins.agents.a2c import discounted, losses
 
 
 def test_returns_by_hand():

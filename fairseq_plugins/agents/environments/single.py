@@ -5,7 +5,7 @@ from importlib import import_module
 import gymnasium
 import numpy as np
 
-from fairseq_plugins.environments.world import World
+from fairseq_plugins.agents.environments.world import World
 
 RENDER_MODES = ["rgb_array", "ansi"]
 

@@ -14,8 +14,8 @@ edge; it is never put on the goal.
 import numpy as np
 from gymnasium import spaces
 
-from fairseq_plugins.environments.pictures import COLOURS, FREE, agent_letter, enlarge
-from fairseq_plugins.environments.world import MOVES, World, check_whole
+from fairseq_plugins.agents.environments.pictures import COLOURS, FREE, agent_letter, enlarge
+from fairseq_plugins.agents.environments.world import MOVES, World, check_whole
 
 CELLS = 9  # of the 3 x 3 area
 

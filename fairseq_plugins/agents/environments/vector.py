@@ -4,8 +4,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from fairseq_plugins.environments.single import RENDER_MODES, build_world
-from fairseq_plugins.environments.world import check_whole
+from fairseq_plugins.agents.environments.single import RENDER_MODES, build_world
+from fairseq_plugins.agents.environments.world import check_whole
 
 
 class VectorEnvironment(VectorEnv):

@@ -7,10 +7,10 @@ import torch
 
 gymnasium = pytest.importorskip("gymnasium")
 
-from fairseq_plugins.models.agents import ARCHITECTURES, FeedbackAgent, LSTMAgent, SpanTransformerAgent  # noqa: E402
-from fairseq_plugins.reinforcement.actor import Actor, make_environments  # noqa: E402
-from fairseq_plugins.reinforcement.observations import layout  # noqa: E402
-from fairseq_plugins.reinforcement.steps import Episodes  # noqa: E402
+from fairseq_plugins.agents.actor import Actor, make_environments  # noqa: E402
+from fairseq_plugins.agents.model import ARCHITECTURES, FeedbackAgent, LSTMAgent, SpanTransformerAgent  # noqa: E402
+from fairseq_plugins.agents.observations import layout  # noqa: E402
+from fairseq_plugins.agents.rollout import Episodes  # noqa: E402
 
 COPIES = 3
 # episodes that end in the middle of blocks, at different steps; and episodes that end with every second block

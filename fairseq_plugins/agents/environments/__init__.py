@@ -15,7 +15,7 @@ for name, where, settings in [
 ]:
     gymnasium.register(
         f"fairseq_plugins/{name}",
-        entry_point="fairseq_plugins.environments.single:SingleEnvironment",
-        vector_entry_point="fairseq_plugins.environments.vector:VectorEnvironment",
-        kwargs={"world": f"fairseq_plugins.environments.{where}", **settings},
+        entry_point="fairseq_plugins.agents.environments.single:SingleEnvironment",
+        vector_entry_point="fairseq_plugins.agents.environments.vector:VectorEnvironment",
+        kwargs={"world": f"fairseq_plugins.agents.environments.{where}", **settings},
     )

@@ -11,10 +11,10 @@ another colour than the old one; the agent starts on a free cell without an obje
 import numpy as np
 from gymnasium import spaces
 
-from fairseq_plugins.environments.distances import distances
-from fairseq_plugins.environments.kruskal import around, maze
-from fairseq_plugins.environments.pictures import BLOCK, COLOURS, FREE, LETTERS, agent_letter, enlarge
-from fairseq_plugins.environments.world import MOVES, World, check_whole
+from fairseq_plugins.agents.environments.distances import distances
+from fairseq_plugins.agents.environments.kruskal import around, maze
+from fairseq_plugins.agents.environments.pictures import BLOCK, COLOURS, FREE, LETTERS, agent_letter, enlarge
+from fairseq_plugins.agents.environments.world import MOVES, World, check_whole
 
 WALL, EMPTY, OBJECT = 0, 1, 2  # what a cell holds; objects count on from here, one number a colour
 VIEW = np.array([(row, column) for row in (-1, 0, 1) for column in (-1, 0, 1)])

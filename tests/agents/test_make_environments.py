@@ -6,8 +6,8 @@ import pytest
 
 gymnasium = pytest.importorskip("gymnasium")
 
+from fairseq_plugins.agents.actor import make_environments  # noqa: E402
 from fairseq_plugins.errors import UserError  # noqa: E402
-from fairseq_plugins.reinforcement.actor import make_environments  # noqa: E402
 
 
 @pytest.mark.parametrize(

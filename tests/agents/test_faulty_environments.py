@@ -7,8 +7,8 @@ import pytest
 
 gymnasium = pytest.importorskip("gymnasium")
 
+from fairseq_plugins.agents.actor import Actor, make_environments  # noqa: E402
 from fairseq_plugins.errors import UserError  # noqa: E402
-from fairseq_plugins.reinforcement.actor import Actor, make_environments  # noqa: E402
 from fairseq_plugins.tools import watch  # noqa: E402
 
 ROW, NAN = np.zeros(2, np.float32), float("nan")

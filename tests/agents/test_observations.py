@@ -6,8 +6,8 @@ gymnasium = pytest.importorskip("gymnasium")
 from gymnasium import spaces  # noqa: E402
 from gymnasium.vector.utils import batch_space  # noqa: E402
 
+from fairseq_plugins.agents.observations import layout, observations  # noqa: E402
 from fairseq_plugins.errors import UserError  # noqa: E402
-from fairseq_plugins.reinforcement.observations import layout, observations  # noqa: E402
 
 SPACE = spaces.Dict(
     {

@@ -7,9 +7,9 @@ gymnasium = pytest.importorskip("gymnasium")
 
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
-import fairseq_plugins.environments  # noqa: E402, F401
-from fairseq_plugins.environments import kruskal  # noqa: E402
-from fairseq_plugins.environments.distances import FAR  # noqa: E402
+import fairseq_plugins.agents.environments  # noqa: E402, F401
+from fairseq_plugins.agents.environments import kruskal  # noqa: E402
+from fairseq_plugins.agents.environments.distances import FAR  # noqa: E402
 
 NAMES = ["Corridor-v0", "MazeNavigation-v0", "MazeNavigationEasy-v0", "WaterMaze-v0", "WaterMaze-v1"]
 pytestmark = pytest.mark.filterwarnings("ignore:.*not within the observation space")
