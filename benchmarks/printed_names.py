@@ -17,7 +17,7 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from fairseq_plugins.synthetic.programs import statement, variables_assigned  # noqa: E402
-from fairseq_plugins.synthetic.streams import KINDS  # noqa: E402
+from fairseq_plugins.synthetic.synthetic_stream import KINDS  # noqa: E402
 from fairseq_plugins.tools.label_accuracy import by_group, groups_of, labels_right  # noqa: E402
 from fairseq_plugins.tools.lib.load import load  # noqa: E402
 

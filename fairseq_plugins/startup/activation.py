@@ -19,7 +19,7 @@ from fairseq_plugins.startup.late_imports import late
 SCORES = ("sklearn", "sklearn.metrics", "scipy.stats")
 # the modules that give their names to fairseq: these, and all of these subpackages
 MODULES = ("agents.a2c", "agents.model", "agents.rmsprop", "agents.task", "text.encoder")
-SUBPACKAGES = ("criterions", "models", "optim", "tasks")
+SUBPACKAGES = ("criterions", "models", "optim", "synthetic", "tasks")
 
 
 def when_fairseq_is_imported() -> None:

@@ -45,9 +45,8 @@ if TYPE_CHECKING:
 
 def main():
     args = parse()
-    from fairseq_plugins.synthetic.streams import KINDS
+    from fairseq_plugins.synthetic.synthetic_stream import KINDS, SyntheticStreamTask
     from fairseq_plugins.tasks.labelled_stream import LabelledTask
-    from fairseq_plugins.tasks.synthetic_stream import SyntheticStreamTask
     from fairseq_plugins.tools.lib.load import load
 
     model, _, task = load(args.checkpoint, overrides(args), args.cpu, partial(check, args))

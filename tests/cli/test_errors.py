@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.startup.error_messages import sentence
-from fairseq_plugins.tasks.synthetic_stream import SyntheticStreamConfig
+from fairseq_plugins.synthetic.synthetic_stream import SyntheticStreamConfig
 
 
 class Site:

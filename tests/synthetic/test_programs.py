@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from interpreter import run
 
-from fairseq_plugins.synthetic.streams import KINDS
+from fairseq_plugins.synthetic.synthetic_stream import KINDS
 
 GOLDENS = Path(__file__).resolve().parents[1] / "goldens"
 PROGRAMS = 1000  # of the 4000 whose frequencies are known

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from fairseq_plugins.synthetic.streams import KINDS
+from fairseq_plugins.synthetic.synthetic_stream import KINDS
 
 
 def question_and_answer(episode):

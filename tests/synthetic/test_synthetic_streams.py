@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairseq_plugins.synthetic.streams import KINDS, draw_split
+from fairseq_plugins.synthetic.synthetic_stream import KINDS, draw_split
 
 NOTHING = 1
 

@@ -8,8 +8,8 @@ from omegaconf import OmegaConf
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models import feedback_lm, feedback_transformer, roberta_cross_head  # noqa: F401  (registered)
+from fairseq_plugins.synthetic.algorithmic_curriculum import AlgorithmicCurriculumConfig, AlgorithmicCurriculumTask
 from fairseq_plugins.synthetic.algorithms import ALGORITHMS
-from fairseq_plugins.tasks.algorithmic_curriculum import AlgorithmicCurriculumConfig, AlgorithmicCurriculumTask
 
 RIGHT, WRONG = {"wrong": 0}, {"wrong": 1}
 

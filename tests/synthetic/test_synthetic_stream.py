@@ -10,8 +10,7 @@ from omegaconf import OmegaConf
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.span.stack import SpanMemory
 from fairseq_plugins.streams.iterator import check_facts
-from fairseq_plugins.synthetic.streams import KINDS
-from fairseq_plugins.tasks.synthetic_stream import SyntheticStreamConfig, SyntheticStreamTask
+from fairseq_plugins.synthetic.synthetic_stream import KINDS, SyntheticStreamConfig, SyntheticStreamTask
 
 FEW = {"train_episodes": 10, "test_episodes": 6, "train_length": 7, "test_length": 12}
 
