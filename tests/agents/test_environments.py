@@ -9,7 +9,7 @@ from gymnasium.utils.env_checker import check_env  # noqa: E402
 
 import fairseq_plugins.agents.environments  # noqa: E402, F401
 from fairseq_plugins.agents.environments import kruskal  # noqa: E402
-from fairseq_plugins.agents.environments.distances import FAR  # noqa: E402
+from fairseq_plugins.agents.environments.maze_navigation import FAR  # noqa: E402
 
 NAMES = ["Corridor-v0", "MazeNavigation-v0", "MazeNavigationEasy-v0", "WaterMaze-v0", "WaterMaze-v1"]
 pytestmark = pytest.mark.filterwarnings("ignore:.*not within the observation space")
@@ -33,14 +33,6 @@ def total_reward(name, copies, agent, seed=1, **settings):
         total += reward * running
         running &= ~(terminated | truncated)
     return total.mean()
-
-
-def oracle(world):
-    return world.best_actions()
-
-
-def random_agent(world):
-    return world.draws[0].integers(world.action_space.n, size=world.copies)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -80,35 +72,33 @@ def test_a_state_is_everything(name):
         np.testing.assert_array_equal(rewards, again[1])
 
 
+def neighbours(free):
+    """The number of free cells beside each cell of a maze."""
+    padded = np.pad(free, 1).astype(int)
+    return padded[:-2, 1:-1] + padded[2:, 1:-1] + padded[1:-1, :-2] + padded[1:-1, 2:]
+
+
 @pytest.mark.parametrize("size", [3, 9, 15])
 def test_mazes_are_connected_and_have_no_dead_ends(size):
+    world = make("MazeNavigationEasy-v0", size=size, objects=2).unwrapped.world
     for seed in range(50):
         draw = np.random.default_rng(seed)
         tree = kruskal.spanning_tree(size, draw)
         rooms = (size // 2 + 1) ** 2
         assert tree.sum() == 2 * rooms - 1  # rooms, and the passages of a spanning tree
-        assert kruskal.dead_ends(tree)
-        kruskal.remove_dead_ends(tree, draw)
-        assert not kruskal.dead_ends(tree)
-        world = make("MazeNavigationEasy-v0", size=size, objects=2).unwrapped.world
+        assert (neighbours(tree)[tree] == 1).any()
         world.cells[0, 1:-1, 1:-1] = tree
-        assert (world.search(0, (0, 0)) < FAR)[tree].all()
+        assert (world.search(0, (0, 0)).reshape(size, size) < FAR)[tree].all()
+        kruskal.remove_dead_ends(tree, draw)
+        assert (neighbours(tree)[tree] > 1).all()
 
 
-def test_every_object_can_be_reached():
-    world = make_vec("MazeNavigation-v0", 20).world
-    world.reset(np.arange(20))
-    for copy in range(20):
-        for place in world.places[copy]:
-            assert (world.search(copy, tuple(place)).min(-1)[world.free(copy)] < FAR).all()
-
-
-def test_the_best_agent_takes_a_shortest_way():
-    environment = make_vec("MazeNavigation-v0", 20)
+@pytest.mark.parametrize("name", ["MazeNavigation-v0", "MazeNavigationEasy-v0"])
+def test_the_best_agent_takes_a_shortest_way(name):
+    environment = make_vec(name, 20)
     environment.reset(seed=1)
     world = environment.world
-    states = [(*world.place[copy], world.direction[copy]) for copy in range(20)]
-    expected = [world.way(copy)[state] for copy, state in enumerate(states)]
+    expected = [world.way(copy)[number] for copy, number in enumerate(world.number(world.place, world.direction))]
     reached = np.full(20, -1)
     for step in range(1, 200):
         _, rewards, *_ = environment.step(world.best_actions())
@@ -120,7 +110,8 @@ def test_the_best_agent_takes_a_shortest_way():
     "name, least", [("Corridor-v0", 0), ("MazeNavigation-v0", 1), ("MazeNavigationEasy-v0", 2), ("WaterMaze-v1", 0)]
 )
 def test_the_best_and_the_random_agent(name, least):
-    best, worst = total_reward(name, 20, oracle), total_reward(name, 20, random_agent)
+    best = total_reward(name, 20, lambda world: world.best_actions())
+    worst = total_reward(name, 20, lambda world: world.draws[0].integers(world.action_space.n, size=world.copies))
     assert best > 2 * worst + 0.5 and worst >= least / 10
 
 
@@ -154,12 +145,6 @@ def test_water_maze_shows_the_goal_when_it_is_near(name, settings, seen):
     assert environment.observation_space.nvec[2] == {1: 2, 9: 10}[max(seen)]
 
 
-def test_both_readings_of_water_maze_are_one_world():
-    """An agent that pays no attention to what it sees has the same rewards in both."""
-    new, old = (total_reward(f"WaterMaze-{version}", 20, oracle) for version in ("v1", "v0"))
-    assert new == old > 0
-
-
 def test_the_corridor_shows_the_colour_at_its_start_only():
     environment = make("Corridor-v0", length=5)
     seen, _ = environment.reset(seed=1)
@@ -173,37 +158,19 @@ def test_the_corridor_shows_the_colour_at_its_start_only():
     assert (reward, terminated, truncated) == (1, True, False)
 
 
-@pytest.mark.parametrize("name, settings", [("MazeNavigation-v0", {"size": 8}), ("MazeNavigation-v0", {"objects": 9}),
-                                            ("WaterMaze-v1", {"size": 1}), ("WaterMaze-v1", {"view": "here"}),
-                                            ("WaterMaze-v1", {"view": {}}), ("Corridor-v0", {"length": 1}),
-                                            ])  # fmt: skip
+@pytest.mark.parametrize("name, settings", [
+    ("MazeNavigation-v0", {"size": 8}), ("MazeNavigation-v0", {"size": 1}), ("MazeNavigation-v0", {"objects": 9}),
+    ("WaterMaze-v1", {"size": 1}), ("WaterMaze-v1", {"view": "here"}), ("WaterMaze-v1", {"view": {}}),
+    ("WaterMaze-v1", {"max_steps": 0}), ("Corridor-v0", {"max_steps": 0}),
+    *(("Corridor-v0", {"length": value}) for value in ("8", -1, 1, 5.5, True, None, [5], 10**10)),
+])  # fmt: skip
 def test_wrong_settings_are_refused(name, settings):
-    with pytest.raises(ValueError, match=f"{next(iter(settings))} {next(iter(settings.values()))!r} is"):
+    ((setting, value),) = settings.items()
+    with pytest.raises(ValueError, match=rf"^{setting} {re.escape(repr(value))} is "):
         make(name, **settings)
 
 
-@pytest.mark.parametrize("value", ["8", -1, 0, 5.5, True, None, [5], 10**10])
-@pytest.mark.parametrize(
-    "name, setting",
-    [
-        ("Corridor-v0", "length"),
-        ("MazeNavigation-v0", "objects"),
-        ("MazeNavigation-v0", "size"),
-        ("WaterMaze-v1", "max_steps"),
-        ("WaterMaze-v1", "size"),
-    ],
-)
-def test_a_setting_is_a_whole_number(name, setting, value):
-    with pytest.raises(ValueError, match=rf"{setting} {re.escape(repr(value))} is not a whole number from \d+ to \d+"):
-        make(name, **{setting: value})
-
-
-def test_zero_steps_are_not_the_default():
-    with pytest.raises(ValueError, match="max_steps 0 is not"):
-        make("Corridor-v0", max_steps=0)
-
-
-@pytest.mark.parametrize("copies", [0, -1, "3", 2.0])
+@pytest.mark.parametrize("copies", [0, "3", 2.0])
 def test_the_number_of_copies_is_a_whole_number(copies):
     with pytest.raises(ValueError, match="num_envs .* is not a whole number from 1"):
         make_vec("Corridor-v0", copies)
@@ -287,19 +254,8 @@ def test_wrong_actions_are_refused(actions):
         environment.step(actions)
 
 
-def test_a_wrong_action_is_refused():
-    environment = make("WaterMaze-v1")
-    environment.reset(seed=1)
-    for action in (4, -1, 1.5, None, [1]):
-        with pytest.raises(ValueError, match="are not 1 whole numbers from 0 to 3"):
-            environment.step(action)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_step_before_the_first_reset_is_refused(name):
-    environments = make_vec(name, 2)
-    with pytest.raises(gymnasium.error.ResetNeeded, match="call reset"):
-        environments.step(np.zeros(2, dtype=int))
+def test_a_step_before_the_first_reset_is_refused():
+    environments = make_vec("WaterMaze-v1", 2)
     environments.reset(seed=1, options={"reset_mask": np.array([True, False])})
     with pytest.raises(gymnasium.error.ResetNeeded, match="call reset"):
         environments.step(np.zeros(2, dtype=int))

@@ -15,7 +15,7 @@ for name, where, settings in [
 ]:
     gymnasium.register(
         f"fairseq_plugins/{name}",
-        entry_point="fairseq_plugins.agents.environments.single:SingleEnvironment",
-        vector_entry_point="fairseq_plugins.agents.environments.vector:VectorEnvironment",
+        entry_point="fairseq_plugins.agents.environments.envs:SingleEnvironment",
+        vector_entry_point="fairseq_plugins.agents.environments.envs:VectorEnvironment",
         kwargs={"world": f"fairseq_plugins.agents.environments.{where}", **settings},
     )

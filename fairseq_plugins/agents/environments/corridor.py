@@ -13,11 +13,10 @@ acts at random needs three steps for a cell on average, so it gets to the end ab
 import numpy as np
 from gymnasium import spaces
 
-from fairseq_plugins.agents.environments.pictures import BLOCK, COLOURS, FREE, agent_letter, enlarge
-from fairseq_plugins.agents.environments.world import World, check_whole
+from fairseq_plugins.agents.environments.pictures import BLOCK, COLOURS, FREE
+from fairseq_plugins.agents.environments.world import Scene, World, check_whole
 
-NOTHING, BLUE, GREEN = 0, 1, 2
-DOOR_COLOURS = {BLUE: COLOURS[4], GREEN: COLOURS[2]}
+BLUE, GREEN = 1, 2
 
 
 class Corridor(World):
@@ -27,6 +26,9 @@ class Corridor(World):
     Args:
         length: cells of the corridor
     """
+
+    colours = [FREE, COLOURS[4], COLOURS[2], COLOURS[4], COLOURS[2], BLOCK]
+    letters = ".bgBG#"  # objects in small letters, doors in large ones
 
     def __init__(self, copies: int, max_steps: int | None = None, length: int = 100):
         check_whole("length", length, 2, 10**6)
@@ -58,16 +60,9 @@ class Corridor(World):
     def best_actions(self) -> np.ndarray:
         return np.where(~self.at_end, 0, np.where(self.colour == BLUE, 1, 2))
 
-    def picture(self, copy: int) -> np.ndarray:
-        cells = np.full((3, self.length, 3), BLOCK)
-        cells[1] = FREE
-        cells[1, 0] = DOOR_COLOURS[self.colour[copy]]
-        cells[0, -1], cells[2, -1] = DOOR_COLOURS[BLUE], DOOR_COLOURS[GREEN]
-        return enlarge(cells, 1, self.place[copy], 1)
-
-    def text(self, copy: int) -> str:
-        cells = np.array([*map(list, ["#" * self.length, "." * self.length, "#" * self.length])])
-        cells[1, 0] = " bg"[self.colour[copy]]
-        cells[0, -1], cells[2, -1] = "BG"
-        cells[1, self.place[copy]] = agent_letter(1)
-        return "\n".join(map("".join, cells))
+    def scene(self, copy: int) -> Scene:
+        cells = np.full((3, self.length), 5)
+        cells[1] = 0
+        cells[1, 0] = self.colour[copy]
+        cells[0, -1], cells[2, -1] = 2 + BLUE, 2 + GREEN
+        return Scene(cells, 1, self.place[copy], heading=1)

@@ -8,8 +8,6 @@ from itertools import product
 
 import numpy as np
 
-NEIGHBOURS = ((-1, 0), (0, 1), (1, 0), (0, -1))
-
 
 def maze(size: int, draw: np.random.Generator) -> np.ndarray:
     """Free cells [size, size] of a random maze: a spanning tree of its rooms, with one block more taken away at each
@@ -44,23 +42,11 @@ def spanning_tree(size: int, draw: np.random.Generator) -> np.ndarray:
 
 
 def remove_dead_ends(free: np.ndarray, draw: np.random.Generator) -> None:
-    """Take away one of the blocks around each dead end, chosen at random. Changes ``free``."""
-    for room in dead_ends(free):
-        if is_dead_end(free, *room):  # an earlier removal may have opened it
-            blocks = [cell for cell in around(free, *room) if not free[cell]]
+    """Open one of the blocks around each cell with one free neighbour, chosen at random. Changes ``free``."""
+    size = len(free)
+    for row, column in np.argwhere(free).tolist():
+        around = [(row - 1, column), (row, column + 1), (row + 1, column), (row, column - 1)]
+        around = [(r, c) for r, c in around if 0 <= r < size and 0 <= c < size]
+        blocks = [cell for cell in around if not free[cell]]
+        if len(around) - len(blocks) == 1:
             free[blocks[draw.integers(len(blocks))]] = True
-
-
-def dead_ends(free: np.ndarray) -> list[tuple[int, int]]:
-    """The free cells with one free neighbour."""
-    return [(row, column) for row, column in np.argwhere(free).tolist() if is_dead_end(free, row, column)]
-
-
-def is_dead_end(free: np.ndarray, row: int, column: int) -> bool:
-    return sum(free[cell] for cell in around(free, row, column)) == 1
-
-
-def around(free: np.ndarray, row: int, column: int) -> list[tuple[int, int]]:
-    """The neighbours of a cell that lie in the maze."""
-    cells = ((row + down, column + right) for down, right in NEIGHBOURS)
-    return [(r, c) for r, c in cells if 0 <= r < free.shape[0] and 0 <= c < free.shape[1]]

@@ -1,4 +1,4 @@
-"""Colours and letters of the environments' pictures."""
+"""Worlds as pictures and text."""
 
 import numpy as np
 
@@ -12,28 +12,16 @@ COLOURS = np.array(  # told apart with any colour vision as far as eight can be 
 LETTERS = "oszybvpt"  # orange, sky, green, yellow, blue, vermilion, purple, brown
 SCALE = 16  # pixels to a cell's side
 
-
 ROWS, COLUMNS = np.mgrid[:SCALE, :SCALE] / (SCALE - 1) * 2 - 1  # of a cell's pixels, from -1 to 1
-SHAPES = {  # of the agent: a disc, or a triangle that points where it faces
-    None: ROWS**2 + COLUMNS**2 < 0.4,
-    0: np.abs(COLUMNS) < (ROWS + 0.8) / 2,
-    1: np.abs(ROWS) < (0.8 - COLUMNS) / 2,
-    2: np.abs(COLUMNS) < (0.8 - ROWS) / 2,
-    3: np.abs(ROWS) < (COLUMNS + 0.8) / 2,
+AGENTS = {  # by the direction that it faces: a letter, and a disc, or a triangle that points there
+    None: ("@", ROWS**2 + COLUMNS**2 < 0.4),
+    0: ("^", np.abs(COLUMNS) < (ROWS + 0.8) / 2),
+    1: (">", np.abs(ROWS) < (0.8 - COLUMNS) / 2),
+    2: ("v", np.abs(COLUMNS) < (0.8 - ROWS) / 2),
+    3: ("<", np.abs(ROWS) < (COLUMNS + 0.8) / 2),
 }
 
 
-def enlarge(cells: np.ndarray, row: int, column: int, heading: int | None = None) -> np.ndarray:
-    """Colours of cells [rows, columns, 3] and the agent's place -> a picture, SCALE pixels to a cell's side.
-
-    Args:
-        heading: the direction that the agent faces: 0 up, 1 right, 2 down, 3 left, or None
-    """
-    picture = cells.repeat(SCALE, 0).repeat(SCALE, 1).astype(np.uint8)
-    cell = picture[row * SCALE : (row + 1) * SCALE, column * SCALE : (column + 1) * SCALE]
-    cell[SHAPES[heading]] = AGENT
-    return picture
-
-
-def agent_letter(heading: int | None) -> str:
-    return "@" if heading is None else "^>v<"[heading]
+def enlarge(colours: np.ndarray) -> np.ndarray:
+    """Colours of cells [rows, columns, 3] -> a picture, SCALE pixels to a cell's side."""
+    return colours.repeat(SCALE, 0).repeat(SCALE, 1).astype(np.uint8)

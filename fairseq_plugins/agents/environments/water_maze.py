@@ -5,7 +5,8 @@ cell and of the goal, and something of the goal if it is near. Reaching the goal
 on a random cell.
 
 "The agent can see if the goal is within a 3 x 3 area around it", says section 7.3. There are two readings (VIEWS): the
-agent sees *whether* the goal is there, as the words say; or, more generously, *where* it is.
+agent sees *whether* the goal is there, 1 or 0, as the words say; or, more generously, *where* it is, the number of its
+cell row by row, or 9.
 
 Our choices: no two cells have the same id; the agent moves up, right, down or left, and stays where it is at the
 edge; it is never put on the goal.
@@ -14,24 +15,11 @@ edge; it is never put on the goal.
 import numpy as np
 from gymnasium import spaces
 
-from fairseq_plugins.agents.environments.pictures import COLOURS, FREE, agent_letter, enlarge
-from fairseq_plugins.agents.environments.world import MOVES, World, check_whole
+from fairseq_plugins.agents.environments.pictures import COLOURS, FREE
+from fairseq_plugins.agents.environments.world import MOVES, Scene, World, check_whole
 
 CELLS = 9  # of the 3 x 3 area
-
-
-def whether(near: np.ndarray, down: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """1 if the goal is near, else 0."""
-    return near.astype(np.int64)
-
-
-def where(near: np.ndarray, down: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The goal's place in the area, row by row, or CELLS if it is not near."""
-    return np.where(near, (down + 1) * 3 + right + 1, CELLS)
-
-
-# what an agent sees of the goal, by the names of the setting ``view``, and how many values that has
-VIEWS = {"whether": (whether, 2), "where": (where, CELLS + 1)}
+VIEWS = {"whether": 2, "where": CELLS + 1}  # the setting ``view``, and how many values an observation of the goal has
 
 
 class WaterMaze(World):
@@ -48,9 +36,11 @@ class WaterMaze(World):
         check_whole("size", size, 2, 500)
         if view not in list(VIEWS):  # a list is in no dictionary
             raise ValueError(f"view {view!r} is none of {', '.join(VIEWS)}.")
-        self.size = size
-        self.view, values = VIEWS[view]
-        self.observation_space = spaces.MultiDiscrete([size**2, size**2, values])
+        self.size, self.view = size, view
+        shades = np.arange(size**2)[:, None] / size**2  # an id is a shade of grey
+        self.colours = [*(np.array(FREE) * (1 - 0.4 * shades)).tolist(), COLOURS[2]]
+        self.letters = "." * size**2 + "G"
+        self.observation_space = spaces.MultiDiscrete([size**2, size**2, VIEWS[view]])
         self.action_space = spaces.Discrete(len(MOVES))
         self.ids = np.zeros((copies, size, size), dtype=np.int64)
         self.goal = np.zeros((copies, 2), dtype=np.int64)
@@ -80,21 +70,16 @@ class WaterMaze(World):
         goal = self.ids[every, self.goal[:, 0], self.goal[:, 1]]
         down, right = (self.goal - self.place).T
         near = (abs(down) <= 1) & (abs(right) <= 1)
-        return np.stack([here, goal, self.view(near, down, right)], 1)
+        seen = near if self.view == "whether" else np.where(near, (down + 1) * 3 + right + 1, CELLS)
+        return np.stack([here, goal, seen], 1)
 
     def best_actions(self) -> np.ndarray:
         (down, right) = (self.goal - self.place).T
         vertical = np.where(down < 0, 0, 2)
         return np.where(down != 0, vertical, np.where(right > 0, 1, 3))
 
-    def picture(self, copy: int) -> np.ndarray:
-        shade = self.ids[copy, ..., None] / self.size**2
-        cells = np.array(FREE) * (1 - 0.4 * shade)  # an id is a shade of grey
-        cells[tuple(self.goal[copy])] = COLOURS[2]
-        return enlarge(cells, *self.place[copy])
-
-    def text(self, copy: int) -> str:
-        cells = np.full((self.size, self.size), ".")
-        cells[tuple(self.goal[copy])] = "G"
-        cells[tuple(self.place[copy])] = agent_letter(None)
-        return "\n".join(map("".join, cells))
+    def scene(self, copy: int) -> Scene:
+        cells = self.ids[copy].copy()
+        cells[tuple(self.goal[copy])] = self.size**2
+        row, column = self.place[copy]
+        return Scene(cells, row, column)

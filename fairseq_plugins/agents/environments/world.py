@@ -5,10 +5,13 @@ N copies. Each copy has a random generator of its own, so it does the same alone
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
+
+from fairseq_plugins.agents.environments.pictures import AGENT, AGENTS, SCALE, enlarge
 
 NOT_BEGUN = -1  # the steps of a copy that was never reset
 MOVES = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # up, right, down, left
@@ -24,6 +27,21 @@ def check_whole(name: str, value, least: int, most: int = 10**9) -> None:
         raise ValueError(f"{name} {value!r} is not a whole number from {least} to {most}.")
 
 
+class Scene(NamedTuple):
+    """A copy as it is drawn.
+
+    Attributes:
+        cells: [rows, columns], indices of the world's colours and letters
+        row, column: of the agent
+        heading: the direction that it faces, as an index of MOVES; None if it faces none
+    """
+
+    cells: np.ndarray
+    row: int
+    column: int
+    heading: int | None = None
+
+
 class World(ABC):
     """N copies of an environment.
 
@@ -33,10 +51,13 @@ class World(ABC):
         observation_space: of one copy; an observation is a row of whole numbers
         action_space: of one copy
         max_steps: steps of an episode
+        colours, letters: of the cells of a scene
     """
 
     observation_space: spaces.MultiDiscrete
     action_space: spaces.Discrete
+    colours: Sequence
+    letters: str
 
     def __init__(self, copies: int, max_steps: int):
         check_whole("num_envs", copies, 1)
@@ -84,19 +105,33 @@ class World(ABC):
 
     @abstractmethod
     def observe(self) -> np.ndarray:
-        """What the agents see [N, numbers of observation_space]."""
+        """The observations of the agents [N, numbers of observation_space]."""
 
     @abstractmethod
     def best_actions(self) -> np.ndarray:
         """Actions [N] of an agent that knows everything, on a shortest way to the next reward."""
 
     @abstractmethod
+    def scene(self, copy: int) -> Scene: ...
+
+    def render(self, mode: str | None, copy: int):
+        """A copy in one of gymnasium's render modes."""
+        return {"rgb_array": self.picture, "ansi": self.text}[mode](copy) if mode else None
+
     def picture(self, copy: int) -> np.ndarray:
         """A copy as a picture [height, width, 3], from 0 to 255."""
+        cells, row, column, heading = self.scene(copy)
+        picture = enlarge(np.asarray(self.colours)[cells])
+        _, shape = AGENTS[heading]
+        picture[row * SCALE : (row + 1) * SCALE, column * SCALE : (column + 1) * SCALE][shape] = AGENT
+        return picture
 
-    @abstractmethod
     def text(self, copy: int) -> str:
-        """A copy as text."""
+        """A copy as text, a letter for each cell."""
+        cells, row, column, heading = self.scene(copy)
+        letters = np.array([*self.letters])[cells]
+        letters[row, column], _ = AGENTS[heading]
+        return "\n".join(map("".join, letters))
 
     def state(self) -> dict:
         """Everything that changes, for ``restore``."""

@@ -1,11 +1,50 @@
-"""Many copies of an environment, stepped at once in one process."""
+"""A world as environments of gymnasium: one copy, or many copies that are stepped at once in one process."""
 
+from importlib import import_module
+from typing import Any
+
+import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from fairseq_plugins.agents.environments.single import RENDER_MODES, build_world
-from fairseq_plugins.agents.environments.world import check_whole
+from fairseq_plugins.agents.environments.world import World, check_whole
+
+METADATA: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"], "render_fps": 8}
+
+
+def build_world(where: str, copies: int, **settings) -> World:
+    """The world of a class, given as package.module:Class."""
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)(copies, **settings)
+
+
+class SingleEnvironment(gymnasium.Env):
+    """
+    Args:
+        world: package.module:Class of a World
+        settings: of that class
+    """
+
+    metadata = METADATA
+
+    def __init__(self, world: str, render_mode: str | None = None, **settings):
+        self.world = build_world(world, 1, **settings)
+        self.observation_space, self.action_space = self.world.observation_space, self.world.action_space
+        self.render_mode = render_mode
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None):
+        super().reset(seed=seed)
+        self.world.seed([seed])
+        self.world.reset(np.array([0]))
+        return self.world.observe()[0], {}
+
+    def step(self, action):
+        rewards, terminated, truncated = self.world.step(np.array([action]))
+        return self.world.observe()[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), {}
+
+    def render(self):
+        return self.world.render(self.render_mode, 0)
 
 
 class VectorEnvironment(VectorEnv):
@@ -19,7 +58,7 @@ class VectorEnvironment(VectorEnv):
         settings: of that class
     """
 
-    metadata = {"render_modes": RENDER_MODES, "render_fps": 8, "autoreset_mode": AutoresetMode.SAME_STEP}
+    metadata = {**METADATA, "autoreset_mode": AutoresetMode.SAME_STEP}
 
     def __init__(
         self,
@@ -34,8 +73,7 @@ class VectorEnvironment(VectorEnv):
             check_whole("max_episode_steps", max_episode_steps, 1)
             self.world.max_steps = min(self.world.max_steps, max_episode_steps)
         self.num_envs, self.render_mode = num_envs, render_mode
-        self.single_observation_space = self.world.observation_space
-        self.single_action_space = self.world.action_space
+        self.single_observation_space, self.single_action_space = self.world.observation_space, self.world.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
 
@@ -46,11 +84,11 @@ class VectorEnvironment(VectorEnv):
         Raises:
             ValueError: these are not N seeds, or the mask is not N truth values, one of them true
         """
+        seeds: list[int | None] = [None] * self.num_envs
         if isinstance(seed, int | np.integer):
-            super().reset(seed=int(seed))
             seeds = [int(seed) + i for i in range(self.num_envs)]
-        else:
-            seeds = [None] * self.num_envs if seed is None else list(seed)
+        elif seed is not None:
+            seeds = list(seed)
         if len(seeds) != self.num_envs:
             raise ValueError(f"{len(seeds)} seeds were given for {self.num_envs} environments.")
         mask = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, dtype=bool)))
@@ -62,9 +100,10 @@ class VectorEnvironment(VectorEnv):
 
     def step(self, actions):
         rewards, terminated, truncated = self.world.step(actions)
-        observations, info = self.world.observe(), {}
+        observations = self.world.observe()
+        info: dict[str, Any] = {}
         ended = np.flatnonzero(terminated | truncated)
-        for copy in ended:
+        for copy in ended.tolist():
             info = self._add_info(info, {"final_obs": observations[copy], "final_info": {}}, copy)
         if len(ended):
             self.world.reset(ended)
@@ -72,5 +111,4 @@ class VectorEnvironment(VectorEnv):
         return observations, rewards, terminated, truncated, info
 
     def render(self):
-        draw = {"rgb_array": self.world.picture, "ansi": self.world.text}.get(self.render_mode or "")
-        return tuple(map(draw, range(self.num_envs))) if draw else None
+        return self.render_mode and tuple(self.world.render(self.render_mode, copy) for copy in range(self.num_envs))
