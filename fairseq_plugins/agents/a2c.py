@@ -4,7 +4,7 @@ The Feedback paper trains with A2C (Fan et al., 2020, section 7), the synchronou
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from fairseq.criterions import FairseqCriterion, register_criterion
@@ -35,8 +35,8 @@ def discounted(rewards: Tensor, ends: Tensor, after: Tensor, discount: float) ->
 class Losses(NamedTuple):
     """Sums over the steps of a block: of the policy's loss, of the squared errors of the values, and of the entropy."""
 
-    policy: Tensor
-    value: Tensor
+    policy_loss: Tensor
+    value_loss: Tensor
     entropy: Tensor
 
 
@@ -56,12 +56,15 @@ def losses(logits: Tensor, values: Tensor, actions: Tensor, returns: Tensor, cou
     return Losses(*((part if counted is None else part[counted]).sum() for part in of_steps))
 
 
+LossReduction: Any = ChoiceEnum(["mean", "sum"])
+
+
 @dataclass
 class A2CConfig(FairseqDataclass):
     discount: float = field(default=0.99, metadata={"help": "discount of the rewards of later steps"})
     entropy_cost: float = field(default=0.0005, metadata={"help": "coefficient of the policy's entropy in the loss"})
     value_cost: float = field(default=0.5, metadata={"help": "coefficient of the values' squared error in the loss"})
-    loss_reduction: ChoiceEnum(["mean", "sum"]) = field(
+    loss_reduction: LossReduction = field(
         default="mean",
         metadata={"help": "over the steps of a block; sum is for RMSprop with a large --rmsprop-eps"},
     )
@@ -98,12 +101,12 @@ class A2CCriterion(FairseqCriterion):
         rewards = rollout.rewards.to(values.dtype)
         returns = discounted(rewards, rollout.ends, values[:, -1].detach(), self.discount)
         parts = losses(logits[:, :-1], values[:, :-1], rollout.actions, returns, counted)
-        loss = parts.policy + self.value_cost * parts.value - self.entropy_cost * parts.entropy
+        loss = parts.policy_loss + self.value_cost * parts.value_loss - self.entropy_cost * parts.entropy
         steps = rollout.actions.numel() if counted is None else int(counted.sum())
         episodes = sample["episodes"]
         logged = {
             "loss": loss.data,
-            **{f"{name}_loss" if name != "entropy" else name: part.data for name, part in parts._asdict().items()},
+            **{name: part.data for name, part in parts._asdict().items()},
             "reward": sum(reward for reward, _ in episodes),
             "length": sum(length for _, length in episodes),
             "episodes": len(episodes),
@@ -122,7 +125,7 @@ class A2CCriterion(FairseqCriterion):
             return sum(log.get(key, 0) for log in logging_outputs)
 
         steps, episodes = total("sample_size"), total("episodes")
-        for name in ("loss", "policy_loss", "value_loss", "entropy"):
+        for name in ("loss", *Losses._fields):
             if steps:
                 metrics.log_scalar(name, total(name) / steps, steps, round=5)
         if episodes:

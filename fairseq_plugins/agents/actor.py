@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 OURS = "fairseq_plugins/"
 
 
-def make_environments(name: str, copies: int, settings: str = "", **options) -> gymnasium.vector.VectorEnv:
-    """``copies`` environments, which begin the next episode in the step that ends one.
+def make_environments(name: str, copies: int, settings: str = "", **options: Any) -> Any:
+    """A vector environment of gymnasium, whose ``copies`` begin the next episode in the step that ends one.
 
     Args:
         name: as gymnasium knows it
@@ -37,25 +37,18 @@ def make_environments(name: str, copies: int, settings: str = "", **options) -> 
     """
     refuse_withheld(name)
     refuse_withheld(settings)
+    ours = name.startswith(OURS)
     given = f" with --environment-settings '{settings}'" if settings else ""
     try:
         arguments = json.loads(settings or "{}")
         if not isinstance(arguments, dict):
             raise ValueError("the settings are no JSON object such as '{\"size\": 5}'")
-        if name.startswith(OURS):
-            made = gymnasium.make_vec(name, copies, **arguments, **options)
-        else:
-            made = gymnasium.make_vec(
-                name,
-                copies,
-                vectorization_mode="sync",
-                vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
-                **arguments,
-                **options,
-            )
+        mode = {"autoreset_mode": AutoresetMode.SAME_STEP}
+        theirs: dict[str, Any] = {} if ours else {"vectorization_mode": "sync", "vector_kwargs": mode}
+        made: Any = gymnasium.make_vec(name, copies, **theirs, **arguments, **options)
     except Exception as error:  # whatever the environment raises; its arguments are the user's
         raise UserError(f"--environment {name}{given} cannot be made: {one_line(error)}") from error
-    if not name.startswith(OURS) and (made.envs[0].spec.max_episode_steps or -1) < 0:
+    if not ours and (made.envs[0].spec.max_episode_steps or -1) < 0:
         raise UserError(
             f"--environment {name}{given} has no limit of steps, so an episode might never end; give one, for example"
             " --environment-settings '{\"max_episode_steps\": 1000}'."
@@ -66,12 +59,12 @@ def make_environments(name: str, copies: int, settings: str = "", **options) -> 
             " gymnasium's Discrete."
         )
     layout(made.single_observation_space)
-    if not name.startswith(OURS):
+    if not ours:
         close_quietly(made, name)
     return made
 
 
-def close_quietly(environments: gymnasium.vector.VectorEnv, name: str) -> None:
+def close_quietly(environments: Any, name: str) -> None:
     """An environment that cannot be closed costs no result, and no traceback where Python forgets it."""
     close = environments.close
 
@@ -89,7 +82,7 @@ RETURNED = {"reset": "(observation, info)", "step": "(observation, reward, termi
 
 
 @contextmanager
-def faults_of(environments: gymnasium.vector.VectorEnv, method: str) -> Iterator[None]:
+def faults_of(environments: Any, method: str) -> Iterator[None]:
     """Whatever an environment of somebody else's raises is an error of one sentence.
 
     Raises:
@@ -124,13 +117,13 @@ class Actor:
     """Agents in N environments, their episodes so far, and their memory.
 
     Args:
-        environments: N of them
+        environments: N of them, as ``make_environments`` makes them
         seed: of the environments and of the actions
         first: number of the first environment among those of all ranks
         total: number of environments of all ranks
     """
 
-    def __init__(self, environments: gymnasium.vector.VectorEnv, seed: int, first: int = 0, total: int | None = None):
+    def __init__(self, environments: Any, seed: int, first: int = 0, total: int | None = None):
         self.environments, self.seed = environments, seed
         self.copies = environments.num_envs
         self.mine, self.total = slice(first, first + self.copies), total or self.copies
@@ -158,21 +151,15 @@ class Actor:
             fresh = torch.as_tensor(self.begins, device=agent.device)
             memory = memory_of_rows(memory, torch.arange(self.copies, device=agent.device), fresh)
         acting = agent.start_acting(memory, self.copies, steps + 1)
-        seen, taken, rewarded, ended = [self.now(agent.device)], [], [], []
+        seen, acted = [self.now(agent.device)], []
         for _ in range(steps):
             actions = self.choose(acting.logits(seen[-1]))
-            rewards, ends = self.step(actions)
-            taken.append(torch.from_numpy(actions))
-            rewarded.append(torch.from_numpy(rewards))
-            ended.append(torch.from_numpy(ends))
+            acted.append((actions, *self.step(actions)))
             seen.append(self.now(agent.device))
         acting.read_last(seen[-1])
-        return Rollout(
-            Steps(*(torch.stack(values, 1) for values in zip(*seen))),
-            *(torch.stack(values, 1).to(agent.device) for values in (taken, rewarded, ended)),
-            memory,
-            acting.recorded,
-        )
+        all_seen = Steps(*(torch.stack(values, 1) for values in zip(*seen)))
+        taken, rewards, ends = (torch.from_numpy(np.stack(values, 1)).to(agent.device) for values in zip(*acted))
+        return Rollout(all_seen, taken, rewards, ends, memory, acting.recorded)
 
     def now(self, device) -> Steps:
         """The present observations, [N, ...]."""

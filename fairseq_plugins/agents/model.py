@@ -5,7 +5,7 @@ N environments, T steps of a block, A actions, C width.
 """
 
 from dataclasses import dataclass, field
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
@@ -37,6 +37,8 @@ class SeenEmbedding(nn.Module):
         width: C
     """
 
+    offsets: Tensor
+
     def __init__(self, sizes: list[int], numbers: int, actions: int, width: int):
         super().__init__()
         sizes = [*sizes, actions + 1]
@@ -53,21 +55,42 @@ class SeenEmbedding(nn.Module):
 
 
 class Agent(BaseFairseqModel):
-    """
-    Args:
-        embed: Steps [N, T] -> [N, T, C]
-        body: an ``EpisodeBody`` (modules/contracts.py)
-        width: C
-        actions: A
+    """An agent of --arch. A subclass builds its body.
+
+    Attributes:
+        body: an ``EpisodeBody`` (modules/contracts.py); one that ``records`` keeps the steps of acting for learning
     """
 
-    def __init__(self, embed: nn.Module, body: nn.Module, width: int, actions: int):
+    body: Any
+
+    def __init__(self, embed: SeenEmbedding, body: nn.Module, width: int, actions: int):
         super().__init__()
         self.embed, self.body = embed, body
         self.policy, self.value = nn.Linear(width, actions), nn.Linear(width, 1)
         for head in (self.policy, self.value):  # at first all actions are equally likely
             nn.init.zeros_(head.weight)
             nn.init.zeros_(head.bias)
+
+    @classmethod
+    def build_body(cls, config) -> nn.Module:
+        raise NotImplementedError
+
+    @classmethod
+    def build_model(cls, config, task):
+        if not hasattr(task, "agent_sizes"):
+            raise UserError(f"--arch {config._name} is an agent; it needs --task reinforcement_learning.")
+        options = getattr(cls, "__dataclass")
+        config = with_defaults(config, options())
+        check_fields(config, options)
+        if issubclass(options, AttentionAgentConfig):
+            check_heads(config)
+        sizes, numbers, actions = task.agent_sizes()
+        width = config.decoder_embed_dim
+        try:
+            body = cls.build_body(config)
+        except ValueError as error:
+            raise UserError(f"{error}; see the model's flags (fairseq-train --arch {config._name} --help).") from error
+        return cls(SeenEmbedding(sizes, numbers, actions, width), body, width, actions)
 
     @property
     def device(self) -> torch.device:
@@ -93,15 +116,13 @@ class Agent(BaseFairseqModel):
     def by_episode(self, x: Tensor, begins: Tensor, memory):
         """Embeddings [N, T, C] and the beginnings of episodes [N, T] -> outputs [N, T, C], and the memory after."""
         episodes = Episodes(begins)
+        fresh = episodes.fresh
         if memory is None:  # all rows begin with an empty one
             _, memory = self.body(x[:, :1])
-            memory = memory_of_rows(memory, episodes.environment, torch.ones_like(episodes.fresh))
-        else:
-            memory = memory_of_rows(memory, episodes.environment, episodes.fresh)
+            fresh = torch.ones_like(fresh)
+        memory = memory_of_rows(memory, episodes.environment, fresh)
         y, memory = self.body(episodes.cut(x), memory, episodes.padding(unfinished=1))
-        return episodes.join(y), memory_of_rows(
-            memory, episodes.last, torch.zeros_like(episodes.last, dtype=torch.bool)
-        )
+        return episodes.join(y), memory_of_rows(memory, episodes.last)
 
     def start_acting(self, memory, copies: int, steps: int) -> "Acting":
         return Acting(self, memory, copies, steps)
@@ -126,7 +147,7 @@ class Acting:
 
     @torch.no_grad()
     def logits(self, seen: Steps) -> Tensor:
-        """What the agents see now [N] -> logits of their actions [N, A]."""
+        """Present observations [N] -> logits of actions [N, A]."""
         if not self.at_start and seen.begins.any():
             self.body.restart(self.state, seen.begins)
             self.recorded = None
@@ -139,6 +160,9 @@ class Acting:
         episode."""
         if self.recorded is not None:
             self.body.step(self.state, self.agent.embed(seen))
+
+
+KeysAndValues: Any = ChoiceEnum(list(KEYS_AND_VALUES))
 
 
 @dataclass
@@ -160,38 +184,13 @@ class AttentionAgentConfig(AgentConfig):
 
 @dataclass
 class FeedbackAgentConfig(FeedbackConfig, AttentionAgentConfig):
-    feedback_kv: ChoiceEnum(list(KEYS_AND_VALUES)) = field(
+    feedback_kv: KeysAndValues = field(
         default="shared", metadata={"help": "one key and one value matrix for all layers, or one per layer"}
     )
 
 
-class BuiltAgent(Agent):
-    """An agent that --arch names; a subclass builds the body."""
-
-    @classmethod
-    def build_body(cls, config) -> nn.Module:
-        raise NotImplementedError
-
-    @classmethod
-    def build_model(cls, config, task):
-        if not hasattr(task, "agent_sizes"):
-            raise UserError(f"--arch {config._name} is an agent; it needs --task reinforcement_learning.")
-        options = getattr(cls, "__dataclass")
-        config = with_defaults(config, options())
-        check_fields(config, options)
-        if issubclass(options, AttentionAgentConfig):
-            check_heads(config)
-        sizes, numbers, actions = task.agent_sizes()
-        width = config.decoder_embed_dim
-        try:
-            body = cls.build_body(config)
-        except ValueError as error:
-            raise UserError(f"{error}; see the model's flags (fairseq-train --arch {config._name} --help).") from error
-        return cls(SeenEmbedding(sizes, numbers, actions, width), body, width, actions)
-
-
 @register_model("feedback_agent", dataclass=FeedbackAgentConfig)
-class FeedbackAgent(BuiltAgent):
+class FeedbackAgent(Agent):
     """Acting computes the recurrence, and learning differentiates it without doing it again."""
 
     @classmethod
@@ -211,7 +210,7 @@ class FeedbackAgent(BuiltAgent):
 
 
 @register_model("span_transformer_agent", dataclass=AttentionAgentConfig)
-class SpanTransformerAgent(BuiltAgent):
+class SpanTransformerAgent(Agent):
     """The Transformer of the same size: attention to the last --attention-span steps."""
 
     @classmethod
@@ -228,7 +227,7 @@ class SpanTransformerAgent(BuiltAgent):
 
 
 @register_model("lstm_agent", dataclass=AgentConfig)
-class LSTMAgent(BuiltAgent):
+class LSTMAgent(Agent):
     """An LSTM."""
 
     @classmethod

@@ -1,6 +1,8 @@
 """Observations of gymnasium's spaces as whole numbers, which are embedded, and other numbers, which are projected."""
 
 from collections.abc import Iterator
+from functools import reduce
+from operator import getitem
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +42,7 @@ def layout(space: spaces.Space) -> Layout:
         UserError: the space has a part that is neither whole numbers nor a box, or too many values
     """
     sizes, numbers = [], 0
-    for part in parts(space):
+    for _, part in parts(space):
         if isinstance(part, spaces.Discrete):
             sizes.append(int(part.n))
         elif isinstance(part, spaces.MultiDiscrete):
@@ -63,7 +65,8 @@ def layout(space: spaces.Space) -> Layout:
 def observations(space: spaces.Space, batch) -> Observations:
     """The batch of observations that a vector environment returned; ``space`` is that of a single environment."""
     whole, numbers = [], []
-    for part, values in zip(parts(space), values_of(space, batch), strict=True):
+    for path, part in parts(space):
+        values = reduce(getitem, path, batch)
         rows = np.asarray(values).reshape(len(values), -1)
         if isinstance(part, spaces.Discrete | spaces.MultiDiscrete):
             whole.append(rows - np.reshape(part.start, (1, -1)))
@@ -80,24 +83,13 @@ def scaled(box: spaces.Box, rows: np.ndarray) -> np.ndarray:
     return np.where(bounded, 2 * (rows - np.where(bounded, low, 0)) / np.where(bounded, width, 1) - 1, rows)
 
 
-def parts(space: spaces.Space) -> Iterator[spaces.Space]:
-    """The spaces that a Dict or Tuple is made of, in a fixed order."""
+def parts(space: spaces.Space, path: tuple = ()) -> Iterator[tuple[tuple, spaces.Space]]:
+    """The spaces that a Dict or Tuple is made of, in a fixed order, each with the keys that lead to it."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        for part in space.values() if isinstance(space, spaces.Dict) else space:
-            yield from parts(part)
+        for key, part in space.items() if isinstance(space, spaces.Dict) else enumerate(space):
+            yield from parts(part, (*path, key))
     else:
-        yield space
-
-
-def values_of(space: spaces.Space, batch) -> Iterator:
-    if isinstance(space, spaces.Dict):
-        for name, part in space.items():
-            yield from values_of(part, batch[name])
-    elif isinstance(space, spaces.Tuple):
-        for part, values in zip(space, batch):
-            yield from values_of(part, values)
-    else:
-        yield batch
+        yield path, space
 
 
 def joined(columns: list[np.ndarray], rows: int, kind) -> np.ndarray:

@@ -1,6 +1,6 @@
 """torch's RMSprop, with which the Feedback paper trains agents (section 7.2). fairseq has none."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -25,7 +25,7 @@ class FairseqRMSprop(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict:
-        lr = self.cfg.lr[0] if isinstance(self.cfg.lr, Collection) else self.cfg.lr
+        lr = self.cfg.lr[0] if isinstance(self.cfg.lr, Sequence) else self.cfg.lr
         return {
             "lr": lr,
             "alpha": self.cfg.rmsprop_alpha,

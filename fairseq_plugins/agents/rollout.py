@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 class Steps(NamedTuple):
-    """What the agents see.
+    """The input of the agents.
 
     Attributes:
         whole: whole numbers of the observations [N, T, K]
@@ -61,7 +61,7 @@ class Episodes:
         self.fresh = begins[self.environment, self.start]  # does the row begin with an empty memory? [R]
 
     def cut(self, x: Tensor) -> Tensor:
-        """[N, T, C] -> [R, longest, C]; what stands behind the end of a row has no meaning."""
+        """[N, T, C] -> [R, longest, C]; entries behind the end of a row have no meaning."""
         places = self.start.unsqueeze(1) + torch.arange(int(self.length.max()), device=x.device)
         return x[self.environment.unsqueeze(1), places.clamp(max=x.size(1) - 1)]
 
@@ -77,10 +77,9 @@ class Episodes:
         return self.length.max() - self.length + behind
 
 
-def memory_of_rows(memory, rows: Tensor, fresh: Tensor):
+def memory_of_rows(memory, rows: Tensor, fresh: Tensor | None = None):
     """The memory of other rows: row i continues rows[i], or starts with zeros where fresh[i]."""
-    tensors = []
-    for tensor in memory.tensors():
-        tensor = tensor[rows]
-        tensors.append(tensor.masked_fill(fresh.view(-1, *[1] * (tensor.dim() - 1)), 0))
+    tensors = [tensor[rows] for tensor in memory.tensors()]
+    if fresh is not None:
+        tensors = [tensor.masked_fill(fresh.view(-1, *[1] * (tensor.dim() - 1)), 0) for tensor in tensors]
     return type(memory).from_tensors(tensors)

@@ -103,16 +103,7 @@ class ReinforcementLearningTask(FairseqTask):
 
         return (*layout(self.spaces.single_observation_space), int(self.spaces.single_action_space.n))
 
-    @property
-    def source_dictionary(self):
-        return None
-
-    @property
-    def target_dictionary(self):
-        return None
-
-    def max_positions(self):
-        return None
+    source_dictionary = target_dictionary = None
 
     # Blocks
 
@@ -132,9 +123,9 @@ class ReinforcementLearningTask(FairseqTask):
             self.actor = self.new_actor(self.cfg.seed, self.cfg.batch_size)
             self.checkpoints = ActorCheckpoints(self.actor, (self.cfg.environment, self.settings))
         if dataset not in self.dataset_to_epoch_iter:
-            names = "updates_per_epoch", "bptt", "seed"
-            facts = {flag(name): getattr(self.cfg, name) for name in names}
-            self.dataset_to_epoch_iter[dataset] = BlockIterator(dataset, facts, epoch)
+            facts = {flag(name): getattr(self.cfg, name) for name in ("updates_per_epoch", "bptt", "seed")}
+            numbers = [[number] for number in range(len(dataset))]
+            self.dataset_to_epoch_iter[dataset] = BlockIterator(dataset, numbers, facts, epoch=epoch)
         return self.dataset_to_epoch_iter[dataset]
 
     # Training
@@ -167,32 +158,21 @@ class ReinforcementLearningTask(FairseqTask):
             while (ended < each).any():
                 rollout = actor.roll(model, self.cfg.bptt)
                 ends = rollout.ends.cpu()
-                counted = self.counted_steps(ends, ended, each).to(rollout.ends.device)
-                episodes = self.first_episodes(ends, ended, each, actor.take_finished())
-                sample = {**sample, "rollout": rollout, "counted": counted, "episodes": episodes}
+                counted = counted_steps(ends, ended, each)
+                ended += ends.sum(1)
+                finished = zip(counted.t()[ends.t()].tolist(), actor.take_finished(), strict=True)  # step by step
+                episodes = [episode for counts, episode in finished if counts]
+                sample = {
+                    **sample,
+                    "rollout": rollout,
+                    "counted": counted.to(rollout.ends.device),
+                    "episodes": episodes,
+                }
                 blocks.append(criterion(model, sample))
                 actor.memory = sample["memory"]
         losses, steps, logs = zip(*blocks)
         logged = {name: sum(log[name] for log in logs) for name in logs[0]}
         return sum(losses), sum(steps), {**logged, "nsentences": actor.copies}
-
-    @staticmethod
-    def counted_steps(ends: torch.Tensor, ended: torch.Tensor, each: int) -> torch.Tensor:
-        """Booleans [N, M]: the steps of a block that belong to the first ``each`` episodes of their environment, of
-        which ``ended`` [N] are over before it. So the loss is the same on any number of ranks."""
-        ends = ends.long()
-        return ended.unsqueeze(1) + ends.cumsum(1) - ends < each
-
-    @staticmethod
-    def first_episodes(ends: torch.Tensor, ended: torch.Tensor, each: int, finished: list) -> list:
-        """Of the episodes that ended in a block [N, M], the first ``each`` of each environment. Counts them in
-        ``ended`` [N]."""
-        first = []
-        for (_, copy), episode in zip(ends.t().nonzero().tolist(), finished, strict=True):
-            if ended[copy] < each:
-                first.append(episode)
-            ended[copy] += 1
-        return first
 
     # Called on every rank by compat.checkpoints
 
@@ -206,18 +186,15 @@ class ReinforcementLearningTask(FairseqTask):
         self.checkpoints.after_loading(checkpoint, trainer, epoch_itr)
 
 
+def counted_steps(ends: torch.Tensor, ended: torch.Tensor, each: int) -> torch.Tensor:
+    """Booleans [N, M]: the steps of a block that belong to the first ``each`` episodes of their environment, of which
+    ``ended`` [N] are over before it. So the loss is the same on any number of ranks."""
+    ends = ends.long()
+    return ended.unsqueeze(1) + ends.cumsum(1) - ends < each
+
+
 class BlockIterator(ResumableIterator):
-    """The blocks of an epoch.
-
-    Args:
-        facts: the settings that decide them, by their flags
-        epoch: the first epoch
-    """
-
     reset = "begin new episodes"
-
-    def __init__(self, dataset: "Blocks", facts: dict, epoch: int):
-        super().__init__(dataset, [[number] for number in range(len(dataset))], facts, epoch=epoch)
 
 
 class Blocks(FairseqDataset):
@@ -234,9 +211,3 @@ class Blocks(FairseqDataset):
 
     def collater(self, numbers):
         return {"id": torch.tensor(numbers), "block": numbers[0], "net_input": {}, "ntokens": self.steps}
-
-    def num_tokens(self, index):
-        return self.steps
-
-    def size(self, index):
-        return self.steps

@@ -36,10 +36,10 @@ def test_losses_by_hand():
     logits = torch.tensor([[[0.0, math.log(3.0)]]], requires_grad=True)  # probabilities 1/4 and 3/4
     values = torch.tensor([[2.0]], requires_grad=True)
     parts = losses(logits, values, actions=torch.tensor([[1]]), returns=torch.tensor([[5.0]]))
-    assert parts.policy.item() == pytest.approx(-3 * math.log(0.75))
-    assert parts.value.item() == pytest.approx(9.0)
+    assert parts.policy_loss.item() == pytest.approx(-3 * math.log(0.75))
+    assert parts.value_loss.item() == pytest.approx(9.0)
     assert parts.entropy.item() == pytest.approx(-(0.25 * math.log(0.25) + 0.75 * math.log(0.75)))
-    parts.policy.backward()
+    parts.policy_loss.backward()
     # the gradient of -A log p(a) is A (p - one-hot); the advantage A = 3 is a constant, so the value has none
     assert logits.grad.flatten().tolist() == pytest.approx([0.75, -0.75])
     assert values.grad is None

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fairseq_plugins.agents.task import BlockIterator, Blocks, ReinforcementLearningTask
+from fairseq_plugins.agents.task import BlockIterator, Blocks, counted_steps
 from fairseq_plugins.errors import UserError
 
 
@@ -11,14 +11,14 @@ def test_steps_of_the_first_episodes_count_block_after_block():
     """Two episodes of each of three environments: the second environment ends its second one in the second block."""
     ends = torch.tensor([[0, 1, 0, 1, 0], [0, 0, 1, 0, 0], [1, 1, 1, 1, 1]], dtype=torch.bool)
     ended = torch.zeros(3, dtype=torch.long)
-    counted = ReinforcementLearningTask.counted_steps(ends, ended, each=2)
+    counted = counted_steps(ends, ended, each=2)
     assert counted.long().tolist() == [[1, 1, 1, 1, 0], [1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]
-    counted = ReinforcementLearningTask.counted_steps(ends, ended + torch.tensor([2, 1, 5]), each=2)
+    counted = counted_steps(ends, ended + torch.tensor([2, 1, 5]), each=2)
     assert counted.long().tolist() == [[0] * 5, [1, 1, 1, 0, 0], [0] * 5]
 
 
 def iterator(**facts):
-    return BlockIterator(Blocks(4, steps=6), {"--updates-per-epoch": 4, "--bptt": 3, **facts}, epoch=1)
+    return BlockIterator(Blocks(4, steps=6), [[0], [1], [2], [3]], {"--updates-per-epoch": 4, "--bptt": 3, **facts})
 
 
 def test_a_training_goes_on_within_an_epoch_with_the_same_settings():
