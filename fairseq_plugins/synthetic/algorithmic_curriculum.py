@@ -3,8 +3,8 @@
 B sequences in a batch.
 """
 
-from dataclasses import asdict, dataclass, field
-from typing import NamedTuple, Optional
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import model_class
 from fairseq_plugins.options.checks import check_ranges
 from fairseq_plugins.streams.iterator import ResumableIterator
-from fairseq_plugins.synthetic.algorithms import ALGORITHMS, Algorithm, Binary, BinaryOperation
+from fairseq_plugins.synthetic.algorithms import ALGORITHMS, Algorithm
 
 TRAINING, TEST = 0, 1
 
@@ -136,9 +136,12 @@ class CurriculumIterator(ResumableIterator):
         super().load_state_dict(state_dict)
 
 
+AlgorithmName: Any = ChoiceEnum(list(ALGORITHMS))
+
+
 @dataclass
 class AlgorithmicCurriculumConfig(FairseqDataclass):
-    algorithm: ChoiceEnum(list(ALGORITHMS)) = field(default="reverse", metadata={"help": "the algorithm to learn"})
+    algorithm: AlgorithmName = field(default="reverse", metadata={"help": "the algorithm to learn"})
     start_size: int = field(default=5, metadata={"help": "initial size of sequences"})
     # Optional: fairseq does not understand `int | None`
     size_step: Optional[int] = field(
@@ -171,13 +174,13 @@ class AlgorithmicCurriculumTask(FairseqTask):
         self.algorithm = algorithm = ALGORITHMS[cfg.algorithm]
         check_options(cfg, algorithm)
         if cfg.vocabulary is not None:
-            self.algorithm = algorithm.with_vocabulary(cfg.vocabulary)
+            self.algorithm = replace(algorithm, vocabulary=cfg.vocabulary)
         self.dictionary = Dictionary()
         for value in range(self.algorithm.vocabulary):
             self.dictionary.add_symbol(str(value))
         step = algorithm.step if cfg.size_step is None else cfg.size_step
         self.curriculum = Curriculum(str(cfg.algorithm), cfg.start_size, step)
-        self.training = None  # the iterator over training batches
+        self.training: Any = None  # the iterator over training batches
 
     @property
     def source_dictionary(self):
@@ -270,10 +273,10 @@ def check_options(cfg, algorithm) -> None:
         UserError: a number is out of range, or options do not go together
     """
     check_ranges(cfg, AlgorithmicCurriculumConfig)
-    if cfg.vocabulary is not None and isinstance(algorithm, Binary):
+    if cfg.vocabulary is not None and algorithm.binary:
         raise UserError(f"--algorithm {cfg.algorithm} is a task of bits; leave out --vocabulary.")
     odd = cfg.start_size % 2 and cfg.start_size >= 3 and (cfg.size_step or 0) % 2 == 0
-    if isinstance(algorithm, BinaryOperation) and not odd:
+    if algorithm.step == 2 and not odd:
         raise UserError(
             f"--algorithm {cfg.algorithm} takes two numbers of equal length with a separator: choose an odd"
             " --start-size of at least 3 and an even --size-step."

@@ -3,9 +3,11 @@
 B batch, N size, T length of a sequence (N, or 2 N). All randomness comes from the generator that is passed in.
 """
 
-import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from math import isqrt
-from typing import Self
+from operator import add, mul
 
 import numpy as np
 from numpy.random import Generator
@@ -13,138 +15,67 @@ from numpy.random import Generator
 SEPARATOR = 2  # between two binary numbers
 
 
+def integers(rng: Generator, batch: int, size: int, vocabulary: int) -> np.ndarray:
+    return rng.integers(vocabulary, size=(batch, size))
+
+
+def bits_alone(rng: Generator, batch: int, size: int, vocabulary: int) -> np.ndarray:
+    return integers(rng, batch, size, 2)
+
+
+def integers_then_zeros(rng: Generator, batch: int, size: int, vocabulary: int) -> np.ndarray:
+    """N integers and N zeros. Zero is both a filler and one of the integers."""
+    return np.pad(integers(rng, batch, size, vocabulary), ((0, 0), (0, size)))
+
+
+@dataclass(frozen=True)
 class Algorithm:
     """A task.
 
     Attributes:
+        answers: a function inputs [B, T] -> answers [B, T]
+        draw: a function (generator, B, N, vocabulary) -> inputs [B, T]
         vocabulary: all integers are below this number
-        step: how much a curriculum raises N at a time
+        binary: is it a task of bits? All of these have one vocabulary: the bits, and the separator of two numbers
+        step: how much a curriculum raises N at a time; 2 for tasks of two binary numbers, which need an odd N
     """
 
-    vocabulary = 20
-    step = 1
-
-    def with_vocabulary(self, size: int) -> Self:
-        """The same task with integers below `size`."""
-        task = copy.copy(self)
-        task.vocabulary = size
-        return task
+    answers: Callable[[np.ndarray], np.ndarray]
+    draw: Callable[[Generator, int, int, int], np.ndarray] = integers
+    vocabulary: int = 20
+    binary: bool = False
+    step: int = 1
 
     def inputs(self, rng: Generator, batch: int, size: int) -> np.ndarray:
-        """[B, T] integers."""
-        return rng.integers(self.vocabulary, size=(batch, size))
-
-    def answers(self, inputs: np.ndarray) -> np.ndarray:
-        """The answers to inputs [B, T], of the same shape."""
-        raise NotImplementedError
+        return self.draw(rng, batch, size, self.vocabulary)
 
 
-class Copy(Algorithm):
-    def answers(self, inputs):
-        return inputs.copy()
-
-
-class Reverse(Algorithm):
-    vocabulary = 100
-
-    def answers(self, inputs):
-        return inputs[:, ::-1].copy()
-
-
-class Sort(Algorithm):
-    def answers(self, inputs):
-        return np.sort(inputs, axis=1)
-
-
-class Binary(Algorithm):
-    """A task of bits. All such tasks have one vocabulary: the bits, and what separates two numbers."""
-
-    vocabulary = 3
-
-
-class Not(Binary):
-    """Invert bits."""
-
-    def inputs(self, rng, batch, size):
-        return rng.integers(2, size=(batch, size))
-
-    def answers(self, inputs):
-        return 1 - inputs
-
-
-class Remember(Algorithm):
-    """N integers and N zeros become N zeros and the integers. Zero is both a filler and one of the integers."""
-
-    def inputs(self, rng, batch, size):
-        return np.concatenate([super().inputs(rng, batch, size), np.zeros((batch, size), dtype=np.int64)], axis=1)
-
-    def answers(self, inputs):
-        return np.roll(inputs, inputs.shape[1] // 2, axis=1)
-
-
-class Duplicate(Remember):
-    """N integers and N zeros become the integers twice."""
-
-    def answers(self, inputs):
-        return np.tile(inputs[:, : inputs.shape[1] // 2], 2)
-
-
-class BinaryOperation(Binary):
+def operation(result: Callable[[int, int], int], bound: Callable[[int], int]) -> Algorithm:
     """Two numbers of (N - 1) / 2 bits with a separator between them; the result has N bits. The most significant bit
-    comes first. A curriculum lengthens both numbers by one bit at a time."""
+    comes first.
 
-    step = 2
+    Args:
+        result: of two operands
+        bound: a function N -> the number that operands are below
+    """
 
-    def bound(self, size: int) -> int:
-        """Operands are below this number."""
-        raise NotImplementedError
-
-    def result(self, a: int, b: int) -> int:
-        raise NotImplementedError
-
-    def inputs(self, rng, batch, size):
+    def draw(rng: Generator, batch: int, size: int, vocabulary: int) -> np.ndarray:
         """
         Raises:
             ValueError: the size is even, or below 3
         """
         if size < 3 or size % 2 == 0:
             raise ValueError(f"two numbers of equal length and a separator cannot have {size} symbols")
-        number, bound = size // 2, self.bound(size)
-        rows = [(below(rng, bound), below(rng, bound)) for _ in range(batch)]
-        return np.array([[*bits(a, number), SEPARATOR, *bits(b, number)] for a, b in rows])
+        number = partial(below, rng, bound(size))
+        rows = [(bits(number(), size // 2), bits(number(), size // 2)) for _ in range(batch)]
+        return np.array([[*a, SEPARATOR, *b] for a, b in rows])
 
-    def answers(self, inputs):
-        size = inputs.shape[1]
-        operands = [(value(row[: size // 2]), value(row[size // 2 + 1 :])) for row in inputs]
-        return np.array([bits(self.result(a, b), size) for a, b in operands])
+    def answers(inputs: np.ndarray) -> np.ndarray:
+        half = inputs.shape[1] // 2
+        operands = ((value(row[:half]), value(row[half + 1 :])) for row in inputs)
+        return np.array([bits(result(a, b), inputs.shape[1]) for a, b in operands])
 
-
-class Addition(BinaryOperation):
-    def bound(self, size):
-        return 2 ** (size // 2) - 1  # as in the paper's code, which never draws the largest number
-
-    def result(self, a, b):
-        return a + b
-
-
-class Multiply(BinaryOperation):
-    def bound(self, size):
-        return isqrt(2 ** (size - 1) - 1)  # as in the paper's code
-
-    def result(self, a, b):
-        return a * b
-
-
-ALGORITHMS = {
-    "reverse": Reverse(),
-    "sort": Sort(),
-    "addition": Addition(),
-    "multiply": Multiply(),
-    "not": Not(),
-    "remember": Remember(),
-    "copy": Copy(),
-    "duplicate": Duplicate(),
-}
+    return Algorithm(answers, draw, vocabulary=3, binary=True, step=2)
 
 
 def below(rng: Generator, bound: int) -> int:
@@ -159,11 +90,21 @@ def below(rng: Generator, bound: int) -> int:
 
 def bits(number: int, length: int) -> list[int]:
     """The bits of a number, the most significant first."""
-    return [number >> place & 1 for place in reversed(range(length))]
+    return [int(bit) for bit in f"{number:0{length}b}"]
 
 
 def value(bits: np.ndarray) -> int:
-    number = 0
-    for bit in bits:
-        number = 2 * number + int(bit)
-    return number
+    return int("".join(map(str, bits)), 2)
+
+
+ALGORITHMS = {
+    "reverse": Algorithm(lambda inputs: inputs[:, ::-1].copy(), vocabulary=100),
+    "sort": Algorithm(lambda inputs: np.sort(inputs, axis=1)),
+    # the bounds are those of the paper's code, which never draws the largest number to add
+    "addition": operation(add, bound=lambda size: 2 ** (size // 2) - 1),
+    "multiply": operation(mul, bound=lambda size: isqrt(2 ** (size - 1) - 1)),
+    "not": Algorithm(lambda inputs: 1 - inputs, bits_alone, vocabulary=3, binary=True),
+    "remember": Algorithm(lambda inputs: np.roll(inputs, inputs.shape[1] // 2, axis=1), integers_then_zeros),
+    "copy": Algorithm(np.copy),
+    "duplicate": Algorithm(lambda inputs: np.tile(inputs[:, : inputs.shape[1] // 2], 2), integers_then_zeros),
+}

@@ -42,7 +42,8 @@ def variables_assigned(symbols: Sequence[str]) -> list[str]:
 
 def program(draw: Random, variables: str, comparisons: tuple[str, ...], statements: int) -> Episode:
     state: dict[str, int] = {}
-    symbols, labels = [], []
+    symbols: list[str] = []
+    labels: list[str | None] = []
     for _ in range(statements):
         symbols += statement(draw, variables, comparisons, state)
         labels += [None] * (len(symbols) - len(labels))

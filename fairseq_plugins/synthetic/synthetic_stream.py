@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from random import Random
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 from fairseq.data import Dictionary
@@ -45,21 +45,23 @@ def draw_split(
         Symbols [N], labels [N], and the start of each episode, then N [episodes + 1]; all are integers.
     """
     draw = Random(f"{seed} {name}")
-    numbers = {**index, None: unlabelled}
     symbols, labels, starts = [], [], [0]
     for _ in range(episodes):
         episode = kind.draw(draw, length)
-        symbols += [numbers[symbol] for symbol in episode.symbols]
-        labels += [numbers[label] for label in episode.labels]
+        symbols += [index[symbol] for symbol in episode.symbols]
+        labels += [unlabelled if label is None else index[label] for label in episode.labels]
         starts.append(len(symbols))
     return np.array(symbols, dtype=np.int64), np.array(labels, dtype=np.int64), np.array(starts)
+
+
+KindName: Any = ChoiceEnum(list(KINDS))
 
 
 @dataclass
 class SyntheticStreamConfig(StreamingLanguageModelingConfig):
     # argparse_const makes the positional argument optional
     data: Optional[str] = field(default="", metadata={"help": "leave it out: there are no data", "argparse_const": ""})
-    kind: ChoiceEnum(list(KINDS)) = field(default="random-walk", metadata={"help": "kind of episodes"})
+    kind: KindName = field(default="random-walk", metadata={"help": "kind of episodes"})
     train_episodes: int = field(default=10_000, metadata={"help": "number of episodes in the training split"})
     test_episodes: int = field(default=1_000, metadata={"help": "number of episodes in every other split"})
     # Optional: fairseq does not understand `int | None`
@@ -87,7 +89,7 @@ class SyntheticStreamTask(LabelledTask):
             dictionary.add_symbol(symbol)
         return dictionary, dictionary
 
-    def load_dataset(self, split, **unused):
+    def load_dataset(self, split, epoch=1, combine=False, **unused):
         args, pad = self.args, self.dictionary.pad()
         episodes = args.train_episodes if split == "train" else args.test_episodes
         drawn = draw_split(
