@@ -1,12 +1,13 @@
 """Adagrad that clips each tensor's gradient on its own (section 5.1 of the all-attention paper)."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
+from torch import Tensor
 
 from fairseq_plugins.options.checks import check_ranges
 
@@ -25,11 +26,7 @@ class ClippedAdagrad(torch.optim.Optimizer):
     def __init__(
         self, params, lr=1e-2, clip=0.0, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0, eps=1e-10
     ):  # fmt: skip
-        options = {"lr": lr, "clip": clip, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps}
-        for name, value in {**options, "initial_accumulator_value": initial_accumulator_value}.items():
-            if value < 0:
-                raise ValueError(f"{name} {value} is negative")
-        super().__init__(params, options)
+        super().__init__(params, dict(lr=lr, clip=clip, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps))
         for parameter in (parameter for group in self.param_groups for parameter in group["params"]):
             self.state[parameter] = {"step": 0, "sum": torch.full_like(parameter, initial_accumulator_value)}
 
@@ -43,13 +40,12 @@ class ClippedAdagrad(torch.optim.Optimizer):
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    update(parameter, self.state[parameter], group)
+                    update(parameter, parameter.grad, self.state[parameter], group)
         return loss
 
 
-def update(parameter: torch.Tensor, state: dict, group: dict) -> None:
+def update(parameter: Tensor, gradient: Tensor, state: dict, group: dict) -> None:
     """Update one tensor and its state."""
-    gradient = parameter.grad
     if group["weight_decay"]:
         gradient = gradient.add(parameter, alpha=group["weight_decay"])
     state["sum"].addcmul_(gradient, gradient)
@@ -93,7 +89,7 @@ class AdagradClipped(FairseqOptimizer):
         rate, which the scheduler sets; --optimizer-overrides changes them."""
         cfg = self.cfg
         return {
-            "lr": cfg.lr[0] if isinstance(cfg.lr, Collection) else cfg.lr,
+            "lr": cfg.lr[0] if isinstance(cfg.lr, Sequence) else cfg.lr,
             "clip": cfg.clip_tensor_norm,
             "lr_decay": cfg.adagrad_lr_decay,
             "weight_decay": cfg.weight_decay,

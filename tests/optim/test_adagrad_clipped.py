@@ -65,11 +65,6 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened(tmp_path):
     assert all(torch.equal(a, b) for a, b in zip(whole, resumed, strict=True))
 
 
-def test_negative_options_are_refused():
-    with pytest.raises(ValueError, match="clip -1 is negative"):
-        ClippedAdagrad(tensors(), clip=-1)
-
-
 @pytest.fixture(scope="module")
 def letters(run, tmp_path_factory):
     """Binarised lines of letters."""
