@@ -1,9 +1,10 @@
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from fairseq_plugins.agents.a2c import discounted, losses
+from fairseq_plugins.agents.a2c import A2CCriterion, discounted, losses
 
 
 def test_returns_by_hand():
@@ -11,25 +12,6 @@ def test_returns_by_hand():
     ends = torch.tensor([[False, True, False], [False, False, False]])
     returns = discounted(rewards, ends, after=torch.tensor([10.0, 4.0]), discount=0.5)
     assert returns.tolist() == [[1.0, 0.0, 7.0], [1.0, 2.0, 2.0]]
-
-
-def test_returns_equal_a_loop():
-    generator = torch.Generator().manual_seed(1)
-    rewards = torch.randn(4, 20, generator=generator, dtype=torch.float64)
-    ends = torch.rand(4, 20, generator=generator) < 0.2
-    after = torch.randn(4, generator=generator, dtype=torch.float64)
-    returns = discounted(rewards, ends, after, discount=0.9)
-    for row in range(4):
-        for step in range(20):
-            expected, weight = 0.0, 1.0
-            for later in range(step, 20):
-                expected += weight * rewards[row, later].item()
-                weight *= 0.9
-                if ends[row, later]:
-                    break
-            else:
-                expected += weight * after[row].item()
-            assert returns[row, step].item() == pytest.approx(expected, abs=1e-12)
 
 
 def test_losses_by_hand():
@@ -53,3 +35,26 @@ def test_only_counted_steps_are_added():
     some = losses(logits, values, actions, returns, counted)
     first = losses(logits[:1, :2], values[:1, :2], actions[:1, :2], returns[:1, :2])
     torch.testing.assert_close(some, first)
+
+
+def gradient(reduction, ranks):
+    """Of logits, as fairseq scales it, where ``ranks`` ranks have the same block."""
+    torch.manual_seed(1)
+    shape = 4, 5
+    actions, rewards, ends = torch.randint(3, shape), torch.rand(shape), torch.rand(shape) < 0.2
+    rollout = SimpleNamespace(actions=actions, rewards=rewards, ends=ends)
+    criterion = A2CCriterion(
+        SimpleNamespace(ranks=(0, ranks)), discount=0.9, entropy_cost=0.01, value_cost=0.5, loss_reduction=reduction
+    )
+    logits = torch.randn(4, 6, 3, dtype=torch.float64, requires_grad=True)
+    sample = {"rollout": rollout, "episodes": []}
+    loss, sample_size, _ = criterion(lambda _: (logits, logits.sum(-1), None), sample)
+    (ranks * loss / (ranks * sample_size)).backward()
+    return logits.grad
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_sum_is_over_the_steps_of_all_ranks(ranks):
+    mean = gradient("mean", ranks)
+    torch.testing.assert_close(mean, gradient("mean", 1))
+    torch.testing.assert_close(gradient("sum", ranks), mean * (ranks * 4 * 5))

@@ -144,15 +144,3 @@ def test_labels_of_programs_are_counted_by_variables(run, train):
     assert sum(labels.values()) == figures["labels"] and {"1", "2"} <= labels.keys() <= {"1", "2", "3"}
     rights = sum(right[name] * number for name, number in labels.items()) / figures["labels"]
     assert rights == pytest.approx(figures["accuracy"])
-
-
-def test_a_validation_that_reaches_no_label_is_one_sentence(run, user_dir, tmp_path):
-    """Programs whose first four tokens are not labelled, and of which only these are validated."""
-    flags = (
-        "--task synthetic_stream --kind programs-3 --arch lstm_stream_lm_tiny --criterion label_cross_entropy"
-        " --train-length 10 --train-episodes 8 --test-episodes 4 --tokens-per-sample 3 --batch-size 4 --optimizer adam"
-        " --max-valid-steps 1 --max-update 2 --cpu --num-workers 0"
-    ).split()
-    done = run("fairseq-train", "--user-dir", user_dir, *flags, "--save-dir", tmp_path, check=False)
-    assert "no token of this validation has a label: raise --max-valid-steps" in done.stderr
-    assert done.returncode and "Traceback" not in done.stderr

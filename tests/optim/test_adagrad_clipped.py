@@ -51,20 +51,6 @@ def test_a_tensor_without_gradient_stays():
     assert torch.equal(still, before)
 
 
-def test_a_saved_state_goes_on_as_if_nothing_had_happened(tmp_path):
-    whole, resumed = tensors(), tensors()
-    optimizer = ClippedAdagrad(whole, lr=0.1, clip=0.5, lr_decay=0.1)
-    first = ClippedAdagrad(resumed, lr=0.1, clip=0.5, lr_decay=0.1)
-    train(optimizer, whole, 3)
-    train(first, resumed, 3)
-    torch.save(first.state_dict(), tmp_path / "state.pt")
-    second = ClippedAdagrad(resumed, lr=0.9, clip=0.5, lr_decay=0.1, initial_accumulator_value=7)
-    second.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
-    train(optimizer, whole, 3, seed=2)
-    train(second, resumed, 3, seed=2)
-    assert all(torch.equal(a, b) for a, b in zip(whole, resumed, strict=True))
-
-
 @pytest.fixture(scope="module")
 def letters(run, tmp_path_factory):
     """Binarised lines of letters."""

@@ -108,10 +108,3 @@ def test_momentum_moves_a_parameter_without_a_gradient_as_one_whose_gradient_is_
         assert not torch.equal(parameters[1], before)
         results.append(copies([*parameters, *everything(optimizer, 1)]))
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
-
-
-def test_nothing_is_frozen_by_default():
-    parameters = [Parameter(torch.ones(4))]
-    optimizer = adam(parameters)
-    update(optimizer, parameters)
-    assert not torch.equal(parameters[0], torch.ones(4))

@@ -52,28 +52,16 @@ def same(samples, others):
     return all((a["target"] == b["target"]).all() for a, b in zip(samples, others, strict=True))
 
 
-@pytest.mark.parametrize("algorithm, expected", [("reverse", [5, 6, 6, 7]), ("addition", [5, 7, 7, 9])])
-def test_sequences_grow_after_a_fresh_batch_that_is_all_right(algorithm, expected):
-    task = make(algorithm)
-    assert sizes(train(task, [RIGHT, WRONG, RIGHT, WRONG])) == [size for size in expected for _ in range(3)]
-    assert task.curriculum.reached == expected[2]
-
-
-def test_sequences_may_keep_their_size():
-    task = make(size_step=0)
-    assert set(sizes(train(task, [RIGHT, RIGHT]))) == {5} and task.curriculum.reached == 5
-
-
-def test_with_every_batch_right_104_is_reached_in_100_epochs():
-    task = make("not", epoch_batches=1)
-    train(task, [RIGHT] * 100)
-    assert task.curriculum.reached == 104
-
-
-def test_nothing_reached_is_zero():
-    task = make()
-    train(task, [WRONG])
+@pytest.mark.parametrize("algorithm, options, expected, reached", [
+    ("reverse", {}, [5, 6, 6, 7], 6),
+    ("addition", {}, [5, 7, 7, 9], 7),
+    ("reverse", {"size_step": 0}, [5, 5, 5, 5], 5),
+])  # fmt: skip
+def test_sequences_grow_after_a_fresh_batch_that_is_all_right(algorithm, options, expected, reached):
+    task = make(algorithm, **options)
     assert task.curriculum.reached == 0
+    assert sizes(train(task, [RIGHT, WRONG, RIGHT, WRONG])) == [size for size in expected for _ in range(3)]
+    assert task.curriculum.reached == reached
 
 
 def test_only_the_end_of_an_epoch_counts_and_only_once():
@@ -114,12 +102,6 @@ def test_another_vocabulary():
     samples = train(task, [RIGHT] * 3)
     assert {int(value) - zero for sample in samples for value in sample["target"].flatten()} == set(range(7))
     assert ALGORITHMS["reverse"].vocabulary == 100
-
-
-@pytest.mark.parametrize("algorithm", ["not", "addition", "multiply"])
-def test_bits_have_no_other_vocabulary(algorithm):
-    with pytest.raises(UserError, match=f"--algorithm {algorithm} is a task of bits; leave out --vocabulary"):
-        make(algorithm, vocabulary=3)
 
 
 def test_every_batch_is_new_and_depends_on_the_seed():
@@ -217,9 +199,10 @@ def test_a_criterion_that_counts_nothing_wrong_is_refused():
     ({"algorithm": "addition", "start_size": 6}, "odd --start-size"),
     ({"algorithm": "multiply", "size_step": 1}, "even --size-step"),
     ({"start_size": 0}, "--start-size"),
-    ({"epoch_batches": 0}, "--epoch-batches"),
+    ({"algorithm": "not", "vocabulary": 3}, "--algorithm not is a task of bits; leave out --vocabulary"),
+    ({"algorithm": "addition", "vocabulary": 3}, "--algorithm addition is a task of bits; leave out --vocabulary"),
 ])  # fmt: skip
-def test_sizes_that_cannot_be_are_refused(options, words):
+def test_settings_that_do_not_fit_are_refused(options, words):
     with pytest.raises(UserError, match=words):
         make(**options)
 
