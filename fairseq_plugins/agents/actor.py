@@ -86,7 +86,7 @@ def faults_of(environments: Any, method: str) -> Iterator[None]:
     """Whatever an environment of somebody else's raises is an error of one sentence.
 
     Raises:
-        UserError: it raised something, or returned what its observation_space does not have
+        UserError: it raised something, or returned an observation that is not in its observation_space
     """
     try:
         yield

@@ -25,7 +25,7 @@ class Observations(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """What the observations of a space hold.
+    """The contents of a space's observations.
 
     Attributes:
         sizes: for each of the K whole numbers, how many values it has, from 0

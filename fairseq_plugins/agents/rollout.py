@@ -71,8 +71,8 @@ class Episodes:
         return y[self.row, steps - self.start[self.row]]
 
     def padding(self, unfinished: int) -> Tensor:
-        """For each row, how many steps at its end are no part of it [R]. The last ``unfinished`` steps of a block are
-        none either."""
+        """The number of steps of padding at the end of each row [R]. The last ``unfinished`` steps of a block count as
+        padding."""
         behind = (self.start + self.length - self.row.size(1) + unfinished).clamp(min=0).minimum(self.length)
         return self.length.max() - self.length + behind
 

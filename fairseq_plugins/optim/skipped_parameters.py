@@ -1,4 +1,4 @@
-"""A step of the optimiser in an update that skips layers: what becomes of their parameters?"""
+"""The parameters of skipped layers in a step of the optimiser: frozen, or moved on."""
 
 from collections.abc import Iterable
 from contextlib import contextmanager
@@ -13,13 +13,13 @@ from fairseq_plugins.optim.half_precision import master_copies
 @contextmanager
 def frozen_for_step(optimizer, parameters: Iterable[Parameter]):
     """A step of fairseq's optimiser in this context changes neither these parameters nor their optimiser state, as
-    if the skipped layer were not there. The Skip Cross-Head paper does not say what becomes of them.
+    if the skipped layer were not there. The Skip Cross-Head paper does not say how it updates them.
 
     Without it they could change: data-parallel training gives every parameter a gradient, if need be of zeros, and then
     momentum and weight decay act on it.
 
     An optimiser passes over a parameter without a gradient, so the gradients are removed. With --fp16 and --bf16 the
-    optimiser may see all parameters as one flat tensor; then what it has changed of the frozen ones is restored.
+    optimiser may see all parameters as one flat tensor; then the frozen ones are restored after the step.
     """
     parameters = list(parameters)
     for parameter in parameters:

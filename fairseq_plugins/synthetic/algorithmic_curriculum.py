@@ -79,7 +79,7 @@ class DrawnDataset(FairseqDataset):
     """Batches that are drawn on access, each as a ``Draw`` says.
 
     Args:
-        algorithm: what is drawn and answered
+        algorithm: draws inputs and answers them
         first: index of the integer 0 in the dictionary
     """
 
@@ -159,7 +159,7 @@ class AlgorithmicCurriculumConfig(FairseqDataclass):
 @register_task("algorithmic_curriculum", dataclass=AlgorithmicCurriculumConfig)
 class AlgorithmicCurriculumTask(FairseqTask):
     """The model predicts a token for each input token. An epoch has --epoch-batches batches of --batch-size sequences
-    of one size. Its validation is a fresh batch: if the model predicts all of it correctly, the size grows.
+    of one size. Its validation is a fresh batch: if the model predicts every token, the size grows.
 
     No data are needed: the sequences of a batch follow from --seed, the epoch and the batch's number. Logged are
     ``size``, that of the sequences, and ``reached``, the largest size at which a validation was all correct.
@@ -252,7 +252,7 @@ class AlgorithmicCurriculumTask(FairseqTask):
                 " --save-dir."
             )
 
-    LOGGED = ("size", "reached")  # by a validation, with what the criterion logs
+    LOGGED = ("size", "reached")  # by a validation, with the values of the criterion
 
     def reduce_metrics(self, logging_outputs, criterion):
         super().reduce_metrics(logging_outputs, criterion)

@@ -1,7 +1,7 @@
-"""Programs of simple statements. The model has to follow their state to predict what they print (Feedback paper,
-section 7.4).
+"""Programs of simple statements. The model has to follow their state to predict their output (Feedback paper, section
+7.4).
 
-    x = 5 ; y = 2 ; if x > y : x -- ; print x ; ... END        the label of this print stands at its ";": 4
+    x = 5 ; y = 2 ; if x > y : x -- ; print x ; ... END        the label of this print is at its ";": 4
 
 Where the paper is not specific, this follows its code: an impossible statement is drawn again as a whole; conditions
 use < and > only; a variable that is set under a condition that does not hold has no value afterwards, so it may be set

@@ -18,7 +18,7 @@ def raises(error):
     raise error
 
 
-# what an environment does -> what is said of it
+# the fault of an environment -> the message
 IN_RESET = {
     lambda: raises(RuntimeError("out of\nluck")): r"failed in reset\(\).*RuntimeError: out of luck",
     lambda: raises(SystemExit(3)): r"failed in reset\(\).*SystemExit: 3",
@@ -47,7 +47,7 @@ class Faulty(gymnasium.Env):
     """Episodes of one step.
 
     Args:
-        acts: what takes the place of the reset, and of the step
+        acts: functions in place of the reset and of the step, or None
     """
 
     observation_space, action_space = gymnasium.spaces.Box(-1, 1, (2,)), gymnasium.spaces.Discrete(2)

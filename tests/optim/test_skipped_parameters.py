@@ -64,7 +64,7 @@ def update(optimizer, parameters, skipped=(), how="frozen", missing=lambda param
 
 
 def everything(optimizer, number, size=4):
-    """What an optimiser keeps of a parameter: its copy and its moments."""
+    """The copy of a parameter in an optimiser, and its moments."""
     masters = getattr(optimizer, "fp32_params", None)
     state = list(optimizer.optimizer.state.items())
     if isinstance(masters, dict):

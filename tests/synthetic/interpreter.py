@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Statement(NamedTuple):
-    """What was done by a statement.
+    """A statement that was run.
 
     Attributes:
         words: as written, without the ";"
@@ -24,10 +24,10 @@ class Statement(NamedTuple):
 
 
 def run(program: str) -> tuple[list[str], list[Statement]]:
-    """The labels of a program, one a word and "_" for none, and what was done.
+    """The labels of a program, one a word and "_" for none, and its statements.
 
     Raises:
-        AssertionError: it does what the rules of the task forbid
+        AssertionError: it breaks a rule of the task
     """
     values, labels, done = {}, [], []
     *statements, end = program.split(" ;")

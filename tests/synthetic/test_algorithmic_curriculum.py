@@ -1,4 +1,4 @@
-"""The curriculum: when sequences grow, which sequences a batch holds, what a resumed training takes up."""
+"""The curriculum: when sequences grow, which sequences a batch holds, and how a training is resumed."""
 
 from types import SimpleNamespace
 

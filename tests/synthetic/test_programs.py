@@ -86,7 +86,7 @@ def test_programs_are_distributed_as_those_of_the_papers_code(variables):
     values = [s.words[2] for s in statements if s.operation == "="]
     assert_shares("values", values, expected["initial_value"], theirs / 40)
 
-    # what depends on the values that a program happens to have varies from program to program
+    # shares that depend on the values of variables vary from program to program
     holds = [sum(s.holds or False for s in trace) / sum(s.holds is not None for s in trace) for _, trace in done]
     assert abs(mean(holds) - expected["condition_true"]["True"]) < ERRORS * 0.11 / PROGRAMS**0.5
     printed = [label for labels, _ in done for label in labels if label != "_"]

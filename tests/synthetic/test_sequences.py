@@ -1,4 +1,4 @@
-"""Copy, reverse and counting: what is asked, and the answers symbol by symbol."""
+"""Copy, reverse and counting: questions, and the answers symbol by symbol."""
 
 from collections import Counter
 from random import Random
@@ -13,7 +13,7 @@ def question_and_answer(episode):
     equals = symbols.index("=")
     assert symbols[0] == "start" and len(symbols) == len(labels)
     assert labels[:equals] == [None] * equals and None not in labels[equals:]
-    assert symbols[equals + 1 :] == labels[equals:-1]  # what was said is read
+    assert symbols[equals + 1 :] == labels[equals:-1]  # the answer so far is an input
     return symbols[1:equals], labels[equals:]
 
 

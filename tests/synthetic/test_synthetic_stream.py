@@ -1,4 +1,4 @@
-"""Streams of labelled episodes: what is read, what is a target, and that streams hold whole episodes."""
+"""Streams of labelled episodes: inputs, targets, and that streams hold whole episodes."""
 
 from random import Random
 from types import SimpleNamespace

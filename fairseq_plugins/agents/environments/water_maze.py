@@ -1,7 +1,7 @@
 """Water Maze (Fan et al., 2020, sections 6.1 and 7.3): find the same place again and again.
 
 Each cell of a square has an id. The ids and the goal stay as they are within an episode. The agent sees the ids of its
-cell and of the goal, and something of the goal if it is near. Reaching the goal gives a reward of 1 and puts the agent
+cell and of the goal, and a sign of the goal if it is near. Reaching the goal gives a reward of 1 and puts the agent
 on a random cell.
 
 "The agent can see if the goal is within a 3 x 3 area around it", says section 7.3. There are two readings (VIEWS): the
@@ -24,11 +24,11 @@ VIEWS = {"whether": 2, "where": CELLS + 1}  # the setting ``view``, and how many
 
 class WaterMaze(World):
     """The actions are 0: up, 1: right, 2: down, 3: left. An observation has the id of the agent's cell, the id of the
-    goal, and what the view shows of the goal.
+    goal, and a number for the goal in the view.
 
     Args:
         size: cells to a side
-        view: what the agent sees of a goal in the 3 x 3 cells around it, one of VIEWS
+        view: how the agent sees a goal in the 3 x 3 cells around it, one of VIEWS
     """
 
     def __init__(self, copies: int, max_steps: int = 200, size: int = 15, view: str = "whether"):

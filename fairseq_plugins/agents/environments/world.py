@@ -1,4 +1,4 @@
-"""What the environments share: many copies of a grid, stepped at once.
+"""The base of the environments: many copies of a grid, stepped at once.
 
 N copies. Each copy has a random generator of its own, so it does the same alone and among others.
 """
