@@ -23,18 +23,6 @@ def make_vec(name, copies, **settings):
     return gymnasium.make_vec(f"fairseq_plugins/{name}", copies, **settings)
 
 
-def total_reward(name, copies, agent, seed=1, **settings):
-    """The mean reward of ``copies`` episodes of an agent, a function from the world to actions."""
-    environment = make_vec(name, copies, **settings)
-    environment.reset(seed=seed)
-    world, total, running = environment.world, np.zeros(copies), np.ones(copies, dtype=bool)
-    while running.any():
-        _, reward, terminated, truncated, _ = environment.step(agent(world))
-        total += reward * running
-        running &= ~(terminated | truncated)
-    return total.mean()
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_gymnasium_accepts_the_environment(name):
     for mode in ("rgb_array", "ansi"):
@@ -106,13 +94,12 @@ def test_the_best_agent_takes_a_shortest_way(name):
     np.testing.assert_array_equal(reached, expected)
 
 
-@pytest.mark.parametrize(
-    "name, least", [("Corridor-v0", 0), ("MazeNavigation-v0", 1), ("MazeNavigationEasy-v0", 2), ("WaterMaze-v1", 0)]
-)
-def test_the_best_and_the_random_agent(name, least):
-    best = total_reward(name, 20, lambda world: world.best_actions())
-    worst = total_reward(name, 20, lambda world: world.draws[0].integers(world.action_space.n, size=world.copies))
-    assert best > 2 * worst + 0.5 and worst >= least / 10
+@pytest.mark.parametrize("name, least", [("Corridor-v0", 20), ("MazeNavigationEasy-v0", 300), ("WaterMaze-v1", 200)])
+def test_the_best_agent_is_rewarded(name, least):
+    """Of 20 copies, in 300 steps."""
+    environment = make_vec(name, 20)
+    environment.reset(seed=1)
+    assert sum(environment.step(environment.world.best_actions())[1].sum() for _ in range(300)) >= least
 
 
 def test_the_view_turns_with_the_agent():
@@ -240,7 +227,7 @@ def test_some_copies_are_reset():
 def test_seeds():
     environment = make_vec("WaterMaze-v1", 3)
     expected, _ = environment.reset(seed=4)
-    for seed in (np.int64(4), np.arange(4, 7), (4, 5, 6)):
+    for seed in (np.int64(4), np.arange(4, 7)):
         np.testing.assert_array_equal(environment.reset(seed=seed)[0], expected)
     with pytest.raises(ValueError, match="2 seeds were given for 3 environments"):
         environment.reset(seed=[1, 2])
