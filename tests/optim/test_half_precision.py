@@ -15,15 +15,6 @@ def parameters():
     return [nn.Parameter(torch.randn(shape).bfloat16()) for shape in [(2, 3), (4,), (1, 5)]]
 
 
-def test_one_copy_for_each_parameter():
-    halves = parameters()
-    masters = FP16Optimizer.build_fp32_params(None, halves, flatten=False)
-    copies = master_copies(SimpleNamespace(fp16_params=halves, fp32_params=masters))
-    for half, master in zip(halves, masters):
-        copies[half].add_(1)
-        assert torch.equal(copies[half], master)
-
-
 def test_one_long_copy_of_all():
     """fairseq's default on a GPU."""
     halves = parameters()

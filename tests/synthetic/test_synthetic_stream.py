@@ -8,7 +8,6 @@ import torch
 from omegaconf import OmegaConf
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.modules.span.stack import SpanMemory
 from fairseq_plugins.streams.iterator import check_facts
 from fairseq_plugins.synthetic.synthetic_stream import KINDS, SyntheticStreamConfig, SyntheticStreamTask
 
@@ -82,14 +81,6 @@ def test_the_checksum_is_of_the_labels_too():
     del dataset.checksum
     dataset.labels[1] += 1
     assert dataset.checksum != before
-
-
-def test_the_memory_goes_on_from_block_to_block():
-    task = make()
-    first, second = list(task.stream_iterator(task.dataset("valid"), 2).next_epoch_itr())[:2]
-    memory = task.with_memory(first)["net_input"]["memory"]
-    memory.advance(SpanMemory([torch.zeros(2, 1, 1)]), 16)
-    assert task.with_memory(second)["net_input"]["memory"] is memory
 
 
 @pytest.mark.parametrize("options, words", [
