@@ -109,8 +109,21 @@ def test_the_view_turns_with_the_agent():
     world.cells[0, 1:4, 1:4] = np.arange(9).reshape(3, 3)
     world.place[0], world.direction[0] = (1, 1), 0
     assert world.observe()[0, :9].tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8]
-    world.direction[0] = 1  # it faces right, where the column 2, 5, 8 is
+    world.step([2])  # it turns right, where the column 2, 5, 8 is
     assert world.observe()[0, :9].tolist() == [2, 5, 8, 1, 4, 7, 0, 3, 6]
+    world.step([0])
+    assert world.place.tolist() == [[1, 2]]
+    world.step([1])  # back to the left
+    assert world.direction.tolist() == [0]
+
+
+def test_blocks_stop_an_agent_that_goes_up_right_down_or_left():
+    world = make("MazeNavigationEasy-v0").unwrapped.world
+    world.reset(np.array([0]))
+    world.cells[0, 1:-1, 1:-1] = np.indices((9, 9)).sum(0) < 3  # free in one corner
+    world.place[0] = 0, 0
+    places = [world.step([action]) and world.place[0].tolist() for action in (1, 2, 1, 1, 3, 0, 0)]
+    assert places == [[0, 1], [1, 1], [1, 1], [1, 1], [1, 0], [0, 0], [0, 0]]
 
 
 PLACES = [(4, 4), (5, 4), (6, 6), (5, 7)]  # the last is not within 3 x 3 of (5, 5)
