@@ -21,21 +21,19 @@ from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
 
+import paths  # noqa: F401  finds the suite
 import timing
 import torch
+from fairseq.data import Dictionary
 from torch.nn import functional as F
 from tqdm import tqdm
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from fairseq.data import Dictionary  # noqa: E402
-
-import fairseq_plugins  # noqa: E402, F401  patches fairseq
-from fairseq_plugins.models.active_memory_lm import (  # noqa: E402
+import fairseq_plugins  # noqa: F401  patches fairseq
+from fairseq_plugins.models.active_memory_lm import (
     ActiveMemoryLanguageModel,
     ActiveMemoryLanguageModelConfig,
 )
-from fairseq_plugins.modules.active_memory.mixers import ATTENTION, MIXERS  # noqa: E402
+from fairseq_plugins.modules.active_memory.mixers import ATTENTION, MIXERS
 
 STEPS = 16  # of decoding, in a measured run
 

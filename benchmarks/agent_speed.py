@@ -16,17 +16,15 @@ import platform
 import sys
 from pathlib import Path
 
+import paths  # noqa: F401  finds the suite
 import timing
 import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY  # noqa: E402
-
-import fairseq_plugins  # noqa: E402, F401  patches fairseq
-from fairseq_plugins.agents.a2c import A2CCriterion  # noqa: E402
-from fairseq_plugins.agents.actor import Actor, make_environments  # noqa: E402
-from fairseq_plugins.agents.task import (  # noqa: E402
+import fairseq_plugins  # noqa: F401  patches fairseq
+from fairseq_plugins.agents.a2c import A2CCriterion
+from fairseq_plugins.agents.actor import Actor, make_environments
+from fairseq_plugins.agents.task import (
     ReinforcementLearningConfig,
     ReinforcementLearningTask,
 )

@@ -13,9 +13,9 @@ import re
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import paths  # noqa: F401  finds the suite
 
-from fairseq_plugins.tools import results_table  # noqa: E402
+from fairseq_plugins.tools import results_table
 
 
 def main():

@@ -22,17 +22,16 @@ from pathlib import Path
 os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = (
     "1"  # is there a GPU? asked so that forks of this process can still use it
 )
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import paths  # noqa: F401  finds the suite
+import timing
+from gpu_cells import CELLS
+from gpu_cells.cell import Cell, Setting
+from gpu_cells.machine import Machine
+from gpu_cells.runner import apart, run_cells, show
 
-import timing  # noqa: E402
-from gpu_cells import CELLS  # noqa: E402
-from gpu_cells.cell import Cell, Setting  # noqa: E402
-from gpu_cells.machine import Machine  # noqa: E402
-from gpu_cells.runner import apart, run_cells, show  # noqa: E402
-
-import fairseq_plugins  # noqa: E402, F401  patches fairseq
-from fairseq_plugins.errors import UserError  # noqa: E402
-from fairseq_plugins.modules.feedback.stack import ENGINES  # noqa: E402
+import fairseq_plugins  # noqa: F401  patches fairseq
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.modules.feedback.stack import ENGINES
 
 RUNS = Path("runs/gpu")
 

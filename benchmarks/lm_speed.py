@@ -23,28 +23,26 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import paths  # noqa: F401  finds the suite
 import timing
 import torch
-from torch.nn import functional as F
-from tqdm import tqdm
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from fairseq.data import Dictionary  # noqa: E402
-from fairseq.models.transformer_lm import (  # noqa: E402
+from fairseq.data import Dictionary
+from fairseq.models.transformer_lm import (
     TransformerLanguageModel,
     TransformerLanguageModelConfig,
     base_lm_architecture,
 )
+from torch.nn import functional as F
+from tqdm import tqdm
 
-import fairseq_plugins  # noqa: E402, F401  patches fairseq
-from fairseq_plugins.models.all_attention_lm import AllAttentionConfig, AllAttentionLanguageModel  # noqa: E402
-from fairseq_plugins.models.feedback_lm import FeedbackLanguageModel, FeedbackLanguageModelConfig  # noqa: E402
-from fairseq_plugins.models.span_transformer_lm import (  # noqa: E402
+import fairseq_plugins  # noqa: F401  patches fairseq
+from fairseq_plugins.models.all_attention_lm import AllAttentionConfig, AllAttentionLanguageModel
+from fairseq_plugins.models.feedback_lm import FeedbackLanguageModel, FeedbackLanguageModelConfig
+from fairseq_plugins.models.span_transformer_lm import (
     SpanTransformerConfig,
     SpanTransformerLanguageModel,
 )
-from fairseq_plugins.modules.common.stream_memory import StreamMemory  # noqa: E402
+from fairseq_plugins.modules.common.stream_memory import StreamMemory
 
 MODELS = {
     "transformer": (SpanTransformerLanguageModel, SpanTransformerConfig),

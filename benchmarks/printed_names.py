@@ -9,17 +9,16 @@ of 3 variables and leaves their labels: who reads the name is wrong then, but fo
 """
 
 import argparse
-import sys
 from collections import Counter
 from pathlib import Path
 from random import Random
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import paths  # noqa: F401  finds the suite
 
-from fairseq_plugins.synthetic.programs import statement, variables_assigned  # noqa: E402
-from fairseq_plugins.synthetic.synthetic_stream import KINDS  # noqa: E402
-from fairseq_plugins.tools.label_accuracy import by_group, groups_of, labels_right  # noqa: E402
-from fairseq_plugins.tools.lib.load import load  # noqa: E402
+from fairseq_plugins.synthetic.programs import statement, variables_assigned
+from fairseq_plugins.synthetic.synthetic_stream import KINDS
+from fairseq_plugins.tools.label_accuracy import by_group, groups_of, labels_right
+from fairseq_plugins.tools.lib.load import load
 
 
 def guess(names: str) -> dict:

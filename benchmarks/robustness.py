@@ -23,9 +23,9 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-ROOT = Path(__file__).resolve().parents[1]
+from paths import ROOT
+
 BIN = Path(sys.executable).parent
-sys.path[:0] = [str(ROOT), str(ROOT / "preprocess")]
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "CUDA_VISIBLE_DEVICES": ""}
@@ -273,7 +273,6 @@ def writes(folder: Path, number: int) -> bool:
 
 def outputs(folder: Path, number: int) -> bool:
     """Commands that write files, where these cannot be written: a quota of nothing, a full disk, a read-only one."""
-    sys.path.insert(0, str(ROOT / "tests"))
     os.environ.update(ENVIRONMENT)
     import limits
     import outputs

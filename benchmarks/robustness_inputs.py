@@ -14,14 +14,13 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+from paths import ROOT
 
-
-import forks  # noqa: E402
-import inputs  # noqa: E402
-from bases import Bases, is_tried  # noqa: E402
-from warm import Warm  # noqa: E402
+# isort: split
+import forks
+import inputs
+from bases import Bases, is_tried
+from warm import Warm
 
 
 def main():

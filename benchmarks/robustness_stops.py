@@ -21,21 +21,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+from paths import ROOT
 
-import fairseq  # noqa: E402, F401  (so that fairseq_plugins patches it now)
-import fairseq_cli.train  # noqa: E402
-import torch  # noqa: E402
-import torch._dynamo  # noqa: E402, F401  (every optimiser of torch imports it)
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
-from fairseq.distributed import utils as distributed_utils  # noqa: E402
-from fairseq.trainer import Trainer  # noqa: E402
-from fairseq_cli import preprocess  # noqa: E402
-from omegaconf import DictConfig, OmegaConf  # noqa: E402
-from reversals import write_reversals  # noqa: E402
+# isort: split
+import fairseq  # noqa: F401  (so that fairseq_plugins patches it now)
+import fairseq_cli.train
+import torch
+import torch._dynamo  # noqa: F401  (every optimiser of torch imports it)
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.distributed import utils as distributed_utils
+from fairseq.trainer import Trainer
+from fairseq_cli import preprocess
+from omegaconf import DictConfig, OmegaConf
+from reversals import write_reversals
 
-import fairseq_plugins  # noqa: E402, F401
+import fairseq_plugins  # noqa: F401
 
 PAIRS, EPOCHS = 30, 3
 PROCESSES = multiprocessing.get_context("fork")  # everything is imported by then

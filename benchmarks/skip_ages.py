@@ -3,13 +3,10 @@
 python benchmarks/skip_ages.py
 """
 
-import sys
-from pathlib import Path
+import paths  # noqa: F401  finds the suite
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain  # noqa: E402
-from fairseq_plugins.tools.skip_schedule import expected_lag, lags, percentile  # noqa: E402
+from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain
+from fairseq_plugins.tools.skip_schedule import expected_lag, lags, percentile
 
 UPDATES = 1000
 COLUMNS = ["layer", "probability to skip it", "expected age", "expected 99th percentile"]

@@ -19,19 +19,17 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import paths  # noqa: F401  finds the suite
 import timing
 import torch
+from fairseq.data import Dictionary
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from fairseq.data import Dictionary  # noqa: E402
-
-import fairseq_plugins  # noqa: E402, F401  patches fairseq
-from fairseq_plugins.models.transformer_xl_lm import (  # noqa: E402
+import fairseq_plugins  # noqa: F401  patches fairseq
+from fairseq_plugins.models.transformer_xl_lm import (
     TransformerXLConfig,
     TransformerXLLanguageModel,
 )
-from fairseq_plugins.modules.common.stream_memory import StreamMemory  # noqa: E402
+from fairseq_plugins.modules.common.stream_memory import StreamMemory
 
 CROSS_HEAD, PHASE_1 = {"cross_head_p": 0.1}, {"skip_schedule": "linear"}
 CONFIGURATIONS = {  # name -> options, and the paper's time of a batch beside the plain one's (Table 5)

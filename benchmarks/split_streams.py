@@ -16,20 +16,18 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import paths  # noqa: F401  finds the suite
 import timing
 import torch
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.models import MODEL_DATACLASS_REGISTRY as CONFIGS
 from omegaconf import OmegaConf
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from fairseq.data import Dictionary  # noqa: E402
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY  # noqa: E402
-from fairseq.models import MODEL_DATACLASS_REGISTRY as CONFIGS  # noqa: E402
-
-import fairseq_plugins.models  # noqa: E402, F401  registers the architectures
-from fairseq_plugins.criterions.streaming_lm import StreamingLMCriterion  # noqa: E402
-from fairseq_plugins.streams.dataset import StreamDataset  # noqa: E402
-from fairseq_plugins.tasks.streaming_language_modeling import (  # noqa: E402
+import fairseq_plugins.models  # noqa: F401  registers the architectures
+from fairseq_plugins.criterions.streaming_lm import StreamingLMCriterion
+from fairseq_plugins.streams.dataset import StreamDataset
+from fairseq_plugins.tasks.streaming_language_modeling import (
     StreamingLanguageModelingConfig,
     StreamingLanguageModelingTask,
 )

@@ -23,19 +23,17 @@ from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
 
+import paths  # noqa: F401  finds the suite
 import timing
 import torch
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.data import Dictionary, data_utils
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.sequence_generator import SequenceGenerator
+from tqdm import tqdm
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion  # noqa: E402
-from fairseq.data import Dictionary, data_utils  # noqa: E402
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY  # noqa: E402
-from fairseq.sequence_generator import SequenceGenerator  # noqa: E402
-from tqdm import tqdm  # noqa: E402
-
-import fairseq_plugins  # noqa: E402, F401  patches fairseq
-from fairseq_plugins.models import feedback_transformer  # noqa: E402, F401  registers it
+import fairseq_plugins  # noqa: F401  patches fairseq
+from fairseq_plugins.models import feedback_transformer  # noqa: F401  registers it
 
 ARCHS = {"transformer": "transformer", "feedback": "feedback_transformer"}
 GENERATION_PAIRS = 3  # times as many pairs as training: a job takes a second or two, and single ones scatter by a tenth

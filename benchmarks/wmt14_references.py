@@ -7,13 +7,12 @@ A translation here is the normalised reference with a share of its words replace
 
 import argparse
 import random
-import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import paths  # noqa: F401  finds the suite
 
-from fairseq_plugins.text.tokenisers import Moses  # noqa: E402
-from fairseq_plugins.tools.lib.bleu import split_compounds, tokenised_bleu  # noqa: E402
+from fairseq_plugins.text.tokenisers import Moses
+from fairseq_plugins.tools.lib.bleu import split_compounds, tokenised_bleu
 
 
 def score(texts: list[str], references: list[str]) -> float:

@@ -1,4 +1,7 @@
-"""What the tests share: the real commands, a generated corpus, a small trained model."""
+"""What the tests share: the real commands, a generated corpus, a small trained model.
+
+Modules that the benchmarks use, too, such as forks.py, are in benchmarks/shared/.
+"""
 
 import contextlib
 import os
@@ -19,14 +22,17 @@ os.environ["OMP_NUM_THREADS"] = (
 )
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
 
 ARCH = "feedback_transformer_tiny"
 
 
 def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="smoke every recipe, not just one")
-    parser.addoption("--cold", action="store_true", help="start every command anew, and not as a fork (see forks.py)")
+    parser.addoption(
+        "--cold",
+        action="store_true",
+        help="start every command anew, and not as a fork (see forks.py)",
+    )
 
 
 OPENED = contextlib.ExitStack()

@@ -5,7 +5,7 @@
 #   tests/run.sh --all tests        ... of every recipe
 #   tests/run.sh tests/cli -k resume
 # Two tests run at a time where there are two cores (-n 0: one, with prints and breakpoints). Commands are forks of one
-# process that has imported fairseq (tests/forks.py); --cold starts each of them anew.
+# process that has imported fairseq (benchmarks/shared/forks.py); --cold starts each of them anew.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipes/lib.sh"
 setup_venv

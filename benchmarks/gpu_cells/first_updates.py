@@ -1,16 +1,10 @@
 """The first update of every published architecture: in the precision of its recipe, at full size, nothing overflows."""
 
-import sys
-from pathlib import Path
-
 import torch
+from architectures import PUBLISHED, form, small
+from first_update import first_update, precision_of
 
 from gpu_cells.cell import MINUTE, Cell, Row, Setting
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "tests/models"))
-
-from architectures import PUBLISHED, form, small  # noqa: E402
-from first_update import first_update, precision_of  # noqa: E402
 
 WORDS = {"clusters": 267744, "tied": 32768, "plain": 32768}  # as WikiText-103; as many as other corpora have, or more
 LENGTH = 128

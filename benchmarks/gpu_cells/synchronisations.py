@@ -2,27 +2,21 @@
 
 import contextlib
 import re
-import sys
 import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 
 import torch
 import translation_speed
+from operations import Waits
 
 from fairseq_plugins.criterions.streaming_lm import StreamingLMCriterion
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from gpu_cells import language, translation
 from gpu_cells.cell import MINUTE, Cell, Row, Setting
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
-
-from operations import Waits  # noqa: E402
 
 OURS = re.compile(r".*/(fairseq(?:_plugins)?/.+)")
 OPTIMIZERS = "/torch/optim/"  # what they read on a CPU, their step counters, lies there with a GPU, too

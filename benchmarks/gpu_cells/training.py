@@ -2,16 +2,13 @@
 
 import shutil
 import statistics
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from reversals import write_reversals
+
 from gpu_cells.cell import MINUTE, ONLY_A_GPU, Cell, Row, Setting
 from gpu_cells.commands import fairseq_preprocess, fairseq_train, figures
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
-
-from reversals import write_reversals  # noqa: E402
 
 PRECISIONS = {"fp32": [], "bf16": ["--bf16"], "fp16": ["--fp16"], "amp": ["--amp"]}
 ON_A_CPU = ("fp32", "bf16")  # fairseq's others need a GPU

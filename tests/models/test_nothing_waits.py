@@ -1,6 +1,6 @@
 """The host must not wait for a GPU within a block or a step of decoding. Without a GPU, the operations tell.
 
-`tests/operations.py` lists which operations make the host wait.
+`benchmarks/shared/operations.py` lists which operations make the host wait.
 """
 
 from contextlib import nullcontext

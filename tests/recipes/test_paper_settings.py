@@ -20,24 +20,20 @@ import fcntl
 import json
 import re
 import shutil
-import sys
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from architectures import PUBLISHED
 from fairseq.models import ARCH_CONFIG_REGISTRY
+from first_update import precision_of
 from paper_settings import DATA, OUT, Command, Paper, read_command, read_commands, read_rows, split
 
 from fairseq_plugins.models.all_attention_lm import AllAttentionConfig, AllAttentionLanguageModel
 from fairseq_plugins.tools.published import published
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests/models"))
-
-from architectures import PUBLISHED  # noqa: E402
-from first_update import precision_of  # noqa: E402
-
 PAPERS = sorted(path.name for path in (ROOT / "recipes").iterdir() if path.is_dir() and (path / "paper.json").exists())
 NO_NUMBER = {"figure", "picture", "not given", "not said", "-"}
 

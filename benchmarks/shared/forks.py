@@ -22,7 +22,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SETUP = Path(__file__).resolve().parent.parent / "recipes/setup"
+SETUP = Path(__file__).resolve().parents[2] / "recipes/setup"
 CLIENT = """#!{python} -IS
 import json, os, signal, socket, sys
 

@@ -29,6 +29,17 @@ SMALL = {
 CLUSTERS = {"adaptive_input_cutoff": "20,60", "adaptive_softmax_cutoff": "20,60"}
 
 
+class Vocabulary(Dictionary):
+    """A dictionary of some size; nobody asks for its words."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+
+    def __len__(self):
+        return self.size
+
+
 def published(arch: str) -> Namespace:
     """The options that an architecture sets."""
     options = Namespace()

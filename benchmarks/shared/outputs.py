@@ -9,7 +9,7 @@ import limits
 from reversals import write_reversals
 from warm import TRACEBACK, Done
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 USER_DIR = ["--user-dir", ROOT / "fairseq_plugins"]
 LOG = (
     "epoch 001:      2 / 10 loss=2.5, bpc=2.5, reward=1, wpb=9, span_0_0=8, memory_0=0.5, memory_1=0.5, num_updates=2\n"
