@@ -10,16 +10,12 @@ and Adam step. The environments alone, with actions at random, run after the age
 """
 
 import argparse
-import datetime
-import os
-import platform
-import sys
-from pathlib import Path
 
 import paths  # noqa: F401  finds the suite
 import timing
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from page import table
 
 import fairseq_plugins  # noqa: F401  patches fairseq
 from fairseq_plugins.agents.a2c import A2CCriterion
@@ -37,55 +33,35 @@ ROWS = {  # architecture -> the paper's ratio (Table 5) to the Transformer's spe
 
 
 def options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = timing.options(__doc__, dict(environments=64, bptt=100), pairs=9, dtypes=False)
     parser.add_argument("--size", default="water_maze", help="maze, water_maze or tiny (%(default)s)")
-    for name, value in dict(environments=64, bptt=100).items():
-        parser.add_argument(f"--{name}", type=int, default=value, help="(%(default)s)")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
     parser.add_argument("--updates", type=int, default=4, help="in a run (%(default)s)")
-    parser.add_argument("--pairs", type=int, default=9, help="measured pairs of runs (%(default)s)")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the CPU (%(default)s)")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write the table there too (Markdown)")
     return parser
 
 
 def main():
-    args = options().parse_args()
-    torch.set_num_threads(args.threads)
-    timing.report((part(args) for part in (header, table)), args.output)
+    timing.main(options().parse_args(), [head, comparison])
 
 
-def header(args) -> list[str]:
-    device = torch.cuda.get_device_name() if args.device == "cuda" else f"CPU, {args.threads} threads"
-    return [
-        "# Speed of training agents",
-        "",
-        "**Question.** Does a Feedback agent train as fast as a Transformer agent?",
-        "**Set-up.** "
-        f"{datetime.date.today()}, {device} ({platform.machine()}), float32, Python {platform.python_version()}, "
-        f"torch {torch.__version__}. Maze Navigation, sizes of `_{args.size}`, {args.environments} environments, "
-        f"blocks of {args.bptt} steps. "
+def head(args) -> str:
+    return timing.head(
+        args,
+        "Speed of training agents",
+        "Does a Feedback agent train as fast as a Transformer agent?",
+        f"Maze Navigation, sizes of `_{args.size}`, {args.environments} environments, blocks of {args.bptt} steps. "
         f"Medians of {args.pairs} pairs of runs of {args.updates} updates; in brackets the smallest and largest ratio.",
-        "",
-        f"    {' '.join(['python', 'benchmarks/agent_speed.py', *sys.argv[1:]])}",
-        "",
-    ]
+    )
 
 
-def table(args) -> list[str]:
-    columns = ["agent", "Transformer, steps a second", "agent, steps a second", "agent / Transformer", "the paper"]
-    columns += ["time in the environments"]
-    rows = [f"| {' | '.join(columns)} |", "| --- " * len(columns) + "|"]
-    transformer, environments = Training(args, "span_transformer_agent"), Environments(args)
+def comparison(args) -> str:
+    transformer, environments, rows = Training(args, "span_transformer_agent"), Environments(args), []
     environments()
     for name, paper in ROWS.items():
         both = timing.compare(transformer, Training(args, name), args.pairs)
         share = both.ours / max(timing.tokens_per_second(environments) for _ in range(3))
-        rows.append(
-            f"| {name} | {both.baseline:.0f} | {both.ours:.0f} | **{both.ratio:.3f}** ({both.low:.3f} to "
-            f"{both.high:.3f}) | {paper} | {share:.1%} |"
-        )
-    return rows
+        rows.append([name, *both.speeds(), both.told(3), paper, f"{share:.1%}"])
+    columns = ["agent", "Transformer, steps a second", "agent, steps a second", "agent / Transformer", "the paper"]
+    return table([*columns, "time in the environments"], rows)
 
 
 def build(architecture: str, task):
@@ -117,9 +93,7 @@ class Training:
             sample = {"rollout": self.actor.roll(self.model, self.bptt), "episodes": self.actor.take_finished()}
             loss, steps, _ = self.criterion(self.model, sample)
             self.actor.memory = sample["memory"]
-            self.optimizer.zero_grad()
-            (loss / steps).backward()
-            self.optimizer.step()
+            timing.update(self.optimizer, loss / steps)
         return self.updates * steps
 
 

@@ -11,11 +11,8 @@ and values. The jobs are those of the pages.
 """
 
 import argparse
-import datetime
 import os
-import platform
 import statistics
-import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
@@ -25,11 +22,11 @@ from typing import NamedTuple
 import active_memory_speed
 import agent_speed
 import lm_speed
+import page
 import skip_cross_head_speed
 import timing
 import torch
 import translation_speed
-from page import write_page
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 from tqdm import tqdm
 
@@ -164,7 +161,7 @@ def products(job: timing.Job) -> float:
     return counter.get_total_flops()
 
 
-def row(page: str, bounded: Bounded, flops: float, bandwidth: float) -> str:
+def row(name: str, bounded: Bounded, flops: float, bandwidth: float) -> list[str]:
     needed = products(bounded.job)
     speeds, tokens = [], bounded.job()
     for _ in range(RUNS):
@@ -172,15 +169,8 @@ def row(page: str, bounded: Bounded, flops: float, bandwidth: float) -> str:
     most = tokens / max(needed / flops, bounded.reads * 2**20 / bandwidth)
     speed = statistics.median(speeds)
     reads = f"{bounded.reads:.0f}" if bounded.reads else ""
-    cells = [
-        f"{page}: {bounded.name}",
-        f"{speed:.0f}",
-        f"{needed / 1e9:.1f}",
-        reads,
-        f"{most:.0f}",
-        f"{speed / most:.2f}",
-    ]
-    return f"| {' | '.join(cells)} |"
+    job = f"{name}: {bounded.name}"
+    return [job, f"{speed:.0f}", f"{needed / 1e9:.1f}", reads, f"{most:.0f}", f"{speed / most:.2f}"]
 
 
 def main():
@@ -193,28 +183,17 @@ def main():
     with timing.alone():
         flops, bandwidth = products_a_second(), bytes_a_second()
         rows = []
-        for page in args.pages:
-            jobs, options = PAGES[page]
-            for bounded in tqdm(jobs(options().parse_args(["--device", "cpu"])), desc=page):
-                rows.append(row(page, bounded, flops, bandwidth))
-    machine = f"CPU ({platform.machine()}), {args.threads} threads, float32, torch {torch.__version__}"
-    lines = [
-        "# Bounds of the speeds",
-        "",
-        "**Question.** How close do the measured speeds come to the limits of the machine?",
-        "**Set-up.** "
-        f"{datetime.date.today()}, {machine}: {flops / 1e9:.0f} GFLOP/s in torch.mm, {bandwidth / 1e9:.1f} GB/s in "
-        f"torch.sum. Medians of {RUNS} runs.",
-        "",
-        f"    {' '.join(['python', 'benchmarks/bounds.py', *sys.argv[1:]])}",
-        "",
-        f"| {' | '.join(COLUMNS)} |",
-        "| --- " * len(COLUMNS) + "|",
-        *rows,
-    ]
-    print("\n".join(lines))
-    if args.output:
-        write_page(args.output, "\n".join(lines) + "\n")
+        for name in args.pages:
+            jobs, options = PAGES[name]
+            for bounded in tqdm(jobs(options().parse_args(["--device", "cpu"])), desc=name):
+                rows.append(row(name, bounded, flops, bandwidth))
+    head = page.head(
+        "Bounds of the speeds",
+        "How close do the measured speeds come to the limits of the machine?",
+        f"{page.cpu()}, {args.threads} threads, float32, torch {torch.__version__}: "
+        f"{flops / 1e9:.0f} GFLOP/s in torch.mm, {bandwidth / 1e9:.1f} GB/s in torch.sum. Medians of {RUNS} runs.",
+    )
+    page.show(f"{head}\n\n{page.table(COLUMNS, rows)}", args.output)
 
 
 if __name__ == "__main__":

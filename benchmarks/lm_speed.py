@@ -13,25 +13,20 @@ fairseq's own transformer_lm of the same size stands beside it. Peak memory is o
 """
 
 import argparse
-import datetime
-import json
-import os
-import platform
-import sys
 from argparse import Namespace
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 
 import paths  # noqa: F401  finds the suite
 import timing
 import torch
-from fairseq.data import Dictionary
+from architectures import Vocabulary
 from fairseq.models.transformer_lm import (
     TransformerLanguageModel,
     TransformerLanguageModelConfig,
     base_lm_architecture,
 )
+from page import table
 from torch.nn import functional as F
 from tqdm import tqdm
 
@@ -53,59 +48,46 @@ HEADER = ["job", "baseline, tokens/s", "ours, tokens/s", "ours / baseline", "aim
 
 
 def options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sizes = dict(layers=6, width=384, heads=4, block=64, span=256, batch=64, vocabulary=50)
-    for name, value in sizes.items():
-        parser.add_argument(f"--{name}", type=int, default=value, help="(%(default)s)")
+    parser = timing.options(__doc__, sizes)
     parser.add_argument("--dropout", type=float, default=0.1, help="of attention weights and ReLU (%(default)s)")
     parser.add_argument("--long-span", type=int, default=2048, help="maximum of the adaptive spans (%(default)s)")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
-    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"], help="(%(default)s)")
-    parser.add_argument("--pairs", type=int, default=5, help="measured pairs of runs (%(default)s)")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the CPU (%(default)s)")
     every = [name for name in TABLES if name != "feedback"]
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=every, help="(all)")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write the tables there too (Markdown)")
-    parser.add_argument("--cost-of", help=argparse.SUPPRESS)
     return parser
 
 
 def main():
     args = options().parse_args()
-    torch.set_num_threads(args.threads)
-    if args.cost_of:
-        print(json.dumps(cost(Training(args, **json.loads(args.cost_of)))))
-        return
-    timing.report((part(args) for part in (header, *(TABLES[name] for name in args.tables))), args.output)
+    timing.main(args, [head, *(TABLES[name] for name in args.tables)], cost)
 
 
-def header(args) -> list[str]:
-    device = torch.cuda.get_device_name() if args.device == "cuda" else f"CPU, {args.threads} threads"
-    return [
-        "# Speed of the language models",
-        "",
-        "**Question.** How fast do Feedback and all-attention train and generate beside Transformers of their size?",
-        "**Set-up.** "
-        f"{datetime.date.today()}, {device} ({platform.machine()}), {args.dtype}, Python {platform.python_version()}, "
-        f"torch {torch.__version__}. {args.layers} layers, width {args.width}, FFN {4 * args.width}, {args.heads} "
+def head(args) -> str:
+    return timing.head(
+        args,
+        "Speed of the language models",
+        "How fast do Feedback and all-attention train and generate beside Transformers of their size?",
+        f"{args.layers} layers, width {args.width}, FFN {4 * args.width}, {args.heads} "
         f"heads, block {args.block}, span {args.span}, batch {args.batch}, vocabulary {args.vocabulary}, dropout "
         f"{args.dropout}. Medians of {args.pairs} pairs of runs; in brackets the smallest and the largest ratio. "
         "Above 1 ours is faster.",
-        "",
-        f"    {' '.join(['python', 'benchmarks/lm_speed.py', *sys.argv[1:]])}",
-        "",
-    ]
+    )
 
 
-def feedback_rows(args) -> list[str]:
-    rows, train = title("## Training", HEADER), partial(Training, args)
+def feedback_rows(args) -> list[list[str]]:
+    rows, train = [], partial(Training, args)
     for kv, aim in {"shared": "0.75", "per-layer": "0.6"}.items():
         both = timing.compare(train("transformer"), train("feedback", feedback_kv=kv), args.pairs)
         rows.append(row(f"Feedback, keys and values {kv}, against the Transformer", both, aim, "0.285"))
     return rows
 
 
-def training_table(args) -> list[str]:
+def feedback_table(args) -> str:
+    """The first two rows of the table of training."""
+    return section("Training", HEADER, feedback_rows(args))
+
+
+def training_table(args) -> str:
     rows, train = feedback_rows(args), partial(Training, args)
     for block in (args.block, 2 * args.span):
         both = timing.compare(FairseqTraining(args, block), train("transformer"), args.pairs)
@@ -117,7 +99,7 @@ def training_table(args) -> list[str]:
     spans = dict(attention_span=args.long_span, adaptive_span=True, span_init=1 / 8)
     both = timing.compare(train("transformer", **spans, trim=False), train("transformer", **spans), args.pairs)
     rows.append(row(f"spans of {args.long_span // 8} of {args.long_span}, trimmed against not trimmed", both, "2"))
-    return [*rows, "", transformer_floor(args), "", all_attention_floor(args), ""]
+    return "\n\n".join([section("Training", HEADER, rows), transformer_floor(args), all_attention_floor(args)])
 
 
 def transformer_floor(args) -> str:
@@ -144,20 +126,21 @@ def all_attention_floor(args) -> str:
     )
 
 
-def memory_table(args) -> list[str]:
-    rows = title("## Peak memory of training beyond the loaded model, MiB", ["model", "MiB", "of the Transformer's"])
+def memory_table(args) -> str:
     base, _ = cost_of("transformer")
-    rows.append(f"| Transformer | {base:.0f} | 1 |")
-    for kv in ("shared", "per-layer"):
-        ours, _ = cost_of("feedback", feedback_kv=kv)
-        rows.append(f"| Feedback, keys and values {kv} | {ours:.0f} | {ours / base:.2f} |")
-    ours, _ = cost_of("all-attention", persistent_vectors=4 * args.width)
-    rows.append(f"| all-attention | {ours:.0f} | {ours / base:.2f} |")
-    return [*rows, ""]
+    rows = [["Transformer", f"{base:.0f}", "1"]]
+    for label, name, given in (
+        *((f"Feedback, keys and values {kv}", "feedback", {"feedback_kv": kv}) for kv in ("shared", "per-layer")),
+        ("all-attention", "all-attention", {"persistent_vectors": 4 * args.width}),
+    ):
+        ours, _ = cost_of(name, **given)
+        rows.append([label, f"{ours:.0f}", f"{ours / base:.2f}"])
+    columns = ["model", "MiB", "of the Transformer's"]
+    return section("Peak memory of training beyond the loaded model, MiB", columns, rows)
 
 
-def generation_table(args) -> list[str]:
-    rows = title("## Generation, with a full memory", HEADER)
+def generation_table(args) -> str:
+    rows = []
     for batch in (1, args.batch):
         steps = 64 if batch == 1 else 16
         feedback = Generation(args, "feedback", batch, steps, feedback_kv="shared")
@@ -169,8 +152,8 @@ def generation_table(args) -> list[str]:
             both = timing.compare(baseline, feedback, args.pairs)
             rows.append(row(f"batch {batch}: Feedback against a Transformer {which}", both, aim, paper))
     caches = [cache_size(Generation(args, name, 1, 1, **kv)) for name, kv in (("transformer", {}), SHARED)]
-    rows += ["", f"Keys and values of one stream: Transformer {caches[0]} KiB, Feedback {caches[1]} KiB."]
-    return [*rows, "", generation_floor(args), ""]
+    sizes = f"Keys and values of one stream: Transformer {caches[0]} KiB, Feedback {caches[1]} KiB."
+    return "\n\n".join([section("Generation, with a full memory", HEADER, rows), sizes, generation_floor(args)])
 
 
 def generation_floor(args) -> str:
@@ -190,57 +173,46 @@ def cache_size(job) -> int:
     return sum(buffer.numel() * buffer.element_size() for buffer in job.buffers()) // 2**10
 
 
-def length_table(args) -> list[str]:
+def length_table(args) -> str:
     """Cost per token does not grow with the length of the stream, memory grows with the span."""
     models = {"Transformer": ("transformer", {}), "Feedback": SHARED}
     columns = [f"{model}, {unit}" for model in models for unit in ("tokens/s", "MiB at the peak")]
-    rows = title("## Long streams: training, one stream", ["tokens", "span", *columns])
     lengths = [(2**n, args.span) for n in (10, 12, 14)] + [(2**11, args.span * factor) for factor in (2, 4, 8)]
+    rows = []
     for tokens, span in tqdm(lengths, desc="long streams"):
-        cells = []
+        rows.append([f"{tokens}", f"{span}"])
         for name, kv in models.values():
             memory, speed = cost_of(name, attention_span=span, blocks=tokens // args.block, batch=1, **kv)
-            cells += [f"{speed:.0f}", f"{memory:.0f}"]
-        rows.append(f"| {tokens} | {span} | {' | '.join(cells)} |")
-    return [*rows, ""]
+            rows[-1] += [f"{speed:.0f}", f"{memory:.0f}"]
+    return section("Long streams: training, one stream", ["tokens", "span", *columns], rows)
 
 
 TABLES = {
     "training": training_table,
-    "feedback": lambda args: [*feedback_rows(args), ""],  # the first two rows of training
+    "feedback": feedback_table,
     "memory": memory_table,
     "generation": generation_table,
     "length": length_table,
 }
 
 
-def cost_of(name: str, **options) -> tuple[float, float]:
+def cost_of(name: str, **given) -> tuple[float, float]:
     """MiB at the peak and tokens per second of a Training, in a process of its own."""
-    return tuple(timing.in_own_process("--cost-of", json.dumps({"name": name, **options})))
+    return tuple(timing.in_own_process(name, given))
 
 
-def cost(job: timing.Job) -> tuple[float, float]:
-    speeds = []
+def cost(args, name: str, given: dict) -> tuple[float, float]:
+    job, speeds = Training(args, name, **given), []
     memory = timing.added_memory(lambda: speeds.append(timing.tokens_per_second(job)))
     return memory, speeds[0]
 
 
-def title(text: str, columns: list[str]) -> list[str]:
-    return [text, "", f"| {' | '.join(columns)} |", "| --- " * len(columns) + "|"]
+def section(title: str, columns: list[str], rows: list[list[str]]) -> str:
+    return f"## {title}\n\n{table(columns, rows)}"
 
 
-def row(label: str, measured: timing.Compared, aim: str = "", paper: str = "") -> str:
-    return (
-        f"| {label} | {measured.baseline:.0f} | {measured.ours:.0f} | **{measured.ratio:.2f}** "
-        f"({measured.low:.2f} to {measured.high:.2f}) | {aim} | {paper} |"
-    )
-
-
-def dictionary(args) -> Dictionary:
-    words = Dictionary()
-    for number in range(args.vocabulary - words.nspecial):
-        words.add_symbol(str(number))
-    return words
+def row(label: str, both: timing.Compared, aim: str, paper: str = "") -> list[str]:
+    return [label, *both.speeds(), both.told(), aim, paper]
 
 
 def build(args, name: str, **options):
@@ -257,7 +229,7 @@ def build(args, name: str, **options):
         decoder_normalize_before=True,
         **{**sizes, **options},
     )
-    task = SimpleNamespace(keeps_memory=True, source_dictionary=dictionary(args))
+    task = SimpleNamespace(keeps_memory=True, source_dictionary=Vocabulary(args.vocabulary))
     return model.build_model(config, task).to(args.device, getattr(torch, args.dtype))
 
 
@@ -287,9 +259,7 @@ class Training:
         return self.batch * self.block * self.blocks
 
     def step(self, loss) -> None:
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
+        timing.update(self.optimizer, loss)
 
 
 class FairseqTraining(Training):
@@ -314,7 +284,7 @@ class FairseqTraining(Training):
         base_lm_architecture(config)
         for name, value in vars(TransformerLanguageModelConfig()).items():
             setattr(config, name, getattr(config, name, value))
-        words = dictionary(args)
+        words = Vocabulary(args.vocabulary)
         task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
         self.model = TransformerLanguageModel.build_model(config, task).train()
         self.model.to(args.device, getattr(torch, args.dtype))

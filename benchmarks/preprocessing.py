@@ -11,11 +11,9 @@ in a look every second.
 
 import argparse
 import bisect
-import datetime
 import itertools
 import json
 import os
-import platform
 import random
 import re
 import subprocess
@@ -25,9 +23,9 @@ import threading
 import time
 from pathlib import Path
 
-from page import write_page
+import page
+from paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 LANGUAGES = ("en", "de")
 WORDS, LENGTH, HELD_OUT = 300_000, 25, 2000
 MARKS = [",", ",", ".", ":", "(2)", "5,300", '"so"', "don't", "U.S.", "http://a.b/c?x=1", "%", "-", "&", "“Ja”"]
@@ -131,15 +129,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, nargs="+", default=[100_000])
     parser.add_argument("--folder", type=Path, help="for corpora and rows (default: a temporary one)")
-    parser.add_argument("--output", type=Path, help="a page with the table; what stands below the table remains")
+    parser.add_argument("--output", type=Path, help="a page with the table; the text below it remains")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = args.folder or Path(temporary)
         rows = [row(folder / str(pairs), pairs) for pairs in args.pairs]
-    page = told(rows)
-    print(page)
-    if args.output:
-        write_page(args.output, page)
+    page.show(told(rows), args.output)
 
 
 def row(folder: Path, pairs: int) -> dict:
@@ -154,22 +149,14 @@ def row(folder: Path, pairs: int) -> dict:
 def told(rows: list[dict]) -> str:
     steps = dict.fromkeys(step for each in rows for step in each)
     header, *lines = ([step, *(str(each.get(step, "")) for each in rows)] for step in steps)
-    table = [header, ["---"] * len(header), *lines]
-    machine = f"CPU ({platform.machine()}), {os.cpu_count()} cores, Python {platform.python_version()}"
-    return "\n".join(
-        [
-            "# Preparing parallel text",
-            "",
-            "**Question.** How long does `preprocess/parallel.py` take, by step, and how much memory?",
-            f"**Set-up.** {datetime.date.today()}, {machine}. Seconds of each group of steps; CPU seconds and memory of"
-            " all steps together.",
-            "",
-            f"    python benchmarks/preprocessing.py --pairs {' '.join(str(each['pairs']) for each in rows)}",
-            "",
-            *(f"| {' | '.join(line)} |" for line in table),
-            "",
-        ]
+    head = page.head(
+        "Preparing parallel text",
+        "How long does `preprocess/parallel.py` take, by step, and how much memory?",
+        f"{page.cpu()}, {os.cpu_count()} cores, {page.python()}. "
+        "Seconds of each group of steps; CPU seconds and memory of all steps together.",
+        command=f"python benchmarks/preprocessing.py --pairs {' '.join(str(each['pairs']) for each in rows)}",
     )
+    return f"{head}\n\n{page.table(header, lines)}"
 
 
 if __name__ == "__main__":

@@ -8,18 +8,15 @@ makes the C library return the memory of every tensor at once, so that none is c
 """
 
 import argparse
-import datetime
-import platform
-import sys
 from itertools import islice
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import page
 import paths  # noqa: F401  finds the suite
 import timing
 import torch
-from fairseq.data import Dictionary
+from architectures import Vocabulary
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models import MODEL_DATACLASS_REGISTRY as CONFIGS
 from omegaconf import OmegaConf
@@ -46,63 +43,46 @@ FAMILIES = {
 
 
 def options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sizes = dict(layers=4, width=256, heads=4, block=128, streams=32, vocabulary=205)
-    for name, value in sizes.items():
-        parser.add_argument(f"--{name}", type=int, default=value, help="(%(default)s)")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write the table there too (Markdown)")
-    parser.add_argument("--memory-of", nargs=2, help=argparse.SUPPRESS)
-    return parser
+    return timing.options_of_memory(__doc__, sizes)
 
 
 def main():
-    args = options().parse_args()
-    torch.set_num_threads(1)
-    if args.memory_of:
-        family, groups = args.memory_of
-        print(timing.added_memory(Training(args, *FAMILIES[family], int(groups))))
-        return
-    timing.report((part(args) for part in (header, table)), args.output)
+    timing.main(options().parse_args(), [head, peaks], peak)
 
 
-def header(args) -> list[str]:
-    return [
-        "# Peak memory with --split-streams",
-        "",
-        "**Question.** How much memory does a training save that splits its streams into N groups?",
-        "**Set-up.** "
-        f"{datetime.date.today()}, CPU ({platform.machine()}), float32, Python {platform.python_version()}, torch "
-        f"{torch.__version__}. {args.layers} layers, width {args.width}, {args.heads} heads, block and memory "
+def peak(args, family: str, groups: int) -> float:
+    return timing.added_memory(Training(args, *FAMILIES[family], groups))
+
+
+def head(args) -> str:
+    return page.head(
+        "Peak memory with --split-streams",
+        "How much memory does a training save that splits its streams into N groups?",
+        f"{page.cpu()}, float32, {page.python()}, torch {torch.__version__}. "
+        f"{args.layers} layers, width {args.width}, {args.heads} heads, block and memory "
         f"{args.block}, {args.streams} streams, vocabulary {args.vocabulary}. "
         "The table shows the MiB of the peak beyond the weights and Adam's moments: gradients, activations and the "
         "memory of all streams. In brackets is the share of the peak with one group.",
-        "",
-        f"    MALLOC_MMAP_THRESHOLD_=131072 {' '.join(['python', 'benchmarks/split_streams.py', *sys.argv[1:]])}",
-        "",
-    ]
+        variables="MALLOC_MMAP_THRESHOLD_=131072 ",
+    )
 
 
-def table(args) -> list[str]:
-    rows = [f"| groups (N) | {' | '.join(map(str, GROUPS))} |", "| --- " * (len(GROUPS) + 1) + "|"]
+def peaks(args) -> str:
+    rows = []
     for family in FAMILIES:
-        peaks = [timing.in_own_process("--memory-of", family, str(groups)) for groups in GROUPS]
-        shares = [f"{peak:.0f} ({peak / peaks[0]:.2f})" for peak in peaks]
-        rows.append(f"| {' | '.join([family, *shares])} |")
-    return [
-        *rows,
-        "",
-        "**Answer.** Gradients and the memory of all streams do not depend on N. Activations are divided by it.",
-    ]
+        found = [timing.in_own_process(family, groups) for groups in GROUPS]
+        rows.append([family, *(f"{peak:.0f} ({peak / found[0]:.2f})" for peak in found)])
+    answer = "**Answer.** Gradients and the memory of all streams do not depend on N. Activations are divided by it."
+    return f"{page.table(['groups (N)', *map(str, GROUPS)], rows)}\n\n{answer}"
 
 
 class Training:
     """Two updates over streams; a call trains and returns the number of tokens."""
 
     def __init__(self, args, arch: str, options: dict, groups: int):
-        self.args, words = args, Dictionary()
-        for number in range(args.vocabulary - words.nspecial):
-            words.add_symbol(str(number))
-        self.task = self.make_task(words, groups)
+        self.args = args
+        self.task = self.make_task(Vocabulary(args.vocabulary), groups)
         self.model = self.build(arch, options)
         self.criterion = StreamingLMCriterion(self.task)
         self.adam = torch.optim.Adam(self.model.parameters(), lr=1e-4)
@@ -111,7 +91,7 @@ class Training:
         self.adam.step()  # makes the moments
         self.adam.zero_grad()
 
-    def make_task(self, words: Dictionary, groups: int) -> StreamingLanguageModelingTask:
+    def make_task(self, words: Vocabulary, groups: int) -> StreamingLanguageModelingTask:
         given = {"seed": 1, "batch_size": self.args.streams, "update_freq": [1], "sample_break_mode": "none"}
         given |= {"tokens_per_sample": self.args.block, "split_streams": groups}
         given |= dict.fromkeys(("disable_validation", "no_save", "sentence_avg", "skip_remainder_batch"), False)

@@ -8,9 +8,7 @@ once in each round, so that a drift of the machine's speed hits all; the median 
 """
 
 import argparse
-import datetime
 import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -18,11 +16,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+import page
 import torch
-from page import write_page
+from paths import ROOT
 from tqdm import tqdm
 
-ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 SUITE = ["--user-dir", str(ROOT / "fairseq_plugins")]
 TINY = (
@@ -84,7 +82,7 @@ def cpu_seconds() -> float:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7, help="(%(default)s)")
-    parser.add_argument("--output", type=Path, help="a page with the table; what stands below the table remains")
+    parser.add_argument("--output", type=Path, help="a page with the table; the text below it remains")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         jobs = starts(prepare(Path(folder)))
@@ -93,30 +91,18 @@ def main():
             for name, pair in jobs.items():
                 for found, arguments in zip(seconds[name], pair):
                     found.append(run(arguments))
-    page = told(seconds, args.rounds)
-    print(page)
-    if args.output:
-        write_page(args.output, page)
-
-
-def told(seconds: dict, rounds: int) -> str:
-    machine = f"CPU ({platform.machine()}), Python {platform.python_version()}, torch {torch.__version__}"
-    lines = [
-        "# Start of commands",
-        "",
-        "**Question.** How much time does this suite add to the start of fairseq's commands?",
-        f"**Set-up.** {datetime.date.today()}, {machine}. CPU seconds, medians of {rounds} rounds; in brackets the "
-        "smallest and the largest.",
-        "",
-        "    python benchmarks/start_times.py --output benchmarks/start_times.md",
-        "",
-        "| | fairseq alone | with this suite |",
-        "| --- | --- | --- |",
+    rows = [
+        [name, *(f"{statistics.median(x):.2f} ({min(x):.2f} to {max(x):.2f})" for x in pair)]
+        for name, pair in seconds.items()
     ]
-    for name, pair in seconds.items():
-        columns = [f"{statistics.median(x):.2f} ({min(x):.2f} to {max(x):.2f})" for x in pair]
-        lines.append(f"| {name} | {' | '.join(columns)} |")
-    return "\n".join(lines) + "\n"
+    head = page.head(
+        "Start of commands",
+        "How much time does this suite add to the start of fairseq's commands?",
+        f"{page.cpu()}, {page.python()}, torch {torch.__version__}. "
+        f"CPU seconds, medians of {args.rounds} rounds; in brackets the smallest and the largest.",
+        command="python benchmarks/start_times.py --output benchmarks/start_times.md",
+    )
+    page.show(f"{head}\n\n{page.table(['', 'fairseq alone', 'with this suite'], rows)}", args.output)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,70 @@
-"""What the benchmarks share: two jobs timed in turn, the memory that a job takes, and how tables are told.
+"""What the benchmarks of speed share: their options, two jobs timed in turn, the memory that a job takes, the report.
 
 A job is called without arguments, does its work and returns how many tokens that was.
 """
 
+import argparse
 import ctypes
 import fcntl
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import page
 import torch
 
 Job = Callable[[], int]
+DTYPES = ["float32", "bfloat16", "float16"]
+
+
+def options(description: str, sizes: dict[str, int], pairs: int = 5, dtypes: bool = True) -> argparse.ArgumentParser:
+    """A parser of the sizes, with their defaults, and of the options that all benchmarks of speed have."""
+    parser = options_of_memory(description, sizes)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
+    parser.set_defaults(dtype=DTYPES[0])
+    if dtypes:
+        parser.add_argument("--dtype", default=DTYPES[0], choices=DTYPES, help="(%(default)s)")
+    parser.add_argument("--pairs", type=int, default=pairs, help="measured pairs of runs (%(default)s)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the CPU (%(default)s)")
+    return parser
+
+
+def options_of_memory(description: str, sizes: dict[str, int]) -> argparse.ArgumentParser:
+    """Those of a benchmark of memory alone, on a CPU."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, value in sizes.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value, help="(%(default)s)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the tables there too (Markdown)")
+    parser.add_argument("--apart", help=argparse.SUPPRESS)
+    parser.set_defaults(threads=1)
+    return parser
+
+
+Part = Callable[[Namespace], str]
+
+
+def main(args: Namespace, parts: Iterable[Part], apart: Callable | None = None) -> None:
+    """Report the parts of a page. In a process of `in_own_process`, print apart(args, *arguments) and nothing else."""
+    torch.set_num_threads(args.threads)
+    if args.apart:
+        print(json.dumps(apart(args, *json.loads(args.apart))))
+    else:
+        report((part(args) for part in parts), args.output)
+
+
+def head(args: Namespace, title: str, question: str, setup: str) -> str:
+    device = torch.cuda.get_device_name() if args.device == "cuda" else f"CPU, {args.threads} threads"
+    machine = f"{device} ({platform.machine()}), {args.dtype}, {page.python()}, torch {torch.__version__}."
+    return page.head(title, question, f"{machine} {setup}")
 
 
 class Compared(NamedTuple):
@@ -29,6 +75,13 @@ class Compared(NamedTuple):
     ratio: float
     low: float
     high: float
+
+    def told(self, digits: int = 2) -> str:
+        """The median ratio, with the smallest and the largest."""
+        return f"**{self.ratio:.{digits}f}** ({self.low:.{digits}f} to {self.high:.{digits}f})"
+
+    def speeds(self) -> list[str]:
+        return [f"{self.baseline:.0f}", f"{self.ours:.0f}"]
 
 
 def compare(baseline: Job, ours: Job, pairs: int) -> Compared:
@@ -78,9 +131,16 @@ def resident(field: str) -> float:
     return int(line.split()[1]) / 2**10
 
 
+def update(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+    """Backward pass and step."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
 def in_own_process(*arguments):
-    """What this script prints in its last line, as JSON, when called again with more arguments."""
-    command = [sys.executable, *sys.argv, *map(str, arguments)]
+    """The answer of `apart` (see `main`) in a process of its own."""
+    command = [sys.executable, *sys.argv, "--apart", json.dumps(arguments)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
@@ -111,13 +171,12 @@ def alone() -> Iterator[None]:
 BOUNDS = "What the machine allows at most: [bounds](bounds.md)."
 
 
-def report(parts: Iterable[list[str]], output: Path | None) -> None:
-    """Print the lines of each part as soon as it is measured, beside no training of evidence.sh; write all of them to a
-    file at the end."""
-    lines = []
+def report(parts: Iterable[str], output: Path | None) -> None:
+    """Print each part as soon as it is measured, beside no training of evidence.sh; write all to a file at the end."""
+    told = []
     with alone():
         for part in parts:
-            print("\n".join(part), flush=True)
-            lines += part
+            print(part, end="\n\n", flush=True)
+            told.append(part)
     if output:
-        output.write_text("\n".join([*lines, *([""] if lines[-1] else []), BOUNDS]) + "\n")
+        output.write_text("\n\n".join([*told, BOUNDS]) + "\n")

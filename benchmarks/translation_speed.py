@@ -13,23 +13,19 @@ Peak memory is of a process of its own: what training, or generation, adds to th
 """
 
 import argparse
-import datetime
-import json
-import os
-import platform
 import random
-import sys
 from argparse import Namespace
-from pathlib import Path
 from types import SimpleNamespace
 
 import paths  # noqa: F401  finds the suite
 import timing
 import torch
+from architectures import Vocabulary
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import data_utils
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
+from page import table
 from tqdm import tqdm
 
 import fairseq_plugins  # noqa: F401  patches fairseq
@@ -42,108 +38,71 @@ PAPER = {"train 2": 0.45, "generate 2": 1.7}  # Table 5; on GPUs, batches not gi
 
 
 def options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--encoder-layers", type=int, default=6)
+    sizes = dict(encoder_layers=6, embed_dim=512, ffn_dim=1024, heads=4, vocabulary=10000)
+    parser = timing.options(__doc__, sizes)
     parser.add_argument(
         "--depths", type=int, nargs="+", default=[1, 2, 6], metavar="LAYERS", help="of the decoder (%(default)s)"
     )
-    parser.add_argument("--embed-dim", type=int, default=512)
-    parser.add_argument("--ffn-dim", type=int, default=1024)
-    parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--vocabulary", type=int, default=10000)
     parser.add_argument(
         "--max-tokens", type=int, default=2500, help="padded target tokens of a training batch (%(default)s)"
     )
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="(%(default)s)")
-    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"], help="(%(default)s)")
-    parser.add_argument("--pairs", type=int, default=5, help="measured pairs of runs (%(default)s)")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the CPU (%(default)s)")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write the tables there too (Markdown)")
-    parser.add_argument("--memory-of", nargs=3, metavar=("MODEL", "DEPTH", "JOB"), help=argparse.SUPPRESS)
+    parser.set_defaults(device="cuda" if torch.cuda.is_available() else "cpu")
     return parser
 
 
 def main():
-    args = options().parse_args()
-    torch.set_num_threads(args.threads)
-    if args.memory_of:
-        model, depth, job = args.memory_of
-        print(json.dumps(peak_memory(args, model, int(depth), job)))
-        return
-    timing.report((part(args) for part in (header, train_table, generation_table, memory_table)), args.output)
+    timing.main(options().parse_args(), [head, training_table, generation_table, memory_table], peak_memory)
 
 
-def header(args) -> list:
-    device = torch.cuda.get_device_name() if args.device == "cuda" else f"CPU, {args.threads} threads"
-    return [
-        "# Translation speed: Feedback Transformer against fairseq's Transformer",
-        "",
-        "**Question.** How fast does the Feedback Transformer train and translate beside fairseq's Transformer?",
-        "**Set-up.** "
-        f"{datetime.date.today()}, {device} ({platform.machine()}), {args.dtype}, Python {platform.python_version()}, "
-        f"torch {torch.__version__}. Both: {args.encoder_layers} encoder layers, width {args.embed_dim}, "
+def head(args) -> str:
+    return timing.head(
+        args,
+        "Translation speed: Feedback Transformer against fairseq's Transformer",
+        "How fast does the Feedback Transformer train and translate beside fairseq's Transformer?",
+        f"Both: {args.encoder_layers} encoder layers, width {args.embed_dim}, "
         f"FFN {args.ffn_dim}, {args.heads} heads, vocabulary {args.vocabulary}; Feedback: shared keys and values. "
         f"Medians of {args.pairs} pairs of runs in training and of {GENERATION_PAIRS * args.pairs} in generation; "
         "in brackets the smallest and the largest ratio. A ratio above 1 means that Feedback is faster. The paper's "
         "ratios are of GPUs, for generation of one; it gives no batch sizes (Table 5, Figure 4).",
-        "",
-        f"    {' '.join(['python', 'benchmarks/translation_speed.py', *sys.argv[1:]])}",
-        "",
-    ]
+    )
 
 
-def train_table(args) -> list:
-    rows = [
-        "## Training, target tokens per second",
-        "",
-        "| decoder layers | Transformer | Feedback | ratio | paper |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+def training_table(args) -> str:
+    rows = []
     for depth in tqdm(args.depths, desc="training"):
         jobs = (Training(args, name, depth) for name in ARCHS)
-        rows.append(row(f"{depth}", timing.compare(*jobs, args.pairs), f"train {depth}"))
-    return [*rows, ""]
+        rows.append([f"{depth}", *cells(timing.compare(*jobs, args.pairs), f"train {depth}")])
+    columns = ["decoder layers", "Transformer", "Feedback", "ratio", "paper"]
+    return f"## Training, target tokens per second\n\n{table(columns, rows)}"
 
 
-def generation_table(args) -> list:
-    rows = [
-        "## Generation, beam 5, target tokens per second",
-        "",
-        "| decoder layers | batch | Transformer | Feedback | ratio | paper |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    generation_pairs = GENERATION_PAIRS * args.pairs
+def generation_table(args) -> str:
+    rows, pairs = [], GENERATION_PAIRS * args.pairs
     for batch, batches in ((1, 8), (32, 1)):
         jobs = {(name, depth): Generation(args, name, depth, batch, batches) for name in ARCHS for depth in args.depths}
         for depth in tqdm(args.depths, desc=f"generation, batch {batch}"):
-            both = timing.compare(*(jobs[name, depth] for name in ARCHS), generation_pairs)
-            rows.append(row(f"{depth} | {batch}", both, f"generate {depth}"))
+            both = timing.compare(*(jobs[name, depth] for name in ARCHS), pairs)
+            rows.append([f"{depth}", f"{batch}", *cells(both, f"generate {depth}")])
         shallow, deep = min(args.depths), max(args.depths)
         if shallow < deep:
-            across = timing.compare(jobs["transformer", deep], jobs["feedback", shallow], generation_pairs)
-            rows.append(row(f"Feedback {shallow}, Transformer {deep} | {batch}", across, "shallow against deep"))
-    return [*rows, ""]
+            across = timing.compare(jobs["transformer", deep], jobs["feedback", shallow], pairs)
+            rows.append([f"Feedback {shallow}, Transformer {deep}", f"{batch}", *cells(across)])
+    columns = ["decoder layers", "batch", "Transformer", "Feedback", "ratio", "paper"]
+    return f"## Generation, beam 5, target tokens per second\n\n{table(columns, rows)}"
 
 
-def memory_table(args) -> list:
-    rows = [
-        "## Peak memory beyond the loaded model, MiB",
-        "",
-        "| decoder layers | job | Transformer | Feedback | Feedback / Transformer |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+def memory_table(args) -> str:
+    rows = []
     for depth in tqdm(args.depths, desc="memory"):
         for job in ("training", "generation"):
-            plain, feedback = (timing.in_own_process("--memory-of", name, depth, job) for name in ARCHS)
-            rows.append(f"| {depth} | {job} | {plain:.0f} | {feedback:.0f} | {feedback / plain:.2f} |")
-    return [*rows, ""]
+            plain, feedback = (timing.in_own_process(name, depth, job) for name in ARCHS)
+            rows.append([f"{depth}", job, f"{plain:.0f}", f"{feedback:.0f}", f"{feedback / plain:.2f}"])
+    columns = ["decoder layers", "job", "Transformer", "Feedback", "Feedback / Transformer"]
+    return f"## Peak memory beyond the loaded model, MiB\n\n{table(columns, rows)}"
 
 
-def row(label: str, measured: timing.Compared, key: str) -> str:
-    return (
-        f"| {label} | {measured.baseline:.0f} | {measured.ours:.0f} | **{measured.ratio:.2f}** "
-        f"({measured.low:.2f} to {measured.high:.2f}) | {PAPER.get(key, '')} |"
-    )
+def cells(both: timing.Compared, key: str = "") -> list[str]:
+    return [*both.speeds(), both.told(), str(PAPER.get(key, ""))]
 
 
 class Job:
@@ -154,9 +113,7 @@ class Job:
         torch.manual_seed(1)
         self.device = args.device
         self.draw = random.Random(1)
-        self.dictionary = Dictionary()
-        for i in range(args.vocabulary):
-            self.dictionary.add_symbol(str(i))
+        self.dictionary = Vocabulary(args.vocabulary + 4)  # and fairseq's own symbols
         task = SimpleNamespace(source_dictionary=self.dictionary, target_dictionary=self.dictionary)
         sizes = dict(embed_dim=args.embed_dim, ffn_embed_dim=args.ffn_dim, attention_heads=args.heads)
         config = Namespace(
@@ -201,10 +158,8 @@ class Training(Job):
 
     def __call__(self):
         for sample in self.samples:
-            self.optimizer.zero_grad()
             loss, _, _ = self.criterion(self.model, sample)
-            loss.backward()
-            self.optimizer.step()
+            timing.update(self.optimizer, loss)
         return sum(sample["ntokens"] for sample in self.samples)
 
 

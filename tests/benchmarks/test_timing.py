@@ -16,9 +16,9 @@ def parts():
     with open(f"{timing.SPEED}.training") as other:
         try:
             fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            yield ["a cell trains"]
+            yield "a cell trains"
         except BlockingIOError:
-            yield ["alone"]
+            yield "alone"
 timing.report(parts(), None)
 """
 
@@ -41,7 +41,7 @@ def test_a_measurement_waits_for_the_cells_that_train_and_lets_none_begin(measur
         assert waiting.stderr.readline() == "waiting: a cell of evidence.sh trains here, or speed is measured\n"
         with open(f"{locks}.next") as next_cell, pytest.raises(BlockingIOError):
             fcntl.flock(next_cell, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    assert waiting.communicate() == ("alone\n", "") and waiting.returncode == 0
+    assert waiting.communicate() == ("alone\n\n", "") and waiting.returncode == 0
 
 
 def test_a_folder_that_is_not_there_is_named(measure, tmp_path):
