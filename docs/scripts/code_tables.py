@@ -1,12 +1,10 @@
-"""What the code says of itself, as tables: architectures, options, tools, patches of fairseq."""
+"""Tables from the code: architectures, options, tools, patches of fairseq."""
 
 import argparse
 import ast
-import contextlib
 import dataclasses
 import importlib
 import inspect
-import io
 import re
 import runpy
 import sys
@@ -33,7 +31,7 @@ ROOT = PACKAGE.parent
 
 
 def architectures(models: str) -> str:
-    """The named architectures of some models and what they set; those that set the same share a row."""
+    """The named architectures of some models with their settings; those with the same settings share a row."""
     rows: dict[str, list[str]] = {}
     for name in sorted(ARCH_CONFIG_REGISTRY):
         if ARCH_MODEL_NAME_REGISTRY[name] in models.split():
@@ -42,7 +40,7 @@ def architectures(models: str) -> str:
 
 
 def sets(name: str) -> str:
-    """What an architecture sets other than its model's own defaults."""
+    """The settings of an architecture that differ from its model's defaults."""
     model = ARCH_MODEL_NAME_REGISTRY[name]
     defaults, given = default_options(model), chosen(name)
     differ = {option: value for option, value in given.items() if defaults.get(option) != value}
@@ -74,7 +72,7 @@ def options(kind: str) -> str:
 
 
 def by_meaning(found: dict[tuple[str, str, str], list[str]]) -> list[list[str]]:
-    """A row for each flag and meaning. Where defaults differ, the names stand in the order of their defaults."""
+    """A row for each flag and meaning. Where defaults differ, the names are in the order of their defaults."""
     rows: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for (flag, shown, text), names in sorted(found.items()):
         rows.setdefault((flag, text), []).append((shown, ", ".join(map(code, names))))
@@ -82,7 +80,7 @@ def by_meaning(found: dict[tuple[str, str, str], list[str]]) -> list[list[str]]:
 
 
 def registered(kind: str) -> dict[str, tuple[type, type | None]]:
-    """Name -> what the suite registers with fairseq, and the dataclass of its options."""
+    """Name -> the class that the suite registers with fairseq, and the dataclass of its options."""
     if kind == "models":
         every = {name: (model, model_options(model)) for name, model in MODEL_REGISTRY.items()}
     elif kind == "tasks":
@@ -161,8 +159,8 @@ def scripts(folder: str) -> str:
 
 
 def commands(folder: str) -> list[tuple[Path, argparse.ArgumentParser]]:
-    paths = [path for path in sorted((ROOT / folder).glob("*.py")) if is_command(path)]
-    return [(path, parser) for path in paths if (parser := parser_of(path))]
+    paths = sorted((ROOT / folder).glob("*.py"))
+    return [(path, parser_of(path)) for path in paths if "__main__" in path.read_text(encoding="utf-8")]
 
 
 def purpose(parser: argparse.ArgumentParser) -> str:
@@ -177,20 +175,6 @@ def example(parser: argparse.ArgumentParser) -> str:
     return re.sub(" +", " ", lines[0].partition("  #")[0].strip())
 
 
-def is_command(path: Path) -> bool:
-    """A command under its present name; an earlier name of a tool says what it is now called, and starts that."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    started = any(ast.unparse(node.test) == "__name__ == '__main__'" for node in tree.body if isinstance(node, ast.If))
-    return started and not is_earlier_name(tree)
-
-
-def is_earlier_name(tree: ast.Module) -> bool:
-    """Whether main() of a script hands on to that of another tool and parses nothing itself."""
-    mains = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "main"]
-    calls = [ast.unparse(node.func) for main in mains for node in ast.walk(main) if isinstance(node, ast.Call)]
-    return any(call.endswith(".main") for call in calls)
-
-
 class Found(BaseException):
     """No Exception: a command that catches its errors must not catch this."""
 
@@ -198,42 +182,30 @@ class Found(BaseException):
         self.parser = parser
 
 
-def parser_of(path: Path) -> argparse.ArgumentParser | None:
-    """The parser of a script, caught when it is about to parse; None for one that parses nothing."""
+def parser_of(path: Path) -> argparse.ArgumentParser:
+    """The parser of a script, caught when it is about to parse."""
 
     def caught(parser, *args, **kwargs):
         raise Found(parser)
 
-    words = [path.name]
     with (
         mock.patch.object(argparse.ArgumentParser, "parse_args", caught),
-        mock.patch.object(sys, "argv", words),
+        mock.patch.object(sys, "argv", [path.name]),
         mock.patch.object(sys, "path", [str(path.parent), *sys.path]),
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.suppress(SystemExit),
     ):
         try:
             runpy.run_path(str(path), run_name="__main__")
         except Found as found:
             return found.parser
-    return None
+    raise ValueError(f"{path} parses no options.")
 
 
-def action_row(action: argparse.Action) -> tuple[str, str, str] | None:
-    if action.help == argparse.SUPPRESS:
-        return None
-    if isinstance(action, argparse._SubParsersAction):
-        names = ", ".join(map(code, action.choices))
-        return code(action.dest if action.dest != argparse.SUPPRESS else "COMMAND"), "", f"one of {names}"
-    name = ", ".join(action.option_strings) or action.metavar or action.dest
-    text = (action.help or "").replace("(%(default)s)", "").replace("%(default)s", str(action.default)).strip()
-    text = plain(text.replace("%%", "%"))
+def action_row(action: argparse.Action) -> tuple[str, str, str]:
+    text = plain((action.help or "").replace("(%(default)s)", "").strip())
     if action.choices:
-        text = f"{text}; one of {', '.join(code(each) for each in action.choices)}".removeprefix("; ")
-    shown = "" if action.default in (None, "", [], False, argparse.SUPPRESS) else code(action.default)
-    if action.required and action.option_strings:
-        shown = "required"
-    return code(name if isinstance(name, str) else " ".join(name)), shown, text
+        text = f"{text}; one of {', '.join(map(code, action.choices))}".removeprefix("; ")
+    shown = "" if action.default in (None, "", [], False) else code(action.default)
+    return code(", ".join(action.option_strings)), shown, text
 
 
 def plain(text: str) -> str:

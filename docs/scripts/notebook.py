@@ -1,9 +1,9 @@
-"""Run a notebook of docs/, and keep what its cells print and draw.
+"""Run a notebook of docs/, and keep the text and pictures of its cells.
 
     python docs/scripts/notebook.py docs/feedback_memory.ipynb
 
-Jupyter is not needed: cells are plain Python. What a cell prints, and the figure that its last line names, become its
-output; figures are written beside the notebook, too, for the page that docs/scripts/generate.py makes of it.
+Jupyter is not needed: cells are plain Python. The output of a cell is the text that it prints, and the figure that its
+last line names. Figures are also written beside the notebook, for the page that docs/scripts/generate.py makes of it.
 """
 
 import argparse

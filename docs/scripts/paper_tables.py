@@ -112,7 +112,7 @@ def rules(_: str) -> str:
     )
 
 
-# what a page says of its commands, where they have these words
+# the notes of a page on its commands, if they have these words
 NOTES = {
     "evidence.sh": "`benchmarks/evidence.sh` skips runs that have results: put `ROWS=mine.jsonl` before it to train "
     "them again ([Evidence](evidence.md)). Differences in the text are of unrounded numbers.",

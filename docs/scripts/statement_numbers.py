@@ -62,7 +62,7 @@ def sources(table: dict) -> list[dict]:
     """The rows of a table, each with its label in the column "" and a source or words in the others.
 
     Raises:
-        UserError: a row lacks a word that stands in braces
+        UserError: a row lacks a word in braces
     """
     return [{"": label} | _row(table["columns"], label, given) for label, given in table["rows"].items()]
 

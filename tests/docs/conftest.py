@@ -1,4 +1,4 @@
-"""Where the code in the pages is tried."""
+"""The folders in which the code of the pages is tried."""
 
 import shutil
 from pathlib import Path
@@ -23,7 +23,7 @@ def shell(tmp_path_factory) -> Shell:
 
 @pytest.fixture(scope="session")
 def workspace(run, tmp_path_factory) -> Path:
-    """A folder in which examples find what they name: small models and data in place of those that take hours."""
+    """A folder in which examples find their files: small models and data in place of those that take hours."""
     folder = tmp_path_factory.mktemp("workspace")
     for name in ("docs", "fairseq_plugins", "preprocess"):
         (folder / name).symlink_to(ROOT / name)
@@ -50,7 +50,7 @@ def make_language_model(run, folder: Path) -> None:
 
 
 def make_translation(run, folder: Path) -> None:
-    """What recipes/quickstart.sh leaves behind, after two updates on a few sentences."""
+    """The files of recipes/quickstart.sh, after two updates on a few sentences."""
     sizes = [word for split, number in SENTENCES.items() for word in (f"--{split}", number)]
     run("python", ROOT / "preprocess/synthetic.py", "--out", folder / "raw", *sizes)
     languages = ("--source", "en", "--target", "lomi", "--bpe", 60)

@@ -1,6 +1,6 @@
 """The pages of the documentation, and the blocks of code in them.
 
-A comment on the line before a block says what the block is for, where it is not plain:
+A comment on the line before a block gives the use of the block, where it is not plain:
 
     <!-- file: my_models/__init__.py -->    the block is that file
     <!-- run -->                            a block of bash that is really run, and not only parsed
@@ -19,10 +19,10 @@ BLOCK = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```(\w*)\n(.*?)^```$", re.MULTILI
 class Block(NamedTuple):
     """
     Attributes:
-        page: where it stands
+        page: its page
         line: number of its first line of code
         language: bash, python, text...
-        mark: what the comment before it says, "" without one
+        mark: the comment before it, "" without one
         code: its lines
     """
 

@@ -1,4 +1,4 @@
-"""What a block of bash calls, told by the shell itself: in place of every program and script stands one that notes
+"""The commands that a block of bash calls, by the shell itself: every program and script is replaced by one that notes
 its name and words, and does nothing."""
 
 import re

@@ -2,19 +2,15 @@
 
 import argparse
 import re
-import sys
 
+import code_tables
+import generate
+import paper_tables
 import pytest
+import statement_numbers
 from pages import PAGES, ROOT, name
 
 from fairseq_plugins.tools.lib import statements
-
-sys.path.insert(0, str(ROOT / "docs/scripts"))
-
-import code_tables  # noqa: E402
-import generate  # noqa: E402
-import paper_tables  # noqa: E402
-import statement_numbers  # noqa: E402
 
 MEASURED = sorted(ROOT.glob("benchmarks/*.md"))
 # pages that a benchmark writes as a whole

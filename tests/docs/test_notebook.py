@@ -1,15 +1,11 @@
-"""The notebook keeps what its cells print and draw. Its code runs with the page that is made of it (test_python.py)."""
+"""The notebook keeps the text and pictures of its cells. test_python.py runs its code in the page made of it."""
 
 import base64
 import json
-import sys
 
+import notebook
 import pytest
 from pages import ROOT
-
-sys.path.insert(0, str(ROOT / "docs/scripts"))
-
-import notebook  # noqa: E402
 
 NOTEBOOKS = sorted((ROOT / "docs").glob("*.ipynb"))
 MACHINE = ("/work", "/home", "/root", "/tmp", "/usr")

@@ -1,4 +1,4 @@
-"""What the pages point at is there, and what they list is whole."""
+"""Links and files of the pages exist, and their lists are complete."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The Python in the pages runs, and prints what the comment beside a print says."""
+"""The Python in the pages runs, and prints the text in the comment beside a print."""
 
 import re
 
