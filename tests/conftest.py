@@ -1,4 +1,4 @@
-"""What the tests share: the real commands, a generated corpus, a small trained model.
+"""Fixtures of all tests: the real commands, a generated corpus, a small trained model.
 
 Modules that the benchmarks use, too, such as forks.py, are in benchmarks/shared/.
 """
@@ -17,9 +17,8 @@ import pytest
 from reversals import write_reversals
 from warm import Warm
 
-os.environ["OMP_NUM_THREADS"] = (
-    "1"  # before torch is imported: on two cores more threads only get into each other's way
-)
+# before torch is imported: on two cores more threads only get into each other's way
+os.environ["OMP_NUM_THREADS"] = "1"
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -104,7 +103,7 @@ def programs() -> Path:
 
 @pytest.fixture(scope="session")
 def warm():
-    """Run a command and judge what came of it: warm("fairseq-train", ..., log=file) -> Done."""
+    """Run a command and judge the outcome: warm("fairseq-train", ..., log=file) -> Done."""
     return Warm(commands())
 
 

@@ -46,13 +46,6 @@ def test_a_page_of_measurements_begins_with_its_verdicts():
             assert f"<!-- generated: held {entry['page'].removesuffix('.md')} -->" in text.partition("\n## ")[0]
 
 
-def test_every_tool_is_listed():
-    text = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
-    listed = set(re.findall(r"^### `(\w+)`$", text, re.MULTILINE))
-    tools = {path.stem for path in ROOT.glob("fairseq_plugins/tools/*.py")} - {"__init__"}
-    assert tools == listed
-
-
 @pytest.mark.parametrize("folder", ["fairseq_plugins/tools", "preprocess"])
 def test_examples_in_descriptions_keep_their_line_breaks(folder):
     """A docstring that is not raw loses a backslash at the end of a line, and two lines of a command become one."""
