@@ -1,19 +1,18 @@
-"""What the speeds of the other pages could be at most on this machine, and how far from it they are.
+"""Upper bounds of the other pages' speeds on this machine, and the share of them that is reached.
 
     python benchmarks/bounds.py
     python benchmarks/bounds.py --output benchmarks/bounds.md
     python benchmarks/bounds.py --pages agent_speed
 
-The bound is what a run would take if the slower of two were all it did: its products of matrices, at the speed of
+The bound is the time of a run if the slower of two were all that it did: its products of matrices, at the speed of
 torch.mm, or reading once what each of its steps must read, at the speed of torch.sum over memory that no cache holds.
-Products are counted while the job runs. What a step of decoding must read are the weights and, in a stream, the keys
+Products are counted while the job runs. A step of decoding must read the weights and, in a stream, the keys
 and values. The jobs are those of the pages.
 """
 
 import argparse
 import os
 import statistics
-import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -112,12 +111,7 @@ def mebibytes(tensors) -> float:
 
 def fastest(run: Callable[[], object], times: int = 20) -> float:
     """Seconds."""
-    taken = []
-    for _ in range(times):
-        start = time.perf_counter()
-        run()
-        taken.append(time.perf_counter() - start)
-    return min(taken)
+    return min(timing.timed(run)[1] for _ in range(times))
 
 
 def products_a_second() -> float:

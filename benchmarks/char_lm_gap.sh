@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The table of all_attention_small.md: where feed-forward weights stand in a small character model.
+# The table of all_attention_small.md: the place of feed-forward weights in a small character model.
 #
 #   benchmarks/char_lm_gap.sh DATA OUT      DATA/bin is what preprocess/char_ptb.py --out DATA has written
 #   DEPTHS=2 SEEDS=1 ROWS="all-attention ff-attn" benchmarks/char_lm_gap.sh DATA OUT    some of its runs

@@ -25,8 +25,7 @@ os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = (
 import paths  # noqa: F401  finds the suite
 import timing
 from gpu_cells import CELLS
-from gpu_cells.cell import Cell, Setting
-from gpu_cells.machine import Machine
+from gpu_cells.cell import Cell, Machine, Setting
 from gpu_cells.runner import apart, run_cells, show
 
 import fairseq_plugins  # noqa: F401  patches fairseq

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make a folder with what a GPU machine without a network lacks: wheels of fairseq and of the few others that benchmarks/gpu.py
+# Make a folder of packages that a GPU machine without a network lacks: wheels of fairseq and of the few others that benchmarks/gpu.py
 # and recipes of language models and translation import. The machine has Python, torch and numpy of its own, which are used.
 #
 #   benchmarks/gpu_wheels.sh                     the folder build/gpu_wheels, of at most 64 MiB, to be carried there

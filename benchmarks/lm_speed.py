@@ -9,7 +9,7 @@
 Two jobs run in turn in one process (A B A B ...) and the ratio is the median over the pairs, so that a drift of the
 machine's speed hits both. Training is forward, backward and Adam step on random tokens, with a full memory; generation
 is one step of every stream at a time. The baseline is this suite's span_transformer_lm, which has no loop over time;
-fairseq's own transformer_lm of the same size stands beside it. Peak memory is of a process of its own.
+fairseq's own transformer_lm of the same size runs beside it. Peak memory is of a process of its own.
 """
 
 import argparse
@@ -318,7 +318,7 @@ class Generation:
         return self.tokens.numel()
 
     def buffers(self) -> list[torch.Tensor]:
-        """Keys and values of what a step sees."""
+        """Keys and values that a step sees."""
         if isinstance(self.state, list):
             return [x for cache in self.state for x in (cache.keys, cache.values)]
         self()

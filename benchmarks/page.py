@@ -1,4 +1,4 @@
-"""How a measured page begins, and how it is written over the one that is there."""
+"""The head of a measured page, its tables, and its file."""
 
 import datetime
 import platform

@@ -1,4 +1,4 @@
-"""Import this first: a script of this folder finds the suite, and what the tests use, too, in shared/."""
+"""Import this first: a script of this folder then finds the suite, and the modules of shared/."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How long the preparation of parallel text takes, and how much memory, by the number of pairs.
+"""Time and memory of the preparation of parallel text, by the number of pairs.
 
     python benchmarks/preprocessing.py --pairs 100000 1000000
     python benchmarks/preprocessing.py --pairs 1000000 4000000 --folder runs/preprocessing     # it may be stopped
@@ -92,7 +92,7 @@ def family(pid: int) -> list[int]:
 
 
 def mebibytes(pid: int) -> float:
-    """Memory of the process; what it shares with others is divided among them."""
+    """Memory of the process; shared memory is divided among its processes."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
@@ -138,7 +138,7 @@ def main():
 
 
 def row(folder: Path, pairs: int) -> dict:
-    """What was measured; it is measured once."""
+    """The row of a corpus, which is measured once."""
     file = folder / "row.json"
     if not file.exists():
         generate(folder / "raw", pairs)

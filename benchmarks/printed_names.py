@@ -1,6 +1,6 @@
 """Do models of the synthetic programs read the name that is printed?
 
-    python benchmarks/printed_names.py guess --names xyz      # what all values tell without the name, in per cent
+    python benchmarks/printed_names.py guess --names xyz      # the score of all values without the name, in per cent
     python benchmarks/printed_names.py swap CHECKPOINT        # labels right, and labels right with other names printed
 
 Both show all labels, and those by the number of variables assigned so far. ``guess`` draws 20,000 programs of 10

@@ -1,4 +1,4 @@
-"""How often damage, kills and failed writes were tried, and what came of it.
+"""Tries of damage, kills and failed writes, and their outcomes.
 
     python benchmarks/robustness.py damage --number 500     flipped bits and cuts in checkpoints, averages, memories
     python benchmarks/robustness.py beside --number 500     flipped bits, exchanged lines in dictionaries and codes
@@ -7,7 +7,7 @@
     python benchmarks/robustness.py writes --number 20      a training whose disk is full or whose quota is used up
     python benchmarks/robustness.py processes --number 100  trainings of two processes, from their start to their end
     python benchmarks/robustness.py outputs                 each command that writes, where it cannot
-    python benchmarks/robustness.py verification            what the checksums cost, by a checkpoint of 1 GB
+    python benchmarks/robustness.py verification            the cost of checksums, by a checkpoint of 1 GB
 
 Every line is printed as a row of a table, which robustness.md sums up; the status is not 0 where anything was not as it
 should be.
@@ -20,10 +20,13 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from paths import ROOT
+
+import fairseq_plugins  # noqa: F401  patches fairseq
 
 BIN = Path(sys.executable).parent
 
@@ -74,8 +77,6 @@ def damage(folder: Path, number: int) -> bool:
     import torch
     from fairseq import checkpoint_utils
 
-    import fairseq_plugins  # noqa: F401
-    from fairseq_plugins.errors import UserError
     from fairseq_plugins.streams import rank_files
 
     train = streams(folder)
@@ -95,66 +96,62 @@ def damage(folder: Path, number: int) -> bool:
     draw, right = random.Random(2), True
     row("file", "damage", "tried", "refused in a sentence", "loaded unchanged", "anything else")
     for name, (file, load) in files.items():
-        content, whole = file.read_bytes(), text_of(load(str(file)))
-        for kind in ("one bit flipped", "cut"):
-            refused = harmless = 0
-            for _ in range(number):
-                place = draw.randrange(len(content))
-                rest = bytes([content[place] ^ (1 << draw.randrange(8))]) + content[place + 1 :]
-                file.write_bytes(content[:place] + (rest if kind == "one bit flipped" else b""))
-                try:
-                    harmless += text_of(load(str(file))) == whole
-                except UserError:
-                    refused += 1
-                except Exception as error:  # what a user would see as a traceback
-                    print(f"{name}, {kind} at {place}: {error!r}"[:300], file=sys.stderr)
-            file.write_bytes(content)
-            row(name, kind, number, refused, harmless, number - refused - harmless)
-            right &= refused + harmless == number
+        for kind in (flipped, cut):
+            _, other = tries(name, file, kind, lambda: text_of(load(str(file))), draw, number)  # noqa: B023  called here
+            right &= not other
     return right
 
 
 def beside(folder: Path, number: int) -> bool:
     """Of files beside a checkpoint with one bit flipped, or two lines exchanged, how many does a load refuse?"""
-    import fairseq_plugins  # noqa: F401
-    from fairseq_plugins.errors import UserError
     from fairseq_plugins.models.transformer_xl_lm import TransformerXLLanguageModel
 
     def scores(model: Path) -> list[float]:
         return TransformerXLLanguageModel.from_pretrained(model).score("a b c a")["positional_scores"].tolist()
 
     draw, right = random.Random(4), True
-    row(
-        "file",
-        "damage",
-        "tried",
-        "refused in a sentence that names it",
-        "loaded, the same scores",
-        "anything else",
-    )
+    columns = ["refused in a sentence that names it", "loaded, the same scores", "anything else"]
+    row("file", "damage", "tried", *columns)
     for kind in ("bpe", "sentencepiece", "plain"):
         model = folder_of_model(folder / kind, kind)
-        whole = scores(model)
         for file in sorted(file for file in model.iterdir() if file.suffix != ".pt"):
-            content = file.read_bytes()
             for damage in (flipped, exchanged) if file.name == "dict.txt" else (flipped,):
-                refused = harmless = 0
-                for _ in range(number):
-                    file.write_bytes(damage(content, draw))
-                    try:
-                        harmless += scores(model) == whole
-                    except UserError as error:
-                        refused += file.name in str(error)
-                    except (SystemExit, Exception) as error:  # what a user would see as a traceback, or not at all
-                        print(f"{kind}, {file.name}: {error!r}"[:300], file=sys.stderr)
-                file.write_bytes(content)
-                row(f"{kind}: {file.name}", damage.__doc__, number, refused, harmless, number - refused - harmless)
-                right &= refused + harmless == number and not (harmless and kind != "plain")
+                label = f"{kind}: {file.name}"
+                harmless, other = tries(label, file, damage, partial(scores, model), draw, number, file.name)
+                right &= not other and not (harmless and kind != "plain")
     return right
 
 
+def tries(label, file: Path, damage, content, draw: random.Random, number: int, named: str = "") -> tuple[int, int]:
+    """Damage a file again and again, and print a row of the outcomes of its loads.
+
+    Args:
+        damage: whole bytes, draw -> damaged ones; its docstring is the name
+        content: loads the file, and returns a value that can be compared
+        named: has to be in the sentence that refuses the file
+
+    Returns:
+        how often the content was the same, and how often the answer was neither that nor a refusal
+    """
+    from fairseq_plugins.errors import UserError
+
+    whole, right, refused, harmless = file.read_bytes(), content(), 0, 0
+    for _ in range(number):
+        file.write_bytes(damage(whole, draw))
+        try:
+            harmless += content() == right
+        except UserError as error:
+            refused += named in str(error)
+        except (SystemExit, Exception) as error:  # a user would see a traceback, or nothing at all
+            print(f"{label}, {damage.__doc__}: {error!r}"[:300], file=sys.stderr)
+    file.write_bytes(whole)
+    other = number - refused - harmless
+    row(label, damage.__doc__, number, refused, harmless, other)
+    return harmless, other
+
+
 def folder_of_model(folder: Path, kind: str) -> Path:
-    """A small language model with what its text needs: of pieces of words, or of data that fairseq-preprocess made."""
+    """A small language model with the files of its text: pieces of words, or data that fairseq-preprocess made."""
     folder.mkdir()
     train = streams(folder)
     if kind != "plain":
@@ -179,8 +176,18 @@ def folder_of_model(folder: Path, kind: str) -> Path:
 
 def flipped(content: bytes, draw: random.Random) -> bytes:
     """one bit flipped"""
-    place = draw.randrange(len(content))
-    return content[:place] + bytes([content[place] ^ (1 << draw.randrange(8))]) + content[place + 1 :]
+    place, bit = place_and_bit(content, draw)
+    return content[:place] + bytes([content[place] ^ (1 << bit)]) + content[place + 1 :]
+
+
+def cut(content: bytes, draw: random.Random) -> bytes:
+    """cut"""
+    place, _ = place_and_bit(content, draw)
+    return content[:place]
+
+
+def place_and_bit(content: bytes, draw: random.Random) -> tuple[int, int]:
+    return draw.randrange(len(content)), draw.randrange(8)
 
 
 def exchanged(content: bytes, draw: random.Random) -> bytes:
@@ -205,8 +212,6 @@ def text_of(state) -> str:
 def kills(folder: Path, number: int) -> bool:
     """A training that is killed again and again ends with the weights of one that was not."""
     import torch
-
-    import fairseq_plugins  # noqa: F401
 
     train = streams(folder)
     started = time.monotonic()
@@ -241,7 +246,7 @@ def stops(folder: Path, number: int) -> bool:
 
 
 def writes(folder: Path, number: int) -> bool:
-    """A training that cannot write ends in a sentence, and what it had saved before is as it was."""
+    """A training that cannot write ends in a sentence, and its earlier files are as they were."""
     train = streams(folder)
     save = folder / "save"
     assert command(*train, "--max-update", 4, "--save-dir", save).returncode == 0
@@ -305,7 +310,7 @@ def parts(number: int) -> list[float]:
 
 
 def on_small_disk(folder: Path, kilobytes: int, words: list) -> subprocess.CompletedProcess:
-    """Run a command while a folder lies on a disk of that size; what it then holds is copied back."""
+    """Run a command while a folder lies on a disk of that size; its files are copied back."""
     copy = folder.with_name("copy")
     shutil.copytree(folder, copy)
     words = [str(BIN / words[0]), *map(str, words[1:])]
@@ -339,35 +344,27 @@ def processes(folder: Path, number: int) -> bool:
 
 def verification(folder: Path, number: int) -> bool:
     """Times of saving and loading 1 GB, each the least of several."""
+    import timing
     import torch
 
-    import fairseq_plugins  # noqa: F401
     from fairseq_plugins.files import sealed
 
     state = {"model": {f"weight{layer}": torch.randn(25_000_000) for layer in range(10)}}
     own, plain = folder / "own.pt", folder / "plain.pt"
 
-    def timed(work, *arguments) -> float:
-        times = []
-        for _ in range(3):
-            started = time.monotonic()
-            work(*arguments)
-            times.append(time.monotonic() - started)
-        return min(times)
-
     row("1 GB", "seconds")
-    row("torch.save", f"{timed(torch.save, state, plain):.1f}")
-    row("saved, flushed to the disk, verified, sealed", f"{timed(sealed.save, state, own):.1f}")
-    row("torch.load without looking at checksums", f"{timed(torch.load.__wrapped__.__wrapped__, plain):.1f}")
-    row("verifying a file of ours (SHA-256)", f"{timed(sealed.check, own):.1f}")
-    row("verifying a file of others (CRC of its parts)", f"{timed(sealed.check, plain):.1f}")
+    for name, *work in (
+        ("torch.save", torch.save, state, plain),
+        ("saved, flushed to the disk, verified, sealed", sealed.save, state, own),
+        ("torch.load without looking at checksums", torch.load.__wrapped__.__wrapped__, plain),
+        ("verifying a file of ours (SHA-256)", sealed.check, own),
+        ("verifying a file of others (CRC of its parts)", sealed.check, plain),
+    ):
+        row(name, f"{min(timing.timed(*work)[1] for _ in range(3)):.1f}")
     return True
 
 
-PARTS = {
-    "damage": damage, "beside": beside, "kills": kills, "stops": stops, "writes": writes, "outputs": outputs,
-    "processes": processes, "verification": verification,
-}  # fmt: skip
+PARTS = {part.__name__: part for part in (damage, beside, kills, stops, writes, outputs, processes, verification)}
 
 if __name__ == "__main__":
     main()

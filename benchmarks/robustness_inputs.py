@@ -1,4 +1,4 @@
-"""What comes of every number that an option of fairseq's commands can be given, right and wrong.
+"""The verdict on every number, right or wrong, that an option of fairseq's commands can be given.
 
     OMP_NUM_THREADS=1 python benchmarks/robustness_inputs.py [PART ...]
     python benchmarks/robustness_inputs.py --count
@@ -43,7 +43,7 @@ def main():
 
 
 def count() -> None:
-    """How many options and values there are."""
+    """Print the numbers of options and values."""
     options = [(part, action.dest) for part, of_part in inputs.numeric_options().items() for action in of_part.values()]
     wrong = sum(len(inputs.wrong_values(name)) for _, name in options)
     right = sum(len(inputs.right_values(name)) for _, name in options)
@@ -52,7 +52,7 @@ def count() -> None:
 
 
 def try_part(bases: Bases, part: inputs.Part, options: dict) -> Counter:
-    """How often each verdict was the answer; what should never happen is printed."""
+    """The count of each verdict; faults are printed."""
     verdicts = Counter()
     for flag, action in options.items():
         for value in inputs.wrong_values(action.dest) + inputs.right_values(action.dest):

@@ -137,7 +137,7 @@ CASES = {
 
 
 class Trial(NamedTuple):
-    """What came of a training that stopped.
+    """The outcome of a training that stopped.
 
     Attributes:
         off: the largest difference of a weight
@@ -200,7 +200,7 @@ class Trials:
         in_processes(works, save / "log", KILLED if killed_at else 0)
 
     def settings(self, name: str) -> DictConfig:
-        """A copy of what fairseq-train makes of a command, which takes hydra longer than the training takes."""
+        """A copy of fairseq-train's settings for a command: hydra takes longer to make them than the training takes."""
         case = CASES[name]
         if name not in self.read:
             data = [os.pathsep.join(str(self.folder / part) for part in case.data.split(":"))] if case.data else []
@@ -259,7 +259,7 @@ def train_here(cfg: DictConfig, save: Path, rank: int, killed_at: int | None) ->
 
 
 def reads_of(save: Path) -> list:
-    """[epoch, update, rank, samples of each batch] of every update; what was made anew after a stop counts."""
+    """[epoch, update, rank, samples of each batch] of every update; of updates that were made twice the later one."""
     last: dict = {}
     for file in save.glob("reads*"):
         for line in file.read_text().splitlines():
@@ -320,7 +320,7 @@ def binarise(*words) -> None:
 
 
 def table(folder: Path, names: list[str], stops: list[str]) -> bool:
-    """Print what came of each training with each stop, as a table. Was every one equal?"""
+    """Print the outcome of each training with each stop, as a table. Was every one equal?"""
     trials, right = Trials(folder), True
     print("| training |", " | ".join(stops), "|", flush=True)
     for name in names:

@@ -1,6 +1,6 @@
 """Do faster tokenisers and byte pair encoders give the text that ours give?
 
-    pip install opus-fast-mosestokenizer tokenizers                     # what is not installed is left out
+    pip install opus-fast-mosestokenizer tokenizers                     # libraries that are not installed are left out
     python benchmarks/same_text.py                                      # 100,000 lines of benchmarks/preprocessing.py
     python benchmarks/same_text.py --text newstest2013.de newstest2013.en train.en       # real ones; .gz may follow
 
@@ -17,13 +17,13 @@ import io
 import os
 import platform
 import tempfile
-import time
 from contextlib import redirect_stderr
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 
 from preprocessing import LANGUAGES, Language
+from timing import timed
 
 from fairseq_plugins.text.levels import BytePairs
 from fairseq_plugins.text.tokenisers import Moses
@@ -103,7 +103,7 @@ def apply_tokenizers(codes: Path):
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     merges = [tuple(line.split()) for line in codes.read_text(encoding="utf-8").splitlines()[1:]]
-    characters = set(map(chr, (*range(32, 0xD800), *range(0xE000, 0x20000))))  # surrogates stand for none
+    characters = set(map(chr, (*range(32, 0xD800), *range(0xE000, 0x20000))))  # surrogates are no characters
     symbols = characters | {f"{each}</w>" for each in characters} | {"".join(merge) for merge in merges}
     vocabulary = {symbol: number for number, symbol in enumerate(sorted(symbols))}
     tokenizer = Tokenizer(models.BPE(vocabulary, merges, end_of_word_suffix="</w>"))
@@ -117,15 +117,10 @@ def apply_tokenizers(codes: Path):
 
 
 def installed(makers: dict) -> dict:
-    """The libraries of these that are here, with what they make."""
+    """Those of these libraries that are installed."""
     return {
         name: make for name, make in makers.items() if name not in MODULES or importlib.util.find_spec(MODULES[name])
     }
-
-
-def timed(function, *arguments):
-    start = time.perf_counter()
-    return function(*arguments), time.perf_counter() - start
 
 
 def compare(texts: Texts, folder: Path) -> list[tuple]:
@@ -141,7 +136,7 @@ def compare(texts: Texts, folder: Path) -> list[tuple]:
         got, seconds = [], 0.0
         for language, own in texts.items():
             tokenise = make(language)
-            tokenise("")  # what it loads once
+            tokenise("")  # loads its files once
             results, taken = timed(list, map(tokenise, own))
             got, seconds = got + results, seconds + taken
         tokens = tokens or got

@@ -1,4 +1,4 @@
-"""How old memories are in Skip-Retain training, by layer: expected from the probability, and in 1,000 updates.
+"""The age of memories in Skip-Retain training, by layer: expected from the probability, and in 1,000 updates.
 
 python benchmarks/skip_ages.py
 """

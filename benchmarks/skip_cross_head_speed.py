@@ -7,7 +7,7 @@
 The two of a row run in turn in one process (A B A B ...) and the ratio is the median over the pairs, so that a drift of
 the machine's speed hits both. A run is some updates, forward, backward and Adam step on random tokens, with a full
 memory. In phase 1 the same updates are made in every run, with the coins of their numbers; their share of skipped
-layers stands beside the expected one. Phase 2 is plain training. Peak memory is of a process of its own.
+layers is printed beside the expected one. Phase 2 is plain training. Peak memory is of a process of its own.
 """
 
 import argparse

@@ -2,9 +2,9 @@
 
     MALLOC_MMAP_THRESHOLD_=131072 python benchmarks/split_streams.py --output benchmarks/split_streams.md
 
-A job is two updates through the task, with Adam, in a process of its own. Measured is what it adds at its peak to a
-process that has the weights and Adam's moments: gradients, activations and the memory of all streams. The variable
-makes the C library return the memory of every tensor at once, so that none is counted that is free.
+A job is two updates through the task, with Adam, in a process of its own. The table has the memory that it adds at its
+peak to a process with the weights and Adam's moments: gradients, activations and the memory of all streams. The
+variable makes the C library return the memory of every tensor at once, so that no free memory is counted.
 """
 
 import argparse

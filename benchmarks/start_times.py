@@ -1,4 +1,4 @@
-"""How long commands take to start: CPU seconds of their processes, alone and with this suite.
+"""The time that commands take to start: CPU seconds of their processes, alone and with this suite.
 
     python benchmarks/start_times.py
     python benchmarks/start_times.py --output benchmarks/start_times.md

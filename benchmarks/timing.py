@@ -1,4 +1,4 @@
-"""What the benchmarks of speed share: their options, two jobs timed in turn, the memory that a job takes, the report.
+"""The common part of the benchmarks of speed: options, two jobs timed in turn, the memory that a job takes, the report.
 
 A job is called without arguments, does its work and returns how many tokens that was.
 """
@@ -94,11 +94,17 @@ def compare(baseline: Job, ours: Job, pairs: int) -> Compared:
 
 
 def tokens_per_second(job: Job) -> float:
+    tokens, seconds = timed(job)
+    return tokens / seconds
+
+
+def timed(function: Callable, *arguments):
+    """The function's result, and the seconds until it and its work on the GPU were done."""
     synchronise()
     start = time.perf_counter()
-    tokens = job()
+    result = function(*arguments)
     synchronise()
-    return tokens / (time.perf_counter() - start)
+    return result, time.perf_counter() - start
 
 
 def synchronise() -> None:
@@ -115,9 +121,9 @@ def added_memory(job: Job) -> float:
         torch.cuda.reset_peak_memory_stats()
         job(), job()  # the second run captures graphs, whose memory is reserved for them
         reserved = torch.cuda.max_memory_reserved() - before
-        taken = free - torch.cuda.mem_get_info()[0]  # also what the driver keeps of graphs, which torch does not count
+        taken = free - torch.cuda.mem_get_info()[0]  # also the driver's part of graphs, which torch does not count
         return max(reserved, taken) / 2**20
-    # what is free already is given back: the job would find it there and seem to need less
+    # free memory is given back: the job would find it there and seem to need less
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")  # Linux: forget the peak so far
     before = resident("VmRSS")
@@ -168,7 +174,7 @@ def alone() -> Iterator[None]:
         yield
 
 
-BOUNDS = "What the machine allows at most: [bounds](bounds.md)."
+BOUNDS = "[Bounds](bounds.md) has the limits of the machine."
 
 
 def report(parts: Iterable[str], output: Path | None) -> None:

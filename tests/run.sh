@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Set up the virtual environment on first use, then run the tests, from the repository root. Arguments go to pytest:
-#   tests/run.sh                    what a change needs: all tests but the slow ones
+#   tests/run.sh                    the quick tests, all but the slow ones
 #   tests/run.sh tests              all tests, with the smoke run of one recipe of each kind; continuous integration
 #   tests/run.sh --all tests        ... of every recipe
 #   tests/run.sh tests/cli -k resume

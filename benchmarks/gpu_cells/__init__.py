@@ -1,4 +1,4 @@
-"""The cells of benchmarks/gpu.py, in the order in which they run: what is wrong first, what takes long last."""
+"""The cells of benchmarks/gpu.py, in the order in which they run: correctness first, long ones last."""
 
 from gpu_cells import (
     correctness,

@@ -1,7 +1,11 @@
-"""What a cell is: one measurement of at most nine minutes."""
+"""Cells: one measurement each, of at most nine minutes."""
 
+import datetime
+import platform
 from dataclasses import dataclass
 from pathlib import Path
+
+import torch
 
 MINUTE = 60
 ONLY_A_GPU = {"note": "only a GPU can tell"}  # the row of a cell that has nothing to measure on a CPU
@@ -11,7 +15,7 @@ Row = dict[str, str | float]
 
 @dataclass(frozen=True)
 class Setting:
-    """Where and how cells run.
+    """The circumstances of cells.
 
     Attributes:
         device: cpu or cuda
@@ -31,7 +35,7 @@ class Setting:
 
 
 class Cell:
-    """A measurement. The text of a class says what its cells show.
+    """A measurement. The docstring of a class describes its row.
 
     Attributes:
         limit: seconds after which it is stopped
@@ -42,3 +46,18 @@ class Cell:
     def measure(self, setting: Setting) -> Row:
         """Do it. What is wrong ends in an error: a cell without one is done."""
         raise NotImplementedError
+
+
+class Machine(Cell):
+    """The device and the versions, for every row. Without the device there is nothing to measure."""
+
+    limit = 120
+
+    def measure(self, setting: Setting) -> Row:
+        torch.ones(1, device=setting.device)
+        return {
+            "device": torch.cuda.get_device_name() if setting.gpu else f"CPU ({platform.machine()})",
+            "date": str(datetime.date.today()),
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        }

@@ -34,7 +34,7 @@ def fairseq_preprocess(*words) -> None:
 
 
 def figures(log: Path) -> list[dict[str, str]]:
-    """What the log of a training (--log-format json) says of each of its updates, every number as text. From the second
+    """The figures of each update in the log of a training (--log-format json), every number as text. From the second
     epoch on fairseq writes lines twice."""
     lines = log.read_text().splitlines() if log.exists() else []
     told = [json.loads(line) for line in lines if line.startswith('{"')]

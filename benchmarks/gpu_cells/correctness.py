@@ -43,8 +43,8 @@ class Correctness(Cell):
 @dataclass(frozen=True)
 class Engines(Correctness):
     """Outputs and gradients of every engine, over a window and with an encoder, against the plain loop in float64 on
-    the CPU: the largest root mean square of their relative errors. In half precision an engine may be off by what the
-    plain loop is off, and a quarter more."""
+    the CPU: the largest root mean square of their relative errors. In half precision an engine may be off by 1.25 times
+    the error of the plain loop."""
 
     TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
 
@@ -87,7 +87,7 @@ def with_encoder(kv: str):
 
 
 class Case:
-    """A stack and its inputs, and what is exact."""
+    """A stack, its inputs, and the exact results."""
 
     def __init__(self, build, kv: str):
         torch.manual_seed(1)
@@ -165,7 +165,7 @@ class FailedCapture(Correctness):
 
 
 class Outcomes:
-    """Gathers what the tests of a run of pytest come to."""
+    """The tests of a run of pytest that passed, and those that failed with their errors."""
 
     def __init__(self):
         self.passed, self.failed = [], {}
@@ -193,8 +193,8 @@ class Goldens(Correctness):
 
 @dataclass(frozen=True)
 class Checkpoints(Correctness):
-    """Checkpoints of an earlier day say what they said then, on a CPU. With torch's default a GPU has ten bits of a
-    number in convolutions (TF32), which is told beside."""
+    """Checkpoints of an earlier day give the outputs that they gave then, on a CPU. With torch's default a GPU has ten
+    bits of a number in convolutions (TF32); the row has these errors, too."""
 
     FOLDER = TESTS / "models/checkpoints"
 

@@ -27,7 +27,7 @@ class FirstUpdates(Cell):
 
 
 def loss(arch: str, setting: Setting) -> float | str:
-    """Or what is wrong."""
+    """The loss, or the fault."""
     sizes = {"words": WORDS[form(arch)], "length": LENGTH}
     if setting.smoke:
         sizes = {"words": 204, "length": 8, **small(arch)}

@@ -36,7 +36,7 @@ HEADS = 8
 
 
 class Models:
-    """What lm_speed.py builds for a size, for any batch."""
+    """Models of lm_speed.py in one size, for any batch."""
 
     def __init__(self, sizes: Sizes, batch: int, setting: Setting):
         if setting.smoke:

@@ -1,7 +1,6 @@
-"""What the time goes into: kernels, and the host between them."""
+"""The parts of the time: kernels, and the host between them."""
 
 import dataclasses
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +45,7 @@ class Profile(Cell):
 
     def profile(self, job: timing.Job, setting: Setting, table: Path) -> Row:
         job(), job()
-        wall = milliseconds(job)
+        wall = round(1000 * timing.timed(job)[1], 2)
         activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * setting.gpu
         with profile(activities=activities) as profiler:
             job()
@@ -69,14 +68,6 @@ class Profile(Cell):
 def of_gpu(event) -> bool:
     """Is it a kernel or a copy? Names that a program gives to a stretch of time have the GPU's type, too."""
     return event.device_type == DeviceType.CUDA and not event.is_user_annotation
-
-
-def milliseconds(job: timing.Job) -> float:
-    timing.synchronise()
-    start = time.perf_counter()
-    job()
-    timing.synchronise()
-    return round(1000 * (time.perf_counter() - start), 2)
 
 
 CELLS: dict[str, Cell] = {

@@ -1,4 +1,4 @@
-"""Speed and peak memory: one baseline, and what is held against it in the same run."""
+"""Speed and peak memory: one baseline, and others beside it in the same run."""
 
 import gc
 from collections.abc import Callable, Mapping
@@ -6,8 +6,9 @@ from concurrent.futures import ProcessPoolExecutor
 
 import timing
 import torch
+from torch import nn
 
-from gpu_cells import engines
+from fairseq_plugins.modules.feedback.stack import FeedbackStack
 from gpu_cells.cell import Row, Setting
 
 OUT_OF_MEMORY = "out of memory"
@@ -44,9 +45,11 @@ def peak(setting: Setting, build: Build) -> float | str:
 
 
 def memory(setting: Setting, builds: Mapping[str, Build]) -> Row:
-    """MiB of each job: weights, gradients and the optimizer's state, what its runs need, libraries and graphs. Each is
-    measured in a process of its own, since it would find what another has left. To be called before this process
-    uses the GPU."""
+    """MiB of each job: weights, gradients, the optimizer's state, activations, libraries and graphs.
+
+    Each is measured in a process of its own, since it would find the memory that another has left. Call it before this
+    process uses the GPU.
+    """
     row: Row = {}
     for name, build in builds.items():
         with ProcessPoolExecutor(max_workers=1) as process:
@@ -55,7 +58,7 @@ def memory(setting: Setting, builds: Mapping[str, Build]) -> Row:
 
 
 def against(setting: Setting, baseline: tuple[str, Build], others: Mapping[str, Build]) -> Row:
-    """Build the baseline and, one after the other, what is held against it; run them in turn.
+    """Build the baseline and, one after the other, the jobs beside it; run each pair in turn.
 
     Args:
         baseline: its name, and what builds the job
@@ -93,4 +96,11 @@ def one(setting: Setting, name: str, baseline: timing.Job, other: str, build: Bu
         f"{other} / {name}": round(both.ratio, 3),
         f"{other} / {name}, smallest and largest": f"{both.low:.3f} to {both.high:.3f}",
     }
-    return row | {f"{other}, graphs": engines.graphs(job.model)}
+    return row | {f"{other}, graphs": graphs(job.model)}
+
+
+def graphs(model: nn.Module) -> str | int:
+    """How many graphs the model has, or why it has none any more."""
+    stacks = [part.graphs for part in model.modules() if isinstance(part, FeedbackStack)]
+    refusals = [made.refusal for made in stacks if made.refusal]
+    return refusals[0] if refusals else sum(len(made.kept) for made in stacks)

@@ -1,4 +1,4 @@
-"""Where the host waits for the device, by file and line."""
+"""The places where the host waits for the device, by file and line."""
 
 import contextlib
 import re
@@ -19,7 +19,7 @@ from gpu_cells import language, translation
 from gpu_cells.cell import MINUTE, Cell, Row, Setting
 
 OURS = re.compile(r".*/(fairseq(?:_plugins)?/.+)")
-OPTIMIZERS = "/torch/optim/"  # what they read on a CPU, their step counters, lies there with a GPU, too
+OPTIMIZERS = "/torch/optim/"  # they read their step counters, which are on the CPU with a GPU, too
 
 
 class Places(list):
@@ -106,7 +106,7 @@ class Synchronisations(Cell):
         return row
 
     def places(self, job, setting: Setting) -> Counter:
-        job()  # what is done only once: buffers, graphs, optimizer states
+        job()  # work that is done only once: buffers, graphs, optimizer states
         job()
         with noticed_by_the_gpu() if setting.gpu else told_by_operations() as places:
             job()

@@ -16,7 +16,7 @@ DECODING_AIMS = {2: {"aim": 1.7, "the paper": 1.7}}
 
 
 class Models:
-    """What translation_speed.py builds: 6 encoder layers, so many decoder layers."""
+    """Models of translation_speed.py: 6 encoder layers, so many decoder layers."""
 
     def __init__(self, depth: int, setting: Setting):
         self.depth = depth

@@ -29,17 +29,6 @@ SMALL = {
 CLUSTERS = {"adaptive_input_cutoff": "20,60", "adaptive_softmax_cutoff": "20,60"}
 
 
-class Vocabulary(Dictionary):
-    """A dictionary of some size; nobody asks for its words."""
-
-    def __init__(self, size):
-        super().__init__()
-        self.size = size
-
-    def __len__(self):
-        return self.size
-
-
 def published(arch: str) -> Namespace:
     """The options that an architecture sets."""
     options = Namespace()
@@ -48,7 +37,7 @@ def published(arch: str) -> Namespace:
 
 
 def form(arch: str) -> str:
-    """How input and output have their words."""
+    """The kind of the embeddings of input and output."""
     options = published(arch)
     if getattr(options, "adaptive_input", False):
         return "clusters"

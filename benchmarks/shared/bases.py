@@ -1,4 +1,4 @@
-"""Small real commands in which each part of fairseq runs: what boundaries of options are tried in."""
+"""Small real commands in which each part of fairseq runs: the boundaries of options are tried in them."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ TRANSLATION = "--arch feedback_transformer_tiny --criterion label_smoothed_cross
 STREAMS = "--task streaming_language_modeling --criterion streaming_lm --batch-size 4 --tokens-per-sample 16"
 TRAINING = "--lr 0.005 --cpu --num-workers 0 --no-progress-bar --log-format simple --max-update 2 --max-epoch 1"
 
-# What a part needs beside its name.
+# Options that a part needs.
 SCHEDULERS = {
     "cosine": "--lr-period-updates 4",
     "inverse_sqrt": "--warmup-updates 2",
@@ -91,7 +91,7 @@ class Bases:
         return [f"fairseq-{part.name}", *words, self.folder / "translation" / "checkpoint_last.pt", *more]
 
     def try_options(self, part: Part, options: list[str]) -> Done:
-        """What comes of the part's command with these options beside, from empty output folders."""
+        """Run the part's command with these options besides, from empty output folders."""
         for name in ("save", "again"):
             for file in [*(self.folder / name).glob("*.pt"), *(self.folder / name).glob("*.*")]:
                 file.unlink(missing_ok=True)

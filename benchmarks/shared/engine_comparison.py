@@ -18,7 +18,7 @@ def use_engine(module, name):
 
 
 def outputs_and_gradients(module, engine, run, leaves) -> dict:
-    """The result of run(**leaves), a dictionary with "output", and the gradients of leaves and parameters by name."""
+    """The dictionary that run(**leaves) returns, with "output", and the gradients of leaves and parameters by name."""
     use_engine(module, engine)
     module.zero_grad()
     leaves = {name: leaf.clone().requires_grad_() for name, leaf in leaves.items()}
@@ -42,7 +42,7 @@ def assert_engines_agree(module, run, leaves, tolerance=1e-9):
 
 
 def relative_error(got: dict, exact: dict) -> float:
-    """How far outputs and gradients are from the exact ones: the root mean square of their relative errors. Gradients
+    """The root mean square of the relative errors of outputs and gradients. Gradients
     that are zero but for rounding are left out."""
     exact = {name: tensor.double() for name, tensor in exact.items() if tensor is not None}
     largest = max(tensor.norm() for tensor in exact.values())

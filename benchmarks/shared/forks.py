@@ -1,7 +1,7 @@
 """A virtual environment whose commands start at once: each is a fork of one process that imported fairseq.
 
-Most of what a command of a small test costs is five seconds of imports. The folder ENVIRONMENT looks like the virtual
-environment that it stands for. Its ``python`` and ``fairseq-*`` hand their arguments, variables and open files to the
+A command of a small test spends most of its time, five seconds, on imports. The folder ENVIRONMENT looks like the real
+virtual environment. Its ``python`` and ``fairseq-*`` hand their arguments, variables and open files to the
 process that waits, which forks; the fork becomes the command and ends as Python ends. fairseq's commands and the suite
 are imported after the fork, as ever.
 
@@ -52,7 +52,7 @@ def fingerprint(real: Path) -> str:
 
 @contextlib.contextmanager
 def environment(folder: Path, real: Path):
-    """``folder`` as an environment that stands for ``real``, as long as the context lasts."""
+    """``folder`` as an environment in place of ``real``, as long as the context lasts."""
     (folder / "bin").mkdir(parents=True)
     place, program = folder / "socket", folder / "client"
     program.write_text(CLIENT.format(python=real / "bin/python", bin=real / "bin", socket=place))
@@ -73,13 +73,13 @@ def environment(folder: Path, real: Path):
 
 
 def serve(place: str) -> dict | None:
-    """Fork for each client. Returns in the fork, with what it is to become."""
-    import fairseq.models  # noqa: F401  (what takes the time)
+    """Fork for each client. Returns in the fork, with the request that it is to serve."""
+    import fairseq.models  # noqa: F401  (it takes the time)
     import fairseq.tasks  # noqa: F401
     import torch._dynamo  # noqa: F401  (every optimiser of torch imports it)
 
     gc.collect()
-    gc.freeze()  # forks share what the collector does not touch
+    gc.freeze()  # forks share objects that the collector does not touch
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(place)
     listener.listen(64)
@@ -126,7 +126,7 @@ def become(request: dict, place: str) -> None:
     os.environ.clear()
     os.environ.update(request["variables"])
     name, arguments = request["name"], request["arguments"]
-    sys.executable = os.path.join(os.path.dirname(place), "bin/python")  # what it starts is a fork too
+    sys.executable = os.path.join(os.path.dirname(place), "bin/python")  # its children are forks too
     if name in ("fairseq-train", "fairseq-validate", "fairseq-hydra-train"):
         logging.root.handlers.clear()  # these set up the log before fairseq is imported, the others after
     if name.startswith("fairseq-"):

@@ -1,4 +1,4 @@
-"""Streams and sentences whose blocks and steps of decoding can be CUDA graphs, and what they compute."""
+"""Streams and sentences whose blocks and steps of decoding can be CUDA graphs, and their results."""
 
 import torch
 

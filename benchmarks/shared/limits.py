@@ -18,7 +18,7 @@ import sys
 import warnings
 from pathlib import Path
 
-import fairseq.models  # noqa: F401  (what takes the time, and needs to write)
+import fairseq.models  # noqa: F401  (it takes the time, and needs to write)
 import fairseq.tasks  # noqa: F401
 import torch._dynamo  # noqa: F401  (every optimiser of torch imports it)
 from warm import Done
@@ -51,7 +51,7 @@ LIMITS = {"quota": quota, "read-only": read_only, "full": full}
 
 
 def own_mounts() -> None:
-    """What is mounted from now on is seen by this process and its children only."""
+    """Mounts from now on are seen by this process and its children only."""
     user, group = os.getuid(), os.getgid()
     if ctypes.CDLL(None, use_errno=True).unshare(NEW_MOUNTS | (NEW_USER if user else 0)):
         raise OSError(ctypes.get_errno(), "no file systems of one's own")
@@ -71,7 +71,7 @@ def allowed(limit: str, folder: Path) -> bool:
 
 
 def run(limit: str | None, folder: Path, *command, before=lambda: None, **size) -> Done:
-    """What came of the command, whose folder for outputs this is.
+    """Run a command whose folder for outputs this is.
 
     Args:
         limit: one of LIMITS, or None
@@ -113,7 +113,7 @@ def ended(*command: str) -> int:
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)
         status = 1
-    stop_readers()  # a fork does not call what is registered for Python's end
+    stop_readers()  # a fork does not call functions that are registered for Python's end
     with contextlib.suppress(AttributeError, OSError, ValueError):
         sys.stdout.flush()
     sys.stderr.flush()

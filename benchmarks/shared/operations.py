@@ -1,4 +1,4 @@
-"""What a piece of a model asks of the device: how many operations, and where the host waits for it."""
+"""The operations of a piece of a model on the device, and the places where the host waits for it."""
 
 from collections import Counter
 
@@ -55,8 +55,8 @@ class WithFunctions(TorchDispatchMode):
 class Waits(WithFunctions):
     """Within `with Waits() as waits:`, `waits.seen` lists where the host would wait for a device.
 
-    On a CPU all tensors are on the host. Those that are so in any case, a shape that fairseq makes a tensor of and a
-    random number for which no device is named, are known by their origin; so is what is computed from them alone.
+    On a CPU all tensors are on the host. Some are there in any case: a shape that fairseq makes a tensor of, a random
+    number for which no device is named, and all that is computed from these alone. These are known by their origin.
     """
 
     def __init__(self):
@@ -75,7 +75,7 @@ class Waits(WithFunctions):
             if host:
                 self.on_host[id(x)] = x
             elif inputs:
-                self.on_host.pop(id(x), None)  # it was changed by what the device has
+                self.on_host.pop(id(x), None)  # it was changed by a tensor of the device
         return result
 
 
@@ -104,7 +104,7 @@ class Functions(TorchFunctionMode):
 
 
 class Answers(TorchFunctionMode):
-    """What the host reads of tensors, so that a model which decides on it can run on meta tensors, which hold nothing.
+    """The numbers that the host reads of tensors, so that a model which needs them can run on empty meta tensors.
 
     Under `with answers:` a run on the CPU is written down; the next one, on meta tensors, is told the same.
     """

@@ -103,7 +103,7 @@ class Site:
         return ["fairseq-generate", self.folder / "pairs", *USER_DIR, "--cpu", "--path", self.model("pairs")]
 
     def place(self, word: str) -> str:
-        """The word with what it stands for: model:NAME or file:NAME, of this site."""
+        """The word with model:NAME or file:NAME replaced by a path of this site."""
         word = re.sub(r"\bmodel:(.+)", lambda found: str(self.model(found[1])), word)
         return re.sub(r"\bfile:(.+)", lambda found: str(self.folder / found[1]), word)
 
@@ -132,7 +132,7 @@ def text(level: str) -> Callable:
 
 
 def writes(name: str, *words, out: tuple[str, str]) -> Callable:
-    """A tool, its options and the flag and the name of what it writes."""
+    """A tool with its options, and the flag and the name of its output."""
 
     def command(site: Site, folder: Path) -> list:
         flag, file = out
@@ -186,7 +186,7 @@ SLOW = ["tune_length_penalty"]  # it starts another command
 
 
 def refused(done: Done, folder: Path) -> str:
-    """What is wrong with the answer of a command whose folder cannot be written; "" if nothing is: its status is not 0,
+    """The fault in the answer of a command whose folder cannot be written; "" if there is none: its status is not 0,
     and one sentence names the folder, or what lies in it."""
     told = re.findall(r"^\S+: error: .*", done.output, re.MULTILINE)
     if TRACEBACK in done.output:

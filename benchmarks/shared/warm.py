@@ -1,4 +1,4 @@
-"""What came of a command, right or wrong input: honoured, refused with a sentence, or what should never happen."""
+"""The outcome of a command: honoured, refused with a sentence, or a fault such as a traceback."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ TRACEBACK = "Traceback (most recent call last)"
 
 
 class Done(NamedTuple):
-    """What came of a command. A ``returncode`` below 0 is a signal's number, as subprocess has it."""
+    """The outcome of a command. A ``returncode`` below 0 is a signal's number, as subprocess has it."""
 
     returncode: int
     output: str
@@ -23,7 +23,7 @@ class Done(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """honoured, refused (with one sentence), or what should never happen."""
+        """honoured, refused (with one sentence), or the name of a fault."""
         if self.returncode < 0:
             return f"signal {signal.Signals(-self.returncode).name}"
         if TRACEBACK in self.output:

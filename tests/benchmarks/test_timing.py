@@ -1,4 +1,4 @@
-"""benchmarks/timing.py: what is measured is measured beside no training."""
+"""benchmarks/timing.py: nothing is measured beside a training."""
 
 import fcntl
 import os
