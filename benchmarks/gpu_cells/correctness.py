@@ -1,6 +1,6 @@
 """Is it right on this device? The numbers that the tests hold a CPU to, and the engines against the plain loop.
 
-T steps, B batch, C width, S source positions.
+B batch, C width, S source positions.
 """
 
 import copy
@@ -33,7 +33,7 @@ from gpu_cells.cell import MINUTE, ONLY_A_GPU, Cell, Row, Setting
 TESTS = Path(__file__).resolve().parents[2] / "tests"
 
 
-T, B, C, S, HEADS, LAYERS = 24, 8, 64, 10, 4, 3
+B, C, S, HEADS, LAYERS = 8, 64, 10, 4, 3
 
 
 class Correctness(Cell):
@@ -50,7 +50,8 @@ class Engines(Correctness):
 
     def measure(self, setting: Setting) -> Row:
         row: Row = {}
-        cases = [Case(build, kv) for build in (windowed, with_encoder) for kv in ("shared", "per-layer")]
+        steps = 6 if setting.smoke else 24
+        cases = [Case(build(kv, steps)) for build in (windowed, with_encoder) for kv in ("shared", "per-layer")]
         for dtype in ("float64", "float32", "bfloat16", "float16"):
             errors = {
                 name: max(case.error(name, dtype, setting.device) for case in cases)
@@ -63,7 +64,8 @@ class Engines(Correctness):
         return row
 
 
-def windowed(kv: str):
+def windowed(kv: str, steps: int):
+    torch.manual_seed(1)
     config = FeedbackLayerConfig(C, 2 * C, HEADS, attention_bias=False, pre_norm=True, activation="gelu")
     stack = FeedbackStack(config, LAYERS, kv=kv, window=MemoryWindow(16, LAYERS, HEADS, C // HEADS))
     before = torch.randn(B, 16, C)  # no gradient goes back to the block before
@@ -72,10 +74,11 @@ def windowed(kv: str):
         y, memory = stack.advance(x, FeedbackMemory([before.to(x)]))
         return {"output": y, "memory": memory.vectors[0].detach()}
 
-    return stack, run, {"x": torch.randn(T, B, C)}
+    return stack, run, {"x": torch.randn(steps, B, C)}
 
 
-def with_encoder(kv: str):
+def with_encoder(kv: str, steps: int):
+    torch.manual_seed(1)
     stack = FeedbackStack(FeedbackLayerConfig(C, 2 * C, HEADS, context_dim=C, activation="gelu"), LAYERS, kv=kv)
     padding = torch.zeros(B, S, dtype=torch.bool)
     padding[1, S // 2 :] = True
@@ -83,15 +86,14 @@ def with_encoder(kv: str):
     def run(stack, x, context):
         return {"output": stack(x, context, padding.to(x.device))}
 
-    return stack, run, {"x": torch.randn(T, B, C), "context": torch.randn(B, S, C)}
+    return stack, run, {"x": torch.randn(steps, B, C), "context": torch.randn(B, S, C)}
 
 
 class Case:
     """A stack, its inputs, and the exact results."""
 
-    def __init__(self, build, kv: str):
-        torch.manual_seed(1)
-        self.stack, self.run, self.leaves = build(kv)
+    def __init__(self, built: tuple):
+        self.stack, self.run, self.leaves = built
         self.exact = self.compute("plain", torch.float64, "cpu")
 
     def compute(self, engine: str, dtype: torch.dtype, device: str) -> dict[str, torch.Tensor]:
