@@ -8,6 +8,7 @@ from pages import PAGES, blocks, every_block, name
 WITH_PYTHON = [
     page for page in PAGES if any(block.language == "python" or block.mark == "run" for block in blocks(page))
 ]
+FEW_UPDATES = ["--max-update", "4"]  # of two options the last counts
 EXPECTED = re.compile(r"\)  # (?!such as )(.+)$")
 
 
@@ -24,7 +25,8 @@ def test_python_runs_and_prints_what_it_says(page, run, shell, workspace):
             lines[block.line - 1 : block.line - 1 + len(code)] = code
     for block in every_block("bash", page):
         for words in shell.calls(block.code) if block.mark == "run" else []:
-            run(*words, cwd=workspace, input="")
+            few = FEW_UPDATES if words[0] == "fairseq-train" else []
+            run(*words, *few, cwd=workspace, input="")
     script = workspace / f"{page.stem}_page.py"
     script.write_text("\n".join(lines))
     said = run("python", script.name, cwd=workspace).stdout.splitlines()
