@@ -25,7 +25,7 @@ setup_venv() {
 declare -A SETTINGS=([LOG_INTERVAL]=100) WORDS=() CHOICES=() SMOKE_SETTINGS=([LOG_INTERVAL]=5)
 # START: flags of a training's first start only. ONLY_IF: row.py's --if. MAY_DIVERGE: divergence is a result. BARS: the
 # progress of other commands. SOURCED_LATER: files that declare variables after begin, too. DEFAULT_PRECISION: on GPUs.
-DEFAULT_PRECISION=fp32 LIB=recipes/lib SCRIPT='' BEGUN='' LOG_FORMAT=simple START=() ONLY_IF=() MAY_DIVERGE=''
+DEFAULT_PRECISION=fp32 LIB=recipes/lib QUEUE='' BEGUN='' LOG_FORMAT=simple START=() ONLY_IF=() MAY_DIVERGE=''
 declare -A DECLARED=() GIVEN=() PUBLISHED=() && SOURCED_LATER=() BARS=(--log-format simple --log-interval 1)
 
 # begin OPTIONS...: read the options, set up the machine, go to the repository root and set the declared variables
@@ -42,23 +42,18 @@ begin_once() {
     local read=("${!SETTINGS[@]}" "${!WORDS[@]}" "${!CHOICES[@]}" --flags=" ${EXTRA[*]}" --later "${SOURCED_LATER[@]/#/$ROOT/}")
     RECIPE=$RECIPE "$python" -S "$ROOT/$LIB/variables.py" "${read[@]}" || exit
     setup_venv && cd "$ROOT" || exit
-    if ((DRY_RUN)); then
-        SCRIPT=$(mktemp) && trap 'rm -f "$SCRIPT"' EXIT
-        if [[ $COMMANDS ]]; then true >"$COMMANDS"; else COMMANDS=$(mktemp) && trap 'end_dry_run $?' EXIT; fi
-    fi
-    export RECIPE DRY_RUN SCRIPT COMMANDS OUT
-    local options=(${GPUS:+--gpus "$GPUS"} ${SCRIPT:+--script "$SCRIPT"} --precision "$PRECISION")
+    ((!DRY_RUN)) || { QUEUE=$(mktemp) && trap 'end_dry_run $?' EXIT; }
+    export RECIPE OUT
+    local options=(${GPUS:+--gpus "$GPUS"} ${QUEUE:+--queue "$QUEUE"} --precision "$PRECISION")
     ((!SMOKE)) || options+=(--smoke)
     code=$(python "$LIB/machine.py" --default-precision "$DEFAULT_PRECISION" "${options[@]}") || exit
     eval "$code"
 }
 
-# A dry run first checks every command with the command's own parser, and then prints them all.
 end_dry_run() {
     local status=$1
-    ((status)) || python -m fairseq_plugins.tools.parse_commands "$COMMANDS" >&2 || status=$?
-    ((status)) || cat "$SCRIPT"
-    rm -f "$COMMANDS" "$SCRIPT"
+    ((status)) || python -S "$LIB/dry_run.py" "$QUEUE" "$COMMANDS" || status=$?
+    rm -f "$QUEUE"
     exit "$status"
 }
 
@@ -114,7 +109,11 @@ share() {
 # Every command goes through one of these four: it is run, or printed in a dry run. (With -S Python starts faster.)
 # make_file FILE FLAGS... -- COMMAND: COMMAND makes FILE, unless it is there and no older than the files of --after.
 # --always: run COMMAND even if FILE is there. --stamp: COMMAND does not write FILE; an empty FILE marks its end.
-call() { WHERE=${BASH_SOURCE[-1]}:${BASH_LINENO[-2]} python -S "$LIB/$1.py" "${@:2}"; }
+# A dry run queues the calls for dry_run.py.
+call() {
+    ((!DRY_RUN)) || { printf '%s\0' "${BASH_SOURCE[-1]}:${BASH_LINENO[-2]}" "$#" "$@" >>"$QUEUE" && return; }
+    python -S "$LIB/$1.py" "${@:2}"
+}
 run() { call commands -- "$@"; }
 make_file() { call step "$@"; }
 capture() { call step "$1" --capture --data "$DATA" "${@:2}"; } # like make_file, but FILE gets what COMMAND prints
@@ -173,7 +172,7 @@ share_streams() {
             stop "SPLIT_STREAMS: $groups does not divide the $each streams of each process: choose a divisor, or leave it out."
         STREAM_FLAGS+=(--split-streams "$groups")
     elif ((DRY_RUN && GPUS && NNODES == 1)); then
-        echo "# where memory runs out, the recipe goes on with --split-streams 2, 4 and so on; SPLIT_STREAMS sets it" >>"$SCRIPT"
+        call note "where memory runs out, the recipe goes on with --split-streams 2, 4 and so on; SPLIT_STREAMS sets it"
     fi
 }
 

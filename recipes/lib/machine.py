@@ -42,17 +42,17 @@ def main():
     parser.add_argument("--precision", default="", choices=["", *HALF, *PRODUCTS], help="the user's choice")
     parser.add_argument("--default-precision", default="fp32", choices=[*HALF, *PRODUCTS], help="the recipe's on GPUs")
     parser.add_argument("--smoke", action="store_true", help="use one thread, and the CPU unless --gpus is given")
-    parser.add_argument("--script", type=Path, metavar="FILE", help="write the first lines of a dry run's script there")
+    parser.add_argument("--queue", type=Path, metavar="FILE", help="write the first lines of a dry run's script there")
     args = parser.parse_args()
     gpus = int(args.gpus or (0 if args.smoke else count_gpus()))
     precision = chosen(gpus, args.precision, args.default_precision)
     exported = environment(gpus, precision, args.smoke)
     exports = [f"export {options.assignments({name: value})}" for name, value in exported.items()]
     print("\n".join(exports))
-    if args.script:
+    if args.queue:
         folder = shlex.quote(os.path.join(os.environ["VENV"], "bin"))
         lines = ["set -euo pipefail", f"cd {shlex.quote(os.getcwd())}", f'export PATH={folder}:"$PATH"', *exports]
-        args.script.write_text("".join(f"{line}\n" for line in lines))
+        args.queue.write_text("".join(f"{line}\n" for line in lines) + "\0")
     print(options.assignments(variables(gpus, precision, os.environ)))
 
 

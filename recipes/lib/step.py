@@ -33,8 +33,9 @@ from fairseq_plugins.files.whole import replacing
 UNFINISHED = "unfinished"  # in the place of a command, until that has ended
 
 
-def main():
-    own, command = say.split(sys.argv[1:])
+def read(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The options, and the command after them."""
+    own, command = say.split(words)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path, help="the file that the command makes")
     parser.add_argument("--after", type=Path, nargs="*", default=[], metavar="FILE", help="files that it is made from")
@@ -43,10 +44,11 @@ def main():
     parser.add_argument("--if", dest="needed", type=Path, metavar="FILE", help="do nothing unless this file exists")
     parser.add_argument("--data", default="", help="folder of the prepared corpus that the command reads")
     parser.add_argument("--capture", action="store_true", help="the command prints the content of the file")
-    args = parser.parse_args(own)
-    if commands.is_dry():
-        dry_run(args, command)
-        return
+    return parser.parse_args(own), command
+
+
+def main():
+    args, command = read(sys.argv[1:])
     if args.needed and not args.needed.exists():
         return
     if args.stamp and args.file.parent.exists() and not os.access(args.file.parent, os.W_OK):
@@ -98,15 +100,14 @@ def lock(file, record: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
 
 
-def dry_run(args, command: list[str]) -> None:
-    """Print the same as shell code, which makes the file even if it is there."""
+def script(words: list[str]) -> tuple[list[str], list[str]]:
+    """The command, and the lines of a shell script that makes the file even if it is there."""
+    args, command = read(words)
     file, log = (commands.typed([str(path)]) for path in (args.file, args.file.with_suffix(".log")))
     before = f"test ! -e {commands.typed([str(args.needed)])} || " if args.needed else ""
-    if args.capture:
-        commands.print_line(f"mkdir -p {commands.typed([str(args.file.parent)])}")
-    commands.dry_run(command, before, f" 2>{log} >{file}" if args.capture else "")
-    if args.stamp:
-        commands.print_line(f"touch {file}")
+    folder = [f"mkdir -p {commands.typed([str(args.file.parent)])}"] * args.capture
+    after = f" 2>{log} >{file}" if args.capture else ""
+    return command, [*folder, f"{before}{commands.typed(command)}{after}", *[f"touch {file}"] * args.stamp]
 
 
 def older(file: Path, than: list[Path]) -> bool:

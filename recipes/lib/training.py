@@ -41,8 +41,9 @@ SPLIT = "--split-streams"
 MORE_GROUPS = re.compile(rf"memory ran out .* with {SPLIT} ([0-9]+)")  # fairseq_plugins/streams/groups.py
 
 
-def main():
-    own, command = say.split(sys.argv[1:])
+def read(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The options, and the command after them."""
+    own, command = say.split(words)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="--save-dir of the command")
     parser.add_argument("--settings", nargs="*", default=[], help="NAME=VALUE of each variable that the user has set")
@@ -51,12 +52,11 @@ def main():
     parser.add_argument("--rank", type=int, default=0, help="number of this node; node 0 marks the end")
     parser.add_argument("--start", default="", help="flags of the first start only, as one argument")
     parser.add_argument("--may-diverge", action="store_true", help="record divergence, instead of failing")
-    args = parser.parse_args(own)
-    log = args.folder / (f"train.node{args.rank}.log" if args.rank else "train.log")
-    if commands.is_dry():
-        dry_run(args, command + shlex.split(args.start), log)
-        return
+    return parser.parse_args(own), command
 
+
+def main():
+    args, command = read(sys.argv[1:])
     args.folder.mkdir(parents=True, exist_ok=True)
     check_settings(args, "\n".join(args.settings))
     check_flags(args, command)
@@ -64,21 +64,25 @@ def main():
         say.say(f"{args.folder} is trained")
         return
     check_precision(args)
-    status, errors = run_in_groups(args, commands.resolved(command), log)
+    status, errors = run_in_groups(args, commands.resolved(command), log_of(args))
     if status and not (args.may_diverge and record_divergence(args.folder, errors)):
         sys.exit(status)
-    if not args.rank:  # the first node writes the checkpoints
+    if not args.rank:
         (args.folder / "trained").touch()
 
 
-def dry_run(args, command: list[str], log: Path) -> None:
-    """Print the same as shell code. It always passes the flags of the first start, so it is for a new folder."""
-    folder, log = (commands.typed([str(path)]) for path in (args.folder, log))
-    commands.print_line(f"mkdir -p {folder}")
+def log_of(args) -> Path:
+    return args.folder / (f"train.node{args.rank}.log" if args.rank else "train.log")
+
+
+def script(words: list[str]) -> tuple[list[str], list[str]]:
+    """The command, and the lines of a shell script for a new folder: they pass the flags of the first start."""
+    args, command = read(words)
+    command += shlex.split(args.start)
+    folder, log = (commands.typed([str(path)]) for path in (args.folder, log_of(args)))
     may_diverge = f" || grep -m1 -o '{DIVERGED.pattern}' {log} >{folder}/diverged" if args.may_diverge else ""
-    commands.dry_run(command, after=f" 2>&1 | tee -a {log}{may_diverge}")
-    if not args.rank:
-        commands.print_line(f"touch {folder}/trained")
+    lines = [f"mkdir -p {folder}", f"{commands.typed(command)} 2>&1 | tee -a {log}{may_diverge}"]
+    return command, lines + [f"touch {folder}/trained"] * (not args.rank)  # the first node writes the checkpoints
 
 
 def check_settings(args, settings: str) -> None:

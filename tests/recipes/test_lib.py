@@ -1,5 +1,6 @@
 """The small programs that recipes call, recipes/lib/*.py."""
 
+import importlib
 import io
 import json
 import os
@@ -21,6 +22,16 @@ def call(name, *words, env={}, input=None, cwd=None):
         [sys.executable, LIB / f"{name}.py", *map(str, words)],
         env=environment | {"RECIPE": "small"} | env, input=input, cwd=cwd, capture_output=True, text=True,
     )  # fmt: skip
+
+
+@pytest.fixture
+def lib(monkeypatch):
+    """Import one of the programs."""
+    monkeypatch.syspath_prepend(LIB)
+    monkeypatch.setenv("RECIPE", "small")
+    before = signal.getsignal(signal.SIGINT)
+    yield importlib.import_module
+    signal.signal(signal.SIGINT, before)
 
 
 def script(path, *lines):
@@ -356,14 +367,15 @@ def test_a_word_of_the_shell_is_what_the_commands_before_have_left(append, tmp_p
     assert missing.returncode == 2 and "nothing.txt" in missing.stderr
 
 
-def test_a_dry_run_is_a_script_and_commands_with_their_places(tmp_path):
-    env = {"DRY_RUN": "1", "WHERE": "x.sh:7", "SCRIPT": f"{tmp_path}/script", "COMMANDS": f"{tmp_path}/commands"}
+def test_a_dry_run_is_a_script_and_commands_with_their_places(lib, tmp_path):
     words = ("echo", "a b", f"$(cat {tmp_path}/flags)", "$HOME")
-    call("step", tmp_path / "new/file.txt", "--capture", "--", *words, env=env)
-    assert (tmp_path / "commands").read_text() == "x.sh:7\techo 'a b' '$HOME'\n"
+    call_of_step = ["step", tmp_path / "new/file.txt", "--capture", "--", *words]
+    queued = ["set -eu\n", "x.sh:6", 2, "note", "a note", "x.sh:7", len(call_of_step), *call_of_step]
+    code, checked = lib("dry_run").read("".join(f"{word}\0" for word in queued))
+    assert checked == "x.sh:7\techo 'a b' '$HOME'\n" and code.startswith("set -eu\n# a note\n")
     assert not (tmp_path / "new").exists()
     (tmp_path / "flags").write_text("--lenpen 1")
-    subprocess.run(["bash", "-eu", tmp_path / "script"], check=True)
+    subprocess.run(["bash", "-c", code], check=True)
     assert (tmp_path / "new/file.txt").read_text() == "a b --lenpen 1 $HOME\n"
 
 
@@ -581,14 +593,8 @@ def test_only_the_first_node_says_that_it_is_trained(train, tmp_path):
 
 
 @pytest.fixture
-def progress(monkeypatch):
-    monkeypatch.syspath_prepend(LIB)
-    monkeypatch.setenv("RECIPE", "small")
-    before = signal.getsignal(signal.SIGINT)
-    import progress
-
-    signal.signal(signal.SIGINT, before)
-    return progress
+def progress(lib):
+    return lib("progress")
 
 
 class Terminal(io.StringIO):
