@@ -139,7 +139,7 @@ def stop_after_parsing(checked: set[frozenset] | None):
     def parse_with_arch_and_stop(parser, *args, **kwargs):
         with mock.patch.object(argparse.ArgumentParser, "parse_args", parse_args):
             parsed = parse_with_arch(parser, *args, **kwargs)
-            if checked is not None and (kind := types(parsed)) not in checked:
+            if checked is not None and (kind := types(parsed, parser)) not in checked:
                 convert_namespace_to_omegaconf(parsed)  # half a second
                 checked.add(kind)
         raise Parsed(parser, parsed)
@@ -151,19 +151,22 @@ def stop_after_parsing(checked: set[frozenset] | None):
         yield
 
 
-def types(parsed: argparse.Namespace) -> frozenset:
+def types(parsed: argparse.Namespace, parser: argparse.ArgumentParser) -> frozenset:
     """The options that are words, and the types of all others: numbers, files, lists. Architectures of one model and
-    the splits that are evaluated are one word."""
+    the splits that are evaluated are one word. So are all choices of an option, of which argparse knows which are
+    allowed, unless the choice is a class with options of its own."""
     from fairseq.models import ARCH_MODEL_NAME_REGISTRY
+    from fairseq.registry import REGISTRIES
 
     model = ARCH_MODEL_NAME_REGISTRY.get(getattr(parsed, "arch", None))
     given = {**vars(parsed), "arch": model, "gen_subset": "any"}
+    chosen = {action.dest for action in parser._actions if action.choices} - {"task", "arch", *REGISTRIES}
 
-    def kind(value):
+    def kind(name, value):
         is_word = isinstance(value, str) and "/" not in value and not value.endswith(".pt")
-        return value if is_word else type(value)
+        return value if is_word and name not in chosen else type(value)
 
-    return frozenset((name, kind(value)) for name, value in given.items())
+    return frozenset((name, kind(name, value)) for name, value in given.items())
 
 
 if __name__ == "__main__":
