@@ -173,11 +173,11 @@ def _cut(file: Path, sizes, published: bool, sha256: str | None, tokens_of, *out
     if published and sha256 and hashlib.sha256(content).hexdigest() != sha256:
         raise UserError(f"{file} has the right size but not the published content: download it again.")
     start, report = 0, []
-    for path, size in zip(outputs, sizes):
+    for split, path, size in zip(SPLITS, outputs, sizes):
         part = content[start : start + size]
         with open(path, "w", encoding="ascii", newline="\n") as output:
             output.writelines(tokens_of(part))
-        report.append(f"{path.name.removesuffix('.partial')} {size}")
+        report.append(f"{split} {size}")
         start += size
     return f"{file.name} {len(content)} bytes in, {', '.join(report)} out"
 

@@ -26,8 +26,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steps import UserError, command_line, write_text
+from steps import UserError, command_line, writing
 
+from fairseq_plugins.files.whole import replacing
 from fairseq_plugins.options.ranges import whole
 
 
@@ -405,7 +406,8 @@ def main():
     numbers = (args.train, args.valid, args.test)
     for name, content in FORMATS[args.format].files(Grammar(args.seed), numbers).items():
         (args.out / name).parent.mkdir(exist_ok=True)
-        write_text(args.out / name, content)
+        with writing(args.out / name), replacing(args.out / name) as (temporary,):
+            temporary.write_text(content, encoding="utf-8")
     print(
         f"{args.out}: {args.train} training, {args.valid} validation and {args.test} test sentences (seed {args.seed})"
     )

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from fairseq_plugins.conversion.sources import Converted
 from fairseq_plugins.conversion.vocabulary import Vocabulary
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.files import sealed
-from fairseq_plugins.files.whole import NotWritten
+from fairseq_plugins.files.whole import NotWritten, replacing
 from fairseq_plugins.models.common.hub import BEST
 from fairseq_plugins.text.keeping import Record
 from fairseq_plugins.text.levels import Bytes, Characters, Words
@@ -138,27 +137,17 @@ def prepared_text(symbols: list[str]) -> PreparedText:
 def whole_folder(folder: Path) -> Iterator[Path]:
     """A new folder, which gets this name at the end of the context. After an error it is removed.
 
-    Until then it stands in the lowest folder above that is there, so that an error leaves no new folders.
-
     Raises:
         NotWritten: the system could not write it
     """
-    place = folder.resolve()
-    above = next(parent for parent in place.parents if parent.is_dir())
-    temporary = above / f"{place.name}.{os.getpid()}.partial"
     try:
-        temporary.mkdir()
-        yield temporary
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if place.is_dir():
-            place.rmdir()  # it is empty
-        temporary.rename(place)
+        with replacing(folder.resolve()) as (temporary,):
+            temporary.mkdir()
+            yield temporary
     except OSError as error:
         raise NotWritten(
             f"--out {folder} could not be written ({error.strerror or error}); name a folder elsewhere."
         ) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def refuse_folder(folder: Path) -> None:

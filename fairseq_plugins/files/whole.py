@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,32 +23,56 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     try:
         if path.exists() and not path.is_file():
             raise NotWritten(f"{path} is a folder or a device, which no file replaces; give the name of a file.")
-        with replacing(path) as temporary:
+        with replacing(path) as (temporary,):
             write(temporary)
     except OSError as error:
         raise NotWritten(f"{path} could not be written ({error.strerror or error}).") from error
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path. At the end of the context its file is flushed to the disk and renamed to ``path``.
+def replacing(*paths: Path) -> Iterator[list[Path]]:
+    """A temporary path for each file or folder. At the end of the context all are flushed to the disk and renamed.
 
-    After an error the temporary file is removed, and an earlier file at ``path`` is unchanged.
+    A folder replaces an empty folder only. After an error the temporary files are removed, and so are new folders above
+    them; earlier files are unchanged.
 
     Raises:
-        OSError: the system could not write the file
+        OSError: the system could not write a file
     """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    temporary = [path.with_name(f"{path.name}.{os.getpid()}.partial") for path in paths]
+    above = [parent for path in paths for parent in path.parents if not parent.exists()]
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        for path in paths:
+            path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        flush(temporary)
-        os.replace(temporary, path)
+        for path in temporary:
+            for file in content(path):
+                flush(file)
+        for path, new in zip(paths, temporary):
+            os.replace(new, path)
     finally:
-        with suppress(OSError):  # there is none where the folder is none
-            temporary.unlink(missing_ok=True)
-    with suppress(OSError):  # some file systems cannot flush a folder
-        flush(path.parent)
+        with suppress(OSError):  # nothing can be removed where nothing can be written
+            for path in temporary:
+                remove(path)
+        with suppress(OSError):  # with the new files they are not empty
+            for folder in above:
+                folder.rmdir()
+    for path in paths:
+        with suppress(OSError):  # some file systems cannot flush a folder
+            flush(path.parent)
+
+
+def content(path: Path) -> Iterable[Path]:
+    """The file, or all files and folders in the folder."""
+    return path.rglob("*") if path.is_dir() else [path]
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link, or a folder with its content, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def followed(path: Path) -> Path:
@@ -73,5 +98,11 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Raises NotWritten."""
+    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
 def write_json(path: Path, content) -> None:
-    write_whole(path, lambda temporary: temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8"))
+    """Raises NotWritten."""
+    write_text(path, json.dumps(content, indent=1) + "\n")

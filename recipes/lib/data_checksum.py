@@ -16,11 +16,6 @@ def differs_from_training(folder: Path, data: str) -> bool:
     return before != checksum([*Path(data).glob("bin/dict*.txt"), *Path(data).glob("bin/*.idx")])
 
 
-def line(data: str) -> str:
-    """What a record of a command says of the data that it reads."""
-    return f"\ndata {of(Path(data))}" if data else ""
-
-
 @cache
 def of(data: Path) -> str:
     """The checksum of what is read in training and scoring: text in numbers, dictionaries, and raw references."""

@@ -3,23 +3,19 @@
     python recipes/lib/step.py runs/x/average.pt --after runs/x/trained -- python -m ...average_checkpoints ...
     python recipes/lib/step.py runs/x/test.txt --after runs/x/average.pt --capture -- fairseq-generate ...
 
-The command runs again if the file is older than one of the files of --after, or if one of these changed meanwhile, if
-another command made it, or one that was stopped, or if the data of --data have changed.
+The command runs again if one of the files of --after, the command itself or the data of --data have changed, if the
+file has changed, or if the command was stopped (fairseq_plugins/files/steps.py). Two calls for one file wait for one
+another.
 
-With --capture the file gets what the command prints, but only if the command succeeds. Its stderr is written beside
-the file, with the suffix .log. The terminal shows how far it is, and what is no record of a log. Two calls for one file
-wait for one another. In a folder that cannot be written no file of --stamp is made.
+With --capture the file gets the command's output, but only if the command succeeds. Its stderr is written beside the
+file, with the suffix .log; the terminal shows how far the command is, and the lines that are no records of a log. In a
+folder that cannot be written no file of --stamp is made.
 """
 
 import argparse
-import fcntl
-import glob
 import os
-import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import commands
@@ -28,9 +24,7 @@ import places
 import progress
 import say
 
-from fairseq_plugins.files.whole import replacing
-
-UNFINISHED = "unfinished"  # in the place of a command, until that has ended
+from fairseq_plugins.files.steps import Step, lock
 
 
 def read(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -54,50 +48,42 @@ def main():
     if args.stamp and args.file.parent.exists() and not os.access(args.file.parent, os.W_OK):
         # the command finds that all is done, or says what is not
         sys.exit(subprocess.run(commands.resolved(command)).returncode)
-    args.file.parent.mkdir(parents=True, exist_ok=True)
-    record = args.file.with_name(args.file.name + ".command")
-    with alone_with(record):
-        make(args, record, commands.resolved(command))
+    command = commands.resolved(command)
+    options = {"command": places.resolved(command), "data": data_checksum.of(Path(args.data)) if args.data else ""}
+    step = Step(args.file.name, args.file.parent, args.after, [args.file], options)
+    begun = step.stamp.with_suffix(".lock")
+    ours = begun.exists() or earlier_record(args.file).exists()
+    with lock(begun, str(args.file), say.say):
+        if args.always:
+            args.file.unlink(missing_ok=True)
+        elif args.file.exists() and not ours and not older(args.file, args.after):
+            step.write("by the script of a dry run")
+        if step.done():
+            say.say(f"{args.file} is there")
+        else:
+            make(args, step, command)
 
 
-def make(args, record: Path, command: list[str]) -> None:
-    if args.always:
-        args.file.unlink(missing_ok=True)
-    made_by = shlex.join(places.resolved(command)) + data_checksum.line(args.data)
-    if args.file.exists() and not older(args.file, args.after) and is_by(record, made_by):
-        say.say(f"{args.file} is there")
-        return
+def earlier_record(file: Path) -> Path:
+    """The stamp that earlier versions wrote, which is not read: the file is made again."""
+    return file.with_name(f"{file.name}.command")
+
+
+def make(args, step: Step, command: list[str]) -> None:
     if data_checksum.differs_from_training(args.file.parent, args.data):
         say.stop(f"{args.data} has other data than {args.file.parent} was trained on; give another --data or --out.")
     say.say(commands.typed(command))
-    record.write_text(f"{UNFINISHED}\n")
-    before = [*map(state, args.after)]
     if args.capture:
-        capture(command, args.file)
-    elif status := subprocess.run(command).returncode:
+        step.run(lambda temporary: capture(command, args.file, temporary))
+    else:
+        step.run(lambda: call(command, args.file if args.stamp else None), whole=False)
+
+
+def call(command: list[str], stamp: Path | None) -> None:
+    if status := subprocess.run(command).returncode:
         sys.exit(status)
-    if changed := [file for file, earlier in zip(args.after, before) if state(file) != earlier]:
-        say.stop(f"{changed[0]} changed while {args.file} was made from it: give the same command again.")
-    if args.stamp:
-        args.file.touch()
-    record.write_text("" if args.stamp else f"{made_by}\n")
-
-
-@contextmanager
-def alone_with(record: Path) -> Iterator[None]:
-    """Wait until no other call is at work on this file."""
-    with open(record, "a") as file:
-        with suppress(OSError):  # a file system without locks
-            lock(file, record)
-        yield
-
-
-def lock(file, record: Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        say.say(f"waiting for another call, which is at work on {record.with_suffix('')}")
-        fcntl.flock(file, fcntl.LOCK_EX)
+    if stamp:
+        stamp.touch()
 
 
 def script(words: list[str]) -> tuple[list[str], list[str]]:
@@ -111,34 +97,13 @@ def script(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def older(file: Path, than: list[Path]) -> bool:
-    return any(each.exists() and newer(each, file) for each in than)
+    return any(each.exists() and each.stat().st_mtime_ns > file.stat().st_mtime_ns for each in than)
 
 
-def is_by(record: Path, made_by: str) -> bool:
-    """Whether the record says this, or nothing, as of what a dry run's script made. Records of earlier versions have no
-    line for the data."""
-    if not (said := record.read_text().strip()):
-        return True
-    before, now = (text.split("\ndata ") for text in (said, made_by))
-    same_data = len(before) == 1 or before[1:] == now[1:]
-    return same_data and places.resolved(shlex.split(before[0])) == places.resolved(shlex.split(now[0]))
-
-
-def state(file: Path) -> tuple[int, int] | None:
-    return (file.stat().st_size, file.stat().st_mtime_ns) if file.exists() else None
-
-
-def newer(one: Path, other: Path) -> bool:
-    return one.stat().st_mtime_ns > other.stat().st_mtime_ns
-
-
-def capture(command: list[str], file: Path) -> None:
+def capture(command: list[str], file: Path, temporary: Path) -> None:
     """Run the command. Its output becomes the file. If the command fails, this program ends with its status."""
-    for left in file.parent.glob(f"{glob.escape(file.name)}.*.partial"):  # by a call that was killed
-        left.unlink()
     work = progress.Steps(name_of(command))
     with (
-        replacing(file) as temporary,
         open(temporary, "w") as out,
         open(file.with_suffix(".log"), "w", buffering=1, errors="replace") as log,
         progress.Display(work) as display,

@@ -25,7 +25,7 @@ import places
 import progress
 import say
 
-from fairseq_plugins.files.whole import replacing
+from fairseq_plugins.files.whole import write_text
 
 WAY_OUT = "give an --out elsewhere, or remove that folder of the training."
 OF_MACHINE = {
@@ -135,13 +135,8 @@ def recorded(args, name: str, text: str) -> str:
     if file.exists():
         return file.read_text().rstrip("\n")
     if not args.rank:
-        record(file, text)
+        write_text(file, f"{text}\n")
     return text
-
-
-def record(file: Path, text: str) -> None:
-    with replacing(file) as temporary:
-        temporary.write_text(f"{text}\n")
 
 
 def first_flags(folder: Path, start: list[str]) -> list[str]:
@@ -172,7 +167,7 @@ def run_in_groups(args, command: list[str], log: Path) -> tuple[int, str]:
             say.say(f"on several nodes recipes do not choose {SPLIT}: set SPLIT_STREAMS={found[1]} on all of them.")
             return status, errors
         say.say(f"memory ran out: {args.folder.name} goes on with {SPLIT} {found[1]}")
-        record(args.folder / "split_streams", f"{found[1]} groups of {streams(command)} streams")
+        write_text(args.folder / "split_streams", f"{found[1]} groups of {streams(command)} streams\n")
 
 
 def noted_groups(folder: Path, command: list[str]) -> int:
@@ -217,7 +212,7 @@ def record_divergence(folder: Path, errors: str) -> bool:
     """Whether the training diverged. If so, FOLDER/diverged says at which update."""
     found = DIVERGED.search(errors)
     if found:
-        (folder / "diverged").write_text(f"{found[0]}\n")
+        write_text(folder / "diverged", f"{found[0]}\n")
     return bool(found)
 
 

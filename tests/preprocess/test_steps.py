@@ -96,7 +96,7 @@ def test_a_file_system_without_locks_gets_a_warning(tmp_path, monkeypatch, capsy
     def unknown(*_):
         raise OSError(errno.ENOSYS, "Function not implemented")
 
-    monkeypatch.setattr("steps.fcntl.lockf", unknown)
+    monkeypatch.setattr("fairseq_plugins.files.steps.fcntl.lockf", unknown)
     steps.Steps(tmp_path)
     assert capsys.readouterr().out.startswith(f"--out {tmp_path} cannot be locked (Function not implemented)")
 

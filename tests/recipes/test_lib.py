@@ -259,7 +259,7 @@ def test_a_source_that_changes_meanwhile_makes_the_file_again(tmp_path):
     copy = script(tmp_path / "copy", f"cat {source}", f"grep -q new {source} || echo new > {source}")
     command = ("step", tmp_path / "file.txt", "--capture", "--after", source, "--", copy)
     done = call(*command)
-    assert done.returncode == 2 and f"{source} changed while {tmp_path}/file.txt was made from it" in done.stderr
+    assert done.returncode == 2 and f"{source} changed while the step file.txt read it" in done.stderr
     assert call(*command).returncode == 0 and (tmp_path / "file.txt").read_text() == "new\n"
 
 
@@ -318,7 +318,7 @@ def test_two_calls_in_one_folder_wait_for_one_another(tmp_path):
         for word in "ab"
     )  # fmt: skip
     said = first.communicate()[1] + second.communicate()[1]
-    assert first.returncode == second.returncode == 0 and "waiting for another call" in said
+    assert first.returncode == second.returncode == 0 and "is being prepared by another process: waiting" in said
     assert (tmp_path / "run/test.txt").read_text() == (tmp_path / "run/test.log").read_text()
 
 
