@@ -9,9 +9,9 @@ line. The archive is Mikolov's. The second host and the checksum, an MD5, come f
 
 from pathlib import Path
 
-import language_model
-from download import Remote
-from steps import command_line
+from lib import language_model
+from lib.download import Remote
+from lib.steps import command_line
 
 from fairseq_plugins.text.levels import Characters
 from fairseq_plugins.text.prepared import PreparedText

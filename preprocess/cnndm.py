@@ -16,12 +16,9 @@ import re
 from functools import partial
 from pathlib import Path
 
-import next_commands
-import pipeline
-import raw_text
-import subwords
-from download import Remote, fetch_all
-from steps import Steps, UserError, command_line
+from lib import next_commands, raw_text, subwords, translation
+from lib.download import Remote, fetch_all
+from lib.steps import Steps, UserError, command_line
 
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.text.tokenisers import SENTENCE_END, MosesBeginning, MosesSentences, Plain, PlainBeginning
@@ -61,11 +58,11 @@ SIDES = ("article", "highlights")
 
 
 def main():
-    parser = pipeline.parser(__doc__, 32000, max_words=1000)  # removes extremely long highlights only
+    parser = translation.parser(__doc__, 32000, max_words=1000)  # removes extremely long highlights only
     parser.add_argument(
         "--article-words", type=whole(1), default=400, metavar="N", help="words used of an article (%(default)s)"
     )
-    for split in pipeline.SPLITS:
+    for split in translation.SPLITS:
         parser.add_argument(
             f"--{split}",
             nargs="+",
@@ -77,8 +74,8 @@ def main():
     args.max_words = max(args.max_words, args.article_words)
     steps = Steps(args.out)
     raw = args.raw or _records_of_stories(fetch_all(REMOTES, steps), steps)
-    pipeline.check_raw(raw)
-    for split in pipeline.SPLITS:
+    translation.check_raw(raw)
+    for split in translation.SPLITS:
         parts = [_part(raw, split, part) for part in getattr(args, split)]
         outputs = [args.out / "text" / f"{split}.{side}" for side in SIDES]
         steps.run(
@@ -93,8 +90,8 @@ def main():
         tokenisers = PlainBeginning(words=args.article_words), Plain()
     else:
         tokenisers = MosesBeginning("en", words=args.article_words), MosesSentences("en")
-    sides = [pipeline.Side(name, tokeniser) for name, tokeniser in zip(SIDES, tokenisers)]
-    pipeline.prepare_text(args, steps, kind, sides, list(pipeline.SPLITS), [], 0, next_commands.SUMMARIES)
+    sides = [translation.Side(name, tokeniser) for name, tokeniser in zip(SIDES, tokenisers)]
+    translation.prepare_text(args, steps, kind, sides, list(translation.SPLITS), [], 0, next_commands.SUMMARIES)
 
 
 def _part(raw: Path, split: str, part: str) -> tuple[Path, int, int | None]:

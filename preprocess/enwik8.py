@@ -12,9 +12,9 @@ tokens, as --no-end-of-line does.)
 
 import re
 
-import language_model
-from download import Remote
-from steps import command_line
+from lib import language_model
+from lib.download import Remote
+from lib.steps import command_line
 
 from fairseq_plugins.text.levels import Bytes
 

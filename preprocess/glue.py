@@ -24,12 +24,9 @@ from functools import lru_cache, partial
 from itertools import chain, pairwise
 from pathlib import Path
 
-import binarise
-import locate
-import pipeline
-import raw_text
-from download import Remote, fetch_all
-from steps import Steps, UserError, add_workers, command_line
+from lib import binarise, locate, raw_text, translation
+from lib.download import Remote, fetch_all
+from lib.steps import Steps, UserError, add_workers, command_line
 
 from fairseq_plugins.options.ranges import whole
 
@@ -86,7 +83,7 @@ def main():
             "--raw is missing: get the .tsv files of the tasks from https://gluebenchmark.com/tasks and give their"
             " folder."
         )
-    pipeline.check_raw(args.raw)
+    translation.check_raw(args.raw)
     if args.learn_bpe:
         check_others(args.out, args.tasks)
     steps = Steps(args.out)

@@ -9,9 +9,9 @@ dictionary is joined; models with separate embeddings can use it, too. With --bp
 tokenised, and the lengths are of words between spaces.
 """
 
-import pipeline
-from download import Remote, fetch_all
-from steps import Steps, command_line
+from lib import translation
+from lib.download import Remote, fetch_all
+from lib.steps import Steps, command_line
 
 REMOTES = [
     Remote(
@@ -31,8 +31,8 @@ LAYOUTS = {
 
 
 def main():
-    parser = pipeline.parser(__doc__, 10000, max_words=175, max_ratio=1.5)
-    pipeline.parallel_options(parser)
+    parser = translation.parser(__doc__, 10000, max_words=175, max_ratio=1.5)
+    translation.parallel_options(parser)
     parser.add_argument(
         "--carve-valid", action="store_true", help="take valid from train even if there is a valid file"
     )
@@ -40,7 +40,7 @@ def main():
     steps = Steps(args.out)
     raw = args.raw or fetch_all(REMOTES, steps)
     layouts = LAYOUTS | ({"valid": []} if args.carve_valid else {})
-    pipeline.prepare_parallel(args, "de", "en", layouts, raw, steps, lower=True, carve=23)
+    translation.prepare_parallel(args, "de", "en", layouts, raw, steps, lower=True, carve=23)
 
 
 if __name__ == "__main__":

@@ -20,13 +20,8 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-import binarise
-import language_model
-import locate
-import next_commands
-import pipeline
-import raw_text
-from steps import Steps, UserError, command_line
+from lib import binarise, language_model, locate, next_commands, raw_text, translation
+from lib.steps import Steps, UserError, command_line
 
 RESERVED = {"<s>", "<pad>", "</s>"}  # fairseq's, which mean something else to it
 
@@ -36,7 +31,7 @@ def main():
     parser.add_argument("--raw", type=Path, required=True, metavar="DIR", help="folder with the pairs of files")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to fill")
     args = parser.parse_args()
-    pipeline.check_raw(args.raw)
+    translation.check_raw(args.raw)
     pairs, steps = find(args.raw), Steps(args.out)
     steps.forget(*(f"text-{split}" for split in language_model.SPLITS if split not in pairs))
     texts = []

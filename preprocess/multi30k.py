@@ -7,9 +7,9 @@
 tokenised.
 """
 
-import pipeline
-from download import Remote, fetch_all
-from steps import Steps, command_line
+from lib import translation
+from lib.download import Remote, fetch_all
+from lib.steps import Steps, command_line
 
 MIRRORS = (
     "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/",
@@ -32,12 +32,12 @@ LAYOUTS = {
 
 
 def main():
-    parser = pipeline.parser(__doc__, 8000)
-    pipeline.parallel_options(parser)
+    parser = translation.parser(__doc__, 8000)
+    translation.parallel_options(parser)
     args = parser.parse_args()
     steps = Steps(args.out)
     raw = args.raw or fetch_all(REMOTES, steps)
-    pipeline.prepare_parallel(args, "de", "en", LAYOUTS, raw, steps, lower=True)
+    translation.prepare_parallel(args, "de", "en", LAYOUTS, raw, steps, lower=True)
 
 
 if __name__ == "__main__":

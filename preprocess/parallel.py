@@ -11,13 +11,13 @@ how the text was prepared, so that later commands need no flags for it; these co
 than 100,000 training pairs they train a small model.
 """
 
-import pipeline
-from steps import Steps, UserError, command_line
+from lib import translation
+from lib.steps import Steps, UserError, command_line
 
 
 def main():
-    parser = pipeline.parser(__doc__, 8000)
-    pipeline.parallel_options(parser)
+    parser = translation.parser(__doc__, 8000)
+    translation.parallel_options(parser)
     parser.add_argument("--source", required=True, metavar="LANGUAGE", help="suffix of the source files")
     parser.add_argument("--target", required=True, metavar="LANGUAGE", help="suffix of the target files")
     parser.add_argument("--lower", action="store_true", help="lower-case all text")
@@ -26,8 +26,8 @@ def main():
         raise UserError("--raw is missing: give the folder that holds your text.")
     if args.source == args.target:
         raise UserError(f"--source and --target are both {args.source}; name the two languages.")
-    layouts = {split: [[split + ".{language}"]] for split in pipeline.SPLITS}
-    pipeline.prepare_parallel(args, args.source, args.target, layouts, args.raw, Steps(args.out), lower=args.lower)
+    layouts = {split: [[split + ".{language}"]] for split in translation.SPLITS}
+    translation.prepare_parallel(args, args.source, args.target, layouts, args.raw, Steps(args.out), lower=args.lower)
 
 
 if __name__ == "__main__":

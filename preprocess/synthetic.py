@@ -26,7 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steps import UserError, command_line, writing
+from lib.steps import UserError, command_line, writing
 
 from fairseq_plugins.files.whole import replacing
 from fairseq_plugins.options.ranges import whole

@@ -30,11 +30,8 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-import language_model
-import next_commands
-import splits
-import symbols
-from steps import Steps, UserError, add_workers, command_line
+from lib import language_model, next_commands, splits, symbols
+from lib.steps import Steps, UserError, add_workers, command_line
 
 from fairseq_plugins.options.ranges import number, whole
 from fairseq_plugins.text.levels import LEVELS, NUMBERS

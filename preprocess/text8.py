@@ -11,9 +11,9 @@ The corpus is one line without a newline: a split has exactly as many tokens as 
 
 import re
 
-import language_model
-from download import Remote
-from steps import UserError, command_line
+from lib import language_model
+from lib.download import Remote
+from lib.steps import UserError, command_line
 
 from fairseq_plugins.text.levels import Characters
 

@@ -22,12 +22,9 @@ import unicodedata
 from functools import lru_cache, partial
 from pathlib import Path
 
-import language_model
-import locate
-import pipeline
-import raw_text
-from download import Remote
-from steps import Steps, command_line
+from lib import language_model, locate, raw_text, translation
+from lib.download import Remote
+from lib.steps import Steps, command_line
 
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.text.levels import BytePairs, Words
@@ -82,7 +79,7 @@ def encode_lines(args, steps: Steps) -> None:
     encode = BytePairs(codes, WHOLE).encode
     for split in language_model.SPLITS:
         source, encoded = steps.out / "clean" / split, steps.out / "bpe" / split
-        pipeline.map_step(steps, f"encode-{split}", encode, source, encoded, args.workers, [codes])
+        translation.map_step(steps, f"encode-{split}", encode, source, encoded, args.workers, [codes])
 
 
 def clean_lines(source: Path, destination: Path) -> str:

@@ -10,9 +10,9 @@ lengths differ by a factor of at most 1.5. sacreBLEU is computed against the raw
 the text is neither normalised nor tokenised.
 """
 
-import pipeline
-from download import Remote, fetch_all
-from steps import Steps, command_line
+from lib import translation
+from lib.download import Remote, fetch_all
+from lib.steps import Steps, command_line
 
 REMOTES = [
     Remote("europarl-v7.tgz", ("https://www.statmt.org/europarl/v7/de-en.tgz",)),
@@ -50,12 +50,12 @@ LAYOUTS = {
 
 
 def main():
-    parser = pipeline.parser(__doc__, 32000, max_ratio=1.5)
-    pipeline.parallel_options(parser)
+    parser = translation.parser(__doc__, 32000, max_ratio=1.5)
+    translation.parallel_options(parser)
     args = parser.parse_args()
     steps = Steps(args.out)
     raw = args.raw or fetch_all(REMOTES, steps)
-    pipeline.prepare_parallel(args, "en", "de", LAYOUTS, raw, steps, normalise=True, arch="feedback_transformer_wmt")
+    translation.prepare_parallel(args, "en", "de", LAYOUTS, raw, steps, normalise=True, arch="feedback_transformer_wmt")
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def test_wrong_numbers_are_refused_and_right_ones_taken(part, flag, action):
 @pytest.mark.parametrize("folder", ["fairseq_plugins/tools", "preprocess"])
 def test_no_tool_takes_just_any_number(folder):
     """Their options have types with a range."""
-    files = sorted((ROOT / folder).glob("*.py"))
+    files = sorted((ROOT / folder).rglob("*.py"))
     calls = [
         call for file in files for call in re.findall(r"add_argument\(.*?\n", file.read_text().replace(",\n", ","))
     ]

@@ -3,9 +3,9 @@
 import filecmp
 import random
 
-import binarise
 import pytest
 from fairseq.data import Dictionary, indexed_dataset
+from lib import binarise
 
 WORDS = ["the", "кот", "雨", "a", "<unk>", "@-@", "madeup", "\u2581x"]
 

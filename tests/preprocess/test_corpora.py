@@ -7,11 +7,11 @@ import tarfile
 from hashlib import sha1
 from pathlib import Path
 
-import pipeline
 import pytest
 from fairseq.data import Dictionary, indexed_dataset
+from lib import translation
+from lib.steps import Steps
 from sentences import write_parallel
-from steps import Steps
 
 from fairseq_plugins.text.prepared import PreparedText
 
@@ -292,7 +292,7 @@ def archive(files):
 
 
 def test_an_archive_is_unpacked_once_and_a_damaged_one_is_named(tmp_path):
-    from download import Remote, fetch_all
+    from lib.download import Remote, fetch_all
 
     from fairseq_plugins.errors import UserError
 
@@ -313,7 +313,7 @@ def test_pairs_that_are_in_train_too_are_counted(tmp_path):
     for split, texts in pairs.items():
         for file, text in zip(files[split], texts):
             file.write_text("\n".join(text))
-    said = pipeline._overlap(files.pop("train"), files)
+    said = translation._overlap(files.pop("train"), files)
     assert said.startswith("1 of 3 valid pairs and 2 of 3 test pairs are in train, too: a score on them says little")
 
 

@@ -11,7 +11,7 @@ import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from download import Remote, fetch
+from lib.download import Remote, fetch
 
 from fairseq_plugins.errors import UserError
 
@@ -54,7 +54,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch):
-    monkeypatch.setattr("download.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("lib.download.time.sleep", lambda seconds: None)
 
 
 @pytest.fixture
@@ -118,11 +118,11 @@ def test_a_cut_download_is_resumed_behind_what_is_there(server, tmp_path):
 
 def test_an_interrupted_call_is_resumed_by_the_next(server, tmp_path, monkeypatch):
     remote = Remote("corpus", (f"{server.url}/cut",), CHECKSUM)
-    monkeypatch.setattr("download.ATTEMPTS", 1)
+    monkeypatch.setattr("lib.download.ATTEMPTS", 1)
     with pytest.raises(UserError, match="cut off at 4000000 bytes"):
         fetch(remote, tmp_path / "corpus")
     assert not (tmp_path / "corpus").exists()
-    monkeypatch.setattr("download.ATTEMPTS", 3)
+    monkeypatch.setattr("lib.download.ATTEMPTS", 3)
     fetch(remote, tmp_path / "corpus")
     assert (tmp_path / "corpus").read_bytes() == CONTENT
     assert [asked for _, asked in server.asked] == [None, "bytes=4000000-", "bytes=8000000-"]

@@ -5,9 +5,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from download import Remote, fetch_all
 from fairseq.data import Dictionary, indexed_dataset
-from steps import Steps
+from lib.download import Remote, fetch_all
+from lib.steps import Steps
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.text.levels import Bytes, Characters, Words
@@ -150,7 +150,7 @@ def test_a_file_of_the_right_size_with_other_content_is_refused(tmp_path):
     from argparse import Namespace
 
     import enwik8
-    import language_model
+    from lib import language_model
 
     (tmp_path / "enwik8").write_bytes(b"ab\n" * 4)
     args = Namespace(file="enwik8", split=(6, 3, 3), published=(6, 3, 3))

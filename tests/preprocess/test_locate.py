@@ -1,9 +1,8 @@
 """Raw files are found by name, and files that belong together in one folder."""
 
-import locate
-import pipeline
 import pytest
 import wmt14_ende
+from lib import locate, translation
 
 from fairseq_plugins.errors import UserError
 
@@ -34,7 +33,7 @@ def test_what_stands_above_goes_first_and_two_below_are_one_too_many(raw):
 
 def test_source_and_target_are_from_one_folder(raw):
     def pairs(source, target):
-        return pipeline._find(raw, "train", [["train.{language}"]], (source, target))
+        return translation._find(raw, "train", [["train.{language}"]], (source, target))
 
     assert pairs("fr", "en") == [[raw / "fr-en/train.fr.gz", raw / "fr-en/train.en"]]
     assert pairs("en", "de") == [[raw / "de-en/train.en", raw / "de-en/train.de"]]
@@ -47,12 +46,12 @@ def test_sides_may_have_names_of_different_kinds(raw):
     (raw / "dev.de").touch()
     (raw / "valid.en").touch()
     layouts = [["dev.{language}"], ["valid.{language}"]]
-    assert pipeline._find(raw, "valid", layouts, ("de", "en")) == [[raw / "dev.de", raw / "valid.en"]]
+    assert translation._find(raw, "valid", layouts, ("de", "en")) == [[raw / "dev.de", raw / "valid.en"]]
     layouts[1] *= 2  # of two files
     with pytest.raises(
         UserError, match="has valid text as dev.de and as valid.en: give source and target names of one"
     ):
-        pipeline._find(raw, "valid", layouts, ("de", "en"))
+        translation._find(raw, "valid", layouts, ("de", "en"))
 
 
 def test_the_test_set_of_wmt14_is_the_full_one(tmp_path):
@@ -61,5 +60,5 @@ def test_the_test_set_of_wmt14_is_the_full_one(tmp_path):
         (tmp_path / folder).mkdir(parents=True)
         for side in ("src.en", "ref.de"):
             (tmp_path / folder / f"newstest2014-deen-{side}.sgm").touch()
-    found = pipeline._find(tmp_path, "test", wmt14_ende.LAYOUTS["test"], ("en", "de"))
+    found = translation._find(tmp_path, "test", wmt14_ende.LAYOUTS["test"], ("en", "de"))
     assert [[file.parent.name for file in files] for files in found] == [["test-full", "test-full"]]

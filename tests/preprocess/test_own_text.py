@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
-import splits
 from fairseq.data import Dictionary, indexed_dataset
+from lib import splits
 
 from fairseq_plugins.text.prepared import PreparedText
 
-SCRIPT = Path(splits.__file__).with_name("text.py")
+SCRIPT = Path(splits.__file__).parents[1] / "text.py"
 WORDS = "the old cat sees a red bird and sings кошка видит птицу 猫は鳥を見る".split()
 LEVELS = {
     "byte": [],
@@ -284,7 +284,7 @@ def test_a_folder_is_not_prepared_into_itself(script, tmp_path):
 MEASURE = """
 import resource, sys
 from pathlib import Path
-import binarise, splits, symbols
+from lib import binarise, splits, symbols
 from fairseq_plugins.text.levels import Bytes
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain

@@ -1,6 +1,6 @@
 from collections import Counter
 
-import raw_text
+from lib import raw_text
 
 from fairseq_plugins.text.languages import words, words_and_letters
 

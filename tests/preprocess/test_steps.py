@@ -9,10 +9,11 @@ import threading
 from pathlib import Path
 
 import pytest
-import steps
+from lib import steps
 
 from fairseq_plugins.errors import UserError
 
+PARALLEL = Path(steps.__file__).parents[1] / "parallel.py"
 OPTIONS = ["--source", "en", "--target", "lomi", "--workers", "1"]
 
 
@@ -39,7 +40,7 @@ def test_a_killed_run_goes_on_and_ends_like_one_that_was_not_killed(script, gene
     killed = subprocess.Popen(
         [
             sys.executable,
-            Path(steps.__file__).with_name("parallel.py"),
+            PARALLEL,
             *map(str, command[1:]),
             "--out",
             tmp_path / "killed",
@@ -79,10 +80,10 @@ def test_a_killed_run_goes_on_and_ends_like_one_that_was_not_killed(script, gene
 
 def test_a_second_preparation_of_the_same_folder_waits_for_the_first(tmp_path):
     held = steps.Steps(tmp_path / "out")
-    code = "import steps, sys; steps.Steps(steps.Path(sys.argv[1])); print('mine')"
+    code = "import sys; from lib import steps; steps.Steps(steps.Path(sys.argv[1])); print('mine')"
     second = subprocess.Popen(
         [sys.executable, "-u", "-c", code, held.out],
-        cwd=Path(steps.__file__).parent,
+        cwd=PARALLEL.parent,
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -181,8 +182,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, number):
 @pytest.mark.parametrize("kilobytes", [2, 9, 14])
 def test_a_quota_ends_a_preparation_in_one_sentence(kilobytes, generated, tmp_path):
     """Whichever step meets it; with more room the same command goes on."""
-    script = Path(steps.__file__).with_name("parallel.py")
-    command = [sys.executable, script, "--raw", generated("parallel"), "--bpe", "150", *OPTIONS, "--out", tmp_path]
+    command = [sys.executable, PARALLEL, "--raw", generated("parallel"), "--bpe", "150", *OPTIONS, "--out", tmp_path]
     limit = ["bash", "-c", f'ulimit -f {kilobytes} && exec "$@"', "quota", *command]
     done = subprocess.run(limit, capture_output=True, text=True)
     assert done.returncode == 1

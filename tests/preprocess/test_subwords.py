@@ -3,7 +3,7 @@ from itertools import pairwise
 
 import pytest
 import sentencepiece
-import subwords
+from lib import subwords
 from sentences import sentences
 
 from fairseq_plugins.errors import UserError

@@ -1,7 +1,7 @@
 import os
 
 import pytest
-from workers import map_in_order
+from lib.workers import map_in_order
 
 from fairseq_plugins.errors import UserError
 

@@ -4,7 +4,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[1] / "fairseq_plugins"
+PACKAGE = Path(__file__).resolve().parents[2] / "fairseq_plugins"
 WIDTH = 110  # of a printed line
 FEW = 100_000  # training pairs; for fewer a small model is advised
 TRAINING = (

@@ -19,15 +19,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-import binarise
-import locate
-import pipeline
-import raw_text
-from download import Remote, fetch_all
-from steps import Steps, UserError, add_workers
-
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
+from lib import binarise, locate, raw_text, translation
+from lib.download import Remote, fetch_all
+from lib.steps import Steps, UserError, add_workers
 
 SPLITS = ("train", "valid", "test")
 CUT = 10_000  # tokens of a line if lines have no meaning
@@ -48,7 +44,7 @@ def start(parser: argparse.ArgumentParser, remotes: list[Remote]) -> tuple[argpa
     args = parser.parse_args()
     steps = Steps(args.out)
     raw = args.raw or fetch_all(remotes, steps)
-    pipeline.check_raw(raw)
+    translation.check_raw(raw)
     return args, steps, raw
 
 

@@ -5,11 +5,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import locate
-import raw_text
-from steps import UserError
-
 from fairseq_plugins.text.reading import read_text
+from lib import locate, raw_text
+from lib.steps import UserError
 
 SPLITS = ("train", "valid", "test")
 BORDERS = ("line", "document")  # where a text may be cut; a document ends at an empty line and at the end of a file

@@ -20,17 +20,12 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-import binarise
-import locate
-import next_commands
-import raw_text
-import subwords
-from steps import Steps, UserError, add_workers
-
 from fairseq_plugins.options.ranges import number, whole
 from fairseq_plugins.text import languages
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Moses, Plain
+from lib import binarise, locate, next_commands, raw_text, subwords
+from lib.steps import Steps, UserError, add_workers
 
 SPLITS = ("train", "valid", "test")
 

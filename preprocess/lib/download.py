@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from steps import UNWRITABLE, Steps, UserError
+from lib.steps import UNWRITABLE, Steps, UserError
 from tqdm import tqdm
 
 BLOCK = 1 << 20

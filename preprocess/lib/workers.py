@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import parent_process
 
-from steps import UserError
+from lib.steps import UserError
 
 AHEAD = 4  # items for each process that are read before their turn
 

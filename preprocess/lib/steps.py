@@ -14,16 +14,12 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))  # for fairseq_plugins, where it is not installed
-
-from fairseq_plugins.errors import UserError  # noqa: E402
-from fairseq_plugins.files.steps import STAMPS, Step, lock  # noqa: E402
-from fairseq_plugins.files.whole import content  # noqa: E402
-from fairseq_plugins.options.ranges import whole  # noqa: E402
-from fairseq_plugins.startup import error_hook, file_errors  # noqa: E402
-from fairseq_plugins.startup.error_messages import sentence  # noqa: E402
-
-error_hook.install()  # an interrupt of the next imports ends without a traceback
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.steps import STAMPS, Step, lock
+from fairseq_plugins.files.whole import content
+from fairseq_plugins.options.ranges import whole
+from fairseq_plugins.startup import file_errors
+from fairseq_plugins.startup.error_messages import sentence
 
 SILENCE = 10  # seconds
 # errors for which Python gives no file name, or the temporary one

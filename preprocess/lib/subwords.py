@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import raw_text
-from steps import UserError
+from lib import raw_text
+from lib.steps import UserError
 
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.text.levels import BytePairs, SentencePieces

@@ -16,13 +16,13 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
-from steps import UserError
 from subword_nmt.learn_bpe import learn_bpe
 from tqdm import tqdm
-from workers import map_in_order
 
 from fairseq_plugins.files.reading import parse_json
 from fairseq_plugins.text.lines import squeeze
+from lib.steps import UserError
+from lib.workers import map_in_order
 
 DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)  # raised by a damaged .gz
 CHUNK = 200  # lines that a process gets at once

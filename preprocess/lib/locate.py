@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from steps import UserError
+from lib.steps import UserError
 
 
 def file(raw: Path, name: str) -> Path | None:

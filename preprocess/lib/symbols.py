@@ -5,17 +5,15 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import binarise
-import raw_text
-import subwords
-from steps import UserError
 from tqdm import tqdm
-from workers import map_in_order
 
 from fairseq_plugins.text.levels import BytePairs, SentencePieces, safe
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.reading import read_text
 from fairseq_plugins.text.tokenisers import Plain
+from lib import binarise, raw_text, subwords
+from lib.steps import UserError
+from lib.workers import map_in_order
 
 SAMPLE = 20_000_000  # bytes of the training text that an encoding is learned from
 BLOCK = 2**18  # characters that a process encodes at once
