@@ -32,7 +32,7 @@ declare -A DECLARED=() GIVEN=() PUBLISHED=() && SOURCED_LATER=() BARS=(--log-for
 begin() {
     [[ $BEGUN ]] || begin_once "$@"
     local numbers=() && declare_all SETTINGS && declare_all WORDS && declare_all CHOICES && BEGUN=yes
-    python -S "$LIB/whole_numbers.py" "${numbers[@]}" || exit
+    python -S "$LIB/variables.py" --values -- "${numbers[@]}" || exit
 }
 
 begin_once() {

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import options
 import say
-import whole_numbers
+import variables
 
 QUIET = {"PYTHONWARNINGS": "ignore"}
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
@@ -53,7 +53,7 @@ def main():
         folder = shlex.quote(os.path.join(os.environ["VENV"], "bin"))
         lines = ["set -euo pipefail", f"cd {shlex.quote(os.getcwd())}", f'export PATH={folder}:"$PATH"', *exports]
         args.queue.write_text("".join(f"{line}\n" for line in lines) + "\0")
-    print(options.assignments(variables(gpus, precision, os.environ)))
+    print(options.assignments(settings(gpus, precision, os.environ)))
 
 
 def count_gpus() -> int:
@@ -77,11 +77,10 @@ def environment(gpus: int, precision: str, smoke: bool) -> dict[str, str]:
     return QUIET | (ONE_THREAD if smoke else {}) | (products if gpus else kept)
 
 
-def variables(gpus: int, precision: str, given) -> dict:
+def settings(gpus: int, precision: str, given) -> dict:
     """The variables for a number of GPUs per node. ``given`` may hold NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT."""
     nodes, rank = (
-        whole_numbers.number(name, given.get(name) or default)
-        for name, default in (("NNODES", "1"), ("NODE_RANK", "0"))
+        variables.number(name, given.get(name) or default) for name, default in (("NNODES", "1"), ("NODE_RANK", "0"))
     )
     if not rank < nodes:
         say.stop(f"NODE_RANK is {rank}, and NNODES {nodes}: nodes are counted from 0 to NNODES - 1.")

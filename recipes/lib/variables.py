@@ -1,10 +1,14 @@
-"""Refuse variables that this recipe does not read.
+"""Refuse variables that this recipe does not read, and values that are no whole numbers where it computes with them.
 
     python recipes/lib/variables.py CORPUS SPLIT_STREAMS --later recipes/feedback/fig9_depth.sh
+    python recipes/lib/variables.py --values EPOCHS 8 ten SEEDS 1 '1 2'
 
 The words are the variables that a recipe reads, and --later files with variables that it declares later. A variable
 that is set, and that only other recipes read, is refused, and so is SEED where the recipe reads SEEDS. Names that other
 programs also use are not refused; a message says that they are ignored.
+
+With --values the words are the name, the default and the value of each variable. Where the default is whole numbers,
+the value is, too, and each number is given once; bash goes on after an error in $(( )).
 """
 
 import argparse
@@ -21,6 +25,10 @@ ORDINARY = {
     "JOBS", "LENGTH", "PASS", "SHARDS", "SHARED", "SIZE", "SPAN", "SPLIT", "TASKS", "TIMES", "TOKENS", "TOTAL",
     "WIDTH",
 }  # fmt: skip
+REMOVED = {"ADAPTIVE"}  # variables that recipes have read: table4_enwik8.sh
+NUMBERS = re.compile(r"[0-9]+( [0-9]+)*")
+NUMBERS_WITHOUT_DEFAULT = {"PASS", "UPDATES", "TOTAL", "PHASE_1", "FINE_TUNING", "SPLIT_STREAMS"}
+NUMBER_OR_WORD = {"BPE"}
 
 
 def main():
@@ -28,7 +36,16 @@ def main():
     parser.add_argument("read", nargs="*", metavar="VARIABLE", help="a variable that the recipe reads")
     parser.add_argument("--later", nargs="*", type=Path, default=[], metavar="FILE", help="a file with more of them")
     parser.add_argument("--flags", default="", metavar="TEXT", help="the user's flags for every training")
+    parser.add_argument("--values", action="store_true", help="the words are names, defaults and values")
     args = parser.parse_args()
+    if args.values:
+        for name, default, value in zip(args.read[::3], args.read[1::3], args.read[2::3]):
+            check_value(name, default, value)
+    else:
+        check_names(args)
+
+
+def check_names(args) -> None:
     read = set(args.read).union(*map(declared, args.later))
     if "SEEDS" in read and " --seed" in args.flags:  # it names trainings by their seeds
         say.stop("--seed: set SEEDS in place of this flag.")
@@ -46,7 +63,7 @@ def main():
 
 def suite() -> set[str]:
     """The variables of all recipes."""
-    return set().union(*map(declared, RECIPES.rglob("*.sh")))
+    return REMOVED.union(*map(declared, RECIPES.rglob("*.sh")))
 
 
 def declared(file: Path) -> set[str]:
@@ -56,6 +73,27 @@ def declared(file: Path) -> set[str]:
 def listed(names: list[str]) -> str:
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
+
+
+def check_value(name: str, default: str, value: str) -> None:
+    if name in NUMBERS_WITHOUT_DEFAULT or NUMBERS.fullmatch(default) and name not in NUMBER_OR_WORD:
+        numbers = [number(name, word) for word in value.split()]
+        if twice := [each for each in numbers if numbers.count(each) > 1]:
+            say.stop(f"{name}: {twice[0]} is given twice; give it once.")
+
+
+def number(name: str, text: str) -> int:
+    """The whole number that a variable holds."""
+    # imported here: names are also checked by Pythons that are too old for the package
+    from fairseq_plugins.options.ranges import whole
+
+    try:
+        value = whole(0)(text)
+    except argparse.ArgumentTypeError as error:
+        say.stop(f"{name}: {error}.")
+    if text != str(value):  # bash reads 010 as 8
+        say.stop(f"{name}: {text} does not fit; write {value}.")
+    return value
 
 
 if __name__ == "__main__":

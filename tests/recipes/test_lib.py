@@ -414,6 +414,11 @@ def test_variables_of_other_recipes_are_refused():
     assert done.returncode == 2 and done.stderr == f"small: error: {said}\n"
 
 
+def test_a_variable_that_recipes_no_longer_read_is_refused():
+    done = variables("EPOCHS", adaptive="--adaptive-span")
+    assert done.returncode == 2 and "ADAPTIVE would be ignored: this recipe reads EPOCHS." in done.stderr
+
+
 def test_what_a_file_reads_that_is_sourced_later_is_known():
     later = LIB.parent / "feedback/table6_ablation.sh"
     assert call("variables", "--later", later, env={"SHORT_BLOCK": "32"}).returncode == 0
