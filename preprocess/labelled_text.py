@@ -39,7 +39,10 @@ def main():
         outputs = [steps.out / "text" / name for name in (split, f"{split}.labels")]
         steps.run(f"text-{split}", files, outputs, {}, partial(write_pair, *files))
         texts += outputs
-    steps.run("binarise", texts, [steps.out / "bin"], {}, partial(binarise_pairs, texts))
+    work = partial(
+        language_model.binarise_texts, texts, 2, binarise.NONE, None, {}
+    )  # of the text and the labels of train
+    steps.run("binarise", texts, [steps.out / "bin"], {}, work)
     print(next_commands.labelled_text(args.out, list(pairs)[-1]), flush=True)
 
 
@@ -97,17 +100,6 @@ def read_pairs(text: Path, labels: Path) -> Iterator[tuple[list[str], list[str]]
                 raise UserError(f"{file} has {wrong[0]} in line {number}, which fairseq keeps for itself: rename it.")
         if words:
             yield words, marks
-
-
-def binarise_pairs(texts: list[Path], destination: Path) -> str:
-    """Write the dictionary of the first two files, and all files binarised."""
-    destination.mkdir()
-    binarise.write_dictionary(destination / "dict.txt", binarise.count(texts[:2]))
-    indices, sizes = binarise.Indices(destination / "dict.txt"), []
-    for path in texts:
-        made = binarise.binarise(path, destination / path.name, indices, binarise.NONE)
-        sizes.append(f"{path.name} {made.tokens} tokens, {made.percent_unknown:.3}% unknown")
-    return f"dictionary {len(indices)} types; {'; '.join(sizes)}"
 
 
 if __name__ == "__main__":

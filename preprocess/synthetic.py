@@ -24,6 +24,7 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from lib.steps import UserError, command_line, writing
@@ -37,59 +38,41 @@ def _lexicon(words: str) -> dict[str, str]:
     return dict(zip(words.split()[::2], words.split()[1::2], strict=True))
 
 
-BEINGS = _lexicon(
-    """
+BEINGS = _lexicon("""
     farmer tomak  girl lesi  boy rudo  teacher pavel  doctor mikor  king dran  queen dranel  soldier katur
     dog wuf  cat nami  horse hapro  bird tisil  wolf garu  child oli  friend besk  baker furon  sailor navot
     singer salid
-    """
-)
-THINGS = _lexicon(
-    """
+""")
+THINGS = _lexicon("""
     house dom  boat lodik  book biro  letter skarv  apple jablo  bread hemu  stone gork  tree arvo  lamp lumi
     table tavol  box kesto  song melu  coat palt  knife zev  wheel rondo  flower floriz
-    """
-)
-PLACES = _lexicon(
-    """
+""")
+PLACES = _lexicon("""
     garden sadin  forest vesk  village selu  market bazor  kitchen kuhin  field pelt  school skolu  tower turim
     street ulit  church kirok
-    """
-)
-ADJECTIVES = _lexicon(
-    """
+""")
+ADJECTIVES = _lexicon("""
     old van  young jun  red kas  small mik  big bol  happy fel  poor bid  quiet tis  strange cud  black nok
     green zel  clever umi  tired utom  beautiful krasiv
-    """
-)
-TRANSITIVE = _lexicon(
-    """
+""")
+TRANSITIVE = _lexicon("""
     see vid  find nald  love amor  carry nes  buy kup  sell prod  paint malo  hide skriv  watch gled
     follow sled  draw risu  clean cist  want hot  bring dones  know zan
-    """
-)
-INTRANSITIVE = _lexicon(
-    """
+""")
+INTRANSITIVE = _lexicon("""
     sleep dorm  sing sal  laugh smej  wait cek  dance tanc  work robu  run beg  cry plak
-    """
-)
-CONJUNCTIONS = _lexicon(
-    """
+""")
+CONJUNCTIONS = _lexicon("""
     because ka  when tem  if li  although ham
-    """
-)
+""")
 # irregular English forms
-PAST = _lexicon(
-    """
+PAST = _lexicon("""
     see saw  find found  buy bought  sell sold  hide hid  draw drew  bring brought  know knew  sleep slept
     sing sang  run ran
-    """
-)
-PLURALS = _lexicon(
-    """
+""")
+PLURALS = _lexicon("""
     wolf wolves  child children  knife knives
-    """
-)
+""")
 
 
 @dataclass(frozen=True)
@@ -230,51 +213,43 @@ def _with_s(word: str) -> str:
     return word[:-1] + "ies" if word.endswith("ry") else word + "s"
 
 
-@dataclass(frozen=True)
-class Parallel:
-    """Sentences in both languages. ``splits`` names the files; ``english`` and ``lomi`` are their suffixes."""
-
-    splits: tuple[str, str, str]
-    english: str
-    lomi: str
-
-    def files(self, grammar: Grammar, numbers) -> dict[str, str]:
-        pairs = [(name, list(zip(*grammar.pairs(number)))) for name, number in zip(self.splits, numbers)]
-        return {
-            f"{name}.{ending}": "".join(line + "\n" for line in lines)
-            for name, sides in pairs
-            for ending, lines in zip((self.english, self.lomi), sides)
-        }
+# The layouts of corpora: functions from a grammar and the numbers of sentences in train, valid and test to the content
+# of each file
 
 
-@dataclass(frozen=True)
-class Records:
+def _parallel(splits: str, english: str, lomi: str, grammar: Grammar, numbers) -> dict[str, str]:
+    """Sentences in both languages. ``english`` and ``lomi`` are the suffixes of their files."""
+    pairs = [(name, list(zip(*grammar.pairs(number)))) for name, number in zip(splits.split(), numbers)]
+    return {
+        f"{name}.{ending}": "".join(line + "\n" for line in lines)
+        for name, sides in pairs
+        for ending, lines in zip((english, lomi), sides)
+    }
+
+
+def _records(grammar: Grammar, numbers) -> dict[str, str]:
     """Articles with highlights as JSON lines."""
-
-    splits: tuple[str, str, str]
-
-    def files(self, grammar: Grammar, numbers) -> dict[str, str]:
-        return {
-            f"{name}.jsonl": "".join(
-                json.dumps({"id": f"{name}-{n}"} | grammar.article()) + "\n" for n in range(number)
-            )
-            for name, number in zip(self.splits, numbers)
-        }
+    return {
+        f"{name}.jsonl": "".join(json.dumps({"id": f"{name}-{n}"} | grammar.article()) + "\n" for n in range(number))
+        for name, number in zip(("train", "valid", "test"), numbers)
+    }
 
 
-@dataclass(frozen=True)
-class English:
-    """English sentences for a language model. ``write`` turns sentences into text; one name means one file for all
+def _english(names: str, write: Callable[[list[str]], str], grammar: Grammar, numbers) -> dict[str, str]:
+    """English sentences for a language model. ``write`` turns them into text; one name means one file for all
     splits."""
+    files = names.split()
+    texts = [[english for english, _ in grammar.pairs(n)] for n in (numbers if len(files) > 1 else [sum(numbers)])]
+    return {name: write(sentences) for name, sentences in zip(files, texts, strict=True)}
 
-    names: tuple[str, ...]
-    write: Callable[[list[str]], str]
 
-    def files(self, grammar: Grammar, numbers) -> dict[str, str]:
-        if len(self.names) == 1:
-            numbers = [sum(numbers)]
-        texts = [[english for english, _ in grammar.pairs(number)] for number in numbers]
-        return {name: self.write(sentences) for name, sentences in zip(self.names, texts, strict=True)}
+def _glue(grammar: Grammar, numbers) -> dict[str, str]:
+    """Tasks of GLUE, each with a training and a validation set, but no test set, which would have no labels."""
+    return {
+        f"{task}/{name}.tsv": rows.text(grammar, number)
+        for task, rows in GLUE.items()
+        for name, number in zip(("train", rows.dev), numbers)
+    }
 
 
 @dataclass(frozen=True)
@@ -290,20 +265,6 @@ class Rows:
     def text(self, grammar: Grammar, number: int) -> str:
         rows = [self.row(grammar.clause(), grammar.clause(), n % self.labels) for n in range(number)]
         return self.header + "".join("\t".join(map(str, row)) + "\n" for row in rows)
-
-
-@dataclass(frozen=True)
-class Folders:
-    """Tasks of GLUE, each with a training and a validation set, but no test set, which would have no labels."""
-
-    tasks: dict[str, Rows]
-
-    def files(self, grammar: Grammar, numbers) -> dict[str, str]:
-        return {
-            f"{task}/{name}.tsv": rows.text(grammar, number)
-            for task, rows in self.tasks.items()
-            for name, number in zip(("train", rows.dev), numbers)
-        }
 
 
 def _statement(clause: Clause) -> str:
@@ -377,16 +338,16 @@ def _spaced(sentences: list[str]) -> str:
 
 
 FORMATS = {
-    "parallel": Parallel(("train", "valid", "test"), "en", "lomi"),
-    "wmt14_ende": Parallel(("train", "newstest2013", "newstest2014"), "en", "de"),
-    "iwslt14_deen": Parallel(("train", "valid", "test"), "en", "de"),
-    "multi30k": Parallel(("train", "val", "test_2016_flickr"), "en", "de"),
-    "cnndm": Records(("train", "valid", "test")),
-    "enwik8": English(("enwik8",), _markup),
-    "text8": English(("text8",), _letters),
-    "wikitext103": English(("wiki.train.tokens", "wiki.valid.tokens", "wiki.test.tokens"), _articles),
-    "char_ptb": English(("ptb.char.train.txt", "ptb.char.valid.txt", "ptb.char.test.txt"), _spaced),
-    "glue": Folders(GLUE),
+    "parallel": partial(_parallel, "train valid test", "en", "lomi"),
+    "wmt14_ende": partial(_parallel, "train newstest2013 newstest2014", "en", "de"),
+    "iwslt14_deen": partial(_parallel, "train valid test", "en", "de"),
+    "multi30k": partial(_parallel, "train val test_2016_flickr", "en", "de"),
+    "cnndm": _records,
+    "enwik8": partial(_english, "enwik8", _markup),
+    "text8": partial(_english, "text8", _letters),
+    "wikitext103": partial(_english, "wiki.train.tokens wiki.valid.tokens wiki.test.tokens", _articles),
+    "char_ptb": partial(_english, "ptb.char.train.txt ptb.char.valid.txt ptb.char.test.txt", _spaced),
+    "glue": _glue,
 }
 
 
@@ -404,7 +365,7 @@ def main():
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     numbers = (args.train, args.valid, args.test)
-    for name, content in FORMATS[args.format].files(Grammar(args.seed), numbers).items():
+    for name, content in FORMATS[args.format](Grammar(args.seed), numbers).items():
         (args.out / name).parent.mkdir(exist_ok=True)
         with writing(args.out / name), replacing(args.out / name) as (temporary,):
             temporary.write_text(content, encoding="utf-8")

@@ -67,7 +67,7 @@ def prepare_bin(
     texts = [steps.out / folder / split for split in splits]
     ends = binarise.NEWLINES if line_ends else binarise.NONE
     options = {"line_ends": line_ends, "prepared": _settings(prepared), "dictionary": str(dictionary)}
-    work = partial(_prepare_bin, texts, ends, prepared, dictionary)
+    work = partial(binarise_texts, texts, 1, ends, prepared, dictionary)
     steps.run("binarise", [*texts, *(prepared.files if prepared else [])], [steps.out / "bin"], options, work)
 
 
@@ -79,11 +79,18 @@ def _settings(prepared: PreparedText | None) -> list[str]:
     return [type(prepared.level).__name__, str(level), str(prepared.source), str(prepared.raw_bytes)]
 
 
-def _prepare_bin(
-    texts: list[Path], ends: str, prepared: PreparedText | None, dictionary: dict, destination: Path
+def binarise_texts(
+    texts: list[Path], counted: int, ends: str, prepared: PreparedText | None, dictionary: dict, destination: Path
 ) -> str:
+    """Binarise the texts with one dictionary.
+
+    Args:
+        counted: so many texts, from the first on, are in the dictionary
+        ends: of binarise.binarise
+        dictionary: options of binarise.write_dictionary
+    """
     destination.mkdir()
-    binarise.write_dictionary(destination / "dict.txt", binarise.count(texts[:1]), **dictionary)
+    binarise.write_dictionary(destination / "dict.txt", binarise.count(texts[:counted]), **dictionary)
     indices = binarise.Indices(destination / "dict.txt")
     sizes = []
     for path in texts:

@@ -38,11 +38,11 @@ def translation(out: Path, source: str, target: str, lower: bool, advice: Advice
     """The lines to print when parallel text is ready in ``out``. ``lower``: is the target in lower case?"""
     with open(out / "clean" / f"train.{source}", "rb") as lines:
         pairs = sum(1 for _ in lines)
-    folder = f"runs/{out.resolve().name}"
+    folder = folder_of(out)
     data, save, checkpoint, test, references, text = map(
         shlex.quote,
         (
-            str(out / "bin"), folder, f"{folder}/checkpoint_best.pt", f"{folder}/test.txt",
+            str(out / "bin"), folder, checkpoint_of(out), f"{folder}/test.txt",
             str(out / f"test.{source}-{target}.ref"), str(out / "text" / f"test.{source}"),
         ),
     )  # fmt: skip
@@ -95,44 +95,47 @@ def language_model(out: Path, split: str, streams: int) -> str:
         split: the one to evaluate
         streams: --batch-size of the training
     """
-    folder = f"runs/{out.resolve().name}"
-    data, save, checkpoint, raw = map(
-        shlex.quote, (str(out / "bin"), folder, f"{folder}/checkpoint_best.pt", str(out / "raw" / split))
-    )
-    common = f"{data} {user_dir()} --task streaming_language_modeling"
-    return f"""ready: {out / "bin"}
-{where()}
-# train a small model to begin with; --arch and the sizes of a model are in docs/architectures.md
-fairseq-train {common} --criterion streaming_lm \\
-    --arch feedback_lm_tiny --batch-size {streams} --tokens-per-sample 64 --optimizer adam --lr 0.001 --clip-norm 1 \\
-    --max-update 2000 --save-interval-updates 500 --keep-interval-updates 1 --no-epoch-checkpoints \\
-    --save-dir {save}
+    data, checkpoint = shlex.quote(str(out / "bin")), shlex.quote(checkpoint_of(out))
+    task = "--task streaming_language_modeling"
+    return f"""{train_small(out, f"{task} --criterion streaming_lm", streams)}
 
 # evaluate it: bits per byte of the raw text, and more
-fairseq-eval-lm {common} \\
+fairseq-eval-lm {data} {user_dir()} {task} \\
     --path {checkpoint} --gen-subset {split} --batch-size 1 --tokens-per-sample 64
 
 # let it write, and score any text: the folder of the model holds everything that it needs
 python -m fairseq_plugins.tools.sample --path {checkpoint} --prompt "" --length 200
-python -m fairseq_plugins.tools.score_text {checkpoint} {raw}"""
+python -m fairseq_plugins.tools.score_text {checkpoint} {shlex.quote(str(out / "raw" / split))}"""
 
 
 def labelled_text(out: Path, split: str) -> str:
     """The lines to print when text and labels are ready in ``out``. ``split``: the one to evaluate."""
     with open(out / "text" / "train", "rb") as train, open(out / "text" / "valid", "rb") as valid:
         streams = min(32, *(sum(1 for _ in lines) for lines in (train, valid)))  # each holds whole lines
-    folder = f"runs/{out.resolve().name}"
-    data, save, checkpoint = map(shlex.quote, (str(out / "bin"), folder, f"{folder}/checkpoint_best.pt"))
+    return f"""{train_small(out, "--task labelled_stream --criterion label_cross_entropy", streams)}
+
+# evaluate it: how many labels are right, and of how many lines all
+python -m fairseq_plugins.tools.label_accuracy {shlex.quote(checkpoint_of(out))} --split {split}"""
+
+
+def train_small(out: Path, task: str, streams: int) -> str:
+    """The lines of a training over streams."""
     return f"""ready: {out / "bin"}
 {where()}
 # train a small model to begin with; --arch and the sizes of a model are in docs/architectures.md
-fairseq-train {data} {user_dir()} --task labelled_stream --criterion label_cross_entropy \\
+fairseq-train {shlex.quote(str(out / "bin"))} {user_dir()} {task} \\
     --arch feedback_lm_tiny --batch-size {streams} --tokens-per-sample 64 --optimizer adam --lr 0.001 --clip-norm 1 \\
     --max-update 2000 --save-interval-updates 500 --keep-interval-updates 1 --no-epoch-checkpoints \\
-    --save-dir {save}
+    --save-dir {shlex.quote(folder_of(out))}"""
 
-# evaluate it: how many labels are right, and of how many lines all
-python -m fairseq_plugins.tools.label_accuracy {checkpoint} --split {split}"""
+
+def folder_of(out: Path) -> str:
+    """The --save-dir of the training that is printed."""
+    return f"runs/{out.resolve().name}"
+
+
+def checkpoint_of(out: Path) -> str:
+    return f"{folder_of(out)}/checkpoint_best.pt"
 
 
 def where() -> str:
