@@ -3,7 +3,7 @@
     python recipes/lib/figures.py updates runs/x/feedback/train.log --plus 1000 --else 15000
 
 A figure is called by its name with its arguments, mostly files (LAST_MATCHES and FIGURES below). In a table row
-(row.py) an @ stands before the call. With @? it becomes "-" if its file is missing. On the command line, --else gives
+(row.py) the call follows an @. With @? it becomes "-" if its file is missing. On the command line, --else gives
 the text that is printed if its file is missing, as in a dry run.
 """
 

@@ -16,7 +16,7 @@ from fairseq_plugins.tools.lib import log_lines
 
 SILENCE = 10  # seconds
 RECORD = re.compile(r"^(DEBUG|INFO):|\| (DEBUG|INFO) \|")  # a line of Python's logging
-STEPS = re.compile(r"(\d{1,9}) ?/ ?(\d{1,9})\b")  # of fairseq's and tqdm's bars: 12 / 40, 12/40
+BAR = re.compile(r"(\d{1,9}) ?/ ?(\d{1,9})\b")  # of fairseq's and tqdm's bars: 12 / 40, 12/40
 SHOWN = ("loss", "ppl", "bpc", "accuracy")  # figures of a training, if it has them
 LOCK = threading.Lock()
 
@@ -121,7 +121,7 @@ class Training:
         return self.figures + self.estimate.left(now)
 
 
-class Steps:
+class Bars:
     """How far a command is that shows bars, as fairseq-generate and tqdm do.
 
     Args:
@@ -132,9 +132,9 @@ class Steps:
         self.name, self.start, self.estimate, self.done = name, time.monotonic(), Estimate(), ""
 
     def read(self, line: str) -> str | None:
-        """Take in a line, or a part that ends in a carriage return. Returns what is worth a line of its own: what is
+        """Take in a line, or a part that ends in a carriage return. Returns it if it is worth a line of its own: it is
         neither a bar nor a record of a log."""
-        bar = STEPS.search(line)
+        bar = BAR.search(line)
         if bar and (RECORD.search(line) or "it/s" in line or "%|" in line) and 0 < int(bar[2]) >= int(bar[1]):
             self.done = f", {bar[1]} of {bar[2]}"
             self.estimate.add(int(bar[1]) / int(bar[2]), time.monotonic())

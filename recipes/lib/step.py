@@ -19,9 +19,8 @@ import sys
 from pathlib import Path
 
 import commands
-import data_checksum
-import places
 import progress
+import records
 import say
 
 from fairseq_plugins.files.steps import Step, lock
@@ -46,10 +45,13 @@ def main():
     if args.needed and not args.needed.exists():
         return
     if args.stamp and args.file.parent.exists() and not os.access(args.file.parent, os.W_OK):
-        # the command finds that all is done, or says what is not
+        # the command finds everything done, or names the missing part
         sys.exit(subprocess.run(commands.resolved(command)).returncode)
     command = commands.resolved(command)
-    options = {"command": places.resolved(command), "data": data_checksum.of(Path(args.data)) if args.data else ""}
+    options = {
+        "command": records.resolved(command),
+        "data": records.data_checksum(Path(args.data)) if args.data else "",
+    }
     step = Step(args.file.name, args.file.parent, args.after, [args.file], options)
     begun = step.stamp.with_suffix(".lock")
     ours = begun.exists() or earlier_record(args.file).exists()
@@ -70,7 +72,7 @@ def earlier_record(file: Path) -> Path:
 
 
 def make(args, step: Step, command: list[str]) -> None:
-    if data_checksum.differs_from_training(args.file.parent, args.data):
+    if records.differs_from_training(args.file.parent, args.data):
         say.stop(f"{args.data} has other data than {args.file.parent} was trained on; give another --data or --out.")
     say.say(commands.typed(command))
     if args.capture:
@@ -102,7 +104,7 @@ def older(file: Path, than: list[Path]) -> bool:
 
 def capture(command: list[str], file: Path, temporary: Path) -> None:
     """Run the command. Its output becomes the file. If the command fails, this program ends with its status."""
-    work = progress.Steps(name_of(command))
+    work = progress.Bars(name_of(command))
     with (
         open(temporary, "w") as out,
         open(file.with_suffix(".log"), "w", buffering=1, errors="replace") as log,

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import commands
-import data_checksum
-import places
 import progress
+import records
 import say
 
 from fairseq_plugins.files.whole import write_text
@@ -88,13 +87,13 @@ def script(words: list[str]) -> tuple[list[str], list[str]]:
 def check_settings(args, settings: str) -> None:
     """Refuse to continue a training that was started with other variables or on other data."""
     before = recorded(args, "settings", settings)
-    if places.resolved(shlex.split(before)) != places.resolved(shlex.split(settings)):
+    if records.resolved(shlex.split(before)) != records.resolved(shlex.split(settings)):
         earlier, now = ({*text.split("\n")} - {""} for text in (before, settings))
         refuse(args.folder, *(" ".join(sorted(each)) or "the defaults" for each in (earlier - now, now - earlier)))
-    if args.data and data_checksum.differs_from_training(args.folder, args.data):
+    if args.data and records.differs_from_training(args.folder, args.data):
         say.stop(f"{args.folder.resolve()} was begun on other data than those in {args.data}: {WAY_OUT}")
     if args.data:
-        recorded(args, "data", data_checksum.of(Path(args.data)))
+        recorded(args, "data", records.data_checksum(args.data))
 
 
 def refuse(folder: Path, before: str, now: str) -> NoReturn:
@@ -103,7 +102,7 @@ def refuse(folder: Path, before: str, now: str) -> NoReturn:
 
 def check_flags(args, command: list[str]) -> None:
     """Refuse to take the training of another recipe for this one's. Flags that differ by machine may differ."""
-    now = flags_of(places.resolved(["$(...)" if commands.is_late(word) else word for word in command]))
+    now = flags_of(records.resolved(["$(...)" if commands.is_late(word) else word for word in command]))
     before = json.loads(recorded(args, "flags", json.dumps(now, indent=1)))
     if differing := [name for name in before | now if before.get(name) != now.get(name)]:
         shown = [[" ".join([name, *flags[name]]) for name in differing if name in flags] for flags in (before, now)]

@@ -25,7 +25,7 @@ ORDINARY = {
     "JOBS", "LENGTH", "PASS", "SHARDS", "SHARED", "SIZE", "SPAN", "SPLIT", "TASKS", "TIMES", "TOKENS", "TOTAL",
     "WIDTH",
 }  # fmt: skip
-REMOVED = {"ADAPTIVE"}  # variables that recipes have read: table4_enwik8.sh
+REMOVED = {"ADAPTIVE", "FIXED"}  # recipes have read these before
 NUMBERS = re.compile(r"[0-9]+( [0-9]+)*")
 NUMBERS_WITHOUT_DEFAULT = {"PASS", "UPDATES", "TOTAL", "PHASE_1", "FINE_TUNING", "SPLIT_STREAMS"}
 NUMBER_OR_WORD = {"BPE"}

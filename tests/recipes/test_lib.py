@@ -66,21 +66,8 @@ def recipe_file(tmp_path):
 
 
 def test_options_are_variables_and_what_follows_the_dashes_is_kept(recipe_file, tmp_path):
-    code = printed(
-        "options",
-        recipe_file,
-        "--dry-run",
-        "--out",
-        "a b",
-        "--gpus",
-        4,
-        "--",
-        "--seed",
-        "2",
-        "--x",
-        "a b",
-        cwd=tmp_path,
-    )
+    words = shlex.split("--dry-run --out 'a b' --gpus 4 -- --seed 2 --x 'a b'")
+    code = printed("options", recipe_file, *words, cwd=tmp_path)
     names = ("RECIPE", "DRY_RUN", "SMOKE", "OUT", "GPUS", "EXTRA")
     assert shell(code, *names) == [["table1"], ["1"], ["0"], [f"{tmp_path}/a b"], ["4"], ["--seed", "2", "--x", "a b"]]
     assert shell(code, "PUBLISHED") == [["1.060"]]
@@ -621,7 +608,7 @@ def test_a_training_says_how_far_it_is_and_the_time_left(progress, monkeypatch):
 
 
 def test_a_command_with_a_bar_says_how_far_it_is(progress, monkeypatch):
-    work = progress.Steps("tune")
+    work = progress.Bars("tune")
     monkeypatch.setattr(progress.time, "monotonic", lambda: work.start)
     assert work.read("tuning:  20%|##   | 1/5 [00:00<?, ?it/s]") is None
     monkeypatch.setattr(progress.time, "monotonic", lambda: work.start + 8)
@@ -633,7 +620,7 @@ def test_a_command_with_a_bar_says_how_far_it_is(progress, monkeypatch):
 def test_the_state_is_shown_after_ten_silent_seconds_and_on_a_terminal_at_once(progress):
     file, terminal = io.StringIO(), Terminal()
     for stream in (file, terminal):
-        display = progress.Display(progress.Steps("tune"), stream)
+        display = progress.Display(progress.Bars("tune"), stream)
         start = display.work.start = display.shown
         for second in (1, 5, 9.6, 10):
             display.tick(start + second)

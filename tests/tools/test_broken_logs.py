@@ -72,7 +72,7 @@ def test_a_broken_line_of_a_log_is_left_out(lines):
         line = broken(draw.choice(lines), draw)
         read += bool(read_line(line))
         progress.Training("run", ["--max-update", "10"]).read(line)
-        progress.Steps("run").read(line)
+        progress.Bars("run").read(line)
     assert 300 < read < 1500
 
 
