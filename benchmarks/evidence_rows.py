@@ -4,8 +4,8 @@
 
     python benchmarks/evidence_rows.py --names --rows benchmarks/evidence/rows.jsonl
 
-A cell's name is that of its folder. Rows of other cells remain. In commands DIR stands for folders of raw text, and for
-others that are no part of the repository.
+A cell's name is that of its folder. Rows of other cells remain. In commands, DIR replaces folders of raw text and
+other folders outside the repository.
 """
 
 import argparse

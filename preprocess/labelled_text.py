@@ -3,7 +3,7 @@
     python preprocess/labelled_text.py --raw DIR --out data/mine
 
 DIR has pairs of files, UTF-8, plain or .gz: train.txt and train.labels, valid.txt and valid.labels, and, if there is a
-test set, test.txt and test.labels. Symbols and labels stand between white space. The label of a symbol is at the same
+test set, test.txt and test.labels. White space separates symbols and labels. The label of a symbol is at the same
 place of the same line, and _ (or another word: --omit-label of fairseq-train) is there where a symbol has none. A line
 is an episode, such as a program. Empty lines are left out.
 

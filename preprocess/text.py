@@ -6,18 +6,18 @@
 
 The text is UTF-8, plain or .gz. Files named train, valid and test, with any ending, are the splits; so are folders of
 these names. (A test set may be missing.) Other files are one text, in the order given, those of a folder in the order
-of their names: the last part of it is for testing (--test-share), the part before for validation (--valid-share). The
+of their names: its last part is for testing (--test-share), the part before for validation (--valid-share). The
 same command makes the same splits again.
 
     OUT/raw      the splits as raw text: train, valid, test
     OUT/text     symbols between spaces
     OUT/bin      binarised, with prepared_text.json, which says how the text was prepared
 
---level says what a symbol is; the newline always is one, too:
+--level chooses the kind of symbols; the newline is always one, too:
 
     byte             a byte. Any file will do, and nothing is ever unknown
     char             a character
-    word             what stands between white space, if it occurs --min-count times in train; else it is unknown
+    word             a word between white space, if it occurs --min-count times in train; else it is unknown
     bpe              a piece of a word; byte pair encoding, learned from train
     sentencepiece    a piece of text, spaces included; learned from train. Nothing is ever unknown
 
@@ -68,7 +68,7 @@ def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--raw", type=Path, nargs="+", required=True, metavar="PATH", help="files and folders")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to fill")
-    parser.add_argument("--level", choices=LEVELS, default="byte", help="what a symbol is (%(default)s)")
+    parser.add_argument("--level", choices=LEVELS, default="byte", help="the kind of symbols (%(default)s)")
     for split in ("valid", "test"):
         parser.add_argument(
             f"--{split}-share",
@@ -175,7 +175,7 @@ def always(level: str, prepared: PreparedText, train: Path) -> list[str]:
 
 
 def tell(args, prepared: PreparedText, raw: dict[str, Path]) -> None:
-    """Print what to know, and the commands that follow."""
+    """Print notes for the user, and the commands that follow."""
     if args.level in ("word", "bpe"):
         print(f"note: --level {args.level} reads any white space within a line as one space", flush=True)
     if args.lower:

@@ -35,7 +35,7 @@ def run_cells(cells: dict[str, Cell], setting: Setting, rows: Path, more: Row, s
         if is_done(rows, name):
             say(name, "there already")
         elif time.monotonic() + cell.limit > end:
-            say(name, f"left for another call: its limit of {cell.limit} s is longer than what is left")
+            say(name, f"left for another call: its limit of {cell.limit} s is longer than the time that is left")
         else:
             say(name, f"begun, at most {cell.limit} s")
             row = timed(cell, setting, setting.folder / f"{name}.txt")

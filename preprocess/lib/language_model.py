@@ -5,7 +5,7 @@
 
 A corpus may have more steps between the two.
 
-An end-of-line token stands for each newline. A split that ends within a line has none at its end, and a corpus that is
+Each newline is an end-of-line token. A split that ends within a line has none at its end, and a corpus that is
 a single line has none at all. Every step prints its numbers of lines and tokens. They must be those of the published
 corpus, unless an option says that the text is another. ``OUT/bin/prepared_text.json`` says how symbols and raw text
 belong together, so that evaluation can give figures for a byte of the raw text and sampling gives raw text.

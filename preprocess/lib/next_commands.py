@@ -18,7 +18,7 @@ VALIDATION = 10_000  # training pairs between two validations of a small model
 
 @dataclass(frozen=True)
 class Advice:
-    """What the commands for a corpus need to know.
+    """The settings of the commands for a corpus.
 
     Args:
         arch: the architecture of the training

@@ -127,7 +127,7 @@ def learn_merges(lines: Iterable[str], codes: Path, number: int, counted: str) -
 
 def map_lines(function, source: Path, destination: Path, workers: int) -> int:
     """Write ``function(line)`` for every line, in order. Returns the number of lines."""
-    function("")  # what it loads once is then in the workers, too, which are forks of this process
+    function("")  # its files are then loaded in the workers, too, which are forks of this process
     lines = read_lines(source)
     chunks = iter(lambda: list(islice(lines, CHUNK)), [])
     done = chain.from_iterable(map_in_order(partial(_map_chunk, function), chunks, workers))

@@ -1,7 +1,7 @@
 """The two kinds of symbols for parallel text: byte pair encoding of Moses tokens, and SentencePiece of raw lines.
 
 A class for each kind says how a language is tokenised before, learns from training text, and gives the level of
-``fairseq_plugins/text/levels.py`` that encodes with what was learned.
+``fairseq_plugins/text/levels.py`` that encodes with the learned model.
 """
 
 import argparse
@@ -12,12 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lib import raw_text
-from lib.steps import UserError
-
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.text.levels import BytePairs, SentencePieces
 from fairseq_plugins.text.tokenisers import Moses, Plain
+from lib import raw_text
+from lib.steps import UserError
 
 SENTENCEPIECE = "sentencepiece"
 LINES = 2_000_000  # SentencePiece learns from a sample of so many lines: more need much memory and change little

@@ -45,7 +45,7 @@ def byte_pairs(codes: Path, train: Path) -> list[str]:
     """All symbols that a byte pair encoding may write for text of the characters that occur in train.
 
     Args:
-        train: the symbols of the text, between spaces. The codes may come from a sample of it
+        train: the symbols of the text, between spaces. The codes may come from a sample of this text
     """
     characters = set()
     for block in binarise.read_blocks(train, f"{train.name}: characters"):
@@ -73,7 +73,7 @@ LEARNED["sentencepiece"] = (SentencePieces, "sentencepiece.model", learn_sentenc
 
 
 def sample(train: Path, tokeniser: Plain) -> Iterator[str]:
-    """The lines of a text, or of SAMPLE bytes of it, drawn with a fixed seed."""
+    """The lines of a text, or a sample of about SAMPLE bytes, drawn with a fixed seed."""
     share = SAMPLE / train.stat().st_size
     draw = random.Random(1)
     for line in read_text(train):
