@@ -1,9 +1,7 @@
 """Each corpus from raw text to what fairseq-train reads, through its real script."""
 
 import gzip
-import io
 import json
-import tarfile
 from hashlib import sha1
 from pathlib import Path
 
@@ -112,24 +110,8 @@ def test_iwslt14_reads_the_archives_markup_and_carves_every_23rd_pair(script, ge
 def test_cnndm_cuts_articles_and_separates_sentences(script, generated, tmp_path):
     raw = generated("cnndm", train=60, valid=40, test=10)
     (raw / "train.jsonl").rename(raw / "first.jsonl")
-    done = script(
-        "cnndm",
-        "--raw",
-        raw,
-        "--out",
-        tmp_path,
-        "--bpe",
-        200,
-        "--article-words",
-        20,
-        "--workers",
-        1,
-        "--train",
-        "first.jsonl",
-        "valid.jsonl:1-30",
-        "--valid",
-        "valid.jsonl:31-40",
-    )
+    options = "--bpe 200 --article-words 20 --workers 1 --train first.jsonl valid.jsonl:1-30 --valid valid.jsonl:31-40"
+    done = script("cnndm", "--raw", raw, "--out", tmp_path, *options.split())
     assert done.returncode == 0, done.stderr
     assert "text-train: first.jsonl 60, valid.jsonl 30 records in, 90 pairs out" in done.stdout
     pair = "article-highlights"
@@ -223,25 +205,8 @@ def test_parallel_takes_tokenised_text_and_any_languages(script, generated, tmp_
         (raw / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
         file.unlink()
     out = tmp_path / "with space"
-    done = script(
-        "parallel",
-        "--raw",
-        raw,
-        "--source",
-        "en",
-        "--target",
-        "lomi",
-        "--out",
-        out,
-        "--bpe",
-        200,
-        "--workers",
-        2,
-        "--tokenised",
-        "train",
-        "valid",
-        "test",
-    )
+    options = "--source en --target lomi --bpe 200 --workers 2 --tokenised train valid test"
+    done = script("parallel", "--raw", raw, "--out", out, *options.split())
     assert done.returncode == 0, done.stderr
     train = gzip.decompress((raw / "train.lomi.gz").read_bytes()).decode().splitlines()
     assert sentences(out, "train", "en-lomi", "lomi") == train
@@ -257,53 +222,12 @@ def test_real_iwslt14_keeps_every_test_line(script, tmp_path):
         whole = gzip.decompress((REAL / "iwslt14-deen" / f"{name}.gz").read_bytes())
         (raw / f"{name}.gz").write_bytes(gzip.compress(b"".join(whole.splitlines(keepends=True)[:690])))
     out = tmp_path / "out"
-    done = script(
-        "iwslt14_deen",
-        "--raw",
-        raw,
-        "--out",
-        out,
-        "--train-prefix",
-        "valid",
-        "--carve-valid",
-        "--tokenised",
-        "train",
-        "test",
-        "--bpe",
-        100,
-        "--workers",
-        1,
-    )
+    options = "--train-prefix valid --carve-valid --tokenised train test --bpe 100 --workers 1"
+    done = script("iwslt14_deen", "--raw", raw, "--out", out, *options.split())
     assert done.returncode == 0, done.stderr
     assert "690 pairs in, 660 train and 30 valid (one in 23) out, dropped: none" in done.stdout
     assert sentences(out, "valid", "de-en", "en") == lines(out / "tok" / "train.en")[22::23]
     assert len(sentences(out, "test", "de-en", "en")) == len(lines(out / "test.de-en.ref")) == 690
-
-
-def archive(files):
-    """A .tgz of name: text."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        for name, content in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content.encode())
-            tar.addfile(info, io.BytesIO(content.encode()))
-    return buffer.getvalue()
-
-
-def test_an_archive_is_unpacked_once_and_a_damaged_one_is_named(tmp_path):
-    from lib.download import Remote, fetch_all
-
-    from fairseq_plugins.errors import UserError
-
-    (tmp_path / "raw").mkdir()
-    whole = archive({"de-en/train.de": "ja\n"})
-    (tmp_path / "raw" / "corpus.tgz").write_bytes(whole)
-    raw = fetch_all([Remote("corpus.tgz", ())], Steps(tmp_path))
-    assert (raw / "corpus" / "de-en" / "train.de").read_text() == "ja\n"
-    (tmp_path / "raw" / "corpus.tgz").write_bytes(whole[:60])
-    with pytest.raises(UserError, match="corpus.tgz cannot be unpacked"):
-        fetch_all([Remote("corpus.tgz", ())], Steps(tmp_path))
 
 
 def test_pairs_that_are_in_train_too_are_counted(tmp_path):

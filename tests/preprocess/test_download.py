@@ -4,14 +4,17 @@ import hashlib
 import importlib
 import os
 import re
+import shutil
 import socket
 import struct
 import threading
 import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
-from lib.download import Remote, fetch
+from lib.download import Remote, fetch, fetch_all
+from lib.steps import Steps
 
 from fairseq_plugins.errors import UserError
 
@@ -165,3 +168,17 @@ def test_what_is_there_is_not_fetched_again(server, tmp_path):
     (tmp_path / "corpus").write_text("mine")
     fetch(Remote("corpus", (f"{server.url}/good",)), tmp_path / "corpus")
     assert (tmp_path / "corpus").read_text() == "mine" and server.asked == []
+
+
+@pytest.mark.parametrize("name, kind", [("corpus.tgz", "gztar"), ("corpus.zip", "zip")])
+def test_an_archive_is_unpacked_and_a_damaged_one_is_named(name, kind, tmp_path):
+    raw, content = tmp_path / "raw", tmp_path / "content/de-en"
+    raw.mkdir()
+    content.mkdir(parents=True)
+    (content / "train.de").write_text("ja\n")
+    Path(shutil.make_archive(tmp_path / "made", kind, content.parent)).rename(raw / name)
+    assert fetch_all([Remote(name, ())], Steps(tmp_path)) == raw
+    assert (raw / "corpus/de-en/train.de").read_text() == "ja\n"
+    (raw / name).write_bytes((raw / name).read_bytes()[:60])
+    with pytest.raises(UserError, match=f"{name} cannot be unpacked"):
+        fetch_all([Remote(name, ())], Steps(tmp_path))

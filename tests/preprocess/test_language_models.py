@@ -1,12 +1,10 @@
 """Corpora of language models: every token of the text is a token of the binarised split, and no other is."""
 
 import gzip
-import zipfile
 from pathlib import Path
 
 import pytest
 from fairseq.data import Dictionary, indexed_dataset
-from lib.download import Remote, fetch_all
 from lib.steps import Steps
 
 from fairseq_plugins.errors import UserError
@@ -162,18 +160,6 @@ def test_a_file_of_the_right_size_with_other_content_is_refused(tmp_path):
 def test_a_split_is_three_numbers(split, script, tmp_path):
     done = script("enwik8", "--out", tmp_path, "--split", split)
     assert done.returncode == 2 and "is not three numbers of bytes" in done.stderr
-
-
-def test_a_zip_is_unpacked_once_and_a_damaged_one_is_named(tmp_path):
-    (tmp_path / "raw").mkdir()
-    file = tmp_path / "raw" / "text8.zip"
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("text8", "ab")
-    raw = fetch_all([Remote("text8.zip", ())], Steps(tmp_path))
-    assert (raw / "text8" / "text8").read_text() == "ab"
-    file.write_bytes(file.read_bytes()[:40])
-    with pytest.raises(UserError, match="text8.zip cannot be unpacked"):
-        fetch_all([Remote("text8.zip", ())], Steps(tmp_path))
 
 
 @pytest.mark.skipif(not (REAL / "ptb").exists(), reason="the real text is not here")

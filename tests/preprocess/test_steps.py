@@ -37,18 +37,8 @@ def test_a_killed_run_goes_on_and_ends_like_one_that_was_not_killed(script, gene
     whole = script(*command, "--out", tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr
 
-    killed = subprocess.Popen(
-        [
-            sys.executable,
-            PARALLEL,
-            *map(str, command[1:]),
-            "--out",
-            tmp_path / "killed",
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+    words = [sys.executable, PARALLEL, *map(str, command[1:]), "--out", tmp_path / "killed"]
+    killed = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     for line in killed.stdout:
         if line.startswith("tokenise-valid.en"):
             killed.kill()
@@ -81,12 +71,8 @@ def test_a_killed_run_goes_on_and_ends_like_one_that_was_not_killed(script, gene
 def test_a_second_preparation_of_the_same_folder_waits_for_the_first(tmp_path):
     held = steps.Steps(tmp_path / "out")
     code = "import sys; from lib import steps; steps.Steps(steps.Path(sys.argv[1])); print('mine')"
-    second = subprocess.Popen(
-        [sys.executable, "-u", "-c", code, held.out],
-        cwd=PARALLEL.parent,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    words = [sys.executable, "-u", "-c", code, held.out]
+    second = subprocess.Popen(words, cwd=PARALLEL.parent, stdout=subprocess.PIPE, text=True)
     assert second.stdout.readline() == f"--out {held.out} is being prepared by another process: waiting until it ends\n"
     assert second.poll() is None
     held.lock.close()

@@ -18,17 +18,6 @@ ROWS = {  # of a smoke run
 DEFAULT = "fig3_corridor.sh"
 
 
-@pytest.mark.parametrize("name, env, options, sentence", [
-    ("fig4_maze.sh", {"MODELS": "gru"}, [], "MODELS: gru is none of"),
-    ("fig6_water_maze.sh", {}, ["--gpus", 3], "64 environments cannot be shared evenly by 3 processes"),
-    ("fig6_maze_easy.sh", {"SIZE": "huge"}, [], "feedback_agent_huge"),
-    ("fig4_maze.sh", {"WORLD": '{"size": 4}'}, [], "size 4 is not an odd number"),
-])  # fmt: skip
-def test_what_cannot_be_is_named(name, env, options, sentence, recipe, tmp_path):
-    done = recipe(name, "--dry-run", "--out", tmp_path, *options, folder=RECIPES, env=env)
-    assert done.returncode and sentence in done.stderr
-
-
 def test_the_lstm_has_its_own_rate_and_no_span(recipe, tmp_path):
     env = {"SEEDS": "1", "MODELS": "transformer lstm"}
     done = recipe("fig6_water_maze.sh", "--dry-run", "--out", tmp_path, folder=RECIPES, env=env)

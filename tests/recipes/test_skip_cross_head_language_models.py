@@ -23,21 +23,6 @@ ROWS = {  # of a smoke run
 DEFAULT = "fig1_2.sh"
 
 
-@pytest.mark.parametrize("name, env, sentence", [
-    ("table1_enwik8.sh", {"MODELS": "tiny"}, "MODELS: tiny is neither skip-cross-head nor transformer-xl"),
-    ("table2_wikitext103.sh", {"MODELS": "tiny"}, "MODELS: tiny is neither skip-cross-head nor transformer-xl"),
-    ("table3_head_pruning.sh", {"PRUNED": "train"}, "PRUNED: train is neither test nor valid"),
-    ("small.sh", {"MODELS": "tiny"}, "MODELS: tiny is none of plain, phase-1, phases, both, cross-head, and"),
-    ("small.sh", {"MODELS": "plain inner-0.1-0.2"}, "MODELS: inner-0.1-0.2 is none of plain, phase-1, phases, both"),
-    ("small.sh", {"MODELS": "plain-moved"}, "those that skip layers may end with -moved."),
-    ("small.sh", {"PRUNED": "train"}, "PRUNED: train is none of valid test"),
-    ("small.sh", {"POSITIONS": "first-token"}, "POSITIONS: first-token is none of pairwise last-token"),
-])  # fmt: skip
-def test_what_cannot_be_is_named(name, env, sentence, recipe, tmp_path):
-    done = recipe(name, "--dry-run", "--gpus", 2, "--out", tmp_path, folder=RECIPES, env=env)
-    assert done.returncode and sentence in done.stderr
-
-
 @pytest.mark.parametrize("model, flags", [
     ("cross-head-0.25", "--cross-head-p 0.25"),
     ("not-first-0.1", "--skip-schedule not-first --skip-p 0.1"),
