@@ -94,8 +94,7 @@ def check_arguments(options: dict) -> None:
     settings = Namespace(**known | {"diversity_rate": -1.0} | options)
     settings.nbest = options.get("nbest", 1)
     with names_of_arguments():
-        for combination in (*combinations.SEARCH, combinations.FINDS_FEWER):
-            combination.check(settings)
+        combinations.check_table(combinations.SEARCH, settings)
 
 
 @contextmanager
