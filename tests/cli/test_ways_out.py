@@ -502,7 +502,7 @@ def test_every_way_out_works(site):
         followed = site.run(f"{BASES[case.then or case.base]} {case.right}")
         if followed.verdict != "honoured":
             wrong.append(f"{case.base} {case.right}: {followed.verdict} {followed.told or followed.output[-500:]}")
-    for pattern, words in ERROR_MESSAGES:
+    for pattern, words in ERROR_MESSAGES.items():
         sentence = re.sub(r"\\{\d\\}", ".*", re.escape(words.replace("{{", "{").replace("}}", "}")))
         if not any(re.search(sentence, text) for text in told) and not any(part in pattern for part in ELSEWHERE):
             wrong.append(f"no case meets the sentence {words!r}")
