@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_plugins.compat.options import check_numbers
+from fairseq_plugins.compat.command_line import hold_to_ranges
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.options.ranges import OURS, RANGES, RATE, SEED, above, check, number, whole
 
@@ -87,7 +87,7 @@ def test_wrong_numbers_are_refused_and_right_ones_taken(part, flag, action):
     parser = argparse.ArgumentParser()
     parser._add_action(action)
     try:
-        check_numbers(parser)
+        hold_to_ranges(parser)
         for value in inputs.wrong_values(action.dest):
             with pytest.raises(UserError) as refused:
                 parser.parse_args([f"{flag}={value}"])

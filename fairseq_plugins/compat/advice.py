@@ -3,11 +3,10 @@
 import argparse
 
 import numpy as np
-from fairseq import options
 from fairseq.data import data_utils, indexed_dataset
 from fairseq.tasks import FairseqTask
 
-from fairseq_plugins.compat.patch import replace, settings_of
+from fairseq_plugins.compat.patch import after_parsing, replace
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.options import combinations
 
@@ -19,11 +18,9 @@ def too_long_says_what_to_raise():
     task and of the model: with a trained model --max-source-positions changes the task's alone. The patch says the
     flags and the numbers that make it pass, in a training and with a checkpoint."""
 
-    @replace(options, "parse_args_and_arch")
-    def parse_args_and_arch(original, *args, **kwargs):
-        parsed = original(*args, **kwargs)
-        ASKED.command = combinations.command_of(settings_of(parsed))
-        return parsed
+    @after_parsing
+    def remember(settings):
+        ASKED.command = combinations.command_of(settings)
 
     @replace(FairseqTask, "filter_indices_by_size")
     def filter_indices_by_size(original, self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
@@ -83,10 +80,7 @@ def data_are_of_the_form_asked():
 
 
 def check_form(path: str, asked: str | None) -> None:
-    """
-    Raises:
-        UserError: there are data in ``path``, but not of the form that --dataset-impl asks for
-    """
+    """Raises UserError if there are data in ``path``, but not of the form that --dataset-impl asks for."""
     found, asked = indexed_dataset.infer_dataset_impl(path), asked and str(asked)
     if found == "raw" and asked != "raw" and not indexed_dataset.IndexedDataset.exists(path):
         raise UserError(f"{path} is text that was not binarised: give --dataset-impl raw.")

@@ -28,10 +28,7 @@ def best_metrics_exist():
 
 
 def check_metric(metric: str, trainer) -> None:
-    """
-    Raises:
-        UserError: a validation does not give such a value
-    """
+    """Raises UserError if a validation does not give such a value."""
     eval_bleu = getattr(trainer.cfg.task, "eval_bleu", None)
     if metric == "bleu" and eval_bleu:
         return  # it is missing as long as a model translates into nothing

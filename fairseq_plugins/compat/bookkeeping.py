@@ -4,6 +4,7 @@ import logging
 import math
 import os
 import re
+from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
 from fairseq_plugins.compat.ending import counted, early_stop
-from fairseq_plugins.compat.patch import replace, replace_in_training
+from fairseq_plugins.compat.patch import replace, replace_in_training, temporarily
 
 logger = logging.getLogger(__name__)
 
@@ -80,54 +81,34 @@ def best_checkpoints(cfg, suffix: str) -> dict[str, tuple]:
 
 
 class Changed:
-    """Settings of which some are changed.
+    """An object of which some attributes have other values."""
 
-    Args:
-        settings: all of them
-        changes: those that have another value here
-    """
-
-    def __init__(self, settings, **changes):
-        self._settings = settings
+    def __init__(self, original, **changes):
+        self._original = original
         vars(self).update(changes)
 
     def __getattr__(self, name):
-        return getattr(self._settings, name)
-
-
-class SavesAlso:
-    """A trainer that saves under further names, too. It writes once, and copies.
-
-    Args:
-        names: in the folder of the first checkpoint that is written
-    """
-
-    def __init__(self, trainer, names: list[str]):
-        self._trainer, self.names = trainer, names
-
-    def __getattr__(self, name):
-        return getattr(self._trainer, name)
-
-    def save_checkpoint(self, filename, extra_state):
-        saved, others = self._trainer.save_checkpoint(filename, extra_state), self.names
-        self.names = []
-        for name in others:
-            PathManager.copy(filename, os.path.join(os.path.dirname(filename), name), overwrite=True)
-        return saved
+        return getattr(self._original, name)
 
 
 def save_also(names: list[str], original, cfg, trainer, epoch_itr, val_loss):
-    """Save as the original does, and under these names in --save-dir."""
-    also = SavesAlso(trainer, list(names))
-    saved = original(cfg, also, epoch_itr, val_loss)
-    if not also.names or not trainer.should_save_checkpoint_on_current_rank:
+    """Save as the original does, and under these names in --save-dir. The trainer writes once, and copies."""
+    others = [os.path.join(cfg.save_dir, name) for name in names]
+
+    def save_checkpoint(filename, extra_state):
+        saved = trainer.save_checkpoint(filename, extra_state)
+        while others:
+            PathManager.copy(filename, others.pop(), overwrite=True)
         return saved
-    first, *also.names = [os.path.join(cfg.save_dir, name) for name in also.names]  # the original had nothing to save
-    best = {"best": best_value()} if best_value() is not None else {}
+
+    saved = original(cfg, Changed(trainer, save_checkpoint=save_checkpoint), epoch_itr, val_loss)
+    if not others or not trainer.should_save_checkpoint_on_current_rank:
+        return saved
+    best = {"best": best_value()} if best_value() is not None else {}  # the original had nothing to save
     state = {"train_iterator": epoch_itr.state_dict(), "val_loss": val_loss, **best}
     if hasattr(trainer.task, "get_checkpoint_dict"):
         state |= trainer.task.get_checkpoint_dict()
-    return also.save_checkpoint(first, state)
+    return save_checkpoint(others.pop(0), state)
 
 
 def best_value() -> float | None:
@@ -199,20 +180,17 @@ def the_best_value_is_of_this_metric():
     too. A training that goes on in another --save-dir may never have a checkpoint_best.pt there. A second training in
     one process goes on with the best value of the first. The patch forgets the best value in these cases."""
 
-    resumed = []  # the settings of the training that is being resumed
+    resumed = Namespace(cfg=None)  # the settings of the training that is being resumed
 
     @replace(checkpoint_utils, "load_checkpoint_to_cpu")
     def load_checkpoint_to_cpu(original, path, *args, **kwargs):
         state = original(path, *args, **kwargs)
-        if resumed:
-            before, (now,) = saved_settings(state), resumed
-            if before and (before.get("best_checkpoint_metric"), before.get("maximize_best_checkpoint_metric")) != (
-                now.best_checkpoint_metric,
-                now.maximize_best_checkpoint_metric,
-            ):
-                state["extra_state"].pop("best", None)
-                state["extra_state"].pop("patience", None)
-                logger.info("the best value so far is of another metric: it is forgotten, and --patience counts anew")
+        before = saved_settings(state) if resumed.cfg else {}
+        names = ("best_checkpoint_metric", "maximize_best_checkpoint_metric")
+        if before and any(before.get(name) != getattr(resumed.cfg, name) for name in names):
+            state["extra_state"].pop("best", None)
+            state["extra_state"].pop("patience", None)
+            logger.info("the best value so far is of another metric: it is forgotten, and --patience counts anew")
         return state
 
     @replace(checkpoint_utils, "load_checkpoint")
@@ -220,11 +198,8 @@ def the_best_value_is_of_this_metric():
         vars(checkpoint_utils.save_checkpoint).pop("best", None)
         for name in counted(vars(early_stop())):
             delattr(early_stop(), name)
-        resumed.append(cfg)
-        try:
+        with temporarily(resumed, cfg=cfg):
             loaded = original(cfg, trainer, **kwargs)
-        finally:
-            resumed.clear()
         best = Path(cfg.save_dir, f"checkpoint_best{trainer.checkpoint_suffix}.pt")
         if best_value() is not None and not PathManager.exists(str(best)):
             del checkpoint_utils.save_checkpoint.best

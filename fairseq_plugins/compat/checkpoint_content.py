@@ -5,7 +5,6 @@ import math
 import re
 from collections.abc import Mapping
 from contextlib import contextmanager
-from numbers import Integral
 
 import omegaconf
 import torch
@@ -13,7 +12,7 @@ from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.trainer import Trainer
 
-from fairseq_plugins.compat.patch import replace
+from fairseq_plugins.compat.patch import replace, temporarily
 from fairseq_plugins.errors import OF_BEFORE, UserError, causes
 from fairseq_plugins.startup.error_messages import sentence
 
@@ -41,12 +40,9 @@ def checkpoints_hold_what_they_should():
     @replace(checkpoint_utils, "load_model_ensemble_and_task")
     def load_model_ensemble_and_task(original, filenames, *args, **kwargs):
         # A model may load other checkpoints as parts of itself while it is built: these need no settings.
-        outer, use.models = use.models, set(map(str, filenames))
-        try:
-            with content_errors(" and ".join(map(str, filenames)), f"{ANOTHER}, or other --model-overrides"):
-                models, cfg, task = original(filenames, *args, **kwargs)
-        finally:
-            use.models = outer
+        errors = content_errors(" and ".join(map(str, filenames)), f"{ANOTHER}, or other --model-overrides")
+        with errors, temporarily(use, models=set(map(str, filenames))):
+            models, cfg, task = original(filenames, *args, **kwargs)
         for path, model in zip(filenames, models):
             check_parameters(path, model)
         return models, cfg, task
@@ -70,12 +66,9 @@ def checkpoints_hold_what_they_should():
 
     @replace(Trainer, "load_checkpoint")
     def load_checkpoint(original, self, filename, reset_optimizer=False, *args, **kwargs):
-        outer, use.resumes = use.resumes, not reset_optimizer
-        try:
-            with content_errors(filename, f"{ANOTHER}, or give the flags it was trained with"):
-                extra_state = original(self, filename, reset_optimizer, *args, **kwargs)
-        finally:
-            use.resumes = outer
+        errors = content_errors(filename, f"{ANOTHER}, or give the flags it was trained with")
+        with errors, temporarily(use, resumes=not reset_optimizer):
+            extra_state = original(self, filename, reset_optimizer, *args, **kwargs)
         if extra_state is not None:  # else there was no checkpoint
             check_parameters(filename, self.get_model())
             if not reset_optimizer:
@@ -157,7 +150,7 @@ def check_place(path, extra_state: Mapping) -> None:
     place = extra_state["train_iterator"] or {}
     epoch, batch = place.get("epoch"), place.get("iterations_in_epoch", 0)
     # fairseq fills in epoch 0 for a missing epoch
-    if not (isinstance(epoch, Integral) and isinstance(batch, Integral) and epoch >= 1 and batch >= 0):
+    if not (isinstance(epoch, int) and isinstance(batch, int) and epoch >= 1 and batch >= 0):
         raise UserError(
             f"the checkpoint {path} does not hold the position of its training in the data (epoch {epoch!r}, batch"
             f" {batch!r}); {ANOTHER}, or start from its weights alone with --finetune-from-model."

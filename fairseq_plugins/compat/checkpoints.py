@@ -34,6 +34,11 @@ UNSAFE_SWITCH = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 
 CORES = ("core", "_core")
 
+# The errors of reading a file that is not a checkpoint
+UNREADABLE = (
+    pickle.UnpicklingError, EOFError, OSError, RuntimeError, LookupError, AttributeError, TypeError, ValueError,
+)  # fmt: skip
+
 
 def checkpoint_types() -> list:
     """The types that fairseq's checkpoints hold beside tensors and plain Python types, for ``add_safe_globals``."""
@@ -72,16 +77,7 @@ def load_safely():
             return original(path, *args, **kwargs)
         except UserError:
             raise
-        except (
-            pickle.UnpicklingError,
-            EOFError,
-            OSError,
-            RuntimeError,
-            LookupError,
-            AttributeError,
-            TypeError,
-            ValueError,
-        ) as error:
+        except UNREADABLE as error:
             if getattr(error, "filename", None):  # the file cannot be opened
                 raise
             # torch names a forbidden type in one of these two ways; other errors mean that the file is unreadable
@@ -147,11 +143,9 @@ def never_restart_from_zero():
         if cfg.restore_file != "checkpoint_last.pt":
             must_exist("--restore-file", cfg.restore_file.replace(".pt", trainer.checkpoint_suffix + ".pt"))
         elif not (Path(cfg.save_dir) / last).is_file():
-            others = Path(cfg.save_dir).glob(f"checkpoint*{trainer.checkpoint_suffix}.pt")
-            others = sorted(others, key=lambda path: path.stat().st_mtime)
             if cfg.continue_once is not None:
                 must_exist("--continue-once", cfg.continue_once)
-            elif others:
+            elif others := by_age(Path(cfg.save_dir), f"checkpoint*{trainer.checkpoint_suffix}.pt"):
                 raise UserError(
                     f"--save-dir {cfg.save_dir} holds checkpoints but no {last}: a new training would overwrite them."
                     f" Resume with {restore_flag(others[-1], trainer)}, or choose another folder."
@@ -201,9 +195,14 @@ def is_remote(path) -> bool:
     return bool(file_io.IOPathManager) and file_io.PathManager.path_requires_pathmanager(str(path))
 
 
+def by_age(folder: Path, pattern: str) -> list[Path]:
+    """The files of these names in a folder, the newest last."""
+    return sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime)
+
+
 def last_good(folder: Path) -> Path | None:
     """The newest checkpoint in a folder that is not damaged."""
-    for path in sorted(folder.glob("checkpoint*.pt"), key=lambda path: path.stat().st_mtime, reverse=True):
+    for path in reversed(by_age(folder, "checkpoint*.pt")):
         with contextlib.suppress(UserError, OSError):
             sealed.check(path)
             return path

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import fairseq.data.dictionary
 import numpy as np
-from fairseq import binarizer, options
+from fairseq import binarizer
 from fairseq.data import ConcatDataset, data_utils, indexed_dataset, iterators
 from fairseq.tasks import FairseqTask
 
-from fairseq_plugins.compat.patch import replace, settings_of
+from fairseq_plugins.compat.patch import after_parsing, replace
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import megatron
 from fairseq_plugins.options import combinations
@@ -160,15 +160,12 @@ def shards_share_the_work():
 
     asked = argparse.Namespace(shards=1)
 
-    @replace(options, "parse_args_and_arch")
-    def parse_args_and_arch(original, *args, **kwargs):
-        parsed = original(*args, **kwargs)
-        settings = settings_of(parsed)
+    @after_parsing
+    def take(settings):
         if combinations.command_of(settings) == "generate":
             asked.shards = settings.num_shards
             if asked.shards > 1:
                 settings.distributed_world_size, settings.distributed_rank = settings.num_shards, settings.shard_id
-        return parsed
 
     @replace(FairseqTask, "get_batch_iterator")
     def get_batch_iterator(original, self, dataset, max_tokens=None, max_sentences=None, **kwargs):

@@ -7,14 +7,13 @@ from fairseq_plugins.compat import (
     bookkeeping,
     checkpoint_content,
     checkpoints,
+    command_line,
     data,
     distributed,
     ending,
     generation,
     hub,
     messages,
-    names,
-    options,
     resuming,
     settings,
     texts,
@@ -33,10 +32,10 @@ def apply():
     data.restore_percentile()
     data.stop_reading_at_exit()
     data.workers_leave_interrupts_alone()
-    options.overrides_are_options()
-    options.bf16_is_not_tpu()
-    options.numbers_fit()
-    options.configurations_fit()
+    command_line.overrides_are_options()
+    command_line.bf16_is_not_tpu()
+    command_line.numbers_fit()
+    command_line.configurations_fit()
     distributed.no_flat_fp16_on_cpu()
     distributed.one_training_per_launch()
     distributed.one_training_per_folder()
@@ -53,7 +52,7 @@ def apply():
     best_metric.best_metrics_exist()
     best_metric.missing_values_end_no_training()
     best_metric.higher_is_better()
-    names.checkpoints_name_nothing()
+    settings.checkpoints_name_nothing()
     archives.archives_stay_as_they_are()
     checkpoints.load_safely()
     checkpoints.verify_when_loading()

@@ -69,10 +69,7 @@ def arguments_have_an_effect():
 
 
 def check_arguments(options: dict) -> None:
-    """
-    Raises:
-        UserError: an argument of a search has no effect from Python, or a number does not fit
-    """
+    """Raises UserError if an argument of a search has no effect from Python, or a number does not fit."""
     known = {field.name: field.default for field in fields(GenerationConfig)}
     for name, value in options.items():
         if name in NUMBERS:
@@ -108,11 +105,8 @@ def names_of_arguments():
 
 
 def align(models, kind, verbose: bool) -> str:
-    """The kind of alignment that fairseq finds, after the models were told to keep their attention.
-
-    Raises:
-        UserError: fairseq cannot print this kind
-    """
+    """Tell the models to keep their attention. Returns the kind of alignment that fairseq finds; raises UserError for
+    one that it cannot print."""
     kind = ALIGNMENTS[kind]
     if verbose and kind == "soft":
         raise UserError('verbose prints hard alignments only; leave it out, or print_alignment="soft".')

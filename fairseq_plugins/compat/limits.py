@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from fairseq_plugins.compat.patch import temporarily
 from fairseq_plugins.errors import OutOfMemory, UserError
 from fairseq_plugins.streams.groups import NO_MEMORY
 
@@ -27,7 +28,7 @@ class Limits:
     def __init__(self, longest: Tensor, steps: int, eos: int):
         self.longest, self.steps, self.eos = longest, steps, eos
         self.first = int(longest.min())
-        self.places = self.rows = None
+        self.places = self.rows = torch.empty(0, dtype=torch.long)  # of the sentences in the search, and their rows
 
     @classmethod
     def of(cls, generator, net_input: dict, prefix: Tensor | None) -> "Limits":
@@ -65,8 +66,7 @@ class Limits:
     @contextmanager
     def applied(self, generator):
         """Hold the generator to the limits, in this context."""
-        before, search = (generator.max_len_a, generator.max_len_b), generator.search
-        step, is_finished = search.step, generator.is_finished
+        step, is_finished = generator.search.step, generator.is_finished
 
         def limited_step(number, lprobs, scores, tokens, places):
             if number == 0:
@@ -82,10 +82,10 @@ class Limits:
             at_limit = number >= self.first and number >= int(self.longest[self.rows[sentence]])
             return at_limit or is_finished(number, sentence, *args)
 
-        generator.max_len_a, generator.max_len_b = 0, self.steps
-        search.step, generator.is_finished = limited_step, is_finished_at_its_limit
+        limited = {"max_len_a": 0, "max_len_b": self.steps, "is_finished": is_finished_at_its_limit}
         try:
-            yield
+            with temporarily(generator, **limited), temporarily(generator.search, step=limited_step):
+                yield
         except RuntimeError as error:
             if self.steps < MANY or not NO_MEMORY.search(str(error)):
                 raise
@@ -93,6 +93,3 @@ class Limits:
                 f"--max-len-a and --max-len-b allow {self.steps} symbols, for which there is not enough memory; lower"
                 " them."
             ) from error
-        finally:
-            del search.step, generator.is_finished
-            generator.max_len_a, generator.max_len_b = before

@@ -1,8 +1,11 @@
 """What all patches use to replace functions of fairseq."""
 
+import contextlib
 import functools
 import inspect
 import sys
+
+from fairseq import options
 
 
 def replace(owner, name: str):
@@ -52,3 +55,26 @@ def replace_in_training(name: str):
 def settings_of(parsed):
     """The settings that fairseq's parser returns. On request it returns a pair of these and the unknown arguments."""
     return parsed[0] if isinstance(parsed, tuple) else parsed
+
+
+def after_parsing(act):
+    """Decorator: call the function with the settings of each command line that fairseq has parsed."""
+
+    @replace(options, "parse_args_and_arch")
+    def parse_args_and_arch(original, *args, **kwargs):
+        parsed = original(*args, **kwargs)
+        act(settings_of(parsed))
+        return parsed
+
+
+@contextlib.contextmanager
+def temporarily(holder, **values):
+    """In this context, attributes of an object have other values."""
+    before = {name: vars(holder)[name] for name in values if name in vars(holder)}
+    vars(holder).update(values)
+    try:
+        yield
+    finally:
+        for name in values:
+            del vars(holder)[name]
+        vars(holder).update(before)

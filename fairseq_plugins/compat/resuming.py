@@ -10,7 +10,7 @@ from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRS
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 
-from fairseq_plugins.compat.patch import replace
+from fairseq_plugins.compat.patch import replace, temporarily
 
 
 def batches_do_not_depend_on_the_start():
@@ -23,11 +23,8 @@ def batches_do_not_depend_on_the_start():
 
     @replace(Trainer, "get_train_iterator")
     def get_train_iterator(original, self, *args, **kwargs):
-        grows.seed = self.cfg.dataset.update_ordered_indices_seed
-        try:
+        with temporarily(grows, seed=self.cfg.dataset.update_ordered_indices_seed):
             return original(self, *args, **kwargs)
-        finally:
-            grows.seed = False
 
     @replace(FairseqTask, "get_batch_iterator")
     def get_batch_iterator(original, self, dataset, *args, epoch=1, seed=1, **kwargs):

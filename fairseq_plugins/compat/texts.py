@@ -15,7 +15,7 @@ from fairseq.data.encoders import subword_nmt_bpe
 from fairseq.trainer import Trainer
 
 from fairseq_plugins.compat.checkpoints import is_remote
-from fairseq_plugins.compat.patch import replace
+from fairseq_plugins.compat.patch import replace, temporarily
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.text.keeping import (
     Record,
@@ -50,15 +50,6 @@ def checkpoints_keep_their_text():
         labels = not training or not (training.reset_optimizer or str(path) == training.finetune_from_model)
         refuse_other_than(record, Path(path), data, languages_of(options, data), labels)
 
-    @contextlib.contextmanager
-    def reading(**what):
-        outer = vars(use).copy()
-        vars(use).update(what)
-        try:
-            yield
-        finally:
-            vars(use).update(outer)
-
     @replace(checkpoint_utils, "load_checkpoint_to_cpu")
     def load_checkpoint_to_cpu(original, path, *args, **kwargs):
         state = original(path, *args, **kwargs)
@@ -71,7 +62,7 @@ def checkpoints_keep_their_text():
         original, filenames, arg_overrides=None, task=None, strict=True, suffix="", num_shards=1, state=None
     ):  # fmt: skip
         # A model may load other checkpoints as parts of itself while it is built: these have texts of their own.
-        with reading(paths=set(map(str, filenames)), options=options_of(task), training=None):
+        with temporarily(use, paths=set(map(str, filenames)), options=options_of(task), training=None):
             if state is not None:
                 check(filenames[0], state)
             return original(filenames, arg_overrides, task, strict, suffix, num_shards, state)
@@ -81,7 +72,7 @@ def checkpoints_keep_their_text():
         if data := data_folder(cfg, trainer):
             refuse_other_text(data, Path(cfg.save_dir))
         trainer.text = record_of_data(trainer)
-        with reading(paths=None, options=options_of(trainer.task, trainer.cfg.task), training=cfg):
+        with temporarily(use, paths=None, options=options_of(trainer.task, trainer.cfg.task), training=cfg):
             return original(cfg, trainer, **kwargs)
 
     @replace(checkpoint_utils, "save_checkpoint")

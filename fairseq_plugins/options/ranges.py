@@ -1,8 +1,8 @@
 """The range of every numeric option: one table for the options of fairseq and of this suite, by their field names.
 
 fairseq checks hardly any number: a wrong one ends in a traceback, kills the process, or silently trains nothing. With
-this table ``compat/options.py`` checks command lines, and ``options/checks.py`` the options of models and tasks. The
-arguments of tools and scripts have a ``Range`` as their type.
+this table ``compat/command_line.py`` checks command lines, and ``options/checks.py`` the options of models and tasks.
+The arguments of tools and scripts have a ``Range`` as their type.
 """
 
 import math
@@ -10,6 +10,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.options.literals import evaluate
@@ -43,7 +44,9 @@ class Range:
             values = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
             one = replace(self, several=1)
             return bool(values) and len(values) == (self.several or len(values)) and all(map(one.allows, values))
-        if isinstance(value, bool) or not isinstance(value, int | float) or self.whole and value != int_or_none(value):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        if self.whole and not float(value).is_integer():
             return False
         if value in self.also:
             return True
@@ -82,21 +85,7 @@ def written(value: float) -> str:
     return str(int(value)) if value == int(value) else str(value)
 
 
-def int_or_none(value: float) -> int | None:
-    return int(value) if math.isfinite(value) else None
-
-
-def whole(low: float = -math.inf, high: float = math.inf, **options) -> Range:
-    return Range(low, high, whole=True, **options)
-
-
-def number(low: float = -math.inf, high: float = math.inf, **options) -> Range:
-    return Range(low, high, **options)
-
-
-def above(low: float, **options) -> Range:
-    return Range(low, above=True, **options)
-
+number, whole, above = Range, partial(Range, whole=True), partial(Range, above=True)
 
 RATE = number(0, 1)
 LENGTH = whole(1, 100_000_000)  # of a sampled text

@@ -27,7 +27,7 @@ from fairseq.models.transformer import TransformerModel
 from omegaconf import OmegaConf
 
 from fairseq_plugins.agents.checkpoint import ActorCheckpoints
-from fairseq_plugins.compat.names import forget_names
+from fairseq_plugins.compat.settings import forget_names
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.feedback_transformer import FeedbackTransformerModel
 from fairseq_plugins.options.withheld import refuse_withheld

@@ -97,16 +97,16 @@ LOOKED_AT = {
     "../fairseq_cli/eval_lm.py": (1, "--model-overrides, which overrides_are_options has read as a dictionary before"),
     "../fairseq_cli/validate.py": (1, "--model-overrides, which overrides_are_options has read as a dictionary before"),
     "../fairseq_cli/generate.py": (1, "the folder is the user's --results-path"),
-    "criterions/sentence_ranking.py": (1, "compat/names.py unsets save_predictions"),
+    "criterions/sentence_ranking.py": (1, "compat/settings.py unsets save_predictions"),
     "data/audio/data_cfg.py": (1, "YAML's FullLoader makes plain data only"),
     "data/fasta_dataset.py": (2, "names_are_no_commands quotes the name"),
-    "data/plasma_utils.py": (2, "starts plasma_store for the user's --use-plasma-view; compat/names.py unsets it"),
+    "data/plasma_utils.py": (2, "starts plasma_store for the user's --use-plasma-view; compat/settings.py unsets it"),
     "distributed/utils.py": (2, "what the other processes of the same training send; the cluster's own scontrol"),
     "logging/meters.py": (1, "a meter of the same file, by its name, without arguments"),
     "logging/progress_bar.py": (1, "the user's --tensorboard-logdir"),
     "models/speech_to_text/hub_interface.py": (1, "speech: the vocoder that the user's data folder names"),
-    "tasks/audio_pretraining.py": (1, "compat/names.py unsets post_save_script"),
-    "tasks/text_to_speech.py": (1, "compat/names.py unsets tensorboard_logdir"),
+    "tasks/audio_pretraining.py": (1, "compat/settings.py unsets post_save_script"),
+    "tasks/text_to_speech.py": (1, "compat/settings.py unsets tensorboard_logdir"),
     "examples": (None, "not imported but where the user has a folder examples on the path, or names it"),
 }
 RUNS = {"eval", "exec", "compile", "__import__", "yaml.load", "yaml.unsafe_load", "pickle.load", "pickle.loads"}
@@ -160,7 +160,7 @@ IMPORTING = (
 # The same for what imports by a name, or fetches.
 OWN_FOLDER = "the files of its own folder"
 USERS = "what the user names, by --user-dir or an argument"
-REFUSED = "compat/names.py refuses what a checkpoint names"
+REFUSED = "compat/settings.py refuses what a checkpoint names"
 IMPORTS_OR_FETCHES = {
     **dict.fromkeys(
         "criterions data/audio data/encoders model_parallel/criterions model_parallel/models models models/ema"
@@ -180,7 +180,7 @@ IMPORTS_OR_FETCHES = {
         (1, REFUSED),
     ),
     **dict.fromkeys(["data/encoders/gpt2_bpe.py", "data/encoders/hf_byte_bpe.py"], (2, REFUSED)),
-    "file_utils.py": (3, "cached_path itself, which compat/names.py guards"),
+    "file_utils.py": (3, "cached_path itself, which compat/settings.py guards"),
     "hub_utils.py": (3, USERS),
     "models/speech_to_text/hub_interface.py": (1, LOOKED_AT["models/speech_to_text/hub_interface.py"][1]),
     "optim/fused_adam.py": (2, "a module of apex"),

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from fairseq import checkpoint_utils, utils
 
-from fairseq_plugins.compat.options import before_overrides, check_options
+from fairseq_plugins.compat.command_line import before_overrides, check_options
 from fairseq_plugins.errors import UserError
 
 

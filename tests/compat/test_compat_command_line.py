@@ -1,4 +1,4 @@
-"""Each patch of fairseq_plugins.compat.options, against fairseq's own function, which shows the fault.
+"""Each patch of fairseq_plugins.compat.command_line, against fairseq's own function, which shows the fault.
 
 A patched function keeps fairseq's as ``__wrapped__``. What only shows in whole commands is in cli/.
 """
@@ -10,7 +10,7 @@ import pytest
 from fairseq import checkpoint_utils, options
 from omegaconf import OmegaConf
 
-from fairseq_plugins.compat.options import check_configuration, check_options
+from fairseq_plugins.compat.command_line import check_configuration, check_options
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.options import combinations
 

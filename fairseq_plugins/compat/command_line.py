@@ -5,12 +5,14 @@ import contextlib
 import functools
 import re
 import sys
+from collections.abc import Callable
+from typing import Any, cast
 
 import omegaconf
 from fairseq import checkpoint_utils, options
 from fairseq.dataclass import initialize
 
-from fairseq_plugins.compat.patch import replace, settings_of
+from fairseq_plugins.compat.patch import after_parsing, replace, settings_of
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.options import combinations, ranges
 from fairseq_plugins.options.literals import evaluate
@@ -40,15 +42,15 @@ def numbers_fit():
         def modify(parser):
             if modify_parser is not None:
                 modify_parser(parser)
-            check_numbers(parser)
+            hold_to_ranges(parser)
 
-        parsed = original(parser, *args, modify_parser=modify, **kwargs)
-        combinations.check(settings_of(parsed))
-        return parsed
+        return original(parser, *args, modify_parser=modify, **kwargs)
+
+    after_parsing(combinations.check)
 
     @replace(options, "add_preprocess_args")
     def add_preprocess_args(original, parser):  # fairseq-preprocess parses after this
-        check_numbers(original(parser))
+        hold_to_ranges(original(parser))
         return parser
 
 
@@ -73,16 +75,13 @@ TRAINING_GROUPS = (
 
 
 def check_configuration(cfg: omegaconf.DictConfig) -> None:
-    """Check the numbers and combinations of a training's configuration.
-
-    Raises:
-        UserError: a number is out of its option's range, or options do not go together
-    """
-    settings = {}
+    """Raises UserError if a number in a training's configuration does not fit, or options do not go together."""
+    settings: dict[str, Any] = {}
     for group in TRAINING_GROUPS:
         if not isinstance(cfg.get(group), omegaconf.DictConfig):
             continue
-        for name, value in omegaconf.OmegaConf.to_container(cfg[group], resolve=True).items():
+        values = cast(dict[str, Any], omegaconf.OmegaConf.to_container(cfg[group], resolve=True))
+        for name, value in values.items():
             settings[name] = value
             read = evaluate(value) if name in ranges.AS_TEXT and isinstance(value, str) else value
             if is_number(read) and not ranges.range_of(name).allows(read):
@@ -96,7 +95,7 @@ def is_number(value) -> bool:
     return bool(values) and all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
 
 
-def check_numbers(parser: argparse.ArgumentParser) -> None:
+def hold_to_ranges(parser: argparse.ArgumentParser) -> None:
     """Make the parser refuse a number that is out of its option's range, and report each error in one sentence, without
     the list of all options."""
 
@@ -105,7 +104,7 @@ def check_numbers(parser: argparse.ArgumentParser) -> None:
         message = message.removeprefix("argument ")  # --lr: nan does not fit
         raise UserError(re.sub(r"^(\S+): (.* does not fit|is missing);", r"\1 \2;", message))
 
-    parser.error = error
+    parser.error = error  # type: ignore[method-assign]
     for action in parser._actions:
         if getattr(action.type, "func", None) is not ranges.read and ranges.is_numeric(action.dest, action.type):
             action.type = functools.partial(ranges.read, action.dest, action.type)
@@ -115,14 +114,11 @@ def overrides_are_options():
     """fairseq evaluates --model-overrides as code and uses the value without a check. It silently ignores names that
     are not options of the checkpoint. The patch accepts a dictionary of existing options only."""
 
-    named = set()
+    named: set[str] = set()
 
-    @replace(options, "parse_args_and_arch")
-    def parse_args_and_arch(original, *args, **kwargs):
-        parsed = original(*args, **kwargs)
-        settings = settings_of(parsed)
+    @after_parsing
+    def remember(settings):
         named.update(combinations.dictionary("model_overrides", getattr(settings, "model_overrides", "{}")))
-        return parsed
 
     @replace(checkpoint_utils, "overwrite_args_by_name")
     def overwrite_args_by_name(original, cfg, overrides):
@@ -133,7 +129,7 @@ def overrides_are_options():
         original(cfg, overrides)
 
 
-WAITING = []  # checks of ``before_overrides``
+WAITING: list[Callable] = []  # checks of ``before_overrides``
 
 
 @contextlib.contextmanager
