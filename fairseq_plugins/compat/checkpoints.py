@@ -3,6 +3,7 @@
 import argparse
 import collections
 import contextlib
+import importlib
 import logging
 import os
 import pickle
@@ -32,8 +33,6 @@ logger = logging.getLogger(__name__)
 
 UNSAFE_SWITCH = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 
-CORES = ("core", "_core")
-
 # The errors of reading a file that is not a checkpoint
 UNREADABLE = (
     pickle.UnpicklingError, EOFError, OSError, RuntimeError, LookupError, AttributeError, TypeError, ValueError,
@@ -42,16 +41,14 @@ UNREADABLE = (
 
 def checkpoint_types() -> list:
     """The types that fairseq's checkpoints hold beside tensors and plain Python types, for ``add_safe_globals``."""
-    try:
-        from numpy._core.multiarray import _reconstruct, scalar
-    except ImportError:  # numpy 1
-        from numpy.core.multiarray import _reconstruct, scalar
+    arrays = importlib.import_module(f"numpy.{'core' if np.__version__.startswith('1.') else '_core'}.multiarray")
+    rebuild = (arrays._reconstruct, arrays.scalar)
     numbers = [type(np.dtype(code)) for code in "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 ?".split()]
     return [
         argparse.Namespace,  # models and optimizers without a configuration dataclass
         *(np.ndarray, np.dtype, *numbers),  # meters, among them BLEU's counts
         # their names depend on whether numpy 1 or numpy 2 wrote the checkpoint
-        *((make, f"numpy.{core}.multiarray.{make.__name__}") for make in (_reconstruct, scalar) for core in CORES),
+        *((make, f"numpy.{core}.multiarray.{make.__name__}") for make in rebuild for core in ("core", "_core")),
         # the state that rank 0 sends to the other ranks when a training is resumed
         *(omegaconf.DictConfig, omegaconf.ListConfig, ContainerMetadata, Metadata, AnyNode),
         *(distributed_utils._TensorPlaceholder, typing.Any, collections.defaultdict, dict, list, int),

@@ -48,14 +48,14 @@ def restore_np_compat():
     """fairseq uses ``np.compat`` (in fairseq-interactive with a language model, --sample-break-mode eos and
     --num-batch-buckets), which numpy 2 does not have. The patch defines it."""
     if not hasattr(np, "compat"):
-        np.compat = types.SimpleNamespace(long=np.int64)
+        vars(np)["compat"] = types.SimpleNamespace(long=np.int64)
 
 
 def restore_percentile():
     """fairseq's --num-batch-buckets uses the argument ``interpolation`` of ``np.percentile``, which numpy 2.4 calls
     ``method``. The patch accepts the old name."""
     try:
-        np.percentile([0], 50, interpolation="lower")
+        np.percentile([0], 50, interpolation="lower")  # type: ignore[call-overload]
     except TypeError:
 
         @replace(np, "percentile")

@@ -39,8 +39,8 @@ def on_cpu(cfg) -> bool:
 
 def command_of(main) -> str:
     """The command that a main function belongs to (train, eval_lm...), started as a script or as a module."""
-    module = inspect.getmodule(main).__spec__
-    return module.name.rpartition(".")[2] if module else main.__module__
+    spec = getattr(inspect.getmodule(main), "__spec__", None)
+    return spec.name.rpartition(".")[2] if spec else main.__module__
 
 
 def one_training_per_launch():

@@ -6,6 +6,7 @@ B sentences of a batch, K beams, V vocabulary, T tokens.
 import math
 import sys
 from contextvars import ContextVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -78,7 +79,7 @@ def sentences_know_their_places():
 
     @replace(distributed_utils, "call_main")
     def call_main(original, cfg, main, **kwargs):
-        module = sys.modules[main.__module__]
+        module: Any = sys.modules[main.__module__]
         if not hasattr(module, "make_batches"):  # not fairseq-interactive
             return original(cfg, main, **kwargs)
         make_batches, before = module.make_batches, PLACES.set(None)

@@ -71,6 +71,7 @@ def arguments_have_an_effect():
 def check_arguments(options: dict) -> None:
     """Raises UserError if an argument of a search has no effect from Python, or a number does not fit."""
     known = {field.name: field.default for field in fields(GenerationConfig)}
+    wanted: object
     for name, value in options.items():
         if name in NUMBERS:
             fits, wanted = ranges.range_of(name).allows(value), ranges.range_of(name)

@@ -6,7 +6,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from fairseq import checkpoint_utils, file_utils
 from fairseq.data import encoders
@@ -38,7 +38,7 @@ def settings_are_data():
     replaces ``eval`` in every module of fairseq by ``evaluate``, which computes numbers, lists and the like only."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in ("fairseq", "fairseq_cli"):
-            module.eval = evaluate
+            vars(module)["eval"] = evaluate
 
 
 def names_are_no_commands():
@@ -130,7 +130,7 @@ def value_of(settings: DictConfig | ListConfig, name):
         return settings[name]
     with contextlib.suppress(OmegaConfBaseException):
         return value if isinstance(value := settings[name], str) else None
-    return str(settings._get_node(name)._value())
+    return str(cast(Any, settings)._get_node(name)._value())
 
 
 def put(holder, name, value) -> None:

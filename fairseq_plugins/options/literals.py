@@ -2,10 +2,12 @@
 
 import ast
 import operator
+from collections.abc import Callable
+from typing import Any
 
 from fairseq_plugins.errors import UserError
 
-OPERATORS = {
+OPERATORS: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -41,7 +43,7 @@ def evaluate(text):
         ) from error
 
 
-def value_of(node: ast.expr):
+def value_of(node: ast.expr | None):
     """The value of a part of a setting; raises ValueError for a part that is not allowed."""
     match node:
         case ast.Constant(value=int() | float() | str() | None as value):
@@ -50,7 +52,7 @@ def value_of(node: ast.expr):
             return [value_of(part) for part in parts]
         case ast.Tuple(elts=parts):
             return tuple(value_of(part) for part in parts)
-        case ast.Dict(keys=keys, values=values) if None not in keys:
+        case ast.Dict(keys=keys, values=values):
             return {value_of(key): value_of(value) for key, value in zip(keys, values)}
         case ast.UnaryOp(op=sign, operand=part) if type(sign) in OPERATORS:
             return OPERATORS[type(sign)](value_of(part))

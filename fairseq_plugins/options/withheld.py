@@ -41,7 +41,7 @@ def refuse_withheld(value) -> None:
 def registered(environment: str) -> bool:
     """Whether gymnasium knows this name without an import."""
     gymnasium = sys.modules.get("gymnasium")
-    return bool(gymnasium) and environment in gymnasium.registry
+    return gymnasium is not None and environment in gymnasium.registry
 
 
 def name_more(settings: str) -> bool:

@@ -46,7 +46,7 @@ class AfterFairseq(MetaPathFinder):
                     run(module)
                 activate()
 
-            spec.loader.exec_module = run_and_activate
+            spec.loader.exec_module = run_and_activate  # type: ignore[method-assign]
         return spec
 
 

@@ -9,6 +9,7 @@ from fairseq_plugins.startup import standard_files
 from fairseq_plugins.startup.error_messages import sentence
 
 handle_error = logging.Handler.handleError  # before ``install`` replaces it
+LOST: set[logging.Handler] = set()  # logs that cannot be written
 
 TRACEBACK = "FAIRSEQ_PLUGINS_TRACEBACK"
 
@@ -20,7 +21,7 @@ def install():
     sys.excepthook = report
     # Unless this is set, Hydra prints tracebacks itself, and the hook is not called.
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
-    logging.Handler.handleError = log_lost
+    logging.Handler.handleError = log_lost  # type: ignore[assignment, method-assign]
     standard_files.open_closed()
     standard_files.at_exit(say)
 
@@ -31,10 +32,10 @@ def log_lost(handler: logging.Handler, record: logging.LogRecord) -> None:
     error = sys.exception()
     if not isinstance(error, OSError):
         return handle_error(handler, record)
-    if not hasattr(handler, "lost"):
+    if handler not in LOST:
         name = getattr(handler, "baseFilename", "the log")
         print(f"fairseq_plugins: warning: {name} cannot be written ({error.strerror}); going on.", file=sys.stderr)
-    handler.lost = True
+    LOST.add(handler)
 
 
 def report(kind, error, traceback):
