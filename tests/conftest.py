@@ -46,7 +46,6 @@ def pytest_configure(config):
 QUICK = {
     "test_paper_settings.py",
     "test_setup.py",
-    "test_checkpoint_content.py",
     "test_evil_checkpoints.py",
     "test_shards.py",
 }

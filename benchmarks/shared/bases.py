@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from in_forks import run_forked
 from inputs import Part
 from reversals import write_reversals
-from warm import Done, Warm
+from warm import Done
 
 TRANSLATION = "--arch feedback_transformer_tiny --criterion label_smoothed_cross_entropy --max-tokens 400"
 STREAMS = "--task streaming_language_modeling --criterion streaming_lm --batch-size 4 --tokens-per-sample 16"
@@ -49,8 +50,8 @@ def is_tried(part: Part) -> bool:
 class Bases:
     """Data and models in a folder, and commands that use them."""
 
-    def __init__(self, warm: Warm, folder: Path, user_dir: Path):
-        self.warm, self.folder, self.plugins = warm, folder, ["--user-dir", user_dir]
+    def __init__(self, folder: Path, user_dir: Path):
+        self.folder, self.plugins = folder, ["--user-dir", user_dir]
         write_reversals(folder, {"train": 60, "valid": 10, "test": 6})
         prefixes = [word for split in ("train", "valid", "test") for word in (f"--{split}pref", folder / split)]
         self.pairs = ["fairseq-preprocess", *self.plugins, "--source-lang", "src", "--target-lang", "tgt", *prefixes]
@@ -60,8 +61,11 @@ class Bases:
         self.run(*self.train(f"{TRANSLATION} --optimizer adam", "translation"))
         self.run(*self.train(f"{MODELS['transformer_xl_lm']} --optimizer adam", "streams"))
 
+    def done(self, *command) -> Done:
+        return run_forked([str(word) for word in command], self.folder / "log")
+
     def run(self, *command) -> None:
-        done = self.warm(*command, log=self.folder / "log")
+        done = self.done(*command)
         assert done.verdict == "honoured", done.output[-3000:]
 
     def train(self, flags: str, save: str) -> list:
@@ -95,4 +99,4 @@ class Bases:
         for name in ("save", "again"):
             for file in [*(self.folder / name).glob("*.pt"), *(self.folder / name).glob("*.*")]:
                 file.unlink(missing_ok=True)
-        return self.warm(*self.command(part), *options, log=self.folder / "log")
+        return self.done(*self.command(part), *options)

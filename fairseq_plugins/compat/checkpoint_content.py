@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Mapping
 from contextlib import contextmanager
+from numbers import Integral
 
 import omegaconf
 import torch
@@ -150,7 +151,7 @@ def check_place(path, extra_state: Mapping) -> None:
     place = extra_state["train_iterator"] or {}
     epoch, batch = place.get("epoch"), place.get("iterations_in_epoch", 0)
     # fairseq fills in epoch 0 for a missing epoch
-    if not (isinstance(epoch, int) and isinstance(batch, int) and epoch >= 1 and batch >= 0):
+    if not (isinstance(epoch, Integral) and isinstance(batch, Integral) and int(epoch) >= 1 and int(batch) >= 0):
         raise UserError(
             f"the checkpoint {path} does not hold the position of its training in the data (epoch {epoch!r}, batch"
             f" {batch!r}); {ANOTHER}, or start from its weights alone with --finetune-from-model."

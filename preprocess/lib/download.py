@@ -15,8 +15,9 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from lib.steps import UNWRITABLE, Steps, UserError
 from tqdm import tqdm
+
+from lib.steps import UNWRITABLE, Steps, UserError
 
 BLOCK = 1 << 20
 ATTEMPTS = 3  # per mirror; each attempt resumes the one before

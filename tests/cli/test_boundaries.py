@@ -16,8 +16,8 @@ QUICK = [("optimizer", "adam"), ("criterion", "label_smoothed_cross_entropy"), (
 
 
 @pytest.fixture(scope="module")
-def bases(warm, user_dir, tmp_path_factory):
-    return Bases(warm, tmp_path_factory.mktemp("boundaries"), user_dir)
+def bases(user_dir, tmp_path_factory):
+    return Bases(tmp_path_factory.mktemp("boundaries"), user_dir)
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,9 @@ CLOSED = "standard output could not be written (Bad file descriptor)"
 
 
 def shell(program: str, redirections: str = "", **variables) -> subprocess.CompletedProcess:
-    """Run a program that has imported the tools."""
-    words = [
-        "bash",
-        "-c",
-        f'exec "$0" -c "$1" {redirections}',
-        sys.executable,
-        f"import fairseq_plugins.tools\n{program}",
-    ]
+    """Run a program that has the error hook, as all have that import fairseq and the suite."""
+    hooked = f"from fairseq_plugins.startup import error_hook\nerror_hook.install()\n{program}"
+    words = ["bash", "-c", f'exec "$0" -c "$1" {redirections}', sys.executable, hooked]
     return subprocess.run(words, capture_output=True, text=True, env={**os.environ, **variables})
 
 

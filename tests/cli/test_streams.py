@@ -223,13 +223,29 @@ def torchrun(run, command, *options):
     return run("torchrun", "--standalone", "--nproc_per_node", 2, BIN / command[0], *command[1:], *options)
 
 
-def test_two_ranks_are_one_with_twice_the_streams(run, command, tmp_path):
-    """Also in later epochs, where both start with an empty memory. By gradient descent: Adam divides by gradients, and
-    where they are next to nothing, their rounding shows."""
+@pytest.fixture(scope="module")
+def descent(run, command, tmp_path_factory):
+    """A training by gradient descent, over three epochs, and its folder. Adam divides by gradients, and where they are
+    next to nothing, their rounding shows."""
     command = [*command, *FEW_BLOCKS, "--dropout", 0, "--max-update", 15, "--optimizer", "sgd", "--lr", 0.3]
-    assert "epoch 003" in run(*command, "--save-dir", tmp_path / "one").stdout
-    torchrun(run, command, "--batch-size", 2, "--save-dir", tmp_path / "two")
-    assert_same(tmp_path / "one", tmp_path / "two", rtol=1e-4, atol=1e-5)
+    folder = tmp_path_factory.mktemp("descent")
+    assert "epoch 003" in run(*command, "--save-dir", folder).stdout
+    return command, folder
+
+
+def test_groups_of_streams_are_one_batch(run, descent, tmp_path):
+    command, whole = descent
+    run(*command, "--split-streams", 4, "--save-dir", tmp_path)
+    assert_same(whole, tmp_path, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("groups, backend", [(1, "pytorch_ddp"), (2, "pytorch_ddp"), (2, "legacy_ddp")])
+def test_two_ranks_are_one_with_twice_the_streams(run, descent, groups, backend, tmp_path):
+    """Also in later epochs, where both start with an empty memory. They send gradients once, after the last group."""
+    command, whole = descent
+    two = ["--batch-size", 2, "--split-streams", groups, "--ddp-backend", backend]
+    torchrun(run, command, *two, "--save-dir", tmp_path)
+    assert_same(whole, tmp_path, rtol=1e-4, atol=1e-5)
 
 
 def test_two_ranks_resume_exactly(run, command, tmp_path):
@@ -245,18 +261,6 @@ def test_two_ranks_resume_exactly(run, command, tmp_path):
 
 
 # Groups of streams
-
-
-def test_groups_of_streams_are_one_batch_on_one_rank_or_two(run, command, tmp_path):
-    """Two ranks send gradients once, after their last group."""
-    command = [*command, *FEW_BLOCKS, "--dropout", 0, "--max-update", 15, "--optimizer", "sgd", "--lr", 0.3]
-    run(*command, "--save-dir", tmp_path / "whole")
-    run(*command, "--split-streams", 4, "--save-dir", tmp_path / "groups")
-    assert_same(tmp_path / "whole", tmp_path / "groups", rtol=1e-4, atol=1e-5)
-    two = ["--batch-size", 2, "--split-streams", 2, "--ddp-backend"]
-    for backend in ("legacy_ddp", "pytorch_ddp"):
-        torchrun(run, command, *two, backend, "--save-dir", tmp_path / backend)
-        assert_same(tmp_path / "whole", tmp_path / backend, rtol=1e-4, atol=1e-5)
 
 
 def test_groups_of_streams_resume_exactly_and_in_another_number(run, command, tmp_path):

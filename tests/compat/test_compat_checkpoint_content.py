@@ -13,34 +13,42 @@ from fairseq_plugins.compat import checkpoint_content
 from fairseq_plugins.errors import UserError
 
 
-@pytest.mark.parametrize(
-    "state, words",
-    [
+def linear(value: float) -> torch.nn.Module:
+    """A layer of such weights, with a mask that is infinite."""
+    model = torch.nn.Linear(2, 3)
+    model.register_buffer("mask", torch.tensor([0, -math.inf]))
+    torch.nn.init.constant_(model.weight[1:], value)
+    return model
+
+
+def adam(**kept):
+    """The optimiser of a tensor of 2 x 3 after a step, of whose state some is changed."""
+    weights = torch.nn.Parameter(torch.zeros(2, 3))
+    inner = torch.optim.Adam([weights])
+    weights.sum().backward()
+    inner.step()
+    inner.state[weights].update(kept)
+    return SimpleNamespace(optimizer=inner)
+
+
+NUMBERS, NO_OPTIMIZER = "holds weights that are not numbers", "a.pt holds no state of the optimiser"
+NO_SETTINGS = "a.pt does not hold the settings of its model"
+MODEL, LSTM = {"_name": "transformer_lm"}, argparse.Namespace(arch="lstm")
+
+# Each check, what it is given, and words of its sentence, if it has to refuse that
+CASES = {
+    checkpoint_content.check_weights: [
         ([], "a.pt holds no model"),
         ({"model": None}, "a.pt holds no model"),
-        ({"model": {"w": torch.tensor([1, math.nan])}}, r"a.pt holds weights that are not numbers \(nan in w\)"),
+        ({"model": {"w": torch.tensor([1, math.nan])}}, rf"a.pt {NUMBERS} \(nan in w\)"),
         ({"model": {"w": torch.tensor([1, -math.inf]), "step": torch.tensor(3)}}, None),  # a mask may be infinite
         ({"model": {"softmax._float_tensor": torch.tensor([math.nan])}}, None),  # which fairseq saves as it was found
         ({"model": {"w": 3}}, r"a.pt does not hold weights alone \(w is of type int\)"),
         ({"model": {3: torch.zeros(1)}}, r"a.pt does not hold weights alone \(3 "),
         ({"model": {"quantizer._extra_state": {"bits": 8}}}, None),  # of torch's modules that have more than tensors
     ],
-)
-def test_weights(state, words):
-    expect(words, checkpoint_content.check_weights, "a.pt", state)
-
-
-@pytest.mark.parametrize("value, words", [(math.inf, r"a.pt .* not numbers \(inf in weight\)"), (1e38, None)])
-def test_the_parameters_of_a_model(value, words):
-    model = torch.nn.Linear(2, 3)
-    model.register_buffer("mask", torch.tensor([0, -math.inf]))
-    torch.nn.init.constant_(model.weight[1:], value)
-    expect(words, checkpoint_content.check_parameters, "a.pt", model)
-
-
-@pytest.mark.parametrize(
-    "state, words",
-    [
+    checkpoint_content.check_parameters: [(linear(math.inf), rf"a.pt {NUMBERS} \(inf in weight"), (linear(1e38), None)],
+    checkpoint_content.check_kinds: [
         ({}, None),  # of an early fairseq
         ({"extra_state": {}, "optimizer_history": [{}], "task_state": {}}, None),
         ({"extra_state": {"metrics": {}, "train_iterator": {"epoch": 1}}}, None),
@@ -51,25 +59,40 @@ def test_the_parameters_of_a_model(value, words):
         ({"optimizer_history": [{}, "abc"]}, "a.pt .* as optimizer_history"),
         ({"task_state": "abc"}, "a.pt .* as task_state"),
     ],
-)
-def test_the_parts_beside_the_weights(state, words):
-    expect(words, checkpoint_content.check_kinds, "a.pt", state)
-
-
-@pytest.mark.parametrize(
-    "place, words",
-    [
-        ({"epoch": 1}, None),
-        ({"epoch": 2, "iterations_in_epoch": 7}, None),
-        ({"epoch": 0, "iterations_in_epoch": 0}, "a.pt does not hold the position .* --finetune-from-model"),
-        (None, "epoch None"),
-        ({"epoch": "2"}, "epoch '2'"),
-        ({"epoch": 2, "iterations_in_epoch": 1.5}, "batch 1.5"),
-        ({"epoch": 2, "iterations_in_epoch": -1}, "batch -1"),
+    checkpoint_content.check_place: [
+        ({"train_iterator": {"epoch": 1}}, None),
+        ({"train_iterator": {"epoch": 2, "iterations_in_epoch": 7}}, None),
+        ({"train_iterator": {"epoch": 0, "iterations_in_epoch": 0}}, "a.pt does not .* --finetune-from-model"),
+        ({"train_iterator": None}, "epoch None"),
+        ({"train_iterator": {"epoch": "2"}}, "epoch '2'"),
+        ({"train_iterator": {"epoch": 2, "iterations_in_epoch": 1.5}}, "batch 1.5"),
+        ({"train_iterator": {"epoch": 2, "iterations_in_epoch": -1}}, "batch -1"),
     ],
-)
-def test_the_place_in_the_data(place, words):
-    expect(words, checkpoint_content.check_place, "a.pt", {"train_iterator": place})
+    checkpoint_content.check_settings: [
+        ({"cfg": "text"}, NO_SETTINGS),
+        ({}, NO_SETTINGS),
+        ({"cfg": OmegaConf.create({"task": {}})}, NO_SETTINGS),
+        ({"cfg": OmegaConf.create({"model": None})}, NO_SETTINGS),
+        ({"cfg": OmegaConf.create({"model": {"_name": "theirs"}})}, "a.pt has the architecture theirs.* --user-dir"),
+        ({"cfg": OmegaConf.create({"model": MODEL})}, None),
+        ({"cfg": OmegaConf.create({"model": LSTM}, flags={"allow_objects": True})}, None),
+    ],
+    checkpoint_content.check_optimizer: [
+        ({"optimizer_history": [], "last_optimizer_state": {}}, NO_OPTIMIZER),
+        ({"optimizer_history": [{}]}, f"{NO_OPTIMIZER}.*--reset-optimizer"),
+        ({"optimizer_history": [{}], "last_optimizer_state": "text"}, NO_OPTIMIZER),
+        ({"optimizer_history": [{}], "last_optimizer_state": {"state": {}}}, None),
+    ],
+    checkpoint_content.check_shapes: [
+        (adam(), None),
+        (adam(exp_avg=torch.zeros(3)), r"exp_avg .*shape \[2, 3\]"),
+    ],
+}
+
+
+@pytest.mark.parametrize("check, held, words", [(check, *case) for check, cases in CASES.items() for case in cases])
+def test_a_check(check, held, words):
+    expect(words, check, "a.pt", held)
 
 
 @pytest.mark.parametrize(
@@ -130,46 +153,6 @@ def test_parts_of_a_model_need_no_settings(tmp_path):
     assert len(models) == 2
     with pytest.raises(UserError, match="part.pt does not hold the settings of its model"):
         checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "part.pt")], task=Task())
-
-
-@pytest.mark.parametrize(
-    "settings, words",
-    [
-        ("text", "a.pt does not hold the settings of its model"),
-        (None, "a.pt does not hold the settings of its model"),
-        (OmegaConf.create({"task": {}}), "a.pt does not hold the settings of its model"),
-        (OmegaConf.create({"model": None}), "a.pt does not hold the settings of its model"),
-        (OmegaConf.create({"model": {"_name": "theirs"}}), "a.pt has the architecture theirs.* --user-dir"),
-        (OmegaConf.create({"model": {"_name": "transformer_lm"}}), None),
-        (OmegaConf.create({"model": argparse.Namespace(arch="lstm")}, flags={"allow_objects": True}), None),
-    ],
-)
-def test_settings(settings, words):
-    expect(words, checkpoint_content.check_settings, "a.pt", {"cfg": settings})
-
-
-@pytest.mark.parametrize(
-    "state, words",
-    [
-        ({"optimizer_history": [], "last_optimizer_state": {}}, "a.pt holds no state of the optimiser"),
-        ({"optimizer_history": [{}]}, "a.pt holds no state of the optimiser.*--reset-optimizer"),
-        ({"optimizer_history": [{}], "last_optimizer_state": None}, "a.pt holds no state of the optimiser"),
-        ({"optimizer_history": [{}], "last_optimizer_state": "text"}, "a.pt holds no state of the optimiser"),
-        ({"optimizer_history": [{}], "last_optimizer_state": {"state": {}}}, None),
-    ],
-)
-def test_the_optimiser(state, words):
-    expect(words, checkpoint_content.check_optimizer, "a.pt", state)
-
-
-@pytest.mark.parametrize("kept, words", [({}, None), ({"exp_avg": torch.zeros(3)}, "exp_avg .*shape \\[2, 3\\]")])
-def test_the_shapes_of_the_optimiser(kept, words):
-    weights = torch.nn.Parameter(torch.zeros(2, 3))
-    inner = torch.optim.Adam([weights])
-    weights.sum().backward()
-    inner.step()
-    inner.state[weights].update(kept)
-    expect(words, checkpoint_content.check_shapes, "a.pt", SimpleNamespace(optimizer=inner))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import logging
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -35,7 +36,8 @@ def run_forked(words: list[str], log: Path, input: Path = Path(os.devnull)) -> D
 
 
 def become(words: list[str], log: Path, input: Path) -> None:
-    """Be the command, and end as it ends."""
+    """Be the command, and end as it ends; one that takes too long is killed."""
+    signal.alarm(120)
     status = 1
     try:
         os.dup2(os.open(input, os.O_RDONLY), 0)
