@@ -9,6 +9,7 @@ as generate or adam; by default all are tried.
 """
 
 import argparse
+import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -16,8 +17,10 @@ from pathlib import Path
 from paths import ROOT
 
 # isort: split
+import forks
 import inputs
 from bases import Bases, is_tried
+from warm import Warm
 
 
 def main():
@@ -28,8 +31,9 @@ def main():
     if args.count:
         return count()
     verdicts = Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        bases = Bases(Path(folder), ROOT / "fairseq_plugins")
+    with tempfile.TemporaryDirectory() as folder, forks.environment(Path(folder) / "venv", Path(sys.prefix)) as venv:
+        (data := Path(folder) / "data").mkdir()
+        bases = Bases(Warm(venv / "bin"), data, ROOT / "fairseq_plugins")
         for part, options in inputs.numeric_options().items():
             if is_tried(part) and (part.name in args.parts or not args.parts):
                 verdicts += try_part(bases, part, options)

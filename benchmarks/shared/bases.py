@@ -1,8 +1,8 @@
 """Small real commands in which each part of fairseq runs: the boundaries of options are tried in them."""
 
+from collections.abc import Callable
 from pathlib import Path
 
-from in_forks import run_forked
 from inputs import Part
 from reversals import write_reversals
 from warm import Done
@@ -48,10 +48,14 @@ def is_tried(part: Part) -> bool:
 
 
 class Bases:
-    """Data and models in a folder, and commands that use them."""
+    """Data and models in a folder, and commands that use them.
 
-    def __init__(self, folder: Path, user_dir: Path):
-        self.folder, self.plugins = folder, ["--user-dir", user_dir]
+    Args:
+        done: runs a command, as ``warm.Warm`` does
+    """
+
+    def __init__(self, done: Callable[..., Done], folder: Path, user_dir: Path):
+        self.done, self.folder, self.plugins = done, folder, ["--user-dir", user_dir]
         write_reversals(folder, {"train": 60, "valid": 10, "test": 6})
         prefixes = [word for split in ("train", "valid", "test") for word in (f"--{split}pref", folder / split)]
         self.pairs = ["fairseq-preprocess", *self.plugins, "--source-lang", "src", "--target-lang", "tgt", *prefixes]
@@ -61,11 +65,8 @@ class Bases:
         self.run(*self.train(f"{TRANSLATION} --optimizer adam", "translation"))
         self.run(*self.train(f"{MODELS['transformer_xl_lm']} --optimizer adam", "streams"))
 
-    def done(self, *command) -> Done:
-        return run_forked([str(word) for word in command], self.folder / "log")
-
     def run(self, *command) -> None:
-        done = self.done(*command)
+        done = self.done(*command, log=self.folder / "log")
         assert done.verdict == "honoured", done.output[-3000:]
 
     def train(self, flags: str, save: str) -> list:
@@ -99,4 +100,4 @@ class Bases:
         for name in ("save", "again"):
             for file in [*(self.folder / name).glob("*.pt"), *(self.folder / name).glob("*.*")]:
                 file.unlink(missing_ok=True)
-        return self.done(*self.command(part), *options)
+        return self.done(*self.command(part), *options, log=self.folder / "log")

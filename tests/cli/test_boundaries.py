@@ -5,19 +5,26 @@ end in a traceback or kill the process. Several options are given at a time, and
 """
 
 import re
+from pathlib import Path
 
 import inputs  # it reads what is registered
 import pytest
 from bases import Bases, is_tried
+from in_forks import run_forked
+from warm import Done
 
 OPTIONS = inputs.numeric_options()
 AT_ONCE = 8
 QUICK = [("optimizer", "adam"), ("criterion", "label_smoothed_cross_entropy"), ("command", "preprocess")]
 
 
+def forked(*command, log: Path) -> Done:
+    return run_forked([*map(str, command)], log)
+
+
 @pytest.fixture(scope="module")
 def bases(user_dir, tmp_path_factory):
-    return Bases(tmp_path_factory.mktemp("boundaries"), user_dir)
+    return Bases(forked, tmp_path_factory.mktemp("boundaries"), user_dir)
 
 
 @pytest.mark.parametrize(

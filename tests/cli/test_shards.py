@@ -10,16 +10,8 @@ def translate(warm, trained, reverse_corpus, user_dir, tmp_path):
     """translate(*flags) -> Done, and the best translation of each sentence by its number."""
 
     def translate(*flags):
-        command = [
-            "fairseq-generate",
-            reverse_corpus.bin,
-            "--user-dir",
-            user_dir,
-            "--path",
-            trained.checkpoint,
-            "--cpu",
-        ]
-        done = warm(*command, "--beam", 2, *flags, log=tmp_path / "log")
+        command = ["fairseq-generate", reverse_corpus.bin, "--user-dir", user_dir, "--path", trained.checkpoint]
+        done = warm(*command, "--cpu", "--beam", 2, *flags, log=tmp_path / "log")
         return done, re.findall(r"^D-(\d+)\t\S+\t(.*)", done.output, re.MULTILINE)
 
     return translate
@@ -28,9 +20,8 @@ def translate(warm, trained, reverse_corpus, user_dir, tmp_path):
 @pytest.mark.parametrize("subset, shards", [("test", 3), ("test1", 5)])
 def test_the_shards_are_the_whole(subset, shards, translate):
     _, whole = translate("--gen-subset", subset)
-    parts = [
-        translate("--gen-subset", subset, "--num-shards", shards, "--shard-id", shard)[1] for shard in range(shards)
-    ]
+    some = ["--gen-subset", subset, "--num-shards", shards, "--shard-id"]
+    parts = [translate(*some, shard)[1] for shard in range(shards)]
     assert len(whole) == {"test": 60, "test1": 5}[subset]
     assert all(0 < len(part) < len(whole) for part in parts)
     assert sorted(sum(parts, [])) == sorted(whole)

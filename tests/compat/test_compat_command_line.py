@@ -27,14 +27,6 @@ def test_fairseq_takes_bf16_for_tpu():
     assert inspect.unwrap(options.parse_args_and_arch)(options.get_training_parser(), [*TRAINING, "--bf16"]).tpu
 
 
-@pytest.mark.parametrize("overrides", ["mem_len=64", "[1]", "{mem_len: 64}", "{'mem_len': 64"])
-def test_overrides_are_a_dictionary(overrides):
-    command = ["data", "--path", "model.pt", "--model-overrides"]
-    with pytest.raises(UserError, match="--model-overrides .* is not a dictionary; write it as"):
-        options.parse_args_and_arch(options.get_generation_parser(), [*command, overrides])
-    options.parse_args_and_arch(options.get_generation_parser(), [*command, "{}"])
-
-
 def test_overrides_name_options_of_the_checkpoint():
     cfg = OmegaConf.create(
         {"model": {"mem_len": 4}, "bpe": None, "lost": "???", "old": argparse.Namespace(depth=2)},

@@ -159,6 +159,14 @@ def test_truncated_data_is_refused(sentences, suffix, size):
         load(sentences)
 
 
+@pytest.mark.parametrize("suffix", ["bin", "idx"])
+def test_half_of_the_data_is_refused(sentences, suffix):
+    file = sentences[0].with_suffix(f".{suffix}")
+    file.unlink()
+    with pytest.raises(UserError, match=f"{file} is missing beside train"):
+        load(sentences)
+
+
 @pytest.mark.parametrize("lines", [[], [[]]])
 def test_an_empty_text_is_told_apart(lines, tmp_path):
     """fairseq cannot map an empty file."""

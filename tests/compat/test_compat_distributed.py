@@ -111,12 +111,9 @@ def test_gathering_without_gpus_where_there_are_some(one_process_group, monkeypa
 
 
 def test_what_a_killed_training_has_half_written_is_removed(tmp_path):
-    for name in (
-        "checkpoint_last.pt",
-        "mine.partial",
-        "checkpoint_last.pt.7.partial",
-        "newest.memory-0-of-1.7.partial",
-    ):
+    for name in ("", ".7.partial"):
+        (tmp_path / f"checkpoint_last.pt{name}").touch()
+    for name in ("mine.partial", "newest.memory-0-of-1.7.partial"):
         (tmp_path / name).touch()
     checkpoint_utils.verify_checkpoint_directory(str(tmp_path))
     assert sorted(path.name for path in tmp_path.glob("*.p*")) == ["checkpoint_last.pt", "mine.partial"]

@@ -18,49 +18,18 @@ from fairseq_plugins.options.literals import LONGEST, MOST, evaluate
 
 # What strings of settings say in fairseq's own architectures, recipes and documentation.
 MEANT = [
-    "1e-3",
-    "(0.9, 0.98)",
-    "[0.0001]",
-    "10000, 20000",
-    " [(512, 3)] * 4 + [(1024, -3)] * 2",
-    "[(512, 10, 5)] + [(512, 3, 2)] * 4 + [(512,2,2)] + [(512,2,2)]",
-    "[((64, 3, 2, 2, True), 2)] * 2",
-    "{'a': [1, None], 'b': False}",
-    "(1e-30, 1e-3)",
-    "True",
-    "None",
-    "'text' + \"more\"",
-    "7 // 2 - 1 / 4",
-]
+    "1e-3", "(0.9, 0.98)", "[0.0001]", "10000, 20000", "{'a': [1, None], 'b': False}", "(1e-30, 1e-3)", "True", "None",
+    "[(512, 10, 5)] + [(512, 3, 2)] * 4 + [(512,2,2)] + [(512,2,2)]", " [(512, 3)] * 4 + [(1024, -3)] * 2",
+    "[((64, 3, 2, 2, True), 2)] * 2", "'text' + \"more\"", "7 // 2 - 1 / 4",
+]  # fmt: skip
 
 EVIL = [
-    "__import__('os').mkdir('RAN')",
-    "__import__('os').makedirs('RAN') or [2]",
-    "[open('RAN', 'w') for _ in [1]]",
-    "(lambda: 1)()",
-    "os",
-    "().__class__",
-    "f'{1}'",
-    "[1, 2][0]",
-    "1 if 1 else 2",
-    "{**{}}",
-    "9 ** 9 ** 9",
-    "[0] * 10 ** 9",
-    f"[0] * {MOST + 1}",
-    f"{MOST + 1} * 'a'",
-    f"[[0] * {MOST}] * 2 * {MOST}",
-    "+".join(["[0] * 1000"] * 1000),
-    "(" * 300 + ")" * 300,
-    "1" * (LONGEST + 1),
-    "1 / 0",
-    "-'a'",
-    "{[]: 1}",
-    "x = 1",
-    "",
-    "1j",
-    "b'a'",
-    "\0",
-]
+    "__import__('os').mkdir('RAN')", "__import__('os').makedirs('RAN') or [2]", "[open('RAN', 'w') for _ in [1]]",
+    "(lambda: 1)()", "os", "().__class__", "f'{1}'", "[1, 2][0]", "1 if 1 else 2", "{**{}}", "9 ** 9 ** 9",
+    "[0] * 10 ** 9", f"[0] * {MOST + 1}", f"{MOST + 1} * 'a'", f"[[0] * {MOST}] * 2 * {MOST}",
+    "+".join(["[0] * 1000"] * 1000), "(" * 300 + ")" * 300, "1" * (LONGEST + 1), "1 / 0", "-'a'", "{[]: 1}", "x = 1",
+    "", "1j", "b'a'", "\0",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", MEANT)
@@ -111,14 +80,7 @@ LOOKED_AT = {
 }
 RUNS = {"eval", "exec", "compile", "__import__", "yaml.load", "yaml.unsafe_load", "pickle.load", "pickle.loads"}
 RUNS |= {"os.system", "os.popen", "joblib.load", "dill.load", "torch.hub.load", "SummaryWriter"}
-OF_SETTINGS = (
-    "criterions/",
-    "models/",
-    "modules/",
-    "optim/",
-    "tasks/",
-    "../fairseq_cli/generate",
-)  # which may name files
+OF_SETTINGS = ("criterions/", "models/", "modules/", "optim/", "tasks/", "../fairseq_cli/generate")  # may name files
 
 
 def calls_that_run(file: Path, name: str) -> list[str]:
@@ -172,13 +134,10 @@ IMPORTS_OR_FETCHES = {
         + ["../fairseq_cli/validate.py", "checkpoint_utils.py", "utils.py"],
         (1, USERS),
     ),
-    **dict.fromkeys(
-        [
-            f"data/encoders/{name}.py"
-            for name in "byte_bpe fastbpe hf_bert_bpe sentencepiece_bpe subword_nmt_bpe".split()
-        ],
-        (1, REFUSED),
-    ),
+    **{
+        f"data/encoders/{name}.py": (1, REFUSED)
+        for name in "byte_bpe fastbpe hf_bert_bpe sentencepiece_bpe subword_nmt_bpe".split()
+    },
     **dict.fromkeys(["data/encoders/gpt2_bpe.py", "data/encoders/hf_byte_bpe.py"], (2, REFUSED)),
     "file_utils.py": (3, "cached_path itself, which compat/settings.py guards"),
     "hub_utils.py": (3, USERS),
@@ -249,15 +208,7 @@ def test_a_checkpoint_cannot_run_code_by_a_setting(
                                       target_lang="tgt", left_pad_source=True, left_pad_target=False))  # fmt: skip
     task.dictionary = task.target_dictionary  # as tasks of one language have it
     monkeypatch.chdir(tmp_path)
-    command = [
-        str(reverse_corpus.bin),
-        "--arch",
-        architecture,
-        "--source-lang",
-        "src",
-        "--target-lang",
-        "tgt",
-    ]
+    command = [str(reverse_corpus.bin), *f"--arch {architecture} --source-lang src --target-lang tgt".split()]
     args = options.parse_args_and_arch(options.get_training_parser(), command)
     vars(args).update(rest, **{setting: EVIL[1]})
     settings = {"args": args} if old else {"cfg": {"model": {"_name": architecture, **plain(args)}}}

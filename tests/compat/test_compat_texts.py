@@ -1,7 +1,6 @@
 """Data and checkpoints whose dictionaries or codes do not belong together: where fairseq takes one word for another."""
 
 import os
-import re
 import shutil
 from argparse import Namespace
 from pathlib import Path
@@ -28,6 +27,11 @@ LETTERS = {"en": "abcdefgh", "de": "stuvwxyz"}
 LAST = "checkpoint_last.pt"
 
 
+def write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
 def exchange(dictionary: Path) -> None:
     """Exchange the first two lines: as many words, in another order."""
     first, second, *others = dictionary.read_text().splitlines(keepends=True)
@@ -46,23 +50,10 @@ def site(run, user_dir, tmp_path_factory):
         lines = [" ".join(letters[-number:]) for number in range(1, 9)]  # the last letter is the most frequent
         (folder / f"train.{side}").write_text("\n".join(lines) + "\n")
     raw = folder / "train"
-    run(
-        "fairseq-preprocess",
-        "-s",
-        "en",
-        "-t",
-        "de",
-        "--trainpref",
-        raw,
-        "--validpref",
-        raw,
-        "--destdir",
-        folder / "bin",
-    )
-    train = ["fairseq-train", folder / "bin", "--user-dir", user_dir, "--arch", "feedback_transformer_tiny", "--cpu",
-             "--optimizer", "adam", "--max-tokens", 100, "--num-workers", 0]  # fmt: skip
-    run(*train, "--max-update", 2, "--save-dir", folder / "runs")
-    return SimpleNamespace(data=folder / "bin", runs=folder / "runs", train=train)
+    run(*"fairseq-preprocess -s en -t de --trainpref".split(), raw, "--validpref", raw, "--destdir", folder / "bin")
+    flags = "--arch feedback_transformer_tiny --cpu --optimizer adam --max-tokens 100 --num-workers 0 --max-update 2"
+    run("fairseq-train", folder / "bin", "--user-dir", user_dir, *flags.split(), "--save-dir", folder / "runs")
+    return SimpleNamespace(data=folder / "bin", runs=folder / "runs")
 
 
 @pytest.fixture
@@ -169,25 +160,6 @@ def test_the_record_of_a_checkpoint_is_checked(copy, tmp_path):
             refuse_other_preparation(record, Path("a.pt"), tmp_path)
 
 
-def test_a_plain_training_does_not_go_on_with_other_symbols(copy, site, warm, tmp_path):
-    train = [site.train[0], copy.data, *site.train[2:], "--max-update", 3, "--save-dir"]
-    for side in LETTERS:
-        other_counts(copy.data / f"dict.{side}.txt")  # more of the same text
-    assert warm(*train, copy.runs, log=tmp_path / "log").verdict == "honoured"
-    exchange(copy.data / "dict.de.txt")
-    shutil.copytree(copy.runs, tmp_path / "without")
-    (tmp_path / "without/dict.de.txt").unlink()
-    resumed = {
-        "holds a model of differently prepared text: give another --save-dir, or delete .*dict.de.txt": [copy.runs],
-        "without/checkpoint_last.pt is of a text with other symbols than .*dict.de.txt": [tmp_path / "without"],
-        "runs/checkpoint_last.pt is of .*": [tmp_path / "new", "--finetune-from-model", copy.checkpoint],
-    }
-    for said, folder in resumed.items():
-        done = warm(*train, *folder, log=tmp_path / "log")
-        assert done.verdict == "refused", done.output[-2000:]
-        assert re.search(said, done.told[0])
-
-
 @pytest.fixture
 def trainer(tmp_path):
     """What loading needs of a trainer."""
@@ -217,9 +189,8 @@ def checkpoint_of(data: Path, path: Path, with_record=True) -> Path:
 @pytest.mark.parametrize("with_record", [False, True])
 def test_a_training_does_not_start_from_a_model_of_other_symbols(trainer, option, with_record, tmp_path):
     data, other = tmp_path / "bin", tmp_path / "other"
-    for folder, symbols in ((data, "a 2\nb 1\n"), (other, "b 2\na 1\n")):
-        folder.mkdir()
-        (folder / "dict.txt").write_text(symbols)
+    write(data / "dict.txt", "a 2\nb 1\n")
+    write(other / "dict.txt", "b 2\na 1\n")
     model = checkpoint_of(other, other / "model.pt", with_record)
     cfg = CheckpointConfig(save_dir=str(tmp_path / "runs"), **{option: str(model)})
     with pytest.raises(UserError, match=f"{other}/model.pt is of a text with other symbols than {data}"):
@@ -229,9 +200,8 @@ def test_a_training_does_not_start_from_a_model_of_other_symbols(trainer, option
 def test_labels_may_be_others_for_fine_tuning_only(trainer, tmp_path):
     data, other = tmp_path / "bin", tmp_path / "other"
     for folder, labels in ((data, "yes 2\nno 1\n"), (other, "no 2\nyes 1\n")):
-        for name, symbols in {"input0": "a 2\nb 1\n", "label": labels}.items():
-            (folder / name).mkdir(parents=True)
-            (folder / name / "dict.txt").write_text(symbols)
+        write(folder / "input0/dict.txt", "a 2\nb 1\n")
+        write(folder / "label/dict.txt", labels)
     model = str(checkpoint_of(other, other / "model.pt"))
     save = str(tmp_path / "runs")
     checkpoint_utils.load_checkpoint(CheckpointConfig(save_dir=save, finetune_from_model=model), trainer)
@@ -252,9 +222,8 @@ def test_a_training_does_not_begin_beside_a_model_of_other_text(trainer, tmp_pat
 
 def test_a_model_that_is_not_loaded_is_not_asked_for_its_symbols(trainer, tmp_path, monkeypatch):
     """--restore-file is checkpoint_last.pt by default, which is in --save-dir, not in the working folder."""
-    (tmp_path / "bin").mkdir()
-    for folder, symbols in ((tmp_path / "bin", "a 2\nb 1\n"), (tmp_path, "b 2\na 1\n")):
-        (folder / "dict.txt").write_text(symbols)
+    write(tmp_path / "bin/dict.txt", "a 2\nb 1\n")
+    write(tmp_path / "dict.txt", "b 2\na 1\n")
     checkpoint_of(tmp_path, tmp_path / LAST)
     monkeypatch.chdir(tmp_path)
     trainer.load_checkpoint = lambda path, *others, **more: os.path.exists(path) or None
@@ -262,9 +231,8 @@ def test_a_model_that_is_not_loaded_is_not_asked_for_its_symbols(trainer, tmp_pa
 
 
 def test_the_users_own_dictionary_is_not_overwritten(trainer, tmp_path):
-    for folder, symbols in (("bin", "a 2\nb 1\n"), ("mine", "b 2\na 1\n")):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "dict.txt").write_text(symbols)
+    write(tmp_path / "bin/dict.txt", "a 2\nb 1\n")
+    write(tmp_path / "mine/dict.txt", "b 2\na 1\n")
     with pytest.raises(UserError, match="mine holds .* give another --save-dir, or delete .*mine/dict.txt"):
         checkpoint_utils.load_checkpoint(CheckpointConfig(save_dir=str(tmp_path / "mine")), trainer)
 
@@ -290,9 +258,8 @@ def test_a_model_that_lost_prepared_text_json_is_refused(copy, tmp_path):
 
 def shards(tmp_path, **dictionaries) -> dict[str, str]:
     for name, symbols in dictionaries.items():
-        (tmp_path / name).mkdir(parents=True, exist_ok=True)
         for dictionary in ("dict.en.txt", "dict.de.txt", "dict.txt"):
-            (tmp_path / name / dictionary).write_text(symbols)
+            write(tmp_path / name / dictionary, symbols)
     return ":".join(str(tmp_path / name) for name in dictionaries)
 
 
