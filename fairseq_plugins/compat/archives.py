@@ -21,11 +21,10 @@ CUT = (tarfile.ReadError, gzip.BadGzipFile, zipfile.BadZipFile, EOFError, zlib.e
 
 
 def archives_stay_as_they_are():
-    """fairseq 0.12.3.1 unpacks the archive of a pretrained model, deletes the archive and puts a folder of its name in
-    its place; where it holds two folders, it is gone and the call fails. Names in it may point outside its folder. What
-    does not exist ends in a traceback. The patch unpacks an archive into fairseq's cache (``PYTORCH_FAIRSEQ_CACHE``),
-    into a folder that is named by its content, and leaves the archive alone; what is no archive of a model is refused
-    in a sentence."""
+    """fairseq 0.12.3.1 unpacks the archive of a pretrained model and puts a folder of the same name in its place. An
+    archive of two folders is deleted, and the call fails. Names in an archive may point outside its folder. A missing
+    archive ends in a traceback. The patch unpacks an archive into fairseq's cache (``PYTORCH_FAIRSEQ_CACHE``), in a
+    folder named by its content, and leaves the archive alone. It refuses other files in a sentence."""
 
     @replace(file_utils, "load_archive_file")
     def load_archive_file(original, archive_file):
@@ -45,7 +44,7 @@ def unpacked(archive: Path, name) -> Path:
     """The folder of the model in an archive, which is unpacked unless that was done before.
 
     Args:
-        name: what the user calls the archive
+        name: the user's name of the archive
 
     Raises:
         UserError: it is no archive of one model, or there is no place for it

@@ -48,8 +48,8 @@ def declared(task, criterion) -> set[str]:
 
 
 def of_a_validation(trainer, wanted: str) -> set[str]:
-    """The names of the values of a validation, which ends as soon as the one that is wanted is among them. Nothing
-    stays of it: a task forgets it in ``end_trial``, if it has this method."""
+    """The names of the values of a validation, which ends as soon as the one that is wanted is among them. It leaves no
+    trace: a task forgets it in ``end_trial``, if it has this method."""
     from fairseq_plugins.streams.checkpoint import random_state, restore_random_state
 
     subset, state = trainer.cfg.dataset.valid_subset.split(",")[0], random_state()

@@ -124,7 +124,7 @@ def remove(paths) -> None:
             PathManager.rm(path)
 
 
-def what_is_no_number_is_not_the_best():
+def nan_is_never_the_best():
     """If a metric is not a number in one validation, such as a correlation of answers that are all the same, fairseq
     forgets the best value: the next checkpoint becomes checkpoint_best.pt, however bad it is. If it is the first one,
     --patience runs out whatever follows. The patch takes it for no improvement."""

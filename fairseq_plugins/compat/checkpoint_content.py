@@ -30,7 +30,7 @@ OF_THE_SAME_SHAPE = {
 
 
 def checkpoints_hold_what_they_should():
-    """fairseq does not check what a checkpoint holds. Weights that are not numbers, wrong settings, an unknown
+    """fairseq does not check the content of a checkpoint. Weights that are not numbers, wrong settings, an unknown
     architecture or an optimiser's state of other shapes end in tracebacks or misleading messages. If the optimiser's
     state is missing, a resumed training silently starts with a new optimiser; if the position in the data is missing,
     it silently starts from the first batch. The patch checks all of this and reports it in one sentence."""

@@ -103,8 +103,7 @@ def verify_when_loading():
 
 
 def nobody_waits_for_a_pipe():
-    """fairseq opens whatever --path names. If it is a named pipe, the command waits for ever. The patch refuses what is
-    no file."""
+    """fairseq also opens a named pipe that --path names, and waits for ever. The patch refuses anything but a file."""
 
     @replace(checkpoint_utils, "load_checkpoint_to_cpu")
     def load_checkpoint_to_cpu(original, path, *args, **kwargs):

@@ -61,7 +61,7 @@ def patience_is_saved():
 
 
 def counted(counts: Mapping) -> dict:
-    """What fairseq-train counts for --patience."""
+    """The part of these counts that belongs to --patience."""
     return {name: counts[name] for name in ("best", "num_runs") if isinstance(counts.get(name), Number)}
 
 

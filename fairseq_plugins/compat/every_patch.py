@@ -45,7 +45,7 @@ def apply():
     settings.names_are_no_commands()
     bookkeeping.update_checkpoints_end_epochs_too()
     bookkeeping.the_best_checkpoints_are_kept()
-    bookkeeping.what_is_no_number_is_not_the_best()
+    bookkeeping.nan_is_never_the_best()
     bookkeeping.last_epochs_are_saved()
     bookkeeping.saved_updates_are_validated()
     bookkeeping.the_best_value_is_of_this_metric()

@@ -27,10 +27,10 @@ PLACES: ContextVar[Tensor | None] = ContextVar("places", default=None)  # of a b
 
 
 def sentences_draw_for_themselves():
-    """fairseq's sampling draws for all sentences from one stream of random numbers, so what a sentence gets depends on
-    the batch that it is in. It draws the forced tokens of a prompt, too, and if the probability of one rounds to zero,
-    as at a low --temperature, it ends in torch's "invalid multinomial distribution". The patch gives each sentence
-    random numbers of its own, by the seed and the sentence's place in the input, and draws what is forced."""
+    """fairseq's sampling draws for all sentences from one stream of random numbers, so a sentence's output depends on
+    its batch. It draws the forced tokens of a prompt, too, and if the probability of one rounds to zero, as at a low
+    --temperature, it ends in torch's "invalid multinomial distribution". The patch gives each sentence random numbers
+    of its own, by the seed and the sentence's place in the input, and always takes a forced token."""
 
     @replace(search.Sampling, "__init__")
     def __init__(original, self, *args, **kwargs):
@@ -116,7 +116,7 @@ def sentences_have_their_limits():
     """fairseq computes the longest output of a batch from its longest source, padding included, so a sentence may
     become longer in a batch than alone. It counts the symbols of a prompt, and cuts a prompt that reaches the limit.
     It never ends where the target is forced to be empty. The patch gives each sentence the limit that it has alone,
-    and counts what comes after the prompt or after --prefix-size."""
+    and counts the symbols after the prompt or after --prefix-size."""
 
     @replace(SequenceGenerator, "_generate")
     def _generate(original, self, sample, prefix_tokens=None, constraints=None, bos_token=None):
@@ -146,8 +146,8 @@ def short_prompts_have_a_least_length():
 
 def ngrams_are_not_repeated():
     """--no-repeat-ngram-size has no effect on a CPU, nor on a GPU without fairseq's own kernel: fairseq compares the
-    end of its buffer, which is padding, and not the last words. The patch compares the words. What is forced, such as
-    the words of a prompt, may be repeated, and so may words if there are no others."""
+    end of its buffer, which is padding, and not the last words. The patch compares the words. Forced words, such
+    as those of a prompt, may be repeated, and so may words if there are no others."""
 
     @replace(NGramRepeatBlock, "_no_repeat_ngram")
     def _no_repeat_ngram(original, self, tokens, lprobs, bsz, beam_size, step):

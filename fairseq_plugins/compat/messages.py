@@ -1,5 +1,6 @@
 """Patches of the messages of fairseq and the libraries below it: only those that a user can act on, and each once."""
 
+import itertools
 import logging
 import os
 import sys
@@ -45,7 +46,7 @@ LATE = {f"fairseq_cli.{name}" for name in ("eval_lm", "generate", "interactive",
 def commands_log_the_time():
     """One of fairseq's models sets up the log when it is imported, for debugging. So fairseq-eval-lm, fairseq-generate
     and fairseq-interactive come too late with theirs, and print "INFO:fairseq_cli.eval_lm:" without the time. The patch
-    gives them fairseq's format and $LOGLEVEL. Their log stays on standard error, apart from what they compute. (In a
+    gives them fairseq's format and $LOGLEVEL. Their log stays on standard error, apart from their results. (In a
     program of one's own ``startup/activation.py`` keeps the log as it was.)"""
     root, program = logging.root, getattr(sys.modules["__main__"].__spec__, "name", None)
     debugging = [handler for handler in root.handlers if getattr(handler.formatter, "_fmt", 0) == logging.BASIC_FORMAT]
@@ -84,33 +85,24 @@ def missing_biases_are_not_shared():
         return shared
 
 
+TOKENISED = (  # the three lines of sacreBLEU's
+    "That's 100 lines that end in", "It looks like you forgot to detokenize", "If you insist your data is",
+)  # fmt: skip
+TOLD = (
+    "the text that sacreBLEU scores looks tokenised, so the score is not comparable with others; with --eval-bleu, add"
+    " --eval-bleu-detok moses, or --eval-tokenized-bleu if tokenised BLEU is meant"
+)
+
+
 def tokenised_bleu_is_told_once():
     """With --eval-bleu, sacreBLEU warns in three lines for each batch that the text looks tokenised, and names a
     parameter that no flag of fairseq-train sets. The patch says it once, with the flags that there are."""
-    logging.getLogger("sacrebleu").addFilter(ToldOnce())
+    times = itertools.count()
 
-
-class ToldOnce(logging.Filter):
-    """Lets one message on tokenised text through, in other words."""
-
-    THREE_LINES = (
-        "That's 100 lines that end in",
-        "It looks like you forgot to detokenize",
-        "If you insist your data is",
-    )
-    WORDS = (
-        "the text that sacreBLEU scores looks tokenised, so the score is not comparable with others; with --eval-bleu,"
-        " add --eval-bleu-detok moses, or --eval-tokenized-bleu if tokenised BLEU is meant"
-    )
-
-    def __init__(self):
-        super().__init__()
-        self.told = False
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if not record.getMessage().startswith(self.THREE_LINES):
+    def is_new(record: logging.LogRecord) -> bool:
+        if not record.getMessage().startswith(TOKENISED):
             return True
-        if self.told:
-            return False
-        self.told, record.msg, record.args = True, self.WORDS, ()
-        return True
+        record.msg, record.args = TOLD, ()
+        return next(times) == 0
+
+    logging.getLogger("sacrebleu").addFilter(is_new)

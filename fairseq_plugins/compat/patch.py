@@ -1,4 +1,4 @@
-"""What all patches use to replace functions of fairseq."""
+"""Helpers of all patches."""
 
 import contextlib
 import functools

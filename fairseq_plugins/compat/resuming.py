@@ -1,4 +1,4 @@
-"""Patches of what a resumed training starts from: nothing may depend on the place where a process began."""
+"""Patches of resumed trainings: nothing may depend on the epoch or update in which a process began."""
 
 import argparse
 
@@ -65,7 +65,7 @@ def workers_know_the_epoch():
 
 def validation_leaves_the_training_alone():
     """With --valid-subset train, fairseq validates with the training's own iterator. So the dry run before a training
-    uses up its first epoch, or what is left of the epoch in which it is resumed. The patch gives the validation an
+    uses up its first epoch, or the rest of the epoch in which it is resumed. The patch gives the validation an
     iterator of its own."""
 
     @replace(Trainer, "get_train_iterator")

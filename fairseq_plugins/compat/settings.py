@@ -52,10 +52,10 @@ def names_are_no_commands():
 
 def checkpoints_name_nothing():
     """Settings of a checkpoint can name files that fairseq writes or empties when it builds the task and the criterion,
-    a server that it starts, a URL that it fetches, and a module: gymnasium (1.4.0) imports what stands before the colon
-    of an environment's name. The patch unsets the names of outputs and programs in a loaded checkpoint, and withholds
-    what names something to import or to fetch, unless the user gave the same by a flag or an argument: using it is then
-    an error of one sentence."""
+    a server that it starts, a URL that it fetches, and a module: gymnasium (1.4.0) imports the module before the colon
+    of an environment's name. The patch unsets the names of outputs and programs in a loaded checkpoint. It withholds
+    names of things to import or to fetch, unless the user gave the same by a flag or an argument. The use of a withheld
+    name is an error of one sentence."""
 
     @replace(checkpoint_utils, "load_checkpoint_to_cpu")
     def load_checkpoint_to_cpu(original, path, arg_overrides=None, *args, **kwargs):
@@ -90,14 +90,14 @@ def forget_names(settings, given: dict, inside="") -> None:
             put(holder, name, UNSET[name])
         elif isinstance(value, str):
             meant = "bpe" if (inside, name) == ("bpe", "_name") else name
-            stays = what_stays(settings, meant, given_back(value), given)
+            stays = kept_part(settings, meant, given_back(value), given)
             if stays != value:
                 put(holder, name, stays)
         else:
             forget_names(value, given, name)
 
 
-def what_stays(settings, name, value: str, given: dict) -> str:
+def kept_part(settings, name, value: str, given: dict) -> str:
     """The part of a setting from the file that stays."""
     if given.get(name) == value or given.get("bpe") == "gpt2" and value in FETCHED_BY_GPT2:
         return value

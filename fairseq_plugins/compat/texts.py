@@ -30,7 +30,7 @@ from fairseq_plugins.text.keeping import (
 def checkpoints_keep_their_text():
     """A checkpoint of fairseq cannot be used without the dictionaries and codes of its data folder, and fairseq does
     not notice if it gets others of the same size: it translates by wrong words, and goes on with a training of others.
-    The patch copies what is needed into the folder of the checkpoints, and each checkpoint holds checksums of the
+    The patch copies these files into the folder of the checkpoints, and each checkpoint holds checksums of the
     symbols. A training does not begin in a folder that holds checkpoints of another text, and no checkpoint is loaded
     for data with other symbols than those that it was trained with. If a checkpoint of an earlier version holds no
     checksums, the dictionaries beside it count."""
@@ -116,7 +116,7 @@ def languages_of(options, data: Path) -> tuple[str, str] | None:
 
 
 def record_of_data(trainer) -> Record | None:
-    """What the checkpoints of a training hold of its text."""
+    """The record of a training's text that its checkpoints hold."""
     options = options_of(trainer.task, trainer.cfg.task)
     data = first_data_folder(options)
     if not data or not data.is_dir():
@@ -138,8 +138,7 @@ def shards_share_their_dictionaries():
 
 
 def damaged_dictionaries_are_named():
-    """What fairseq says of a damaged dictionary does not name the file, nor does it say so in a sentence. The patch
-    names it."""
+    """fairseq's error for a damaged dictionary does not name the file. The patch names it in a sentence."""
 
     @replace(Dictionary, "add_from_file")
     def add_from_file(original, self, f):
@@ -154,7 +153,7 @@ def damaged_dictionaries_are_named():
 
 
 def wrong(dictionary: str, error: Exception) -> str:
-    """What is wrong with a dictionary, by fairseq's error."""
+    """The fault of a dictionary, by fairseq's error."""
     if isinstance(error.__context__, UnicodeError):
         return f"{dictionary} is not UTF-8"
     if line := re.match(r"Incorrect dictionary format, expected '(.*?)': \"(.*?)\"?$", str(error), re.DOTALL):

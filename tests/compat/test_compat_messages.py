@@ -28,13 +28,14 @@ def test_missing_biases_are_not_shared_parameters(monkeypatch):
     assert trainer._catalog_shared_params(layers) == [["0.weight", "2.weight"], ["0.bias", "1.bias", "2.bias"]]
 
 
-def test_tokenised_text_is_told_once(caplog):
-    (told_once,) = (each for each in logging.getLogger("sacrebleu").filters if isinstance(each, messages.ToldOnce))
-    told_once.told = False
+def test_tokenised_text_is_told_once(caplog, monkeypatch):
+    assert logging.getLogger("sacrebleu").filters
+    monkeypatch.setattr(logging.getLogger("sacrebleu"), "filters", [])
+    messages.tokenised_bleu_is_told_once()
     lines = ["a house ."] * 100
     for _ in range(2):
         sacrebleu.corpus_bleu(lines, [lines])
-    assert caplog.messages == [messages.ToldOnce.WORDS]
+    assert caplog.messages == [messages.TOLD]
 
 
 @pytest.mark.parametrize("before", [(logging.BASIC_FORMAT, logging.DEBUG), ("%(message)s", logging.INFO)])
