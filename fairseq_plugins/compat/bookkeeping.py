@@ -185,7 +185,7 @@ def the_best_value_is_of_this_metric():
     @replace(checkpoint_utils, "load_checkpoint_to_cpu")
     def load_checkpoint_to_cpu(original, path, *args, **kwargs):
         state = original(path, *args, **kwargs)
-        before = saved_settings(state) if resumed.cfg else {}
+        before = saved_settings(state) if resumed.cfg is not None else {}
         names = ("best_checkpoint_metric", "maximize_best_checkpoint_metric")
         if before and any(before.get(name) != getattr(resumed.cfg, name) for name in names):
             state["extra_state"].pop("best", None)

@@ -56,8 +56,14 @@ def test_two_ranks_move_skipped_layers_as_one_does(run, command, trained, tmp_pa
     run(*two, "--save-dir", tmp_path / "two")
     one, two = (tmp_path / ranks / "checkpoint_last.pt" for ranks in ("one", "two"))
     assert_same_weights(one, two)
+    assert {*steps_of(torch.load(one))} == {12}
     with pytest.raises(AssertionError):
         assert_same_weights(one, trained)  # whose skipped layers are frozen
+
+
+def steps_of(checkpoint):
+    """Adam's number of steps, parameter by parameter."""
+    return [state["step"] for state in checkpoint["last_optimizer_state"]["state"].values()]
 
 
 def assert_same_weights(one: Path, other: Path):
@@ -108,3 +114,24 @@ def test_it_writes_text(run, model, corpus, request):
         "--data", corpus, "--prompt", "abc", "--length", 30, "--top-k", 3,
     )  # fmt: skip
     assert re.fullmatch("abc[a-f\n]{30}\n", done.stdout)
+
+
+def test_phase_2_goes_on_with_all_of_phase_1s_state(run, corpus, user_dir, tmp_path):
+    """In a folder of its own."""
+    first, second = tmp_path / "phase1", tmp_path / "phase2"
+    command = (
+        f"fairseq-train {corpus} --user-dir {user_dir} --task streaming_language_modeling --criterion streaming_lm"
+        " --arch transformer_xl_lm_tiny --decoder-layers 4 --mem-len 8 --optimizer adam --lr 0.003"
+        " --lr-scheduler cosine_wave --lr-period-updates 5 --batch-size 2 --tokens-per-sample 8 --cpu --num-workers 0"
+        " --no-epoch-checkpoints --log-format json --log-interval 1 --skip-p 0.6 --skip-schedule"
+    ).split()
+    run(*command, "uniform", "--max-update", 7, "--save-dir", first)
+    start = ["--restore-file", first / "checkpoint_best.pt", "--reset-meters"]
+    done = run(*command, "none", "--max-update", 9, "--save-dir", second, *start)
+    said = done.stdout + done.stderr
+    assert '"num_updates": "7"' not in said and '"num_updates": "8", "lr": "0.00196353"' in said
+    before, after = (torch.load(folder / "checkpoint_best.pt") for folder in (first, second))
+    steps = [steps_of(before), steps_of(after)]
+    assert min(steps[0]) < max(steps[0]) == 7  # skipped layers took no part
+    assert steps[1] == [step + 2 for step in steps[0]]
+    assert after["extra_state"]["train_iterator"]["iterations_in_epoch"] == 9
