@@ -177,15 +177,10 @@ def temperatures_may_be_low():
         for i, model in enumerate(self.models):
             outs = [encoder_outs[i]] if encoder_outs else encoder_outs
             found.append(original(type(self)([model]), tokens, outs, [incremental_states[i]]))
-        cold = torch.stack([cooled(lprobs, temperature) for lprobs, _ in found])
+        # in float64 also the sums over long prompts are exact
+        cold = torch.stack([(lprobs.double() / max(temperature, 1e-6)).log_softmax(-1) for lprobs, _ in found])
         attention = [weights for _, weights in found if weights is not None]
         return torch.logsumexp(cold, 0) - math.log(len(cold)), sum(attention) / len(attention) if attention else None
-
-
-def cooled(lprobs: Tensor, temperature: float) -> Tensor:
-    """Log-probabilities at a temperature of at least 1e-6, in float64, where also the sums over long prompts are
-    exact."""
-    return (lprobs.double() / max(temperature, 1e-6)).log_softmax(-1)
 
 
 def alignments_need_a_source():

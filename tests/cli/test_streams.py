@@ -171,26 +171,12 @@ def cut_memory(folder):
         file.write_bytes(file.read_bytes()[:-9])
 
 
-def two_ranks(folder):
-    for file in folder.glob("*.memory-0-of-1"):
-        file.rename(file.with_name(file.name.replace("of-1", "of-2")))
-
-
-@pytest.mark.parametrize(
-    "damage, options, words",
-    [
-        (cut_memory, [], "checkpoint_last.pt.memory-0-of-1 is damaged"),
-        (two_ranks, [], "saved by 2 process.* --reset-dataloader"),
-        (None, ["--tokens-per-sample", 13], "--tokens-per-sample 16, .* this training has 13: .*--reset-dataloader"),
-    ],
-)
-def test_a_resume_that_cannot_be_exact_is_refused(run, command, copied, damage, options, words):
-    if damage:
-        damage(copied)
-    done = run(*command, "--max-update", 45, "--save-dir", copied, *options, check=False)
+def test_a_resume_that_cannot_be_exact_is_refused(run, command, copied):
+    cut_memory(copied)
+    done = run(*command, "--max-update", 45, "--save-dir", copied, check=False)
     told = [line for line in done.stderr.splitlines() if line.startswith("fairseq_plugins: error: ")]
     assert done.returncode and len(told) == 1, done.stderr[-3000:]
-    assert re.search(words, told[0])
+    assert "checkpoint_last.pt.memory-0-of-1 is damaged" in told[0]
 
 
 def test_a_new_optimiser_goes_on_in_the_middle_of_an_epoch(run, command, copied):
@@ -219,8 +205,8 @@ def test_a_diverging_training_stops_and_keeps_the_last_good_checkpoint(run, comm
 # Two ranks
 
 
-def torchrun(run, command, *options):
-    return run("torchrun", "--standalone", "--nproc_per_node", 2, BIN / command[0], *command[1:], *options)
+def torchrun(run, command, *options, **kwargs):
+    return run("torchrun", "--standalone", "--nproc_per_node", 2, BIN / command[0], *command[1:], *options, **kwargs)
 
 
 @pytest.fixture(scope="module")
@@ -278,9 +264,9 @@ def test_groups_of_streams_resume_exactly_and_in_another_number(run, command, tm
 # Out of memory
 
 
-@pytest.fixture
-def starved(command, user_dir, tmp_path):
-    """The command, whose criterion runs out of memory with more than two streams at a time, in some ranks."""
+def test_out_of_memory_ends_every_rank_in_a_sentence(run, command, user_dir, tmp_path):
+    """The criterion runs out of memory with more than two streams at a time, in rank 1. fairseq's own way is to go on
+    without the batch."""
     (tmp_path / "starved").mkdir()
     (tmp_path / "starved/__init__.py").write_text(f"""
 import os, sys
@@ -293,29 +279,14 @@ from fairseq_plugins.criterions.streaming_lm import StreamingLMCriterion
 @register_criterion("starved", dataclass=FairseqDataclass)
 class Starved(StreamingLMCriterion):
     def forward(self, model, sample, **options):
-        if model.training and len(sample["target"]) > 2 and os.environ.get("RANK", "1") == "1":
+        if model.training and len(sample["target"]) > 2 and os.environ["RANK"] == "1":
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
         return super().forward(model, sample, **options)
 """)
-    return [*command, "--user-dir", tmp_path / "starved", "--criterion", "starved", "--max-update", 3]
-
-
-SAID = "error: memory ran out with 4 streams at a time: train them in more groups, with --split-streams 2."
-
-
-def test_out_of_memory_ends_every_rank_in_a_sentence(run, starved, tmp_path):
-    """fairseq's own way is to go on without the batch."""
-    two = ["torchrun", "--standalone", "--nproc_per_node", 2, BIN / starved[0], *starved[1:]]
-    done = run(*two, "--save-dir", tmp_path / "two", check=False)
-    assert done.returncode and SAID in done.stderr, done.stderr[-3000:]
-
-
-def test_a_recipe_goes_on_in_groups_where_memory_runs_out(run, starved, user_dir, tmp_path):
-    recipe = ["python", user_dir.parent / "recipes/lib/training.py", tmp_path / "run", "--"]
-    done = run(*recipe, *starved, "--save-dir", tmp_path / "run")
-    assert SAID in done.stderr and "run goes on with --split-streams 2" in done.stderr
-    assert "Traceback" not in done.stderr and not (tmp_path / "run/crash.pt").exists()
-    assert torch.load(tmp_path / "run/checkpoint_last.pt", weights_only=False)["cfg"]["task"]["split_streams"] == 2
+    starved = ["--user-dir", tmp_path / "starved", "--criterion", "starved", "--max-update", 3, "--save-dir", tmp_path]
+    done = torchrun(run, command, *starved, check=False)
+    said = "error: memory ran out with 4 streams at a time: train them in more groups, with --split-streams 2."
+    assert done.returncode and said in done.stderr and not (tmp_path / "crash.pt").exists(), done.stderr[-3000:]
 
 
 # Evaluation
@@ -373,12 +344,6 @@ def test_fairseqs_own_criterion_and_fairseq_validate(run, command, user_dir, cha
     validated = run("fairseq-validate", *use, "--batch-size", 1, "--num-workers", 0)
     (said,), (again,) = (re.findall(r"INFO \| valid \|.* loss ([\d.]+)", done.stdout) for done in (trained, validated))
     assert said == again
-
-
-def test_a_split_with_too_few_tokens_is_refused(use):
-    done = use("fairseq-eval-lm", "--batch-size", 3, "--gen-subset", "test1", check=False)
-    assert done.returncode
-    assert "fairseq_plugins: error: split test1 has 2 tokens, fewer than its 3 streams" in done.stderr
 
 
 # Generation
