@@ -134,12 +134,9 @@ WAITING: list[Callable] = []  # checks of ``before_overrides``
 
 @contextlib.contextmanager
 def before_overrides(check):
-    """Within, the first checkpoint that is loaded with overrides has its configuration checked as it was trained. A
-    model that has ``add_args`` gets every override from fairseq, so afterwards any name would be one of its options.
-
-    Args:
-        check: is called with the configuration
-    """
+    """In this context, ``check`` is called with the configuration of the first checkpoint that is loaded with
+    overrides, as it was trained. A model that has ``add_args`` gets every override from fairseq, so afterwards any name
+    would be one of its options."""
     WAITING.append(check)
     try:
         yield

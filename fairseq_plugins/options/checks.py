@@ -16,13 +16,8 @@ KINDS = {int: "a whole number", float: "a number", bool: "True or False", str: "
 
 
 def check_fields(args, options: type) -> None:
-    """
-    Args:
-        options: a dataclass whose fields are options
-
-    Raises:
-        UserError: a value has another type than its field, or a number is out of the option's range
-    """
+    """Raises UserError if a value has another type than its field, or a number is out of its option's range. The
+    options are the fields of a dataclass."""
     for field in own_fields(options):
         kinds = get_args(field.type) if get_origin(field.type) is Union else (field.type,)
         value = getattr(args, field.name)
@@ -39,12 +34,8 @@ def check_ranges(args, options: type) -> None:
 
 
 def check_numbers(args, *names: str) -> None:
-    """
-    Raises:
-        UserError: a number is out of its option's range
-        TypeError: a value is text. Only --model-overrides and damaged checkpoints have such, and
-            their reader names both
-    """
+    """Raises UserError for a number that is out of its option's range, and TypeError for text. Only --model-overrides
+    and damaged checkpoints hold text here, and their reader names them."""
     for name in names:
         if isinstance(value := getattr(args, name), str):
             raise TypeError(f"{flag(name)} is the text {value!r}, not a number")

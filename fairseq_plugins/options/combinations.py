@@ -164,13 +164,7 @@ DICTIONARIES = ("model_overrides", "optimizer_overrides")
 
 
 def check(settings: Namespace) -> None:
-    """
-    Args:
-        settings: the parsed options of a command
-
-    Raises:
-        UserError: options do not go together
-    """
+    """Raises UserError if the parsed options of a command do not go together."""
     settings = Namespace(**vars(settings), command=command_of(settings))
     check_table(SEARCH, settings)
     check_table(COMMANDS, settings)

@@ -236,13 +236,10 @@ def check(name: str, value, allowed: Range | None = None) -> None:
 
 
 def read(name: str, kind, text: str):
-    """The value of an argument.
+    """The value of an argument; raises ArgumentTypeError for text that is not a number in the option's range.
 
     Args:
         kind: the type of the option in fairseq's parser, which converts the text
-
-    Raises:
-        ArgumentTypeError: the text is not a number in the option's range
     """
     if text == "???":  # the default of a mandatory option
         raise ArgumentTypeError(f"is missing; give {range_of(name)}.")

@@ -26,10 +26,7 @@ def given_back(value: str) -> str:
 
 
 def refuse_withheld(value) -> None:
-    """
-    Raises:
-        UserError: the value is a setting that was withheld
-    """
+    """Raises UserError for a setting that was withheld."""
     if isinstance(value, str) and value.startswith(MARK):
         name, _, said = value.removeprefix(MARK).partition("=")
         raise UserError(

@@ -16,12 +16,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.startup.error_messages import sentence
-from fairseq_plugins.synthetic.synthetic_stream import SyntheticStreamConfig
 
 
 class RunsCode:
@@ -186,21 +183,6 @@ def test_the_sentence_is_found_behind_other_errors():
             raise RuntimeError("cannot build the model") from error
     except RuntimeError as error:
         assert sentence(error) == "--depth 0 is no depth."
-
-
-@pytest.mark.parametrize(
-    "use, words",
-    [
-        (lambda cfg: cfg.task.update(test_episodes="abc"), "test_episodes .*'abc' .*Integer.* --model-overrides"),
-        (lambda cfg: cfg.model.longest, "takes longest_of_all from its --task, .* another --arch"),
-    ],
-)
-def test_what_the_configuration_cannot_hold(use, words):
-    task = OmegaConf.structured(SyntheticStreamConfig())
-    cfg = OmegaConf.create({"task": task, "model": {"longest": "${task.longest_of_all}"}})
-    with pytest.raises(OmegaConfBaseException) as raised:
-        use(cfg)
-    assert re.search(words, sentence(raised.value))
 
 
 def test_the_sentence_of_a_spawned_process():

@@ -72,6 +72,7 @@ def whole(run, command, tmp_path_factory):
     """A training that was not interrupted: its folder and the losses of its updates."""
     folder = tmp_path_factory.mktemp("whole")
     done = run(*command, "--max-update", UPDATES, "--save-interval-updates", 7, "--save-dir", folder)
+    assert list(losses(done)) == list(range(1, UPDATES + 1))
     return folder, losses(done)
 
 
@@ -102,11 +103,18 @@ def after(update, losses):
     return {later: loss for later, loss in losses.items() if later > update}
 
 
+def assert_resumed_exactly(train, command, folder: Path) -> Path:
+    """A training that goes on from its fifth update ends with the same weights, in the folder again. Returns the
+    checkpoint of that update."""
+    whole = train(*command, "--save-interval-updates", 5, "--save-dir", folder / "whole")
+    (checkpoint,) = (folder / "whole").glob("checkpoint_*_5.pt")
+    resumed = train(*command, "--restore-file", checkpoint, "--save-dir", folder / "again")
+    assert losses(resumed) == after(5, losses(whole)) != {}
+    assert_same(folder / "whole", folder / "again")
+    return checkpoint
+
+
 # Resuming
-
-
-def test_the_losses_of_every_update_were_printed(whole):
-    assert list(whole[1]) == list(range(1, UPDATES + 1))
 
 
 def test_resumed_in_the_middle_of_an_epoch(run, command, whole, copied, tmp_path):
@@ -236,14 +244,10 @@ def test_two_ranks_are_one_with_twice_the_streams(run, descent, groups, backend,
 
 def test_two_ranks_resume_exactly(run, command, tmp_path):
     command = [*command, *FEW_BLOCKS, "--batch-size", 2, "--max-update", 15]
-    whole = torchrun(run, command, "--save-interval-updates", 5, "--save-dir", tmp_path / "save")
-    (checkpoint,) = (tmp_path / "save").glob("checkpoint_*_5.pt")
-    resumed = torchrun(run, command, "--restore-file", checkpoint, "--save-dir", tmp_path / "again")
-    assert losses(resumed) == after(5, losses(whole)) != {}
+    assert_resumed_exactly(lambda *words: torchrun(run, words), command, tmp_path)
     assert {file.name for file in (tmp_path / "again").glob("checkpoint_last*")} == {
         "checkpoint_last.pt", "checkpoint_last.pt.memory-0-of-2", "checkpoint_last.pt.memory-1-of-2"
     }  # fmt: skip
-    assert_same(tmp_path / "save", tmp_path / "again")
 
 
 # Groups of streams
@@ -251,12 +255,8 @@ def test_two_ranks_resume_exactly(run, command, tmp_path):
 
 def test_groups_of_streams_resume_exactly_and_in_another_number(run, command, tmp_path):
     command = [*command, *FEW_BLOCKS, "--split-streams", 2, "--max-update", 15]
-    whole = run(*command, "--save-interval-updates", 5, "--save-dir", tmp_path / "save")
-    (checkpoint,) = (tmp_path / "save").glob("checkpoint_*_5.pt")
-    resume = [*command, "--restore-file", checkpoint]
-    assert losses(run(*resume, "--save-dir", tmp_path / "again")) == after(5, losses(whole)) != {}
-    assert_same(tmp_path / "save", tmp_path / "again")
-    one = [*resume, "--dropout", 0, "--max-update", 6]
+    checkpoint = assert_resumed_exactly(run, command, tmp_path)
+    one = [*command, "--restore-file", checkpoint, "--dropout", 0, "--max-update", 6]
     other = [*one, "--split-streams", 1]
     assert losses(run(*one, "--save-dir", tmp_path / "2")) == losses(run(*other, "--save-dir", tmp_path / "1"))
 
@@ -391,13 +391,7 @@ def test_lines_of_a_split_as_prompts(use, characters):
 
 @pytest.mark.parametrize("arch", ["all_attention_lm_tiny", "feedback_lm_tiny"])
 def test_other_models_resume_evaluate_and_write(run, command, use, characters, arch, tmp_path):
-    train = [*command, "--arch", arch, *SPANS, "--max-update", 12]
-    whole = run(*train, "--save-interval-updates", 5, "--save-dir", tmp_path / "whole")
-    (checkpoint,) = (tmp_path / "whole").glob("checkpoint_*_5.pt")
-    resumed = run(*train, "--restore-file", checkpoint, "--save-dir", tmp_path / "again")
-    assert losses(resumed) == after(5, losses(whole)) != {}
-    assert_same(tmp_path / "whole", tmp_path / "again")
-
+    assert_resumed_exactly(run, [*command, "--arch", arch, *SPANS, "--max-update", 12], tmp_path)
     assert_every_token_is_evaluated_once(use, characters, folder=tmp_path / "again")
     prompts = "a b c\nd\n"
     options = ["--beam", 2, "--max-len-b", 12, "--buffer-size", 2, "--batch-size", 2]
