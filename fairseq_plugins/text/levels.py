@@ -103,6 +103,11 @@ class Words:
         return " ".join(map(unescape, symbols.split()))
 
 
+def join_pieces(symbols: str) -> str:
+    """The words of pieces, where a piece ends with @@ if it is not the last of its word."""
+    return Words().decode(f"{symbols} ".replace("@@ ", ""))
+
+
 @dataclass(frozen=True)
 class BytePairs:
     """Pieces of words by byte pair encoding (Sennrich et al., 2016). A piece ends with @@ if it is not the last of its
@@ -120,8 +125,7 @@ class BytePairs:
         return " ".join(map(_pieces(self.codes, self.glossaries).__getitem__, line.split()))
 
     def decode(self, symbols: str) -> str:
-        joined = f"{symbols} ".replace("@@ ", "").strip()
-        return " ".join(map(unescape, joined.split()))
+        return join_pieces(symbols)
 
 
 @dataclass(frozen=True)
@@ -205,4 +209,12 @@ def _sentence_piece_processor(model: Path):
         ) from error
 
 
+Level = Bytes | Characters | Words | BytePairs | SentencePieces
 LEVELS = {"byte": Bytes, "char": Characters, "word": Words, "bpe": BytePairs, "sentencepiece": SentencePieces}
+
+
+def guess(symbols: list[str]) -> Bytes | Characters | Words:
+    """The level that has these symbols; Characters as in char-PTB and text8."""
+    if all(symbol.isdecimal() and int(symbol) < 256 for symbol in symbols):
+        return Bytes()
+    return Characters(space="_") if all(len(symbol) == 1 for symbol in symbols) else Words()

@@ -11,7 +11,7 @@ from fairseq_plugins.text.levels import Characters
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
 from fairseq_plugins.tools import sample
-from fairseq_plugins.tools.lib.language_model import TOKENS, kind_of
+from fairseq_plugins.tools.lib.language_model import TOKENS, level_of
 
 
 def dictionary_of(symbols):
@@ -27,7 +27,7 @@ WORDS = dictionary_of(["the", "com@@", "pany", "."])
 
 
 def text_of(dictionary):
-    return PreparedText(Plain(), Plain(), TOKENS[kind_of(dictionary)])
+    return PreparedText(Plain(), Plain(), level_of(dictionary))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def text_of(dictionary):
     ],
 )
 def test_a_prompt_is_taken_apart_and_put_together_again(dictionary, kind, text):
-    assert kind_of(dictionary) == kind
+    assert level_of(dictionary) == TOKENS[kind]
     tokens = sample.encode(text, dictionary, text_of(dictionary))
     assert dictionary.unk() not in tokens
     assert sample.decode(tokens, dictionary, text_of(dictionary)) == text
@@ -54,7 +54,7 @@ def test_pieces_of_words_are_joined():
 def test_fillers_of_the_dictionary_do_not_change_its_kind():
     dictionary = dictionary_of("abc")
     dictionary.pad_to_multiple_(8)
-    assert kind_of(dictionary) == "characters"
+    assert level_of(dictionary) == TOKENS["characters"]
 
 
 def test_what_the_dictionary_lacks_is_counted_and_named(caplog):

@@ -17,7 +17,7 @@ from fairseq.modules import LearnedPositionalEmbedding
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.streams.evaluation import Sum
 from fairseq_plugins.text import reading
-from fairseq_plugins.text.levels import Characters
+from fairseq_plugins.text.levels import Bytes, Characters
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
 from fairseq_plugins.tools import score_text
@@ -157,13 +157,13 @@ def test_a_translation_is_refused_before_its_data_are_read(trained, tmp_path):
 
 def test_standard_input_and_bytes_that_are_no_text(monkeypatch, capfdbinary):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\xff\n")))
-    monkeypatch.setattr("fairseq_plugins.tools.lib.language_model.kind_of", lambda dictionary: "bytes")
+    monkeypatch.setattr("fairseq_plugins.tools.lib.language_model.level_of", lambda dictionary: Bytes())
     out, err = score(monkeypatch, capfdbinary, "-")
     assert out.encode(errors="surrogateescape").endswith(b"\ta\xff\n") and "-: 1 lines, 3 tokens" in err
 
 
 def test_json_is_utf_8_even_if_the_text_is_not(tmp_path, monkeypatch, capfdbinary):
-    monkeypatch.setattr("fairseq_plugins.tools.lib.language_model.kind_of", lambda dictionary: "bytes")
+    monkeypatch.setattr("fairseq_plugins.tools.lib.language_model.level_of", lambda dictionary: Bytes())
     path = Path(os.fsdecode(bytes(tmp_path / "name") + b"\xff"))
     path.write_bytes("a\xe9".encode() + b"\xff\xe2\n")
     out, _ = score(monkeypatch, capfdbinary, path, "--json-lines")

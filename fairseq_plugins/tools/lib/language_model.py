@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.text.levels import BytePairs, Bytes, Characters, Words
+from fairseq_plugins.text.levels import Bytes, Characters, Level, Words, guess, join_pieces
 from fairseq_plugins.text.prepared import FILE, PreparedText, find, folder_of
 from fairseq_plugins.text.tokenisers import Plain
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 class JoinedWords(Words):
     """Words, where a piece that ends with @@ is joined to the next piece."""
 
-    decode = BytePairs.decode
+    def decode(self, symbols: str) -> str:
+        return join_pieces(symbols)
 
 
-# Kinds of symbols, for data without prepared_text.json; Characters as in char-PTB and text8
-TOKENS = {"bytes": Bytes(), "characters": Characters(space="_"), "words": JoinedWords()}
+# Kinds of symbols, for data without prepared_text.json
+TOKENS: dict[str, Level] = {"bytes": Bytes(), "characters": Characters(space="_"), "words": JoinedWords()}
 
 
 def load_language_model(checkpoint: Path, data: Path | None, tokens: str | None = None, cpu: bool = False):
@@ -55,7 +56,12 @@ def load_language_model(checkpoint: Path, data: Path | None, tokens: str | None 
     found = None if tokens else find(folder, Path(utils.split_paths(cfg.task.data)[0]))
     if not (found or tokens):
         refuse_lost(checkpoint, folder)
-    return model, cfg, task, found or PreparedText(Plain(), Plain(), TOKENS[tokens or kind_of(task.dictionary)])
+    return (
+        model,
+        cfg,
+        task,
+        found or PreparedText(Plain(), Plain(), TOKENS[tokens] if tokens else level_of(task.dictionary)),
+    )
 
 
 def refuse_lost(checkpoint: Path, folder: Path) -> None:
@@ -80,9 +86,8 @@ def keeps_memory(task) -> bool:
     return getattr(task, "keeps_memory", False)
 
 
-def kind_of(dictionary: Dictionary) -> str:
-    """The first of TOKENS that fits the symbols of a dictionary."""
+def level_of(dictionary: Dictionary) -> Level:
+    """The one of TOKENS that fits the symbols of a dictionary."""
     symbols = [symbol for symbol in dictionary.symbols[dictionary.nspecial :] if not symbol.startswith("madeupword")]
-    if all(symbol.isdecimal() and int(symbol) < 256 for symbol in symbols):
-        return "bytes"
-    return "characters" if all(len(symbol) == 1 for symbol in symbols) else "words"
+    level = guess(symbols)
+    return JoinedWords() if isinstance(level, Words) else level
