@@ -1,4 +1,4 @@
-"""Adaptive input and softmax as adaptive-span and the Skip-Retain code save them.
+"""Adaptive input and softmax: their options, and their parameters as adaptive-span and the Skip-Retain code save them.
 
 C width, i cluster, V_i its size, E_i = C / factor^i its width.
 """
@@ -10,11 +10,23 @@ from torch import Tensor
 from fairseq_plugins.conversion.weights import Weights
 from fairseq_plugins.errors import UserError
 
-# Names there and here, for each cluster
+# Names of each cluster there and here
 INPUT = {"in_emb.emb_layers.{}.weight": "embed.tables.{}", "in_emb.emb_projs.{}": "embed.projections.{}"}
 OUTPUT = {"out_emb.out_layers.{}.weight": "output.tables.{}", "out_emb.out_projs.{}": "output.projections.{}"}
-# What input and output share if they are tied. It is then saved twice
-TIED = dict(zip(INPUT, OUTPUT, strict=True))
+# As here, the last row is that of the second cluster
+CLUSTERS = {"out_emb.cluster_proj.weight": "output.cluster_weight", "out_emb.cluster_proj.bias": "output.cluster_bias"}
+
+
+def adaptive_options(cutoffs: list[int], factor: int) -> dict[str, Any]:
+    """The options of adaptive input and softmax.
+
+    Args:
+        cutoffs: where clusters end, without the last
+        factor: each cluster is this many times narrower than the one before
+    """
+    parts = ("adaptive_input", "adaptive_softmax")
+    sizes = [{f"{part}_cutoff": cutoffs, f"{part}_factor": factor} for part in parts]
+    return {"adaptive_input": True} | sizes[0] | sizes[1]
 
 
 def take_adaptive_io(weights: Weights) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -23,32 +35,21 @@ def take_adaptive_io(weights: Weights) -> tuple[dict[str, Any], dict[str, Tensor
     Raises:
         UserError: copies of a tied parameter differ, or the widths of clusters have no common factor
     """
-    clusters = weights.count(r"in_emb\.emb_layers\.(\d+)\.weight")
-    if clusters < 2:
-        weights.take("in_emb.emb_layers.1.weight")  # raises: adaptive input has two clusters at least
-    pairs = [(one.format(i), two.format(i)) for one, two in TIED.items() for i in range(clusters)]
+    # there are two clusters at least
+    clusters = range(max(weights.count("in_emb.emb_layers."), 2))
+    # Input and output share all, which is then saved twice, or nothing
+    pairs = [(one.format(i), two.format(i)) for one, two in zip(INPUT, OUTPUT, strict=True) for i in clusters]
     tied = any(map(weights.same, pairs))
     if tied:
-        shared = {pair: weights.take_same(pair, dim=2) for pair in pairs}
-        taken = {name: tensor for pair, tensor in shared.items() for name in pair}
-    else:
-        taken = {name: weights.take(name, dim=2) for pair in pairs for name in pair}
-    names = {theirs.format(i): ours.format(i) for theirs, ours in (INPUT | OUTPUT).items() for i in range(clusters)}
-    state = {names[theirs]: tensor for theirs, tensor in taken.items()}
-    for i in range(clusters):
-        state[f"output.biases.{i}"] = weights.take(f"out_emb.out_layers.{i}.bias")
-    # as here, the last row is that of the second cluster
-    state["output.cluster_weight"] = weights.take("out_emb.cluster_proj.weight", dim=2)
-    state["output.cluster_bias"] = weights.take("out_emb.cluster_proj.bias")
-    tables = [state[f"embed.tables.{i}"] for i in range(clusters)]
-    ends = [sum(map(len, tables[: i + 1])) for i in range(clusters - 1)]
-    factor = width_factor([table.size(1) for table in tables])
-    options: dict[str, Any] = {"adaptive_input": True}
-    for part in ("adaptive_input", "adaptive_softmax"):
-        options |= {f"{part}_cutoff": ends, f"{part}_factor": factor}
-    if tied:
-        options |= {"tie_adaptive_weights": True, "tie_adaptive_proj": True}
-    return options, state
+        for pair in pairs:
+            weights.check_same(*pair)
+    names = {theirs.format(i): ours.format(i) for theirs, ours in (INPUT | OUTPUT).items() for i in clusters}
+    state = weights.take_all(names, dim=2)
+    state |= weights.take_all({f"out_emb.out_layers.{i}.bias": f"output.biases.{i}" for i in clusters} | CLUSTERS)
+    tables = [state[f"embed.tables.{i}"] for i in clusters]
+    cutoffs = [sum(map(len, tables[:i])) for i in clusters[1:]]
+    options = adaptive_options(cutoffs, width_factor([table.size(1) for table in tables]))
+    return options | (dict.fromkeys(("tie_adaptive_weights", "tie_adaptive_proj"), True) if tied else {}), state
 
 
 def width_factor(widths: list[int]) -> int:

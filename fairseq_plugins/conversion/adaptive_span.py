@@ -1,18 +1,19 @@
 """Checkpoints of github.com/facebookresearch/adaptive-span (Sukhbaatar et al., 2019): Transformers and all-attention
 models with fixed or adaptive spans.
 
-V symbols, C width, H heads, D = C / H width of a head, S maximum span, N persistent vectors, L layers.
+V symbols, C width, H heads, D = C / H width of a head, S maximum span, N persistent vectors.
 """
 
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from fairseq_plugins.conversion.adaptive_io import take_adaptive_io
 from fairseq_plugins.conversion.sources import Converted, Source
-from fairseq_plugins.conversion.spans import distances, heads, ramp_note, span_options
-from fairseq_plugins.conversion.vocabulary import Vocabulary, by_appearance, by_count, pickled_symbols, words
+from fairseq_plugins.conversion.spans import heads, take_span
+from fairseq_plugins.conversion.vocabulary import Vocabulary, by_appearance, by_count, words
 from fairseq_plugins.conversion.weights import Weights, model_of
 
 NAME = "adaptive-span"
@@ -40,70 +41,61 @@ FEED_FORWARD = {
     "norm2.weight": "sublayer_norm.weight",
     "norm2.bias": "sublayer_norm.bias",
 }
-MEMORY = "attn.attn.persistent_memory"
-SPAN = "attn.attn.adaptive_span._mask.current_val"  # [H, 1, 1], as a fraction of S
-SPAN_OF_MEMORY = f"{MEMORY}.adaptive_span._mask.current_val"  # the same once more, where both are there
-CONSTANTS = r"layers\.\d+\.attn\.attn\.(persistent_memory\.)?adaptive_span\._mask\.mask_template"
+PERSISTENT = {
+    "attn.attn.persistent_memory.key": "attention.persistent.key",  # [H, D, N]; here [H, N, D]
+    "attn.attn.persistent_memory.val": "attention.persistent.value",  # [H, N, D]
+}
+# [H, 1, 1], as a fraction of S; the same once more, where there are persistent vectors
+SPANS = ("attn.attn.adaptive_span._mask.current_val", "attn.attn.persistent_memory.adaptive_span._mask.current_val")
 
 
 def convert(checkpoint: Any, args: Namespace) -> Converted:
-    weights = Weights(model_of(checkpoint, NAME), NAME)
-    layers = weights.count(r"layers\.(\d+)\..*")
+    weights = model_of(checkpoint, NAME)
+    persistent, adaptive = (f"layers.0.{name}" in weights for name in (next(iter(PERSISTENT)), SPANS[0]))
     position = weights.take("key_pe", dim=3)[0]  # [D, S]
-    weights.drop(CONSTANTS, distances(position))
-    persistent, adaptive = (f"layers.0.{name}" in weights for name in (f"{MEMORY}.key", SPAN))
-    options: dict[str, Any] = {}
-    state: dict[str, Tensor] = {"body.position.weight": position}
-    if "in_emb.weight" in weights:
-        state |= {ours: weights.take(theirs) for theirs, ours in PLAIN_IO.items()}
-        width = state["embed.weight"].size(1)
-    else:
-        io_options, io_state = take_adaptive_io(weights)
-        options |= io_options
-        state |= io_state
-        width = state["embed.tables.0"].size(1)
-    for layer in range(layers):
-        theirs, ours = f"layers.{layer}.", f"body.layers.{layer}."
-        table = LAYER if persistent else {**LAYER, **FEED_FORWARD}
-        state |= {ours + new: weights.take(theirs + old) for old, new in table.items()}
-        if adaptive:
-            names = [SPAN, SPAN_OF_MEMORY] if persistent else [SPAN]
-            ratio = weights.take_same([theirs + name for name in names], dim=3)
-            state[f"{ours}attention.span.span_ratio"] = ratio.flatten()
-        if persistent:
-            state[f"{ours}attention.persistent.key"] = weights.take(f"{theirs}{MEMORY}.key", dim=3).transpose(1, 2)
-            state[f"{ours}attention.persistent.value"] = weights.take(f"{theirs}{MEMORY}.val", dim=3)
+    span_options, notes = take_span(weights, position, adaptive, args.span_ramp, "--adapt-span-ramp")
+    layers = weights.count("layers.")
+    io_options, state = take_io(weights)
+    state["body.position.weight"] = position
+    for layer in range(layers if adaptive else 0):
+        copies = [f"layers.{layer}.{name}" for name in SPANS[: 1 + persistent]]
+        state[f"body.layers.{layer}.attention.span.span_ratio"] = weights.take_same(copies, dim=3).flatten()
+    state |= weights.take_layers(LAYER | (PERSISTENT if persistent else FEED_FORWARD))
     weights.finish()
-
-    options |= {
+    embedding = state["embed.weight" if "embed.weight" in state else "embed.tables.0"]
+    options = {
+        **io_options,
         "decoder_layers": layers,
-        "decoder_embed_dim": width,
-        "decoder_attention_heads": heads(width, position),
-        **span_options(position, adaptive, args.span_ramp),
+        "decoder_embed_dim": embedding.size(1),
+        "decoder_attention_heads": heads(state["body.layers.0.attention.q_proj.weight"], position),
+        **span_options,
     }
-    if persistent:
-        options["persistent_vectors"] = state["body.layers.0.attention.persistent.value"].size(1)
-    else:
+    if not persistent:
         options["decoder_ffn_embed_dim"] = len(state["body.layers.0.sublayer.fc1.bias"])
-    arch = "all_attention_lm" if persistent else "span_transformer_lm"
-    notes = ramp_note(args.span_ramp, NAME, "--adapt-span-ramp") if adaptive else []
-    return Converted(arch, options, {f"decoder.{name}": tensor for name, tensor in state.items()}, BLOCK, notes)
+        return Converted("span_transformer_lm", options, state, BLOCK, notes)
+    for layer in range(layers):
+        key = f"body.layers.{layer}.attention.persistent.key"
+        state[key] = state[key].transpose(1, 2)
+    options["persistent_vectors"] = state["body.layers.0.attention.persistent.key"].size(1)
+    return Converted("all_attention_lm", options, state, BLOCK, notes)
 
 
-def pickled_vocabulary(corpus: Any) -> Vocabulary:
-    return Vocabulary(pickled_symbols(corpus, "_dictionary", "idx2word", NAME), ends_lines=True)
+def take_io(weights: Weights) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Options and parameters of the input and the output layer."""
+    return ({}, weights.take_all(PLAIN_IO)) if "in_emb.weight" in weights else take_adaptive_io(weights)
 
 
-def counted_vocabulary(train, converted: Converted) -> Vocabulary:
+def counted_vocabulary(train: Path, converted: Converted) -> Vocabulary:
     """In the order of appearance; with adaptive input, by falling count."""
     order = by_count if "adaptive_input" in converted.options else by_appearance
     return Vocabulary(order(words(train)), ends_lines=True)
 
 
 SOURCE = Source(
+    NAME,
     convert,
-    pickled_vocabulary,
     counted_vocabulary,
+    symbols=("_dictionary", "idx2word"),
     corpus_types=("data.Corpus", "data.Dictionary"),
     flags=("span_ramp",),
 )

@@ -50,16 +50,10 @@ def without_sources(file: BinaryIO) -> BinaryIO:
 def read_operations(file: BinaryIO) -> list[Operation]:
     """The operations of the pickle that begins here. The file is then at its end."""
     begin = file.tell()
-    found = list(genops(file))
-    end = file.tell()
+    found = [(operation.name, argument, place or 0) for operation, argument, place in genops(file)]
+    ends = [*(place for *_, place in found[1:]), file.tell()]
     file.seek(begin)
-    pickled = file.read(end - begin)
-    places = [place - begin for *_, place in found]
-    ends = [*places[1:], end - begin]
-    return [
-        Operation(operation.name, argument, pickled[start:stop])
-        for (operation, argument, _), start, stop in zip(found, places, ends)
-    ]
+    return [Operation(name, argument, file.read(end - place)) for (name, argument, place), end in zip(found, ends)]
 
 
 def with_plain_classes(operations: list[Operation]) -> list[Operation]:

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fairseq_plugins.conversion.sources import Converted
-from fairseq_plugins.conversion.vocabulary import END_OF_LINE, UNKNOWN
+from fairseq_plugins.conversion.sources import END_OF_LINE, UNKNOWN, Converted
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.text.levels import safe
 
@@ -22,17 +21,17 @@ SPECIALS = 4  # <s>, <pad>, </s> and <unk>, in this order
 OWN = {"<s>": 0, END_OF_LINE: 2, UNKNOWN: 3}
 NEVER = -10000.0  # exp(NEVER) is 0 in float64, and float16 holds the number
 
-# What has a row for each symbol, or for each of the first cluster, and what a missing row is filled with
+# Parameters with a row for each symbol, or for each of the first cluster, and the value of a missing row
 ROWS = {
-    "decoder.embed.weight": 0.0,
-    "decoder.embed.tables.0": 0.0,
-    "decoder.output.weight": 0.0,
-    "decoder.output.bias": NEVER,
-    "decoder.embed.0.weight": 0.0,  # of factorised embeddings
-    "decoder.output.1.weight": 0.0,
-    "decoder.output.1.bias": NEVER,
-    "decoder.output.tables.0": 0.0,
-    "decoder.output.biases.0": NEVER,
+    "embed.weight": 0.0,
+    "embed.tables.0": 0.0,
+    "output.weight": 0.0,
+    "output.bias": NEVER,
+    "embed.0.weight": 0.0,  # of factorised embeddings
+    "output.1.weight": 0.0,
+    "output.1.bias": NEVER,
+    "output.tables.0": 0.0,
+    "output.biases.0": NEVER,
 }
 CUTOFFS = ("adaptive_input_cutoff", "adaptive_softmax_cutoff")
 
@@ -71,19 +70,13 @@ def placed(converted: Converted, symbols: list[str]) -> Converted:
             )
 
     def size(count: int) -> int:
-        """How many symbols of the dictionary stand where the first ``count`` of the model do."""
+        """The number of symbols of the dictionary in place of the first ``count`` of the model."""
         return SPECIALS + sum(symbol not in OWN for symbol in symbols[:count])
 
     rows, state = places(symbols).rows, dict(converted.state)
     for name in ROWS.keys() & state.keys():
-        count = len(state[name])
-        state[name] = with_rows(state[name], rows[:count], size(count), ROWS[name])
+        table = state[name]  # [V, ...]
+        state[name] = table.new_full((size(len(table)), *table.shape[1:]), ROWS[name])
+        state[name][rows[: len(table)]] = table
     moved = {name: [size(end) for end in ends] for name, ends in cutoffs.items()}
     return converted._replace(options={**converted.options, **moved}, state=state)
-
-
-def with_rows(table: Tensor, rows: Tensor, size: int, missing: float) -> Tensor:
-    """A table [V, ...] whose row v is row rows[v] of the new one [size, ...], all others filled."""
-    new = table.new_full((size, *table.shape[1:]), missing)
-    new[rows] = table
-    return new

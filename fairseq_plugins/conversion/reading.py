@@ -1,7 +1,7 @@
 """Read files of torch.save, of any age, without running code of theirs.
 
 torch's safe loader builds tensors and plain Python types only. What a repository pickles beside them is named by its
-full name, and becomes an empty stand-in that has the attributes in the file and no method of the class.
+full name, and becomes a stand-in that has the attributes in the file and no method of the class.
 """
 
 import re
@@ -11,20 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import serialization
+from torch import nn, serialization
 
 from fairseq_plugins.conversion.legacy import without_sources
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
 
 
-class StandIn:
-    """In place of an object of a repository's class: its attributes."""
-
-    def __setstate__(self, state: Any) -> None:
-        if not isinstance(state, dict):
-            raise TypeError("the attributes of an object are no dictionary")
-        vars(self).update(state)
+class StandIn(nn.Module):
+    """In place of an object of a repository's class: its attributes; its parameters, if it is a module."""
 
 
 def stand_in(name: str) -> type[StandIn]:

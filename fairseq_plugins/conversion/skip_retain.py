@@ -14,8 +14,8 @@ from torch import Tensor
 
 from fairseq_plugins.conversion.adaptive_io import take_adaptive_io
 from fairseq_plugins.conversion.adaptive_span import FEED_FORWARD, PLAIN_IO
-from fairseq_plugins.conversion.sources import Converted, Source
-from fairseq_plugins.conversion.vocabulary import END_OF_LINE, Vocabulary, by_count, pickled_symbols, words
+from fairseq_plugins.conversion.sources import END_OF_LINE, Converted, Source
+from fairseq_plugins.conversion.vocabulary import Vocabulary, by_count, words
 from fairseq_plugins.conversion.weights import Weights, model_of
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
@@ -54,19 +54,15 @@ FACTORIZED_IO = {
     "out_emb.weight": "output.1.weight",
     "out_emb.bias": "output.1.bias",
 }
-CONSTANTS = r"(pos_emb|layers\.\d+\.pos_encoder)\.inv_freq"
 
 
 def convert(checkpoint: Any, args: Namespace) -> Converted:
-    weights, log = Weights(model_of(checkpoint, NAME), NAME), read_log(args.checkpoint.with_name(LOG))
+    weights, log = model_of(checkpoint, NAME), read_log(args.checkpoint.with_name(LOG))
     refuse(weights, log)
-    weights.drop(CONSTANTS)
-    layers = weights.count(r"layers\.(\d+)\..*")
-    state = {ours: weights.take(theirs, dim=2) for theirs, ours in BIASES.items()}
+    weights.drop("inv_freq")
     scaled = any(name.endswith("bias_scales") for name in weights.left)
-    for layer in range(layers):
-        theirs, ours = f"layers.{layer}.", f"body.layers.{layer}."
-        state |= {ours + new: weights.take(theirs + old) for old, new in (LAYER | (SCALES if scaled else {})).items()}
+    layers = weights.count("layers.")
+    state = weights.take_all(BIASES, dim=2) | weights.take_layers(LAYER | (SCALES if scaled else {}))
     io_options, io_state = take_io(weights)
     weights.finish()
     heads, head_dim = state[BIASES["content_bias"]].shape
@@ -88,8 +84,7 @@ def convert(checkpoint: Any, args: Namespace) -> Converted:
     if scaled:
         options["learn_bias_scales"] = True
     notes = [] if log else [f"{LOG} is not beside the checkpoint, so this is assumed, or was given: {told(said)}"]
-    state = {f"decoder.{name}": tensor for name, tensor in (state | io_state).items()}
-    return Converted(ARCH, options, state, int(said["eval_tgt_len"]), notes)
+    return Converted(ARCH, options, state | io_state, int(said["eval_tgt_len"]), notes)
 
 
 def read_log(path: Path) -> dict[str, str]:
@@ -143,14 +138,9 @@ def take_io(weights: Weights) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if "in_emb.weight" not in weights:
         return take_adaptive_io(weights)
     if "factorized_inputs.weight" in weights:
-        state = {ours: weights.take(theirs) for theirs, ours in FACTORIZED_IO.items()}
+        state = weights.take_all(FACTORIZED_IO)
         return {"factorized_embedding": state["embed.0.weight"].size(1)}, state
-    return {"no_scale_embedding": True}, {ours: weights.take(theirs) for theirs, ours in PLAIN_IO.items()}
-
-
-def pickled_vocabulary(corpus: Any) -> Vocabulary:
-    symbols = pickled_symbols(corpus, "vocab", "idx2sym", NAME)
-    return Vocabulary(symbols, END_OF_LINE in symbols)
+    return {"no_scale_embedding": True}, weights.take_all(PLAIN_IO)
 
 
 def counted_vocabulary(train: Path, converted: Converted) -> Vocabulary:
@@ -167,9 +157,10 @@ def counted_vocabulary(train: Path, converted: Converted) -> Vocabulary:
 
 
 SOURCE = Source(
+    NAME,
     convert,
-    pickled_vocabulary,
     counted_vocabulary,
+    symbols=("vocab", "idx2sym"),
     corpus_types=("data_process.Corpus", "data_process.Vocab"),
     flags=("mem_len", "activation_fn", "prenorm"),
 )

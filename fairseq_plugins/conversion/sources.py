@@ -1,10 +1,10 @@
-"""The repositories whose checkpoints can be converted, and what each of them says about its files."""
+"""The repositories whose checkpoints can be converted."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fairseq_plugins.conversion.vocabulary import Vocabulary
+
+END_OF_LINE, UNKNOWN = "<eos>", "<unk>"  # as the repositories write them
 
 # Names for --from, and the modules beside this one, which have a SOURCE. They import torch
 SOURCES = {
@@ -30,9 +32,9 @@ class Converted(NamedTuple):
     Attributes:
         arch: for --arch
         options: of the architecture, those that differ from its defaults
-        state: the parameters by their names here. The rows of symbols are still in the order of the source
+        state: the parameters by their names in a decoder. The rows of symbols are still in the order of the source
         block: the --tokens-per-sample that the repository evaluates with
-        notes: sentences for the user: what the file does not say and was assumed
+        notes: sentences for the user, such as what was assumed because the file does not say it
     """
 
     arch: str
@@ -44,34 +46,38 @@ class Converted(NamedTuple):
     @property
     def symbols(self) -> int:
         """The number of symbols in the source's vocabulary."""
-        names = ("decoder.embed.weight", "decoder.embed.0.weight")
-        return sum(len(self.state[name]) for name in self.state if name in names or ".embed.tables." in name)
+        names = ("embed.weight", "embed.0.weight")
+        return sum(
+            len(table) for name, table in self.state.items() if name in names or name.startswith("embed.tables.")
+        )
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a repository's files are like.
+    """A repository, and its files.
 
     Attributes:
+        name: for --from and for messages
         convert: the content of a checkpoint, and the tool's options -> the model. It raises UserError for a checkpoint
             of another repository, or of a model that this suite does not have
-        pickled_vocabulary: the object of the corpus that the repository pickles -> its vocabulary
         counted_vocabulary: the training text that a vocabulary is counted from, and the model -> its vocabulary
+        symbols: the way to the list of symbols in a pickled corpus, by attributes or keys
         corpus_types: the classes in a pickled corpus
         checkpoint_types: the classes in a checkpoint, beside tensors and plain Python types
         flags: options of the tool that only some repositories need
-        file_of: what was given as the checkpoint -> the file to read
-        list_ends_lines: does an end of line in a list of symbols mean that one follows each line of a text?
+        file_of: the checkpoint that the user named -> the file to read
+        ends_lines: a pickled corpus, None for a list of symbols; its symbols -> does an end of line follow each line?
     """
 
+    name: str
     convert: Callable[[Any, Namespace], Converted]
-    pickled_vocabulary: Callable[[Any], Vocabulary]
     counted_vocabulary: Callable[[Path, Converted], Vocabulary]
-    corpus_types: tuple[str, ...]
+    symbols: tuple[str, ...]
+    corpus_types: tuple[str, ...] = ()
     checkpoint_types: tuple[str, ...] = ()
-    flags: tuple[str, ...] = field(default=())
+    flags: tuple[str, ...] = ()
     file_of: Callable[[Path], Path] = lambda path: path
-    list_ends_lines: bool = True
+    ends_lines: Callable[[Any, list[str]], bool] = lambda corpus, symbols: END_OF_LINE in symbols
 
 
 def source(name: str) -> Source:

@@ -9,9 +9,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fairseq_plugins.conversion.sources import Converted, Source
-from fairseq_plugins.conversion.spans import distances, heads, ramp_note, span_options
-from fairseq_plugins.conversion.vocabulary import UNKNOWN, Vocabulary, by_count, pickled_symbols, words
+from fairseq_plugins.conversion import adaptive_span
+from fairseq_plugins.conversion.sources import UNKNOWN, Converted, Source
+from fairseq_plugins.conversion.spans import heads, take_span
+from fairseq_plugins.conversion.vocabulary import Vocabulary, by_count, words
 from fairseq_plugins.conversion.weights import Weights, model_of
 
 NAME = "transformer-sequential"
@@ -24,92 +25,92 @@ IO = {
     "out.out_emb.bias": "output.bias",
 }
 OUT_NORM = {"out_norm.weight": "body.norm.weight", "out_norm.bias": "body.norm.bias"}  # with pre-norm only
-KEYS_AND_VALUES = ("attn.proj_key.weight", "attn.proj_val.weight")  # [H D, C]
+LAYER = adaptive_span.LAYER | adaptive_span.FEED_FORWARD  # with [H D, C] and [C, H D] in place of [C, C]
+KEYS_AND_VALUES = ("attn.proj_key.weight", "attn.proj_val.weight")
 FIRST_NORM = ("norm1.weight", "norm1.bias")
-# For each layer; here first in a Feedback Transformer, then in a Transformer
-LAYER = {
-    "attn.proj_query.weight": ("self_attn.q_proj.weight", "attention.q_proj.weight"),
-    "attn.proj_key.weight": ("self_attn.k_proj.weight", "attention.k_proj.weight"),
-    "attn.proj_val.weight": ("self_attn.v_proj.weight", "attention.v_proj.weight"),
-    "attn.proj_out.weight": ("self_attn.out_proj.weight", "attention.out_proj.weight"),  # [C, H D]
-    "norm1.weight": ("self_attn_layer_norm.weight", "attention_norm.weight"),
-    "norm1.bias": ("self_attn_layer_norm.bias", "attention_norm.bias"),
-    "ff.fc1.weight": ("fc1.weight", "sublayer.fc1.weight"),
-    "ff.fc1.bias": ("fc1.bias", "sublayer.fc1.bias"),
-    "ff.fc2.weight": ("fc2.weight", "sublayer.fc2.weight"),
-    "ff.fc2.bias": ("fc2.bias", "sublayer.fc2.bias"),
-    "norm2.weight": ("final_layer_norm.weight", "sublayer_norm.weight"),
-    "norm2.bias": ("final_layer_norm.bias", "sublayer_norm.bias"),
-}
-LAYERS = ("body.stack.layers", "body.layers")
 POSITION = "attn.attn.key_pe"  # [1, D, S], one parameter under each layer; the last column is that of the nearest token
-POSITIONS = ("body.stack.window.position.weight", "body.position.weight")
 SPAN = "attn.attn.adaptive_span.mask.size_ratio"  # [H, 1, 1], or [1] where the heads of a layer share it; fraction of S
-SPANS = ("body.stack.window.spans.{}.span_ratio", "body.layers.{}.attention.span.span_ratio")
 MIXING = "single_memory_attn_params"  # [1, L + 1], logits of what the memory is made of, the embedding first
-CONSTANTS = r"layers\.\d+\.attn\.attn\.adaptive_span\.mask\.mask_template"
 LATEST = "single_memory_attn_buf"  # the softmax of MIXING at the last forward pass
+
+# Parts of names here, in a Transformer and in a Feedback Transformer
+FEEDBACK = {
+    "body.position.": "body.stack.window.position.",
+    "body.spans.": "body.stack.window.spans.",
+    "body.layers.": "body.stack.layers.",
+    ".attention.": ".self_attn.",
+    ".attention_norm.": ".self_attn_layer_norm.",
+    ".sublayer.": ".",
+    ".sublayer_norm.": ".final_layer_norm.",
+}
 
 
 def convert(checkpoint: Any, args: Namespace) -> Converted:
-    weights = Weights(model_of(checkpoint, NAME), NAME)
-    layers = weights.count(r"layers\.(\d+)\..*")
+    weights = model_of(checkpoint, NAME)
+    layers = weights.count("layers.")
     feedback, pre_norm, adaptive = MIXING in weights, "out_norm.weight" in weights, f"layers.0.{SPAN}" in weights
-    column = 0 if feedback else 1
-
-    def of_layers(name: str) -> list[str]:
-        return [f"layers.{layer}.{name}" for layer in range(layers)]
-
-    neighbours = [pair for name in KEYS_AND_VALUES for pair in pairwise(of_layers(name))]
-    shared = feedback and any(map(weights.same, neighbours))  # training makes any others differ
-    one_parameter = KEYS_AND_VALUES + (FIRST_NORM if pre_norm else ()) if shared else ()
-    position = weights.take_same(of_layers(POSITION) or [f"layers.0.{POSITION}"], dim=3)[0]  # [D, S]
-    weights.drop(CONSTANTS, distances(position))
-    state = {ours: weights.take(theirs) for theirs, ours in (IO | (OUT_NORM if pre_norm else {})).items()}
-    state[POSITIONS[column]] = position
-    for name, ours in LAYER.items():
-        names = of_layers(name)
-        each = [weights.take_same(names)] * layers if name in one_parameter else [weights.take(each) for each in names]
-        state |= {f"{LAYERS[column]}.{layer}.{ours[column]}": tensor for layer, tensor in enumerate(each)}
-    head_dim, width = len(position), state["embed.weight"].size(1)
-    number = heads(len(state[f"{LAYERS[column]}.0.{LAYER['attn.proj_query.weight'][column]}"]), position)
-    spans = [weights.take(name).flatten() for name in of_layers(SPAN)] if adaptive else []
-    for layer, ratio in enumerate(spans):
-        state[SPANS[column].format(layer)] = ratio.repeat(number) if len(ratio) == 1 else ratio
-    if feedback:
-        state["body.stack.memory.layer_logits"] = weights.take(MIXING, dim=2)[0]
-        weights.drop(LATEST)
-    weights.finish()
-
+    position = weights.take_same(of_layers(POSITION, layers), dim=3)[0]  # [D, S]
+    span_options, notes = take_span(weights, position, adaptive, args.span_ramp, "--adapt-span-len")
+    ratios = [weights.take(name).flatten() for name in of_layers(SPAN, layers)] if adaptive else []
+    shared = feedback and shares_keys_and_values(weights, layers, pre_norm)
+    state = weights.take_all(IO | (OUT_NORM if pre_norm else {})) | weights.take_layers(LAYER)
+    state["body.position.weight"] = position
+    width = state["embed.weight"].size(1)
+    number = heads(state["body.layers.0.attention.q_proj.weight"], position)
     options: dict[str, Any] = {
         "decoder_layers": layers,
         "decoder_embed_dim": width,
-        "decoder_ffn_embed_dim": len(state[f"{LAYERS[column]}.0.{LAYER['ff.fc1.bias'][column]}"]),
+        "decoder_ffn_embed_dim": len(state["body.layers.0.sublayer.fc1.bias"]),
         "decoder_attention_heads": number,
-        **span_options(position, adaptive, args.span_ramp),
+        **span_options,
     }
-    if head_dim * number != width:
-        options["decoder_head_dim"] = head_dim
+    if len(position) * number != width:
+        options["decoder_head_dim"] = len(position)
     if pre_norm:
         options["decoder_normalize_before"] = True
-    notes = ramp_note(args.span_ramp, NAME, "--adapt-span-len") if adaptive else []
-    if any(len(ratio) < number for ratio in spans):
+    if any(len(ratio) < number for ratio in ratios):
         notes.append("the heads of a layer share their span there; here each has its own, at first the same")
+    for layer, ratio in enumerate(ratios):
+        name = f"body.spans.{layer}" if feedback else f"body.layers.{layer}.attention.span"
+        state[f"{name}.span_ratio"] = ratio.repeat(number) if len(ratio) == 1 else ratio
     if feedback:
+        state = {in_feedback(name): tensor for name, tensor in state.items()}
+        state["body.stack.memory.layer_logits"] = weights.take(MIXING, dim=2)[0]
+        weights.drop(LATEST)
         options["feedback_kv"] = "shared" if shared else "per-layer"
+    weights.finish()
     if feedback and pre_norm:
         options["normalise_memory_twice"] = True
         notes.append(
             "memories of earlier blocks are normalised twice, as the repository does, so figures depend on the length"
             " of a block, its --mem-sz, which the file does not say: evaluate with that as --tokens-per-sample"
         )
-    state = {f"decoder.{name}": tensor for name, tensor in state.items()}
     return Converted("feedback_lm" if feedback else "span_transformer_lm", options, state, BLOCK, notes)
 
 
-def pickled_vocabulary(corpus: Any) -> Vocabulary:
-    symbols = pickled_symbols(corpus, "dictionary", "idx2word", NAME)
-    return Vocabulary(symbols, ends_lines=getattr(corpus, "include_eos", None) is True)
+def of_layers(name: str, layers: int) -> list[str]:
+    return [f"layers.{layer}.{name}" for layer in range(layers)]
+
+
+def shares_keys_and_values(weights: Weights, layers: int, pre_norm: bool) -> bool:
+    """Have all layers one projection of keys and of values, and before it one norm?
+
+    Raises:
+        UserError: only some of them have
+    """
+    neighbours = [pair for name in KEYS_AND_VALUES for pair in pairwise(of_layers(name, layers))]
+    if not any(map(weights.same, neighbours)):  # training makes any others differ
+        return False
+    for name in KEYS_AND_VALUES + (FIRST_NORM if pre_norm else ()):
+        for pair in pairwise(of_layers(name, layers)):
+            weights.check_same(*pair)
+    return True
+
+
+def in_feedback(name: str) -> str:
+    for transformer, feedback in FEEDBACK.items():
+        name = name.replace(transformer, feedback)
+    return name
 
 
 def counted_vocabulary(train: Path, converted: Converted) -> Vocabulary:
@@ -120,10 +121,11 @@ def counted_vocabulary(train: Path, converted: Converted) -> Vocabulary:
 
 
 SOURCE = Source(
+    NAME,
     convert,
-    pickled_vocabulary,
     counted_vocabulary,
+    symbols=("dictionary", "idx2word"),
     corpus_types=("data.Corpus", "data.Dictionary", "data.CharCorpus", "data.CharDictionary"),
     flags=("span_ramp",),
-    list_ends_lines=False,
+    ends_lines=lambda corpus, symbols: getattr(corpus, "include_eos", None) is True,
 )

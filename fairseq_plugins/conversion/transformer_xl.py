@@ -6,10 +6,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from fairseq_plugins.conversion.pickled_module import TORCH_TYPES, attribute, child, state_dict
+from torch import nn
+
 from fairseq_plugins.conversion.reading import StandIn
-from fairseq_plugins.conversion.sources import Converted, Source
-from fairseq_plugins.conversion.vocabulary import END_OF_LINE, Vocabulary, pickled_symbols, words
+from fairseq_plugins.conversion.sources import END_OF_LINE, Converted, Source
+from fairseq_plugins.conversion.vocabulary import Vocabulary, words
 from fairseq_plugins.conversion.weights import Weights
 from fairseq_plugins.conversion.xl import ARCH, Words, notes_of, take_xl
 from fairseq_plugins.errors import UserError
@@ -23,6 +24,18 @@ TYPES = (
     "mem_transformer.RelPartialLearnableDecoderLayer",
     "mem_transformer.RelPartialLearnableMultiHeadAttn",
     "proj_adaptive_softmax.ProjectedAdaptiveLogSoftmax",
+)
+# torch's own in such a file. The last was part of every module until torch 1.2
+TORCH_TYPES = (
+    "torch.nn.modules.activation.ReLU",
+    "torch.nn.modules.container.ModuleList",
+    "torch.nn.modules.container.ParameterList",
+    "torch.nn.modules.container.Sequential",
+    "torch.nn.modules.dropout.Dropout",
+    "torch.nn.modules.linear.Linear",
+    "torch.nn.modules.normalization.LayerNorm",
+    "torch.nn.modules.sparse.Embedding",
+    "torch.nn.backends.thnn._get_thnn_function_backend",
 )
 # Of models that are refused
 OTHER_TYPES = (
@@ -48,7 +61,7 @@ def convert(checkpoint: Any, args: Namespace) -> Converted:
             "the checkpoint was trained with --attn_type or --sample_softmax, which no model of this suite has; it"
             " cannot be converted."
         )
-    embeddings, attention = child(checkpoint, "word_emb"), child(checkpoint, "layers", "0", "dec_attn")
+    embeddings, attention = map(checkpoint.get_submodule, ("word_emb", "layers.0.dec_attn"))
     form = Words(
         width=attribute(checkpoint, "d_model", int),
         embed_dim=attribute(checkpoint, "d_embed", int),
@@ -56,25 +69,34 @@ def convert(checkpoint: Any, args: Namespace) -> Converted:
         factor=attribute(embeddings, "div_val", int),
         reverse_clusters=True,
     )
-    weights = Weights(state_dict(checkpoint), NAME)
+    weights = Weights(checkpoint.state_dict(), NAME)
     notes = notes_of(weights)
     options, state = take_xl(weights, form)
-    rate = attribute(child(checkpoint, "drop"), "p", float)
+    rate = attribute(checkpoint.get_submodule("drop"), "p", float)
     options |= {
         "float32_scores": True,
         "decoder_normalize_before": attribute(attention, "pre_lnorm", bool),
         "mem_len": attribute(checkpoint, "mem_len", int),
         "clamp_len": attribute(checkpoint, "clamp_len", int),
         "same_length": attribute(checkpoint, "same_length", bool),
-        "attention_dropout": attribute(child(attention, "dropatt"), "p", float),
+        "attention_dropout": attribute(attention.get_submodule("dropatt"), "p", float),
         **dict.fromkeys(("dropout", "embed_dropout", "output_dropout"), rate),
     }
     return Converted(ARCH, options, state, attribute(checkpoint, "tgt_len", int), notes)
 
 
-def pickled_vocabulary(corpus: Any) -> Vocabulary:
-    symbols = pickled_symbols(corpus, "vocab", "idx2sym", NAME)
-    return Vocabulary(symbols, END_OF_LINE in symbols)
+def attribute(module: nn.Module, name: str, kind: type) -> Any:
+    """An attribute of this type.
+
+    Raises:
+        UserError: there is none
+    """
+    value = vars(module).get(name)
+    if type(value) is not kind:
+        raise UserError(
+            f"the checkpoint's {type(module).__name__} has {name} {value!r}, not {kind.__name__}; check --from."
+        )
+    return value
 
 
 def counted_vocabulary(train: Path, converted: Converted) -> Vocabulary:
@@ -100,9 +122,10 @@ def counted(paths: list[Path], first: tuple[str, ...] = ()) -> list[str]:
 
 
 SOURCE = Source(
+    NAME,
     convert,
-    pickled_vocabulary,
     counted_vocabulary,
+    symbols=("vocab", "idx2sym"),
     corpus_types=("data_utils.Corpus", "utils.vocabulary.Vocab"),
     checkpoint_types=(*TYPES, *OTHER_TYPES, *TORCH_TYPES),
 )

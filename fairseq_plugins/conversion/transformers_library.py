@@ -8,7 +8,6 @@ from typing import Any
 
 from fairseq_plugins.conversion.sources import Converted, Source
 from fairseq_plugins.conversion.transformer_xl import counted_vocabulary
-from fairseq_plugins.conversion.vocabulary import END_OF_LINE, Vocabulary
 from fairseq_plugins.conversion.weights import Weights
 from fairseq_plugins.conversion.xl import ARCH, BLOCK, Words, notes_of, take_xl
 from fairseq_plugins.errors import UserError
@@ -19,7 +18,7 @@ SAFE_WEIGHTS = "model.safetensors"
 PREFIX = "transformer."  # of all that is not of the output layer
 EPSILON = 1e-5  # of layer norms here
 # Of config.json, if it is not there
-DEFAULTS = {
+DEFAULTS: dict[str, Any] = {
     "pre_lnorm": False, "mem_len": 1600, "clamp_len": 1000, "same_length": True, "dropout": 0.1, "dropatt": 0.0,
     "attn_type": 0, "layer_norm_epsilon": EPSILON, "tie_word_embeddings": True, "cutoffs": [20000, 40000, 200000],
     "d_model": 1024, "d_embed": 1024, "div_val": 4,
@@ -90,28 +89,24 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def tie(weights: Weights, config: dict[str, Any]) -> None:
-    """Make the output layer share with the input what config.json says that it shares, of which a file may lack copies.
+    """Make the output layer share the input's parameters that config.json says it shares, of which a file may lack
+    copies.
 
     Raises:
         UserError: two copies differ
     """
+    pairs = []
     if config["tie_word_embeddings"]:
-        for layer in range(weights.count(r"word_emb\.emb_layers\.(\d+)\.weight")):
-            weights.tie(f"word_emb.emb_layers.{layer}.weight", f"crit.out_layers.{layer}.weight")
+        layers = range(weights.count("word_emb.emb_layers."))
+        pairs += [(f"word_emb.emb_layers.{layer}.weight", f"crit.out_layers.{layer}.weight") for layer in layers]
     one = config["div_val"] == 1  # one projection for all clusters
-    if one and config["d_model"] == config["d_embed"]:
-        return
-    for cluster, tied in enumerate(config["tie_projs"]):
-        if tied:
-            weights.tie(f"word_emb.emb_projs.{0 if one else cluster}", f"crit.out_projs.{cluster}")
+    if not one or config["d_model"] != config["d_embed"]:
+        tied = [cluster for cluster, tied in enumerate(config["tie_projs"]) if tied]
+        pairs += [(f"word_emb.emb_projs.{0 if one else cluster}", f"crit.out_projs.{cluster}") for cluster in tied]
+    for name, copy in pairs:
+        weights.check_same(name, copy)
+        if name in weights:
+            weights.left.setdefault(copy, weights.left[name])
 
 
-def pickled_vocabulary(tokeniser: Any) -> Vocabulary:
-    """Of vocab.bin, the attributes of a tokeniser."""
-    symbols = tokeniser.get("idx2sym") if isinstance(tokeniser, dict) else None
-    if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
-        raise UserError(f"--vocabulary is no vocab.bin of {NAME}; give its vocab.bin, or its symbols, one a line.")
-    return Vocabulary(symbols, END_OF_LINE in symbols)
-
-
-SOURCE = Source(convert, pickled_vocabulary, counted_vocabulary, corpus_types=(), file_of=file_of)
+SOURCE = Source(NAME, convert, counted_vocabulary, symbols=("idx2sym",), file_of=file_of)  # of vocab.bin

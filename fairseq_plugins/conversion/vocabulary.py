@@ -5,12 +5,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fairseq_plugins.conversion.reading import StandIn, is_torch_file, read
-from fairseq_plugins.conversion.sources import Converted, Source
+from fairseq_plugins.conversion.reading import is_torch_file, read
+from fairseq_plugins.conversion.sources import END_OF_LINE, Converted, Source
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.text.reading import read_text
-
-END_OF_LINE, UNKNOWN = "<eos>", "<unk>"  # as the repositories write them
 
 
 class Vocabulary(NamedTuple):
@@ -26,13 +24,12 @@ class Vocabulary(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def read_vocabulary(path: Path, source: Source, repository: str, converted: Converted) -> Vocabulary:
+def read_vocabulary(path: Path, source: Source, converted: Converted) -> Vocabulary:
     """The vocabulary of a model.
 
     Args:
         path: the corpus that the repository pickled, the training text that it counted, or a list of symbols, one a
             line, each perhaps followed by its count
-        repository: its name, for messages
 
     Raises:
         UserError: the file is unreadable, or does not have as many symbols as the model
@@ -40,9 +37,9 @@ def read_vocabulary(path: Path, source: Source, repository: str, converted: Conv
     if not path.is_file():
         raise UserError(f"--vocabulary {path} {'is a folder' if path.is_dir() else 'does not exist'}; give a file.")
     if is_torch_file(path):
-        found = source.pickled_vocabulary(read(path, source.corpus_types, f"a corpus of {repository}"))
+        found = pickled_vocabulary(read(path, source.corpus_types, f"a corpus of {source.name}"), source)
     elif listed := listed_symbols(path, converted.symbols):
-        found = Vocabulary(listed, source.list_ends_lines and END_OF_LINE in listed)
+        found = Vocabulary(listed, source.ends_lines(None, listed))
     else:
         found = source.counted_vocabulary(path, converted)
     check(path, found.symbols, converted.symbols)
@@ -60,20 +57,18 @@ def check(path: Path, symbols: list[str], wanted: int) -> None:
         raise UserError(f"--vocabulary {path} has the symbol {twice!r} twice; give the file of this checkpoint.")
 
 
-def pickled_symbols(corpus: Any, dictionary: str, symbols: str, repository: str) -> list[str]:
-    """The symbols of a pickled corpus.
-
-    Args:
-        corpus: what the file holds
-        dictionary, symbols: the attribute of the corpus that has the list of symbols, and that of the list
+def pickled_vocabulary(corpus: Any, source: Source) -> Vocabulary:
+    """That of a pickled corpus.
 
     Raises:
         UserError: it is no corpus of this repository
     """
-    found = getattr(getattr(corpus, dictionary, None), symbols, None) if isinstance(corpus, StandIn) else None
-    if not isinstance(found, list) or not all(isinstance(symbol, str) for symbol in found):
-        raise UserError(f"--vocabulary is no corpus that {repository} pickles; give its file, or its train.txt.")
-    return found
+    symbols = corpus
+    for name in source.symbols:
+        symbols = symbols.get(name) if isinstance(symbols, dict) else getattr(symbols, name, None)
+    if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
+        raise UserError(f"--vocabulary is no corpus that {source.name} pickles; give its file, or its train.txt.")
+    return Vocabulary(symbols, source.ends_lines(corpus, symbols))
 
 
 def listed_symbols(path: Path, wanted: int) -> list[str]:

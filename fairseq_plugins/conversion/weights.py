@@ -1,6 +1,5 @@
 """The parameters of a checkpoint by their names there, each of which is taken once."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,22 +40,18 @@ class Weights:
     def __contains__(self, name: str) -> bool:
         return name in self.left
 
-    def matching(self, pattern: str) -> list[re.Match]:
-        """The matches of a pattern with whole names that have not been taken."""
-        return [match for match in map(re.compile(pattern).fullmatch, self.left) if match]
-
-    def count(self, pattern: str) -> int:
-        """How many there are of what names number, such as layers: the different numbers in ``pattern``."""
-        return len({match[1] for match in self.matching(pattern)})
+    def count(self, prefix: str) -> int:
+        """The number of parts of one kind, such as layers, whose numbers follow ``prefix`` in the names."""
+        return len({name.removeprefix(prefix).split(".")[0] for name in self.left if name.startswith(prefix)})
 
     def take(self, name: str, dim: int | None = None) -> Tensor:
         """A parameter, in float32 at least.
 
         Args:
-            dim: how many dimensions it must have; None: any number
+            dim: the number of dimensions that it must have; None: any
 
         Raises:
-            UserError: there is none of this name and form
+            UserError: there is no parameter of this name and form
         """
         if name not in self.left:
             raise UserError(f"the checkpoint has no {name}, so {self.repository} did not save it; check --from.")
@@ -67,6 +62,15 @@ class Weights:
                 " check --from."
             )
         return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+    def take_all(self, names: Mapping[str, str], dim: int | None = None) -> dict[str, Tensor]:
+        """The parameters of a table of names there and here, by the latter."""
+        return {ours: self.take(theirs, dim) for theirs, ours in names.items()}
+
+    def take_layers(self, names: Mapping[str, str], place: str = "body.layers") -> dict[str, Tensor]:
+        """The same for each layer, of names in a layer, which has a number in ``place`` here."""
+        layers = range(self.count("layers."))
+        return self.take_all({f"layers.{i}.{old}": f"{place}.{i}.{new}" for i in layers for old, new in names.items()})
 
     def same(self, names: Iterable[str]) -> bool:
         """Are these parameters equal?"""
@@ -81,48 +85,35 @@ class Weights:
                 " it was changed or damaged; get it again."
             )
 
-    def tie(self, name: str, copy: str) -> None:
-        """These are one parameter, of which the file may lack the copy.
-
-        Raises:
-            UserError: it has a copy that differs
-        """
-        self.check_same(name, copy)
-        if name in self.left:
-            self.left.setdefault(copy, self.left[name])
-
     def take_same(self, names: Iterable[str], dim: int | None = None) -> Tensor:
         """One parameter that was saved under several names.
 
         Raises:
             UserError: one of them is missing, or the copies differ
         """
-        first, *others = list(names)
+        first, *others = names
         for other in others:
             self.check_same(first, other)
-        tensor = self.take(first, dim)
-        for other in others:
-            self.take(other, dim)
-        return tensor
+        return [self.take(name, dim) for name in (first, *others)][0]
 
-    def drop(self, pattern: str, constant: Tensor | None = None) -> None:
-        """Leave out what is no parameter, by a pattern of whole names.
+    def drop(self, ending: str, constant: Tensor | None = None) -> None:
+        """Leave out the tensors whose names end so, which are no parameters.
 
         Args:
-            constant: what all of them are; None: anything
+            constant: the value of each; None: any
 
         Raises:
-            UserError: one of them is something else
+            UserError: one of them has another value
         """
-        for match in self.matching(pattern):
-            if constant is not None and not torch.allclose(self.take(match[0]).float(), constant):
-                raise UserError(f"{match[0]} of the checkpoint is not the constant that it should be; get it again.")
-            self.left.pop(match[0], None)
+        for name in [name for name in self.left if name.endswith(ending)]:
+            tensor = self.left.pop(name)
+            if constant is not None and not torch.allclose(tensor.float(), constant):
+                raise UserError(f"{name} of the checkpoint is not the constant that it should be; get it again.")
 
     def finish(self) -> None:
         """
         Raises:
-            UserError: something was not taken, so the model has parts that are not known here
+            UserError: a tensor was not taken, so the model has parts that are not known here
         """
         if self.left:
             name, *others = self.left
@@ -144,19 +135,19 @@ def shapes_that_fit(path: Path, repository: str) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise UserError(
             f"{path} does not have the shapes that {repository} saves ({type(error).__name__}:"
             f" {str(error).splitlines()[0]}); check --from, or get it again."
         ) from error
 
 
-def model_of(checkpoint: Any, repository: str) -> Any:
-    """The state dict in a checkpoint that holds more.
+def model_of(checkpoint: Any, repository: str) -> Weights:
+    """The parameters in a checkpoint that holds more.
 
     Raises:
-        UserError: there is none
+        UserError: there are none
     """
     if not isinstance(checkpoint, Mapping) or "model" not in checkpoint:
         raise UserError(f"the checkpoint has no part `model`, which {repository} saves; check --from.")
-    return checkpoint["model"]
+    return Weights(checkpoint["model"], repository)

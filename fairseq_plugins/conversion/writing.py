@@ -20,7 +20,7 @@ from fairseq_plugins.files import sealed
 from fairseq_plugins.files.whole import NotWritten, replacing
 from fairseq_plugins.models.common.hub import BEST
 from fairseq_plugins.text.keeping import Record
-from fairseq_plugins.text.levels import Bytes, Characters, Words
+from fairseq_plugins.text.levels import guess
 from fairseq_plugins.text.prepared import FILE, PreparedText
 from fairseq_plugins.text.tokenisers import Plain
 
@@ -100,13 +100,13 @@ def checkpoint(cfg: DictConfig, model: nn.Module) -> dict[str, Any]:
 
 
 def fill(model: nn.Module, state: dict[str, Tensor]) -> None:
-    """Raises UserError for parameters that are not those of the model."""
+    """Raises UserError for parameters that are not those of the model's decoder."""
     try:
-        model.load_state_dict(state)
+        model.get_submodule("decoder").load_state_dict(state)
     except RuntimeError as error:
-        where = str(error).splitlines()[1:2] or [str(error)]
+        where = [*str(error).splitlines(), ""][1].strip() or error
         raise UserError(
-            f"the parameters do not make a model ({where[0].strip()}); check --from, or get the checkpoint again."
+            f"the parameters do not make a model ({where}); check --from, or get the checkpoint again."
         ) from error
 
 
@@ -122,15 +122,9 @@ def flags_of(options: dict[str, Any]) -> list[str]:
 
 
 def prepared_text(symbols: list[str]) -> PreparedText:
-    """How the text of these symbols is made of raw text: of bytes as numbers, of characters, or of words."""
+    """The preparation that makes these symbols of raw text."""
     own = [symbol for symbol in symbols if not (symbol.startswith("<") and symbol.endswith(">"))]
-    if all(symbol.isdecimal() and int(symbol) < 256 for symbol in own):
-        level: object = Bytes()
-    elif all(len(symbol) == 1 for symbol in own):
-        level = Characters(space="_")
-    else:
-        level = Words()
-    return PreparedText(Plain(), Plain(), level)
+    return PreparedText(Plain(), Plain(), guess(own))
 
 
 @contextmanager

@@ -3,13 +3,13 @@
 V symbols, C width, H heads, D width of a head, F inner width, E_i width of cluster i, L layers.
 """
 
-import re
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from fairseq_plugins.conversion.adaptive_io import adaptive_options
 from fairseq_plugins.conversion.weights import Weights
 from fairseq_plugins.errors import UserError
 
@@ -18,6 +18,7 @@ BLOCK = 128  # tokens in a block of the evaluations of the large models
 
 # Names there and here
 LAYER = {
+    "dec_attn.qkv_net.weight": "attention.qkv",  # [3 H D, C]: queries, keys and values, one above the other
     "dec_attn.r_net.weight": "attention.position_proj.weight",  # [H D, C]
     "dec_attn.o_net.weight": "attention.out_proj.weight",  # [C, H D]
     "dec_attn.layer_norm.weight": "attention_norm.weight",
@@ -29,9 +30,8 @@ LAYER = {
     "pos_ff.layer_norm.weight": "sublayer_norm.weight",
     "pos_ff.layer_norm.bias": "sublayer_norm.bias",
 }
-QUERY_KEY_VALUE = "dec_attn.qkv_net.weight"  # [3 H D, C], one above the other
 BIASES = {"r_w_bias": "content", "r_r_bias": "position"}  # [H, D]
-FREQUENCIES = "pos_emb.inv_freq"  # [C / 2]
+CLUSTERS = ("cluster_weight", "cluster_bias")
 
 
 class Words(NamedTuple):
@@ -58,15 +58,13 @@ def take_xl(weights: Weights, words: Words) -> tuple[dict[str, Any], dict[str, T
     Raises:
         UserError: the parameters are no Transformer-XL's, or copies of one of them differ
     """
-    weights.drop(re.escape(FREQUENCIES))
-    layers = weights.count(r"layers\.(\d+)\..*")
+    weights.drop("pos_emb.inv_freq")
+    layers = weights.count("layers.")
     biases = take_biases(weights, layers)
-    state = dict(biases)
+    state = biases | weights.take_layers(LAYER)
     for layer in range(layers):
-        theirs, ours = f"layers.{layer}.", f"body.layers.{layer}."
-        state |= {ours + new: weights.take(theirs + old) for old, new in LAYER.items()}
-        for part, rows in zip("qkv", weights.take(theirs + QUERY_KEY_VALUE, dim=2).chunk(3)):
-            state[f"{ours}attention.{part}_proj.weight"] = rows
+        rows = state.pop(f"body.layers.{layer}.attention.qkv").chunk(3)
+        state |= {f"body.layers.{layer}.attention.{part}_proj.weight": each for part, each in zip("qkv", rows)}
     heads, head_dim = next(iter(biases.values())).shape
     options = {
         "decoder_layers": layers,
@@ -79,12 +77,11 @@ def take_xl(weights: Weights, words: Words) -> tuple[dict[str, Any], dict[str, T
     }
     io_options, io_state = take_io(weights, words)
     weights.finish()
-    state = {f"decoder.{name}": tensor for name, tensor in (state | io_state).items()}
-    return options | io_options, state
+    return options | io_options, state | io_state
 
 
 def notes_of(weights: Weights) -> list[str]:
-    """What to say of a model in half precision."""
+    """A sentence for the user of a model in half precision."""
     if not any(tensor.dtype == torch.float16 for tensor in weights.left.values()):
         return []
     return [
@@ -94,7 +91,7 @@ def notes_of(weights: Weights) -> list[str]:
 
 
 def take_biases(weights: Weights, layers: int) -> dict[str, Tensor]:
-    """u and v: one pair for all layers, which layers may have copies of, or one for each layer."""
+    """u and v: one pair for all layers, of which layers may have copies, or one for each layer."""
     taken = {}
     for theirs, ours in BIASES.items():
         of_layers = [f"layers.{layer}.dec_attn.{theirs}" for layer in range(layers)]
@@ -108,65 +105,63 @@ def take_biases(weights: Weights, layers: int) -> dict[str, Tensor]:
 
 def take_io(weights: Weights, words: Words) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Options and parameters of the input and the output layer."""
-    count = 1 if words.factor == 1 else len(words.cutoffs) + 1
-    ins, outs = ([name.format(i) for i in range(count)] for name in ("word_emb.emb_layers.{}", "crit.out_layers.{}"))
-    pairs = [(f"{one}.weight", f"{two}.weight") for one, two in zip(ins, outs)]
-    tied = any(map(weights.same, pairs))
-    if tied:
-        tables = own = [weights.take_same(pair, dim=2) for pair in pairs]
-    else:
-        tables, own = ([weights.take(name, dim=2) for name in names] for names in zip(*pairs))
-    biases = [weights.take(f"{name}.bias", dim=1) for name in outs]
-    if not words.cutoffs and words.embed_dim == words.width and words.factor == 1:
-        state = {"embed.weight": tables[0], "output.weight": own[0], "output.bias": biases[0]}
-        return {"share_decoder_input_output_embed": tied}, state
-    if not words.cutoffs and (words.embed_dim == words.width or not tied):
+    tied, tables = take_tables(weights, 1 if words.factor == 1 else len(words.cutoffs) + 1)
+    projected, adaptive = words.embed_dim != words.width, bool(words.cutoffs)
+    if not adaptive and not projected and words.factor == 1:
+        names = {"embed.tables": "embed.weight", "output.tables": "output.weight", "output.biases": "output.bias"}
+        return {"share_decoder_input_output_embed": tied}, {new: tables[old][0] for old, new in names.items()}
+    if not adaptive and not (projected and tied):
         raise UserError(
             "the checkpoint projects embeddings without adaptive softmax (--div_val or --d_embed without --adaptive, or"
             " with --not_tied), which no model of this suite does; it cannot be converted."
         )
-    projection_options, state = take_projections(weights, words, tied)
-    for name, parts in (("embed.tables", tables), ("output.tables", own), ("output.biases", biases)):
-        clusters = in_clusters(parts[0], words.cutoffs) if words.factor == 1 else parts
-        state |= {f"{name}.{i}": part for i, part in enumerate(clusters)}
-    options: dict[str, Any] = {"decoder_input_dim": words.embed_dim} if words.embed_dim != words.width else {}
-    if not words.cutoffs:
-        nothing = {"cluster_weight": tables[0][:0], "cluster_bias": biases[0][:0]}
+    if words.factor == 1:  # one table [V, ...], of which each cluster has a part
+        bounds = [*pairwise([0, *words.cutoffs, len(tables["embed.tables"][0])])]
+        tables = {name: [table[begin:end] for begin, end in bounds] for name, (table,) in tables.items()}
+    state = {f"{name}.{i}": table for name, parts in tables.items() for i, table in enumerate(parts)}
+    options: dict[str, Any] = {"decoder_input_dim": words.embed_dim} if projected else {}
+    if adaptive:
+        rows = [weights.take(f"crit.{name}") for name in CLUSTERS]
+        rows = rows if words.reverse_clusters else [row.flip(0) for row in rows]
+        options |= {"adaptive_input": True, "tie_adaptive_weights": tied}
+        options |= adaptive_options(words.cutoffs, words.factor)
+    else:
+        rows = [state["output.tables.0"][:0], state["output.biases.0"][:0]]
         options["share_decoder_input_output_embed"] = True
-        state |= {f"output.{name}": empty for name, empty in nothing.items()}
-        return options | projection_options, state
-    for name in ("cluster_weight", "cluster_bias"):
-        rows = weights.take(f"crit.{name}")
-        state[f"output.{name}"] = rows if words.reverse_clusters else rows.flip(0)
-    options |= {"adaptive_input": True, "tie_adaptive_weights": tied}
-    for part in ("adaptive_input", "adaptive_softmax"):
-        options |= {f"{part}_cutoff": words.cutoffs, f"{part}_factor": words.factor}
-    return options | projection_options, state
+    state |= {f"output.{name}": row for name, row in zip(CLUSTERS, rows)}
+    projection_options, projections = take_projections(weights, adaptive, tied)
+    return options | projection_options, state | projections
 
 
-def in_clusters(table: Tensor, cutoffs: list[int]) -> list[Tensor]:
-    """One table [V, ...] -> that of each cluster"""
-    return [table[begin:end] for begin, end in pairwise([0, *cutoffs, len(table)])]
+def take_tables(weights: Weights, count: int) -> tuple[bool, dict[str, list[Tensor]]]:
+    """Do input and output share their tables? The tables and biases of the clusters, ``count`` of each."""
+    names = [(f"word_emb.emb_layers.{i}.weight", f"crit.out_layers.{i}.weight") for i in range(count)]
+    tied = any(map(weights.same, names))
+    if tied:
+        for pair in names:
+            weights.check_same(*pair)
+    ins, outs = ([weights.take(name, dim=2) for name in side] for side in zip(*names))
+    biases = [weights.take(f"crit.out_layers.{i}.bias", dim=1) for i in range(count)]
+    return tied, {"embed.tables": ins, "output.tables": outs, "output.biases": biases}
 
 
-def take_projections(weights: Weights, words: Words, tied: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def take_projections(weights: Weights, adaptive: bool, tied: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Options and projections [C, E_i] of embeddings and of the output layer; there may be none.
 
     If input and output share their tables, they may share all projections, or all but the first, or none.
     """
-    ins = [f"word_emb.emb_projs.{i}" for i in range(weights.count(r"word_emb\.emb_projs\.(\d+)"))]
-    outs = [f"crit.out_projs.{i}" for i in range(weights.count(r"crit\.out_projs\.(\d+)"))]
+    ins = [f"word_emb.emb_projs.{i}" for i in range(weights.count("word_emb.emb_projs."))]
+    outs = [f"crit.out_projs.{i}" for i in range(weights.count("crit.out_projs."))]
     of_output = ins * len(outs) if len(ins) == 1 else ins  # the input's that each of the output's may be
     pairs = list(zip(of_output, outs))
     shared = [tied and weights.same(pair) for pair in pairs]
-    if any(shared[1:]) and not all(shared[1:]):
-        place = shared.index(False, 1)
-        weights.take_same(pairs[place])  # raises: a copy that differs
-    inputs = [weights.take(name, dim=2) for name in ins]
-    state = {f"embed.projections.{i}": projection for i, projection in enumerate(inputs)}
-    state |= {f"output.projections.{i}": weights.take(name, dim=2) for i, name in enumerate(outs)}
+    if any(shared[1:]):
+        for pair in pairs[1:]:
+            weights.check_same(*pair)
+    names = {name: f"embed.projections.{i}" for i, name in enumerate(ins)}
+    state = weights.take_all(names | {name: f"output.projections.{i}" for i, name in enumerate(outs)}, dim=2)
     if not pairs:  # all is as wide as the model, so there is nothing that could not be shared
         return ({"tie_adaptive_proj": True} if tied else {}), state
-    if not words.cutoffs:
+    if not adaptive:
         return {"untie_head_proj": not shared[0]}, state
     return {"tie_adaptive_proj": shared[-1], "untie_head_proj": shared[-1] and not shared[0]}, state

@@ -42,7 +42,7 @@ def main():
         converted = repository.convert(checkpoint, args)
     if args.tokens_per_sample:
         converted = converted._replace(block=args.tokens_per_sample)
-    symbols = vocabulary.read_vocabulary(args.vocabulary, repository, args.source, converted)
+    symbols = vocabulary.read_vocabulary(args.vocabulary, repository, converted)
     converted = converted._replace(notes=[*converted.notes, *symbols.notes])
     with weights.shapes_that_fit(args.checkpoint, args.source):
         written = writing.write(args.out, converted, symbols)

@@ -161,7 +161,7 @@ def test_what_the_file_does_not_say_is_in_the_log_or_given(plain, tmp_path):
         ({"prenorm": "on"}, {}, "log.txt has prenorm on, which is neither True nor False; repair it"),
         ({}, {"module.content_bias.0": torch.ones(3)}, "heads of different widths"),
         ({}, {"module.layers.0.attn.zeta": torch.ones(4)}, "has layers.0.attn.zeta, which no model of skip-retain"),
-        ({}, {"module.in_emb.weight": None}, "has no in_emb.emb_layers.1.weight"),
+        ({}, {"module.in_emb.weight": None}, "has no in_emb.emb_layers.0.weight"),
     ],
 )
 def test_a_model_that_this_suite_does_not_have_is_refused(log, change, words, plain, converted):

@@ -17,7 +17,7 @@ BY_COUNT = ["<eos>", "the", "dog", "mat", "on", "sat", "cat"]  # of equal counts
 
 def read(path, name, symbols, **options):
     """The vocabulary of a model with so many symbols."""
-    return read_vocabulary(path, source(name), name, SimpleNamespace(symbols=symbols, options=options))
+    return read_vocabulary(path, source(name), SimpleNamespace(symbols=symbols, options=options))
 
 
 @pytest.mark.parametrize(
