@@ -10,6 +10,7 @@ boundaries of documents, numbers of sequences, from 0 to N.
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,17 +23,17 @@ SLICE = 1 << 16  # sequences that are checked at once
 TYPES = dict(enumerate("uint8 int8 int16 int32 int64 float64 float32 uint16".split(), start=1))
 
 
-class Index:
-    """What an index of Megatron's says.
-
+class Index(NamedTuple):
+    """
     Attributes:
         dtype: of the tokens
         lengths: [N] tokens of each sequence
         boundaries: [D] sequences before each document, and after the last
     """
 
-    def __init__(self, dtype: np.dtype, lengths: np.ndarray, boundaries: np.ndarray):
-        self.dtype, self.lengths, self.boundaries = dtype, lengths, boundaries
+    dtype: np.dtype
+    lengths: np.ndarray
+    boundaries: np.ndarray
 
 
 def read_index(prefix: str | Path) -> Index | None:

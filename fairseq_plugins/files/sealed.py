@@ -97,7 +97,7 @@ def check(path: Path) -> None:
 
 
 def damage(file: BinaryIO) -> str | None:
-    """What is wrong with the checksum of an open file, or None. Other files than zip archives have none. The position
+    """The fault of the checksum of an open file, or None. Files other than zip archives have no checksum. The position
     in the file does not change."""
     start = file.tell()
     try:
@@ -122,9 +122,8 @@ def damage(file: BinaryIO) -> str | None:
 def _digest(file: BinaryIO, size: int) -> bytes:
     """The SHA-256 of the first ``size`` bytes, in hexadecimal digits. Reads the file up to there."""
     file.seek(0)
-    checksum, left = hashlib.sha256(), size
-    piece = memoryview(bytearray(1 << 20))
-    while left and (read := file.readinto(piece[: min(left, len(piece))])):
-        checksum.update(piece[:read])
-        left -= read
+    checksum = hashlib.sha256()
+    while piece := file.read(min(size, 1 << 20)):
+        checksum.update(piece)
+        size -= len(piece)
     return checksum.hexdigest().encode()

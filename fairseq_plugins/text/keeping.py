@@ -1,4 +1,4 @@
-"""What a model was trained to read: its folder and its checkpoints know, and refuse another text.
+"""The text that a model was trained on: its folder and its checkpoints know it, and refuse another text.
 
 The folder of the checkpoints gets a copy of what the text of the data folder needs. Each checkpoint holds a ``Record``.
 Checkpoints of earlier versions hold none: then the dictionaries beside them count.
@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,17 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.text import dictionaries
 from fairseq_plugins.text.prepared import FILE, PreparedText, check_sums, folder_of, sha256
-from fairseq_plugins.text.tokenisers import Moses
+from fairseq_plugins.text.tokenisers import Moses, Tokeniser
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a checkpoint holds of its text, in plain types.
+    """A checkpoint's knowledge of its text, in plain types.
 
     Args:
-        symbols: checksums of the dictionaries (``dictionaries.checksum``), by what they are to the model
+        symbols: checksums of the dictionaries (``dictionaries.checksum``), by their use: source, target, label
         languages: of a translation, source first
-        prepared: what ``prepared_text.json`` says, without the sizes of the splits, and the SHA-256 of the level's
+        prepared: the content of ``prepared_text.json`` without the sizes of the splits, and the SHA-256 of the level's
             files; None: there is no such file
     """
 
@@ -73,7 +74,7 @@ class Record:
 
     def text(self, folder: Path = Path()) -> tuple[PreparedText, dict[str, str]]:
         """How the text was prepared, with files in this folder, and the checksums of these files."""
-        content = dict(self.prepared)
+        content = dict(self.prepared or {})
         files = dict(content.pop("files"))
         return _of_any_version(PreparedText.of(content, folder)), files
 
@@ -91,7 +92,7 @@ def refuse_other_shards(folders: list[Path]) -> None:
                 f"the data folders {first} and {folder} have different dictionaries ({name}), and only that of the"
                 " first would be read: make both with one dictionary (fairseq-preprocess --srcdict and --tgtdict)."
             )
-        if all((each / FILE).is_file() for each in (first, folder)) and _preparation(first) != _preparation(folder):
+        if _prepared_otherwise(first, folder):
             raise UserError(
                 f"the text of the data folders {first} and {folder} was prepared differently, as their {FILE} shows:"
                 " prepare both in the same way."
@@ -113,9 +114,8 @@ def refuse_other_text(data: Path, folder: Path) -> None:
 
 def holds_other_text(data: Path, folder: Path) -> bool:
     """Does a folder hold files of a text that was prepared otherwise than that of the data folder?"""
-    if (data / FILE).is_file() and (folder / FILE).is_file():
-        return _preparation(data) != _preparation(folder)
-    return dictionaries.first_difference(data, folder) is not None
+    found = _prepared_otherwise(data, folder)
+    return dictionaries.first_difference(data, folder) is not None if found is None else found
 
 
 def refuse_other_symbols(data: Path, checkpoint: Path) -> None:
@@ -190,28 +190,37 @@ def _other_symbols(data: Path, checkpoint: Path, name: str) -> str:
     )
 
 
+def _prepared_otherwise(one: Path, other: Path) -> bool | None:
+    """Were the texts of two folders prepared in different ways? None if one of them does not say."""
+    if not (one / FILE).is_file() or not (other / FILE).is_file():
+        return None
+    return _preparation(one) != _preparation(other)
+
+
 def _preparation(folder: Path) -> tuple:
-    """What text and symbols of a model must have in common with its data: all but the sizes of the splits, and how
-    often each symbol occurs."""
-    text = PreparedText.load(folder)
+    """The common properties of the text of a model and of its data: all but the sizes of the splits, and how often each
+    symbol occurs."""
+    text = _of_any_version(PreparedText.load(folder))
+    sides = text.source, text.target, text.source_language, text.target_language
     settings = {name: value for name, value in vars(text.level).items() if not isinstance(value, Path)}
     symbols = {name: dictionaries.symbols(folder / name) for name in dictionaries.names(folder)}
-    learned = [file.read_bytes() for file in text.files]
-    return replace(_of_any_version(text), level=type(text.level), raw_bytes={}), settings, learned, symbols
+    return sides, type(text.level), settings, [file.read_bytes() for file in text.files], symbols
 
 
 def _of_any_version(text: PreparedText) -> PreparedText:
     """Earlier versions split words at combining marks. Where a text has such words, its symbols differ."""
-    sides = {"source": text.source, "target": text.target}
-    whole = {side: replace(kind, whole_words=True) for side, kind in sides.items() if isinstance(kind, Moses)}
-    return replace(text, **whole)
+
+    def whole(side: Tokeniser) -> Tokeniser:
+        return replace(side, whole_words=True) if isinstance(side, Moses) else side
+
+    return replace(text, source=whole(text.source), target=whole(text.target))
 
 
 def keep_with_checkpoints(data: Path, folder: Path, languages: tuple[str, str] | None = None) -> None:
     """Copy the dictionaries from the data folder, and ``prepared_text.json`` and the files that it names if it is
     there, unless the same files are there already.
 
-    ``prepared_text.json`` goes first and comes last: where it stands, the files that it names are those that it means.
+    ``prepared_text.json`` is deleted first and written last, so it always belongs to the files that it names.
 
     Args:
         languages: of a translation, whose dictionaries alone are copied
@@ -219,15 +228,14 @@ def keep_with_checkpoints(data: Path, folder: Path, languages: tuple[str, str] |
     if not data.is_dir() or (folder.exists() and os.path.samefile(data, folder)):
         return
     prepared = PreparedText.load(data) if (data / FILE).is_file() else None
-    same = _identical if prepared else _same_symbols
     wanted = dictionaries.of_task(data, languages).values() if languages else dictionaries.names(data)
-    new = [name for name in wanted if not same(data / name, folder / name)]
+    new = [name for name in wanted if not _same(data / name, folder / name, bool(prepared))]
     if prepared and not new and _keeps(folder, prepared):
         return
     if prepared:
         (folder / FILE).unlink(missing_ok=True)
     for name in new:
-        write_whole(folder / name, lambda temporary, name=name: shutil.copy2(data / name, temporary))
+        write_whole(folder / name, partial(shutil.copy2, data / name))
     if prepared:
         prepared.save(folder)
 
@@ -240,12 +248,11 @@ def _keeps(folder: Path, prepared: PreparedText) -> bool:
         text = PreparedText.load(folder)
     except UserError:  # it is damaged
         return False
-    return text.content == prepared.content and all(map(_identical, prepared.files, text.files))
+    return text.content == prepared.content and all(map(filecmp.cmp, prepared.files, text.files))
 
 
-def _same_symbols(dictionary: Path, copy: Path) -> bool:
-    return copy.is_file() and not dictionaries.differ(dictionary, copy)
-
-
-def _identical(file: Path, copy: Path) -> bool:
-    return copy.is_file() and filecmp.cmp(file, copy)
+def _same(dictionary: Path, copy: Path, identical: bool) -> bool:
+    """Is there a copy of a dictionary, in each byte or at least in its symbols?"""
+    return copy.is_file() and (
+        filecmp.cmp(dictionary, copy) if identical else not dictionaries.differ(dictionary, copy)
+    )

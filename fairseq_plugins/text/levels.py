@@ -8,7 +8,6 @@ import contextlib
 import io
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,15 +16,15 @@ from fairseq_plugins.errors import UserError
 
 SPACE = "▁"  # U+2581, the sign of SentencePiece
 CODE_POINT = re.compile(r"<U\+([0-9A-F]{4,6})>")
-# The characters that ``safe`` replaces by their code points
 MISREAD = re.compile(
     r"(?=<s>|</s>|<pad>|<unk>|madeupword)."  # the first of a symbol that fairseq's dictionary keeps for itself
-    r"|(?=<U\+)."  # the first of what ``unescape`` would take for a code point
+    r"|(?=<U\+)."  # the first of a code point to ``unescape``
     r"|(?=@@)."  # the first of the sign at which pieces are joined
     r"|\s"  # white space, at which symbols are split
 )
 
 NUMBERS = [str(byte) for byte in range(256)]
+WORDS = 500_000  # whose pieces are kept; memory must not grow with the text
 
 
 def escape(character: str) -> str:
@@ -34,8 +33,7 @@ def escape(character: str) -> str:
 
 
 def unescape(symbol: str) -> str:
-    """``symbol`` with characters for their code points. What is no code point of a character, as a model may sample it,
-    stays as it is."""
+    """``symbol`` with characters for their code points. Other numbers, which a model may sample, stay as they are."""
     return CODE_POINT.sub(_character, symbol)
 
 
@@ -46,7 +44,7 @@ def _character(code_point: re.Match) -> str:
 
 
 def safe(symbol: str) -> str:
-    """``symbol`` with code points for what would be misread; ``unescape`` brings it back."""
+    """``symbol`` with code points for the characters that would be misread; ``unescape`` brings it back."""
     return MISREAD.sub(lambda match: escape(match[0]), symbol)
 
 
@@ -61,7 +59,7 @@ class Bytes:
         return " ".join(map(NUMBERS.__getitem__, line.encode(errors="surrogateescape")))
 
     def decode(self, symbols: str) -> str:
-        """What is no byte is left out. Bytes that are not UTF-8, as a model may sample them, become U+FFFD."""
+        """Symbols that are no byte are left out. Bytes that are not UTF-8 become U+FFFD. A model may sample both."""
         numbers = (int(symbol) for symbol in symbols.split() if symbol.isdecimal())
         return bytes(number for number in numbers if number < 256).decode(errors="replace")
 
@@ -122,7 +120,7 @@ class BytePairs:
     glossaries: tuple[str, ...] = ()
 
     def encode(self, line: str) -> str:
-        return " ".join(map(_pieces(self.codes, self.glossaries).__getitem__, line.split()))
+        return " ".join(map(_pieces(self.codes, self.glossaries), line.split()))
 
     def decode(self, symbols: str) -> str:
         return join_pieces(symbols)
@@ -146,42 +144,23 @@ class SentencePieces:
         return _sentence_piece_processor(self.model).decode([unescape(symbol) for symbol in symbols.split()])
 
 
-class Pieces(dict[str, str]):
-    """The pieces of words, which do not depend on the words around them: each word is split once.
-
-    Args:
-        encode: splits one word
-    """
-
-    MOST = 500_000  # words; memory must not grow with the text
-
-    def __init__(self, encode: Callable[[str], str]):
-        super().__init__()
-        self.encode = encode
-
-    def __missing__(self, word: str) -> str:
-        if len(self) >= self.MOST:
-            self.clear()
-        self[word] = pieces = self.encode(word)
-        return pieces
-
-
 @lru_cache
-def _pieces(codes: Path, glossaries: tuple[str, ...]) -> Pieces:
+def _pieces(codes: Path, glossaries: tuple[str, ...]):
+    """A function from a word to its pieces, which do not depend on the words around it."""
     encoder = _byte_pair_encoder(codes, glossaries)
 
+    @lru_cache(WORDS)
     def encode(word: str) -> str:
         encoder.cache.clear()  # it has no limit of its own
         return encoder.process_line(word if word in glossaries else safe(word))
 
-    return Pieces(encode)
+    return encode
 
 
 def _byte_pair_encoder(codes: Path, glossaries: tuple[str, ...]):
-    """subword-nmt prints two lines and ends the process where a line of the codes is not a pair."""
     from subword_nmt.apply_bpe import BPE  # imported late: not every command needs it
 
-    said = io.StringIO()
+    said = io.StringIO()  # subword-nmt prints and ends the process where a line of the codes is not a pair
     try:
         with open(codes, encoding="utf-8") as file, contextlib.redirect_stderr(said):
             return BPE(file, glossaries=list(glossaries))

@@ -2,7 +2,8 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 from fairseq_plugins.text.languages import has_spaces
 
@@ -26,11 +27,11 @@ def halves(line: str) -> tuple[str, str]:
     raise ValueError(f"'{line}' cannot be cut")
 
 
-def parts(line: str, encode: Callable[[str], Sequence], longest: int) -> list[Sequence]:
+def parts(line: str, encode: Callable[[str], Any], longest: int) -> list[Any]:
     """The tokens of a line; of several parts of it, if they are more than ``longest``; nothing of an empty line.
 
     Args:
-        encode: gives the tokens of a text, the end of line included
+        encode: gives the tokens of a text, the end of line included, as a sequence or a tensor
         longest: the most tokens that a model reads, the end of line included
     """
     tokens = encode(line)

@@ -10,13 +10,14 @@ import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
-from fairseq_plugins.text.levels import LEVELS, Bytes
-from fairseq_plugins.text.tokenisers import TOKENISERS, Moses
+from fairseq_plugins.text.levels import LEVELS, Bytes, Level
+from fairseq_plugins.text.tokenisers import TOKENISERS, Moses, Tokeniser
 
 FILE = "prepared_text.json"
 DICTIONARIES = "dict*.txt"
@@ -26,15 +27,14 @@ DICTIONARIES = "dict*.txt"
 class PreparedText:
     """
     Args:
-        source, target: tokenisers, of tokenisers.py; a language model has the same one twice
-        level: an object of levels.py
+        source, target: a language model has the same one twice
         source_language, target_language: their names in the data folder; None for a language model
         raw_bytes: for each split, the bytes of its raw text, newlines included
     """
 
-    source: object
-    target: object
-    level: object
+    source: Tokeniser
+    target: Tokeniser
+    level: Level
     source_language: str | None = None
     target_language: str | None = None
     raw_bytes: dict[str, int] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class PreparedText:
 
     @property
     def errors(self) -> str:
-        """What to do with bytes of a raw text that are not UTF-8: Python's name of an error handler."""
+        """Python's error handler for bytes of a raw text that are not UTF-8."""
         return "surrogateescape" if isinstance(self.level, Bytes) else "strict"
 
     @property
@@ -63,7 +63,7 @@ class PreparedText:
 
     @property
     def content(self) -> dict[str, Any]:
-        """What is written of it, in types of JSON."""
+        """Its content in types of JSON, without checksums."""
         level = {name: value.name if isinstance(value, Path) else value for name, value in vars(self.level).items()}
         return {
             "level": {"kind": _kind(LEVELS, self.level), **level},
@@ -79,7 +79,7 @@ class PreparedText:
         level there."""
         for file in self.files:
             if file.resolve() != (folder / file.name).resolve():
-                write_whole(folder / file.name, lambda temporary, file=file: shutil.copyfile(file, temporary))
+                write_whole(folder / file.name, partial(shutil.copyfile, file))
         kept = [folder / file.name for file in self.files] + sorted(folder.glob(DICTIONARIES))
         text = _sealed({**self.content, "files": {file.name: sha256(file) for file in kept}})
         write_whole(folder / FILE, lambda temporary: temporary.write_bytes(text))
@@ -126,10 +126,9 @@ class PreparedText:
         level = _build(LEVELS, content.pop("level"), folder)
         sides = {side: _tokeniser(content.pop(side)) for side in ("source", "target")}
         prepared = cls(level=level, **sides, **content)
-        languages = [prepared.source_language, prepared.target_language]
-        if languages != [None, None]:
-            for name, value in zip(("source_language", "target_language"), languages):
-                _check_type(name, value, Path)  # a part of names of files
+        if (prepared.source_language, prepared.target_language) != (None, None):
+            for name in ("source_language", "target_language"):
+                _check_type(name, getattr(prepared, name), Path)  # a part of names of files
         for split, size in prepared.raw_bytes.items():
             _check_type(f"raw_bytes of {split}", size, int)
         return prepared
@@ -148,7 +147,7 @@ def sha256(file: Path) -> str:
 
 
 def _sealed(content: dict[str, Any]) -> bytes:
-    """The content as JSON. It ends with the SHA-256 of all of it but those 64 digits."""
+    """The content as JSON, which ends with the SHA-256 of everything but these 64 digits."""
     text = json.dumps({**content, "sha256": ""}, indent=1) + "\n"
     begin, quotes, end = text.rpartition('""')
     return f'{begin}"{hashlib.sha256(text.encode()).hexdigest()}"{end}'.encode()
@@ -160,7 +159,7 @@ def _opened(text: bytes) -> dict[str, Any]:
     Raises:
         ValueError: the checksum is wrong, or this is no JSON
     """
-    content = json.loads(text.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
+    content = json.loads(text.decode("utf-8"), object_pairs_hook=_unique)
     if ("files" in content) != ("sha256" in content):
         raise ValueError("it has one of files and sha256 without the other")
     if "sha256" in content:
@@ -174,12 +173,8 @@ def _opened(text: bytes) -> dict[str, Any]:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
-        raise ValueError("a name stands there twice")
+        raise ValueError("it has a name twice")
     return content
-
-
-def _no_number(word: str):
-    raise ValueError(f"{word} is not a number")
 
 
 def find(*folders: Path) -> PreparedText | None:
@@ -188,8 +183,8 @@ def find(*folders: Path) -> PreparedText | None:
 
 
 def folder_of(checkpoint: Path) -> Path:
-    """The folder that says how the text of a checkpoint was prepared, or what its symbols are. A link that has no such
-    file beside it leads to the folder."""
+    """The folder of prepared_text.json, or else of the dictionaries: that of the checkpoint, or of the file that a link
+    leads to."""
     folders = checkpoint.parent, checkpoint.resolve().parent
     for names in (FILE, DICTIONARIES):
         for folder in folders:
@@ -203,8 +198,7 @@ def _kind(kinds: dict, value) -> str:
 
 
 def _build(kinds: dict, settings: Mapping[str, Any], folder: Path | None = None):
-    """The object of a kind, if its settings have the right types. Names of files are of files in the folder, never
-    outside; lists are tuples."""
+    """The object of a kind, if its settings have the right types. Files are in the folder; lists become tuples."""
     settings = dict(settings)
     kind = kinds[settings.pop("kind")]
     hints = get_type_hints(kind)
@@ -222,7 +216,7 @@ def _tokeniser(settings: Mapping[str, Any]):
 
 
 def _check_type(name: str, value, kind) -> None:
-    """Raises ValueError for a value of another type; where a Path is wanted, for what is no name of a file."""
+    """Raises ValueError for a value of another type; for Path, unless it is the name of a file."""
     if kind is Path:
         right = isinstance(value, str) and value.isprintable() and Path(value).name == value not in ("", "..")
         right = right and len(value.encode()) < 256  # systems allow no more

@@ -52,12 +52,14 @@ class Moses:
 
     def tokenise(self, line: str) -> str:
         if self.normalise:
-            line = _normaliser(self.language).normalize(line)
-        line = _tokeniser(self.language, self.whole_words).tokenize(line, return_str=True)
+            line = _sacremoses("MosesPunctNormalizer", self.language).normalize(line)
+        whole = self.whole_words
+        tokeniser = _whole_words_tokeniser(self.language) if whole else _sacremoses("MosesTokenizer", self.language)
+        line = tokeniser.tokenize(line, return_str=True)
         return line.lower() if self.lower else line
 
     def detokenise(self, line: str) -> str:
-        return UNKNOWN_TO_MOSES.sub("", _detokeniser(self.language).detokenize(line.split()))
+        return UNKNOWN_TO_MOSES.sub("", _sacremoses("MosesDetokenizer", self.language).detokenize(line.split()))
 
 
 def beginning(line: str, words: int) -> str:
@@ -107,7 +109,8 @@ class MosesSentences(Moses):
         return f" {SENTENCE_END} ".join(map(super().detokenise, line.split(f" {SENTENCE_END} ")))
 
 
-TOKENISERS = {
+Tokeniser = Plain | Moses
+TOKENISERS: dict[str, type[Tokeniser]] = {
     "plain": Plain,
     "plain_beginning": PlainBeginning,
     "moses": Moses,
@@ -120,25 +123,19 @@ TOKENISERS = {
 
 
 @lru_cache
-def _normaliser(language: str):
-    from sacremoses import MosesPunctNormalizer
+def _sacremoses(kind: str, language: str):
+    import sacremoses
 
-    return MosesPunctNormalizer(language)
+    return getattr(sacremoses, kind)(language)
 
 
 @lru_cache
-def _tokeniser(language: str, whole_words: bool):
+def _whole_words_tokeniser(language: str):
+    """sacremoses' tokeniser, which takes combining marks and IN_WORDS for letters. A symbol keeps the marks behind it,
+    and the symbols that joiners tie to it, as in emoji. All other text has the tokens of sacremoses."""
     from sacremoses import MosesTokenizer
 
     tokeniser = MosesTokenizer(language)
-    if whole_words:
-        _keep_words_whole(tokeniser)
-    return tokeniser
-
-
-def _keep_words_whole(tokeniser) -> None:
-    """Let sacremoses' tokeniser take combining marks and IN_WORDS for letters. A symbol keeps the marks behind it, and
-    the symbols that joiners tie to it, as in emoji. All other text has the tokens that it had."""
     signs = _marks() + IN_WORDS
     symbol = rf"[^{tokeniser.IsAlnum}{signs}\s\.'\`\,\-]"
     behind = signs.replace(NON_JOINER, "")  # it belongs to the ending that follows
@@ -149,16 +146,10 @@ def _keep_words_whole(tokeniser) -> None:
             for rule, replacement in getattr(tokeniser, name)
         ]
         setattr(tokeniser, name, rules)
+    return tokeniser
 
 
 @lru_cache
 def _marks() -> str:
     """The combining marks of the first plane. All letters that Moses knows are there, too."""
     return "".join(regex.findall(r"\p{M}", "".join(map(chr, range(0x10000)))))
-
-
-@lru_cache
-def _detokeniser(language: str):
-    from sacremoses import MosesDetokenizer
-
-    return MosesDetokenizer(language)
