@@ -3,21 +3,20 @@
 import json
 import sys
 from argparse import Namespace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from golden_files import GOLDENS, PUBLISHED
+from golden_files import GOLDENS
 
 from fairseq_plugins.conversion.adaptive_span import PLAIN_IO
+from fairseq_plugins.conversion.placing import places
 from fairseq_plugins.conversion.skip_retain import BIASES, LAYER, convert, counted_vocabulary
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.tools import convert as tool
 from fairseq_plugins.tools.lib.load import load
 
-ENDS = {"<eos>": "</s>"}
 SYMBOLS = ["the", "<eos>", "<unk>", *(f"w{number}" for number in range(10))]
 GOLDEN_NAMES = {
     "w_q": "query", "w_k": "key", "w_v": "value", "r_net": "position", "w_o": "out", "norm1": "norm_attn",
@@ -63,68 +62,21 @@ def converted(tmp_path, monkeypatch):
     return run
 
 
-def nll(folder: Path, blocks, kind: torch.dtype, **settings) -> torch.Tensor:
-    """The losses of targets after tokens, both lists of streams of words, block by block."""
-    model, _, task = load(folder / "checkpoint_best.pt", {"data": str(folder), **settings}, cpu=True)
-    model, memory, found = model.to(kind), StreamMemory(), []
-
-    def rows(streams):
-        return torch.tensor(
-            [[task.source_dictionary.index(ENDS.get(word, word)) for word in stream] for stream in streams]
-        )
-
-    with torch.no_grad():
-        for tokens, targets in blocks:
-            found.append(model.token_nll(model(rows(tokens), memory=memory), rows(targets)))
-    return torch.cat(found, dim=1)
-
-
 @pytest.mark.parametrize("name", ["sch_plain_train", "sch_eval_same_clamp"])
 def test_a_model_says_what_the_public_code_says(name, converted):
     """The parameters of goldens are float64, those of a checkpoint float32."""
     case = np.load(GOLDENS / f"{name}.npz")
     config = json.loads(str(case["config"]))
     folder = converted(state(case))
-    blocks, wanted = [], []
-    for number in range(config["segments"]):
-        tokens, targets, said = (case[f"segment{number}/{part}"] for part in ("tokens", "targets", "logprobs"))
-        blocks.append([[[SYMBOLS[symbol] for symbol in stream] for stream in part] for part in (tokens, targets)])
-        wanted.append(-torch.tensor(np.take_along_axis(said, targets[..., None], 2)[..., 0]))
     settings = {key: config[key] for key in ("mem_len", "clamp_len", "same_length")}
-    said = nll(folder, blocks, torch.float64, **settings)
-    torch.testing.assert_close(said, torch.cat(wanted, dim=1), rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("file", ["saved_model.pt", "saved_model.pt.legacy_cuda0"])
-@pytest.mark.parametrize("name", sorted(path.name for path in PUBLISHED.glob("sr_*")) or [None])
-def test_models_of_the_repository_have_their_own_losses(name, file, tmp_path, monkeypatch):
-    if name is None:
-        pytest.skip(f"{PUBLISHED} is not there")
-    folder = PUBLISHED / name
-    words = [
-        folder / file,
-        "--from",
-        "skip-retain",
-        "--vocabulary",
-        folder / "data_corpus_sorted.pt",
-        "--out",
-        tmp_path / "m",
-    ]
-    monkeypatch.setattr(sys, "argv", ["convert", *map(str, words)])
-    tool.main()
-    for evaluation in json.loads((folder / "expected.json").read_text())["evaluations"]:
-        flags = evaluation["flags"]
-        block, mem_len, clamp_len = (
-            int(flags[flags.index(f"--{n}") + 1]) for n in ("eval_tgt_len", "mem_len", "clamp_len")
-        )
-        text = evaluation["text"]
-        cuts = [(i, min(i + block, len(text) - 1)) for i in range(0, len(text) - 1, block)]
-        blocks = [([text[i:end]], [text[i + 1 : end + 1]]) for i, end in cuts]
-        settings = {"mem_len": mem_len, "clamp_len": clamp_len, "same_length": "--same_length" in flags}
-        for kind, bound in ((torch.float32, 1e-5), (torch.float64, 1e-9)):
-            said = nll(tmp_path / "m", blocks, kind, **settings)[0]
-            expected = torch.tensor(evaluation[f"nll_{str(kind).removeprefix('torch.')}"], dtype=kind)
-            assert (said - expected).abs().max() < bound
+    model, *_ = load(folder / "checkpoint_best.pt", {"data": str(folder), **settings}, cpu=True)
+    rows, memory = places(SYMBOLS).rows, StreamMemory()
+    for number in range(config["segments"]):
+        tokens, targets, said = (torch.tensor(case[f"segment{number}/{p}"]) for p in ("tokens", "targets", "logprobs"))
+        with torch.no_grad():
+            losses = model.double().token_nll(model(rows[tokens], memory=memory), rows[targets])
+        wanted = -said.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+        torch.testing.assert_close(losses, wanted, rtol=0, atol=1e-5)
 
 
 @pytest.fixture

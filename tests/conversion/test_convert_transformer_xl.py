@@ -1,11 +1,10 @@
 """Checkpoints of Transformer-XL: those of Dai et al.'s code are pickled modules, those of transformers are folders."""
 
-import json
 from pathlib import Path
 
 import pytest
 import torch
-from golden_files import PUBLISHED, Command, nll
+from golden_files import Command
 from xl_files import XLGolden
 
 from fairseq_plugins.conversion.placing import places
@@ -74,31 +73,6 @@ def test_a_folder_of_transformers_says_the_same_from_an_empty_memory(name, conve
     folder = convert_folder(golden)
     assert load(folder / "checkpoint_best.pt", {"data": str(folder)}, cpu=True)[1].model.initial_memory == "zeros"
     compare(golden, folder, initial_memory="empty")
-
-
-@pytest.mark.parametrize("file", ["model.pt", "model.pt.legacy_cuda0"])
-@pytest.mark.parametrize("name", sorted(path.name for path in PUBLISHED.glob("txl_*")) or [None])
-def test_models_of_the_repository_have_their_own_losses(name, file, converted):
-    if name is None:
-        pytest.skip(f"{PUBLISHED} is not there")
-    folder = PUBLISHED / name
-    for vocabulary in ("cache.pt", "train.txt") if file == "model.pt" else ("cache.pt",):
-        made = converted(folder / file, "--from", "transformer-xl", "--vocabulary", folder / vocabulary)
-        for evaluation in json.loads((folder / "expected.json").read_text())["evaluations"]:
-            flags = evaluation["flags"]
-            block, memory, clamp = (
-                int(flags[flags.index(name) + 1]) if name in flags else -1
-                for name in ("--tgt_len", "--mem_len", "--clamp_len")
-            )
-            settings = {"mem_len": memory, "clamp_len": clamp, "same_length": "--same_length" in flags}
-            model, _, task = load(made / "checkpoint_best.pt", {"data": str(made), **settings}, cpu=True)
-            words = ["</s>" if symbol == "<eos>" else symbol for symbol in evaluation["text"]]
-            tokens = torch.tensor([[task.source_dictionary.index(word) for word in words]])
-            for kind, bound in ((torch.float32, 1e-5), (torch.float64, 1e-9)):
-                said = nll(model.to(kind), tokens[:, :-1], tokens[:, 1:], block)[0]
-                expected = torch.tensor(evaluation[f"nll_{str(kind).removeprefix('torch.')}"], dtype=kind)
-                assert (said - expected).abs().max() < bound
-        made.rename(made.with_name(f"model_of_{vocabulary}"))
 
 
 def test_half_precision_is_told(convert_module, capsys):
