@@ -102,7 +102,8 @@ def average(paths: list[Path]) -> dict:
     """
     from omegaconf import OmegaConf
 
-    totals, storages = {}, {}
+    totals: dict = {}
+    storages: dict[str, tuple] = {}
     for path in paths:
         state = _load(path)
         model = state["model"]
@@ -112,23 +113,16 @@ def average(paths: list[Path]) -> dict:
             # tensors with the same address are tied; the address of empty tensors is 0
             address = tensor.data_ptr() or name
             storages[name] = storages.get(name, ()) + (address,)
-            if tensor.is_floating_point():
-                totals[name] = tensor.double() + totals.get(name, 0)
-            else:
-                totals[name] = tensor
-    means = {}
+            totals[name] = tensor.double() + totals.get(name, 0) if tensor.is_floating_point() else tensor
+    means: dict = {}
     for name, tensor in model.items():
-        if tensor.is_floating_point():
-            means.setdefault((storages[name], tensor.shape), (totals[name] / len(paths)).to(tensor.dtype))
-        else:
-            means.setdefault((storages[name], tensor.shape), tensor)
-    state["model"] = {name: means[storages[name], tensor.shape] for name, tensor in model.items()}
+        mean = (totals[name] / len(paths)).to(tensor.dtype) if tensor.is_floating_point() else tensor
+        model[name] = means.setdefault((storages[name], tensor.shape), mean)
     state.pop("last_optimizer_state", None)
     state["extra_state"].pop("identity", None)  # the memory files belong to the last checkpoint, not to the average
     if OmegaConf.is_config(state.get("cfg")):
-        state["cfg"] = OmegaConf.to_container(
-            state["cfg"], resolve=True, enum_to_str=True
-        )  # as fairseq's trainer saves it
+        # as fairseq's trainer saves it
+        state["cfg"] = OmegaConf.to_container(state["cfg"], resolve=True, enum_to_str=True)
     return state
 
 

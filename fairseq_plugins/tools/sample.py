@@ -21,7 +21,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.options.ranges import LENGTH, RANGES, SEED, TOP_K, TOP_P, whole
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.reading import read_text
-from fairseq_plugins.tools.lib.language_model import TOKENS, keeps_memory, load_language_model
+from fairseq_plugins.tools.lib.language_model import add_options, keeps_memory, load_language_model
 from fairseq_plugins.tools.lib.out_file import refuse_inputs
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ NAMED = 10  # unknown symbols in the message
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--path", type=Path, required=True, metavar="CKPT", help="a checkpoint of fairseq-train")
-    prompt = parser.add_mutually_exclusive_group()
-    prompt.add_argument("--prompt", default="", help="the beginning of the text (default: the beginning of a line)")
-    prompt.add_argument("--prompt-file", type=Path, metavar="FILE", help="file with the beginning of the text")
+    beginning = parser.add_mutually_exclusive_group()
+    beginning.add_argument("--prompt", default="", help="the beginning of the text (default: the beginning of a line)")
+    beginning.add_argument("--prompt-file", type=Path, metavar="FILE", help="file with the beginning of the text")
     parser.add_argument(
         "--length", type=LENGTH, default=200, metavar="N", help="number of tokens to sample (%(default)s)"
     )
@@ -56,45 +56,25 @@ def main():
         help="sample from the most likely tokens whose probabilities sum to P",
     )
     parser.add_argument("--seed", type=SEED, default=1, help="(%(default)s)")
-    parser.add_argument(
-        "--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the checkpoint's, or as in training)"
-    )
-    parser.add_argument(
-        "--tokens", choices=TOKENS, help="kind of symbols, where prepared_text.json is missing or wrong"
-    )
-    parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+    add_options(parser)
     args = parser.parse_args()
-    check(args)
+    if args.top_k > 0 and args.top_p > 0:
+        raise UserError("--top-k and --top-p exclude each other; choose one.")
     refuse_inputs(args)
     import torch
 
     logging.basicConfig(format="%(message)s")
     logging.disable(logging.INFO)  # print the text only
     torch.manual_seed(args.seed)
-    model, task, text = load_generator(args)
-    prompt = read_prompt(args)
+    model, cfg, task, text = load_language_model(args.path, args.data, args.tokens, args.cpu)
+    model.prepare_for_inference_(cfg)
+    # every editor writes a newline at the end of a file, which does not belong to the prompt
+    prompt = "".join(read_text(args.prompt_file)).removesuffix("\n") if args.prompt_file else args.prompt
     start = encode(prompt, task.dictionary, text)
     for number, tokens in enumerate(sample(task, model, start, args), start=1):
         if args.samples > 1:
             print(f"--- {number}")
         print(continued(prompt, start, tokens, task.dictionary, text))
-
-
-def check(args) -> None:
-    if args.top_k > 0 and args.top_p > 0:
-        raise UserError("--top-k and --top-p exclude each other; choose one.")
-
-
-def load_generator(args):
-    """The model of a checkpoint, prepared for generation, its task, and how its text was prepared."""
-    model, cfg, task, text = load_language_model(args.path, args.data, args.tokens, args.cpu)
-    model.prepare_for_inference_(cfg)
-    return model, task, text
-
-
-def read_prompt(args) -> str:
-    """The prompt. The newline at the end of a file, which every editor writes, does not belong to it."""
-    return "".join(read_text(args.prompt_file)).removesuffix("\n") if args.prompt_file else args.prompt
 
 
 def encode(prompt: str, dictionary: Dictionary, text: PreparedText) -> list[int]:
@@ -115,7 +95,7 @@ def encode(prompt: str, dictionary: Dictionary, text: PreparedText) -> list[int]
 
 
 def continued(prompt: str, start: list[int], tokens: list[int], dictionary: Dictionary, text: PreparedText) -> str:
-    """The prompt as it was given, and what follows it.
+    """The prompt as it was given, and its continuation.
 
     Args:
         start: the tokens of the prompt
@@ -125,21 +105,14 @@ def continued(prompt: str, start: list[int], tokens: list[int], dictionary: Dict
     if not whole.startswith(given):
         return whole
     rest = whole.removeprefix(given)
-    if prompt.endswith(" ") and not given.endswith(
-        " "
-    ):  # the level has no symbol for the space at the end of the prompt
+    if prompt.endswith(" ") and not given.endswith(" "):  # the level has no symbol for a space at the end
         rest = rest.removeprefix(" ")
     return prompt + rest
 
 
 def decode(tokens: list[int], dictionary: Dictionary, text: PreparedText) -> str:
-    lines = [[]]
-    for token in tokens:
-        if token == dictionary.eos():
-            lines.append([])
-        else:
-            lines[-1].append(dictionary[token])
-    return "\n".join(text.decode(" ".join(line)) for line in lines)
+    symbols = " ".join("\n" if token == dictionary.eos() else dictionary[token] for token in tokens)
+    return "\n".join(text.decode(line) for line in symbols.split("\n"))
 
 
 def sample(task, model, prompt: list[int], args) -> list[list[int]]:

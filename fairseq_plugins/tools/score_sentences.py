@@ -35,12 +35,9 @@ def main():
     parser.add_argument("--json", type=JSON, metavar="FILE", help="write the figures there, too (.json)")
     args = parser.parse_args()
     refuse_inputs(args, "json")
-    import torch
-
     logging.disable(logging.INFO)  # print the figures only
-    device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
     paths = each_once("--path", args.path)
-    runs = [score(*predict(str(path), args.data, args.split, args.batch_size, device)) for path in paths]
+    runs = [score(*predict(path, args.data, args.split, args.batch_size, args.cpu)) for path in paths]
     figures = over_seeds(runs)
     for name in runs[0]:
         print(f"{name} = {spread(figures, name)} ({', '.join(f'{run[name]:.2f}' for run in runs)})")
@@ -48,31 +45,33 @@ def main():
         write_json(args.json, figures)
 
 
-def predict(path: str, data: Path, split: str, batch_size: int, device: str) -> tuple[list[str], list[str]]:
+def predict(path: Path, data: Path, split: str, batch_size: int, cpu: bool) -> tuple[list[str], list[str]]:
     """The predicted and the right labels of the sentences of a split."""
     import torch
-    from fairseq import checkpoint_utils, utils
+
+    from fairseq_plugins.tools.lib.load import load, on_device
+
+    def check(task):
+        if task._name != "sentence_prediction":
+            raise UserError(f"{path} is not a sentence classifier; give a checkpoint of --task sentence_prediction.")
 
     with torch.no_grad():
-        state = checkpoint_utils.load_checkpoint_to_cpu(path, {"data": str(data)})
-        if state["cfg"]["task"]["_name"] != "sentence_prediction":
-            raise UserError(f"{path} is not a sentence classifier; give a checkpoint of --task sentence_prediction.")
-        (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
+        model, _, task = load(path, {"data": str(data)}, cpu, check)
         task.load_dataset(split)
-        model.to(device).eval()
         batches = task.get_batch_iterator(
             task.dataset(split), max_sentences=batch_size, max_positions=task.max_positions()
         ).next_epoch_itr(shuffle=False)
         predicted, right = [], []
         for batch in batches:
-            batch = utils.move_to_cuda(batch) if device == "cuda" else batch
+            batch = on_device(model, batch)
             scores, _ = model(
                 **batch["net_input"], features_only=True, classification_head_name=task.cfg.classification_head_name
             )
             predicted += scores.argmax(dim=1).tolist()
             right += batch["target"].view(-1).tolist()
         symbols = task.label_dictionary
-        return tuple([symbols[symbols.nspecial + label] for label in labels] for labels in (predicted, right))
+        names = [[symbols[symbols.nspecial + label] for label in labels] for labels in (predicted, right)]
+        return names[0], names[1]
 
 
 def score(predicted: list[str], right: list[str]) -> dict[str, float]:

@@ -28,7 +28,7 @@ from tqdm import tqdm
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.text.reading import STDIN
-from fairseq_plugins.tools.lib.language_model import TOKENS, load_language_model
+from fairseq_plugins.tools.lib.language_model import add_options, load_language_model
 from fairseq_plugins.tools.lib.out_file import refuse_inputs
 
 if TYPE_CHECKING:
@@ -74,28 +74,21 @@ def options() -> argparse.ArgumentParser:
         help="tokens that a model over streams reads at once; the figures of some models depend on it (default: as in"
         " training)",
     )
-    parser.add_argument(
-        "--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the checkpoint's, or as in training)"
-    )
-    parser.add_argument(
-        "--tokens", choices=TOKENS, help="kind of symbols, where prepared_text.json is missing or wrong"
-    )
-    parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+    add_options(parser)
     return parser
 
 
 def tell_line(path: Path, number: int, line: str, score: float, as_json: bool) -> None:
     if as_json:
-        said = as_utf8({"file": str(path), "line": number, "log_prob": score, "text": line})
+        tell_json({"file": str(path), "line": number, "log_prob": score, "text": line})
     else:  # bytes that are no text come out as they were
-        said = f"{score:.6f}\t{line}".encode(errors="surrogateescape")
-    sys.stdout.buffer.write(said + b"\n")
+        sys.stdout.buffer.write(f"{score:.6f}\t{line}\n".encode(errors="surrogateescape"))
 
 
-def as_utf8(record: dict) -> bytes:
-    """JSON in UTF-8. Bytes that are no text become U+FFFD, as JSON cannot hold them."""
+def tell_json(record: dict) -> None:
+    """Print JSON in UTF-8. Bytes that are no text become U+FFFD, as JSON cannot hold them."""
     text = json.dumps(record, ensure_ascii=False).encode(errors="surrogateescape")
-    return text.decode(errors="replace").encode()
+    sys.stdout.buffer.write(text.decode(errors="replace").encode() + b"\n")
 
 
 def tell_figures(path: Path, figures: Figures, newlines: bool, args) -> None:
@@ -108,7 +101,7 @@ def tell_figures(path: Path, figures: Figures, newlines: bool, args) -> None:
         found = {"file": str(path), "lines": figures.lines, "tokens": figures.all.tokens, "nats": figures.all.nats}
         found |= {"bytes": figures.bytes, "unknown": figures.unknown}
         found |= {"bits_per_byte": figures.bits_per_byte} if newlines else {}
-        sys.stdout.buffer.write(as_utf8(found) + b"\n")
+        tell_json(found)
     else:
         said = figures if newlines else figures.without_newlines
         print(f"{path}: {said}", file=sys.stdout if args.totals else sys.stderr)

@@ -81,7 +81,7 @@ def main():
         how = ", compounds split" if args.compound_split else ""
         print(f"tokenised BLEU{how} = {scores['bleu']:.2f} ({scores['sentences']} sentences)")
     references = read_references(args.references, len(examples)) if args.references else None
-    if args.tokenise_references:
+    if references and args.tokenise_references:
         scores["bleu_raw_references"] = raw_score(examples, references, args.lang, args.compound_split)
         print(f"the same against raw references = {scores['bleu_raw_references']:.2f}")
     if references is None and examples[0].raw:
@@ -90,7 +90,7 @@ def main():
         scores |= sacrebleu_scores(examples, references, args.lang or "", args.lowercase, args.tokenise)
         print(f"sacreBLEU = {scores['sacrebleu']:.2f} {scores['signature']}")
         print(f"chrF = {scores['chrf']:.2f} {scores['chrf_signature']}")
-    if args.baseline:
+    if references and args.baseline:
         baseline = read_generation(args.baseline, text)
         refuse_other_test_set(args.baseline, baseline, args.generated, examples)
         test = compare(examples, baseline, references, args.lang, args.lowercase, args.samples, args.tokenise)

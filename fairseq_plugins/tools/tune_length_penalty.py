@@ -23,8 +23,10 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -33,7 +35,7 @@ from fairseq_plugins.files.reading import parse_json, regular
 from fairseq_plugins.files.whole import write_json, write_whole
 from fairseq_plugins.options.ranges import RANGES
 from fairseq_plugins.text.prepared import FILE, find
-from fairseq_plugins.tools.lib.bleu import raw_score, raw_targets, sacrebleu_scores, tokenised_scores
+from fairseq_plugins.tools.lib.bleu import raw_score, raw_text, sacrebleu_scores, tokenised_scores
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
 from fairseq_plugins.tools.lib.rouge import rouge
 
@@ -67,7 +69,7 @@ def main():
             raise UserError(f"{flag} {path} does not exist.")
 
     grid = {name: values for name in GRID if (values := getattr(args, name.replace("-", "_")))}
-    points = []
+    points: list[dict[str, Any]] = []
     for values in tqdm([*itertools.product(*grid.values())], desc="tuning", unit=" settings", file=sys.stderr):
         flags = [word for name, value in zip(grid, values) for word in (f"--{name}", f"{value:g}")]
         points.append({"flags": flags, "score": score_point(args, flags, extra)})
@@ -78,10 +80,8 @@ def main():
     for name, values in grid.items():
         chosen = best["flags"][best["flags"].index(f"--{name}") + 1]
         if len(values) > 1 and chosen in (f"{min(values):g}", f"{max(values):g}"):
-            print(
-                f"--{name} {chosen} is the smallest or largest value that was tried: try values beyond it.",
-                file=sys.stderr,
-            )
+            warning = f"--{name} {chosen} is the smallest or largest value that was tried: try values beyond it."
+            print(warning, file=sys.stderr)
     write_json(args.out / "best.json", {"metric": args.metric, "subset": args.subset, **best, "points": points})
     print(" ".join(best["flags"]))
 
@@ -131,8 +131,8 @@ def _generate(command: list[str], output: Path, log: Path) -> None:
 
 
 def error_in(log: str) -> str:
-    """The error in the log of a command that failed, in one line: from ``error:`` on, or what Python says of an
-    exception, which may be several lines; else the last line."""
+    """The error in the log of a command that failed, in one line: the text after ``error:``, or Python's text of an
+    exception, which may have several lines; else the last line."""
     for pattern in (r"^\S+: error: (.+)", r"^\w[\w.]*(?:Error|Exception|Interrupt)\b.*"):
         if found := list(re.finditer(pattern, log, re.MULTILINE)):
             return " ".join(log[found[-1].start(found[-1].re.groups) :].split())
@@ -155,9 +155,8 @@ def _bleu(examples, references, language: str, compound_split: bool = False) -> 
 
 
 def _of_raw_text(examples, references, language: str, name: str) -> float:
-    if references is None:
-        references = raw_targets(examples, language)
-    return sacrebleu_scores(examples, references, language)[name]
+    raw = raw_text(examples, language, "target") if references is None else references
+    return sacrebleu_scores(examples, raw, language)[name]
 
 
 def _rouge(examples, references, language: str, kind: str) -> float:
@@ -165,12 +164,13 @@ def _rouge(examples, references, language: str, kind: str) -> float:
     return rouge(hypotheses, references, raw=examples[0].raw)[kind]
 
 
-METRICS = {
+METRICS: dict[str, Callable[..., float]] = {
     "bleu": _bleu,
     "compound-bleu": partial(_bleu, compound_split=True),
     "sacrebleu": partial(_of_raw_text, name="sacrebleu"),
     "chrf": partial(_of_raw_text, name="chrf"),
-} | {kind: partial(_rouge, kind=kind) for kind in ("rouge1", "rouge2", "rougeL", "rougeLsum")}
+    **{kind: partial(_rouge, kind=kind) for kind in ("rouge1", "rouge2", "rougeL", "rougeLsum")},
+}
 
 
 if __name__ == "__main__":

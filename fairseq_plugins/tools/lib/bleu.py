@@ -2,7 +2,8 @@
 translations."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.text import languages
@@ -20,7 +21,7 @@ def tokenised_bleu(hypotheses: list[str], references: list[str]) -> float:
 
 
 def score_of_tokens(hypotheses: list[str], references: list[str]):
-    """The same as a score of sacreBLEU's, which has the ratio of the lengths, too."""
+    """The same as sacreBLEU's object, which has the ratio of the lengths, too."""
     from sacrebleu.metrics import BLEU
 
     return BLEU(tokenize="none", smooth_method="none", force=True).corpus_score(hypotheses, [references])
@@ -35,10 +36,10 @@ def split_compounds(line: str) -> str:
 
 
 def tokenised_scores(examples: list[Example], compound_split: bool = False, language: str = "en") -> dict:
-    """Tokenised BLEU against the references of the log, with or without compound splitting, and the number of tokens
-    divided by theirs. Raw text without spaces between words has neither."""
+    """Tokenised BLEU against the references of the log, and the number of tokens divided by theirs. Raw text without
+    spaces between words has neither."""
     scores = {"compound_split": compound_split, "sentences": len(examples)}
-    targets = [example.target for example in examples]
+    targets: Iterable[str] = [example.target for example in examples]
     if examples[0].raw:
         if not languages.has_spaces(targets):
             return scores
@@ -55,7 +56,7 @@ def raw_score(examples: list[Example], references: list[str], language: str, com
 def token_score(examples: list[Example], targets: Iterable[str], compound_split: bool, language: str):
     """sacreBLEU's score against tokens. Raw hypotheses are tokenised by Moses."""
     split = split_compounds if compound_split else str
-    hypotheses = [example.hypothesis for example in examples]
+    hypotheses: Iterable[str] = [example.hypothesis for example in examples]
     if examples[0].raw:
         hypotheses = map(Moses(language).tokenise, hypotheses)
     return score_of_tokens([*map(split, hypotheses)], [*map(split, targets)])
@@ -72,7 +73,7 @@ def sacrebleu_scores(
     """
     from sacrebleu.metrics import CHRF
 
-    hypotheses = raw_hypotheses(examples, language)
+    hypotheses = raw_text(examples, language)
     bleu, chrf = bleu_metric(references, language, lowercase, tokenise), CHRF(lowercase=lowercase)
     score, characters = (metric.corpus_score(hypotheses, [references]).score for metric in (bleu, chrf))
     return {
@@ -93,27 +94,22 @@ def compare(
     """sacreBLEU's paired bootstrap: the difference, and the probability p that it is due to chance."""
     from sacrebleu.significance import PairedTest
 
-    systems = [("baseline", raw_hypotheses(baseline, language)), ("system", raw_hypotheses(examples, language))]
+    systems: list[tuple[str, Sequence[str]]] = [
+        ("baseline", raw_text(baseline, language)),
+        ("system", raw_text(examples, language)),
+    ]
     metric = bleu_metric(references, language, lowercase, tokenise)
     _, table = PairedTest(systems, {"BLEU": metric}, [references], "bs", samples)()
-    before, after = table["BLEU"]
+    before, after = cast(Any, table["BLEU"])
     # sacreBLEU finds a significant difference between equal systems, since their resamples never differ
     p = after.p_value if after.score != before.score else 1.0
     return {"baseline": before.score, "difference": after.score - before.score, "p": p, "samples": samples}
 
 
-def raw_hypotheses(examples: list[Example], language: str) -> list[str]:
-    """Raw text; tokens are brought back by Moses."""
-    return _raw([example.hypothesis for example in examples], examples[0].raw, language)
-
-
-def raw_targets(examples: list[Example], language: str) -> list[str]:
-    """The references of the log as raw text."""
-    return _raw([example.target for example in examples], examples[0].raw, language)
-
-
-def _raw(lines: list[str], raw: bool, language: str) -> list[str]:
-    return lines if raw else [*map(Moses(language).detokenise, lines)]
+def raw_text(examples: list[Example], language: str, part: str = "hypothesis") -> list[str]:
+    """The hypotheses, or the references of the log (part "target"), as raw text. Moses brings tokens back."""
+    lines = [getattr(example, part) for example in examples]
+    return lines if examples[0].raw else [*map(Moses(language).detokenise, lines)]
 
 
 def bleu_metric(references: list[str], language: str, lowercase: bool, tokenise: str | None):
@@ -144,4 +140,4 @@ def sacrebleu_tokeniser(language: str, references: list[str]) -> str:
         return SACREBLEU_TOKENISERS[code]
     if languages.has_spaces(references):
         return "13a"
-    return SACREBLEU_TOKENISERS.get(languages.by_script(references), "char")
+    return SACREBLEU_TOKENISERS.get(languages.by_script(references) or "", "char")

@@ -38,8 +38,8 @@ class Example(NamedTuple):
 
 def read_generation(path: Path, text: PreparedText | None = None) -> list[Example]:
     """The best hypothesis for each sentence, with its source and reference, in the order of the data. They are raw text
-    if fairseq-generate brought them back (--bpe prepared), if ``text`` says that nothing else was done than to split
-    raw text into pieces, or if the references are no Moses tokens. Otherwise they are tokens.
+    if fairseq-generate brought them back (--bpe prepared), if ``text`` says that raw text was only split into pieces,
+    or if the references are no Moses tokens. Otherwise they are tokens.
 
     Args:
         text: how the data was prepared; it joins pieces that fairseq-generate has not joined
@@ -47,31 +47,7 @@ def read_generation(path: Path, text: PreparedText | None = None) -> list[Exampl
     Raises:
         UserError: the output is truncated, lacks sentences, has some twice, or holds pieces of words
     """
-    parts = {"S": {}, "T": {}, "H": {}, "D": {}}
-    whole = False
-    for line in read_text(path):
-        if match := LINE.fullmatch(line):
-            kind, number, content = match.groups()
-            if kind in "ST" and int(number) in parts[kind]:
-                raise UserError(f"{path} has sentence {number} twice; give the output of one run of fairseq-generate.")
-            # --nbest prints the best hypothesis first
-            parts[kind].setdefault(int(number), content.partition("\t")[2] if kind in "HD" else content)
-        whole = whole or line.startswith("Generate ")
-    sources, targets, hypotheses, brought_back = parts.values()
-    if not whole:
-        raise UserError(
-            f"{path} lacks the last line of fairseq-generate, so it may be truncated: run fairseq-generate again."
-        )
-    if not hypotheses:
-        raise UserError(f"{path} has no sentences; give what fairseq-generate printed, without --quiet.")
-    numbers = sorted(hypotheses)
-    same = targets.keys() == hypotheses.keys() and brought_back.keys() in (hypotheses.keys(), set())
-    if numbers != list(range(len(numbers))) or not same:
-        raise UserError(
-            f"{path} holds {len(hypotheses)} hypotheses and {len(targets)} references, numbered up to "
-            f"{max(numbers, default=-1)}: generate without --num-shards and --skip-invalid-size-inputs-valid-test, and"
-            " without --user-dir with --required-batch-size-multiple 1."
-        )
+    sources, targets, hypotheses, brought_back = _parts(path)
     # fairseq-generate brings back references as it brings back the hypotheses of its D- lines
     raw = bool(brought_back) and brought_back != hypotheses
     if raw:
@@ -86,7 +62,35 @@ def read_generation(path: Path, text: PreparedText | None = None) -> list[Exampl
         )
     else:  # --remove-bpe may have joined pieces of raw text, and bad hypotheses may be the same as raw text and tokens
         raw = is_raw([*targets.values()]) if text is None else isinstance(text.level, SentencePieces)
-    return [Example(sources.get(number, ""), targets[number], hypotheses[number], raw) for number in numbers]
+    return [Example(sources.get(i, ""), targets[i], hypotheses[i], raw) for i in range(len(hypotheses))]
+
+
+def _parts(path: Path) -> list[dict[int, str]]:
+    """The sources, references, hypotheses and D- lines of an output, by the numbers of their sentences."""
+    parts: dict[str, dict[int, str]] = {"S": {}, "T": {}, "H": {}, "D": {}}
+    whole = False
+    for line in read_text(path):
+        if match := LINE.fullmatch(line):
+            kind, number, content = match.groups()
+            if kind in "ST" and int(number) in parts[kind]:
+                raise UserError(f"{path} has sentence {number} twice; give the output of one run of fairseq-generate.")
+            # --nbest prints the best hypothesis first
+            parts[kind].setdefault(int(number), content.partition("\t")[2] if kind in "HD" else content)
+        whole = whole or line.startswith("Generate ")
+    if not whole:
+        raise UserError(
+            f"{path} lacks the last line of fairseq-generate, so it may be truncated: run fairseq-generate again."
+        )
+    if not parts["H"]:
+        raise UserError(f"{path} has no sentences; give what fairseq-generate printed, without --quiet.")
+    numbers = set(range(len(parts["H"])))
+    if not (parts["H"].keys() == parts["T"].keys() == numbers and parts["D"].keys() in (numbers, set())):
+        raise UserError(
+            f"{path} holds {len(parts['H'])} hypotheses and {len(parts['T'])} references, numbered up to "
+            f"{max(parts['H'])}: generate without --num-shards and --skip-invalid-size-inputs-valid-test, and"
+            " without --user-dir with --required-batch-size-multiple 1."
+        )
+    return list(parts.values())
 
 
 def _way_to_join(piece: str) -> str:

@@ -1,7 +1,8 @@
-"""Load a language model, and what is needed to give it raw text: shared by the tools that read or write raw text."""
+"""Load a language model and the preparation of its text: shared by the tools that read or write raw text."""
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,12 +26,23 @@ class JoinedWords(Words):
 TOKENS: dict[str, Level] = {"bytes": Bytes(), "characters": Characters(space="_"), "words": JoinedWords()}
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of a tool that calls load_language_model."""
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the checkpoint's, or as in training)"
+    )
+    parser.add_argument(
+        "--tokens", choices=TOKENS, help="kind of symbols, where prepared_text.json is missing or wrong"
+    )
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+
+
 def load_language_model(checkpoint: Path, data: Path | None, tokens: str | None = None, cpu: bool = False):
     """The model, its configuration, its task, and how its text was prepared.
 
     Args:
         data: folder of dict.txt; None: the folder of the checkpoint, if it is complete, else the one of the training
-        tokens: of TOKENS, in place of what prepared_text.json or the dictionary says
+        tokens: of TOKENS, in place of prepared_text.json or a guess from the dictionary
         cpu: keep the model on the CPU even if there is a GPU
 
     Raises:

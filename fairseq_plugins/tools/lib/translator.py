@@ -104,7 +104,7 @@ class Translator:
         batches = self.task.get_batch_iterator(
             self.task.build_dataset_for_inference(sources, lengths), max_tokens=max(self.max_tokens, *lengths)
         ).next_epoch_itr(shuffle=False)
-        found = {}
+        found: dict[int, str] = {}
         for batch in batches:
             hypotheses = self.task.inference_step(self.generator, self.models, on_device(self.models[0], batch))
             found |= {number: self.raw(best["tokens"]) for number, (best, *_) in zip(batch["id"].tolist(), hypotheses)}
