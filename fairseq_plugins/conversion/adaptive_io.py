@@ -30,11 +30,8 @@ def adaptive_options(cutoffs: list[int], factor: int) -> dict[str, Any]:
 
 
 def take_adaptive_io(weights: Weights) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The options, and the parameters by their names in a decoder.
-
-    Raises:
-        UserError: copies of a tied parameter differ, or the widths of clusters have no common factor
-    """
+    """The options, and the parameters by their names in a decoder. Raises UserError if copies of a tied parameter
+    differ, or the widths of clusters have no common factor."""
     # there are two clusters at least
     clusters = range(max(weights.count("in_emb.emb_layers."), 2))
     # Input and output share all, which is then saved twice, or nothing

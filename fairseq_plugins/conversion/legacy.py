@@ -25,11 +25,8 @@ class Operation(NamedTuple):
 
 
 def without_sources(file: BinaryIO) -> BinaryIO:
-    """A file of torch.save at its beginning, without the sources of classes.
-
-    Raises:
-        ValueError: it is neither a zip file nor a sequence of pickles
-    """
+    """A file of torch.save at its beginning, without the sources of classes. Raises ValueError if it is neither a zip
+    file nor a sequence of pickles."""
     zipped = file.read(2) == b"PK"
     file.seek(0)
     if zipped:

@@ -56,11 +56,8 @@ def places(symbols: list[str]) -> Places:
 
 
 def placed(converted: Converted, symbols: list[str]) -> Converted:
-    """The model with its rows in the order of the dictionary.
-
-    Raises:
-        UserError: a symbol that fairseq has at the beginning is in a later cluster of the model
-    """
+    """The model with its rows in the order of the dictionary. Raises UserError if a symbol that fairseq has at the
+    beginning is in a later cluster of the model."""
     cutoffs = {name: converted.options[name] for name in CUTOFFS if name in converted.options}
     for first, *_ in cutoffs.values():
         if late := [symbol for symbol in symbols[first:] if symbol in OWN]:

@@ -105,11 +105,8 @@ def refuse(weights: Weights, log: dict[str, str]) -> None:
 
 
 def training_options(log: dict[str, str], args: Namespace) -> dict[str, str]:
-    """What the tool's flags say, else the log, else the scripts.
-
-    Raises:
-        UserError: the activation is none that this suite has, or a value in the log is none that this option can have
-    """
+    """The values of the tool's flags, else of the log, else of the scripts. Raises UserError if the activation is none
+    that this suite has, or a value in the log is none that this option can have."""
     given = {"mem_len": args.mem_len, "activation_fn": args.activation_fn, "prenorm": args.prenorm or None}
     said = {name: str(given.get(name) or log.get(name) or value) for name, value in SCRIPTS.items()}
     if said["activation_fn"] not in ACTIVATIONS:

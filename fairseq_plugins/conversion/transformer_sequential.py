@@ -93,11 +93,8 @@ def of_layers(name: str, layers: int) -> list[str]:
 
 
 def shares_keys_and_values(weights: Weights, layers: int, pre_norm: bool) -> bool:
-    """Have all layers one projection of keys and of values, and before it one norm?
-
-    Raises:
-        UserError: only some of them have
-    """
+    """Have all layers one projection of keys and of values, and before it one norm? Raises UserError if only some of
+    them share it."""
     neighbours = [pair for name in KEYS_AND_VALUES for pair in pairwise(of_layers(name, layers))]
     if not any(map(weights.same, neighbours)):  # training makes any others differ
         return False

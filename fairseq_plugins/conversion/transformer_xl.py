@@ -86,11 +86,7 @@ def convert(checkpoint: Any, args: Namespace) -> Converted:
 
 
 def attribute(module: nn.Module, name: str, kind: type) -> Any:
-    """An attribute of this type.
-
-    Raises:
-        UserError: there is none
-    """
+    """An attribute of this type. Raises UserError if there is none."""
     value = vars(module).get(name)
     if type(value) is not kind:
         raise UserError(

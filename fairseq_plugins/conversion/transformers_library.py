@@ -26,11 +26,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 def file_of(path: Path) -> Path:
-    """That of the weights in a folder.
-
-    Raises:
-        UserError: they are in another format
-    """
+    """That of the weights in a folder. Raises UserError if they are in another format."""
     found = path / WEIGHTS if path.is_dir() else path
     if found.suffix == ".safetensors" or not found.is_file() and found.with_name(SAFE_WEIGHTS).is_file():
         raise UserError(
@@ -65,11 +61,7 @@ def convert(checkpoint: Any, args: Namespace) -> Converted:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """config.json with the library's defaults.
-
-    Raises:
-        UserError: it is missing, unreadable, or of another model
-    """
+    """config.json with the library's defaults. Raises UserError if it is missing, unreadable, or of another model."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -90,11 +82,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 def tie(weights: Weights, config: dict[str, Any]) -> None:
     """Make the output layer share the input's parameters that config.json says it shares, of which a file may lack
-    copies.
-
-    Raises:
-        UserError: two copies differ
-    """
+    copies. Raises UserError if two copies differ."""
     pairs = []
     if config["tie_word_embeddings"]:
         layers = range(weights.count("word_emb.emb_layers."))

@@ -58,11 +58,7 @@ def check(path: Path, symbols: list[str], wanted: int) -> None:
 
 
 def pickled_vocabulary(corpus: Any, source: Source) -> Vocabulary:
-    """That of a pickled corpus.
-
-    Raises:
-        UserError: it is no corpus of this repository
-    """
+    """That of a pickled corpus. Raises UserError if it is no corpus of this repository."""
     symbols = corpus
     for name in source.symbols:
         symbols = symbols.get(name) if isinstance(symbols, dict) else getattr(symbols, name, None)

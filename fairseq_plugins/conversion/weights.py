@@ -86,11 +86,8 @@ class Weights:
             )
 
     def take_same(self, names: Iterable[str], dim: int | None = None) -> Tensor:
-        """One parameter that was saved under several names.
-
-        Raises:
-            UserError: one of them is missing, or the copies differ
-        """
+        """One parameter that was saved under several names. Raises UserError if one of them is missing, or the copies
+        differ."""
         first, *others = names
         for other in others:
             self.check_same(first, other)
@@ -111,10 +108,7 @@ class Weights:
                 raise UserError(f"{name} of the checkpoint is not the constant that it should be; get it again.")
 
     def finish(self) -> None:
-        """
-        Raises:
-            UserError: a tensor was not taken, so the model has parts that are not known here
-        """
+        """Raises UserError if a tensor was not taken, so the model has parts that are not known here."""
         if self.left:
             name, *others = self.left
             more = f" and {len(others)} more" if others else ""
@@ -126,11 +120,8 @@ class Weights:
 
 @contextmanager
 def shapes_that_fit(path: Path, repository: str) -> Iterator[None]:
-    """In this context an error with the parameters of a checkpoint is one of its shapes.
-
-    Raises:
-        UserError: there was such an error
-    """
+    """In this context an error with the parameters of a checkpoint is one of its shapes. Raises UserError if there was
+    such an error."""
     try:
         yield
     except UserError:
@@ -143,11 +134,7 @@ def shapes_that_fit(path: Path, repository: str) -> Iterator[None]:
 
 
 def model_of(checkpoint: Any, repository: str) -> Weights:
-    """The parameters in a checkpoint that holds more.
-
-    Raises:
-        UserError: there are none
-    """
+    """The parameters in a checkpoint that holds more. Raises UserError if there are none."""
     if not isinstance(checkpoint, Mapping) or "model" not in checkpoint:
         raise UserError(f"the checkpoint has no part `model`, which {repository} saves; check --from.")
     return Weights(checkpoint["model"], repository)

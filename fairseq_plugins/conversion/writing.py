@@ -45,11 +45,8 @@ class Written(NamedTuple):
 
 
 def write(folder: Path, converted: Converted, vocabulary: Vocabulary) -> Written:
-    """Write the folder of a model, whole or not at all.
-
-    Raises:
-        UserError: the parameters do not fit the architecture, or the folder cannot be written
-    """
+    """Write the folder of a model, whole or not at all. Raises UserError if the parameters do not fit the architecture,
+    or the folder cannot be written."""
     text = prepared_text(vocabulary.symbols)
     found = places(vocabulary.symbols)
     converted = placed(converted, vocabulary.symbols)

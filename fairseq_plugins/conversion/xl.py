@@ -53,11 +53,8 @@ class Words(NamedTuple):
 
 
 def take_xl(weights: Weights, words: Words) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The options that sizes tell, and the parameters by our names.
-
-    Raises:
-        UserError: the parameters are no Transformer-XL's, or copies of one of them differ
-    """
+    """The options that sizes tell, and the parameters by our names. Raises UserError if the parameters are no
+    Transformer-XL's, or copies of one of them differ."""
     weights.drop("pos_emb.inv_freq")
     layers = weights.count("layers.")
     biases = take_biases(weights, layers)

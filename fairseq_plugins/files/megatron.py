@@ -76,11 +76,8 @@ def end_of(lengths: np.ndarray, pointers: np.ndarray, size: int) -> int | None:
 
 
 def documents(prefix: str | Path) -> Iterator[np.ndarray]:
-    """The tokens of each document, as they are numbered by its tokeniser, in int64.
-
-    Raises:
-        UserError: the files are not there, not Megatron's, or hold no tokens
-    """
+    """The tokens of each document, as they are numbered by its tokeniser, in int64. Raises UserError if the files are
+    not there, not Megatron's, or hold no tokens."""
     for file in (f"{prefix}.idx", f"{prefix}.bin"):
         if not Path(file).is_file():
             raise UserError(f"{file} does not exist; give the prefix of Megatron's files, without .idx and .bin.")

@@ -9,11 +9,8 @@ PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # those of a shell have so
 
 
 def regular(path: Path) -> Path:
-    """The path, if there is a file, or nothing.
-
-    Raises:
-        UserError: it is something else: a folder, or a pipe or a device, of which nobody knows whether it ends
-    """
+    """The path, if there is a file, or nothing. Raises UserError if it is something else: a folder, or a pipe or a
+    device, of which nobody knows whether it ends."""
     if path.exists() and not path.is_file() and not str(path).startswith(PIPES):
         kind = "a folder" if path.is_dir() else "a pipe or a device"
         raise UserError(f"{path} is {kind}; name a file.")
@@ -21,11 +18,7 @@ def regular(path: Path) -> Path:
 
 
 def parse_json(text: str, **options):
-    """What JSON says.
-
-    Raises:
-        ValueError: it is none, or its parts are nested too deeply
-    """
+    """The content of JSON. Raises ValueError if it is none, or its parts are nested too deeply."""
     try:
         return json.loads(text, **options)
     except RecursionError:

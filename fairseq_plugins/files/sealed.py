@@ -23,11 +23,8 @@ TRIES, PAUSE = 3, 2.5  # number of attempts, as in fairseq, and seconds between 
 
 
 def save(state, path: Path) -> None:
-    """Write a state with its checksum. The file is written completely or not at all.
-
-    Raises:
-        NotWritten: the file could not be written
-    """
+    """Write a state with its checksum. The file is written completely or not at all. Raises NotWritten if the file
+    could not be written."""
 
     def write(temporary: Path) -> None:
         with open(temporary, "wb") as file:
@@ -72,11 +69,7 @@ def _reason(error: BaseException) -> str:
 
 def seal(path: Path) -> None:
     """Add the checksum to a file of ``torch.save``, after each part was checked against its CRC, which torch computes
-    before it writes.
-
-    Raises:
-        UserError: the file is damaged
-    """
+    before it writes. Raises UserError if the file is damaged."""
     check(path)
     with open(path, "r+b") as file:
         file.seek(-2, os.SEEK_END)  # the length of the archive's comment, so far 0
@@ -86,11 +79,8 @@ def seal(path: Path) -> None:
 
 
 def check(path: Path) -> None:
-    """Verify the checksum of a whole file: ours, or that of each part of a zip archive.
-
-    Raises:
-        UserError: the checksum is wrong
-    """
+    """Verify the checksum of a whole file: ours, or that of each part of a zip archive. Raises UserError if the
+    checksum is wrong."""
     with open(path, "rb") as file:
         if why := damage(file):
             raise UserError(f"{path} is damaged ({why}).")

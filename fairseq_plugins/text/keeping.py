@@ -47,11 +47,8 @@ class Record:
 
     @classmethod
     def of_checkpoint(cls, path, state: Mapping[str, Any]) -> "Record | None":
-        """Of a loaded checkpoint; None for one of an earlier version.
-
-        Raises:
-            UserError: it holds something else in its place
-        """
+        """Of a loaded checkpoint; None for one of an earlier version. Raises UserError if it holds something else in
+        its place."""
         if (saved := (state.get("extra_state") or {}).get("text")) is None:
             return None
         try:
@@ -80,11 +77,8 @@ class Record:
 
 
 def refuse_other_shards(folders: list[Path]) -> None:
-    """
-    Raises:
-        UserError: one of the data folders of a training has other dictionaries than the first, which alone is read, or
-            a text that was prepared otherwise
-    """
+    """Raises UserError if one of the data folders of a training has other dictionaries than the first, which alone is
+    read, or a text that was prepared otherwise."""
     first = folders[0]
     for folder in folders[1:]:
         if name := dictionaries.first_difference(first, folder):
@@ -100,11 +94,8 @@ def refuse_other_shards(folders: list[Path]) -> None:
 
 
 def refuse_other_text(data: Path, folder: Path) -> None:
-    """
-    Raises:
-        UserError: the folder holds checkpoints of a text that was prepared otherwise than that of the data folder, or
-            other data
-    """
+    """Raises UserError if the folder holds checkpoints of a text that was prepared otherwise than that of the data
+    folder, or other data."""
     ours = (folder / FILE).is_file() and not any(folder.glob("*.idx"))
     if (any(folder.glob("checkpoint*.pt")) or not ours) and holds_other_text(data, folder):
         name = dictionaries.first_difference(data, folder)
@@ -119,12 +110,8 @@ def holds_other_text(data: Path, folder: Path) -> bool:
 
 
 def refuse_other_symbols(data: Path, checkpoint: Path) -> None:
-    """For a checkpoint of an earlier version.
-
-    Raises:
-        UserError: beside the checkpoint lies a dictionary whose symbols differ from those of the data folder's, so the
-            model would take one symbol for another
-    """
+    """For a checkpoint of an earlier version. Raises UserError if the dictionaries beside it and in the data folder
+    differ in their symbols, so the model would take one symbol for another."""
     if name := dictionaries.first_difference(data, folder_of(checkpoint)):
         raise UserError(_other_symbols(data, checkpoint, name))
 
@@ -157,10 +144,7 @@ def refuse_other_than(
 
 
 def refuse_other_preparation(record: Record, checkpoint: Path, folder: Path) -> None:
-    """
-    Raises:
-        UserError: the files of a folder do not say what a checkpoint knows of its text
-    """
+    """Raises UserError if the files of a folder differ from the checkpoint's knowledge of its text."""
     found = PreparedText.load(folder)
     if record.prepared is None:
         return

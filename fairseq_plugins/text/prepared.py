@@ -154,11 +154,8 @@ def _sealed(content: dict[str, Any]) -> bytes:
 
 
 def _opened(text: bytes) -> dict[str, Any]:
-    """The content of ``_sealed``, or of a file of earlier versions.
-
-    Raises:
-        ValueError: the checksum is wrong, or this is no JSON
-    """
+    """The content of ``_sealed``, or of a file of earlier versions. Raises ValueError if the checksum is wrong, or this
+    is no JSON."""
     content = json.loads(text.decode("utf-8"), object_pairs_hook=_unique)
     if ("files" in content) != ("sha256" in content):
         raise ValueError("it has one of files and sha256 without the other")

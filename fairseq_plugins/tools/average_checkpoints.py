@@ -56,11 +56,8 @@ def main():
 
 
 def to_average(inputs: list[Path], last: int | None, by: str | None) -> list[Path]:
-    """The checkpoints that are named, or the last ones of a folder.
-
-    Raises:
-        UserError: the flags do not go together, a file is named twice, or one is a copy of another
-    """
+    """The checkpoints that are named, or the last ones of a folder. Raises UserError if the flags do not go together, a
+    file is named twice, or one is a copy of another."""
     if not last:
         if by:
             raise UserError("--by needs --last, the number of checkpoints; add it, or leave out --by.")
@@ -95,11 +92,7 @@ def last_checkpoints(folder: Path, number: int, by: str) -> list[Path]:
 
 def average(paths: list[Path]) -> dict:
     """The state of the last checkpoint, with the mean of all checkpoints' parameters. Integer buffers are those of the
-    last checkpoint.
-
-    Raises:
-        UserError: a file is missing or damaged, or the parameters differ in names or shapes
-    """
+    last checkpoint. Raises UserError if a file is missing or damaged, or the parameters differ in names or shapes."""
     from omegaconf import OmegaConf
 
     totals: dict = {}

@@ -110,11 +110,8 @@ def load_translator(args):
 
 
 def translate(translator, source: BinaryIO, target: BinaryIO, buffer: int) -> None:
-    """Write the translation of every line of ``source``. Memory does not grow with the number of lines.
-
-    Raises:
-        UserError: a line is not UTF-8
-    """
+    """Write the translation of every line of ``source``. Memory does not grow with the number of lines. Raises
+    UserError if a line is not UTF-8."""
     from tqdm import tqdm
 
     done, long, unknown = 0, Numbers(), Numbers()
@@ -161,11 +158,7 @@ class Numbers:
 
 
 def decode(line: bytes, number: int) -> str:
-    """The text of a line. A byte order mark before the first line is no text.
-
-    Raises:
-        UserError: it is not UTF-8
-    """
+    """The text of a line. A byte order mark before the first line is no text. Raises UserError if it is not UTF-8."""
     try:
         return line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:

@@ -155,7 +155,7 @@ WRONG = [
     ("ffn_span", changed(NORM, lambda x: x * float("nan")), "weights that are not numbers"),
     ("ffn_span", changed(NORM, lambda x: x[:-1]), "the parameters do not make a model"),
     ("ffn_span", changed("key_pe", lambda x: x[0]), "unlike adaptive-span"),
-    ("ffn_span", changed("key_pe", lambda x: x[:, :-1]), "does not have the shapes"),
+    ("ffn_span", changed("key_pe", lambda x: x[:, :-1]), "do not make a model"),
     ("ffn_span", changed("in_emb.weight", lambda x: x[0]), "does not have the shapes"),
     ("ffn_span", changed(NORM, lambda x: x.long()), "unlike adaptive-span"),
     ("ffn_span", changed(TEMPLATE, lambda x: x + 1), "is not the constant"),

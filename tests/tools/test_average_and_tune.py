@@ -1,14 +1,12 @@
 """Averaging and tuning on checkpoints that fairseq-train wrote."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-import fairseq_plugins
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.text.levels import Bytes, Words
 from fairseq_plugins.text.prepared import PreparedText
@@ -17,25 +15,18 @@ from fairseq_plugins.tools import tune_length_penalty
 from fairseq_plugins.tools.average_checkpoints import average, last_checkpoints, to_average
 from fairseq_plugins.tools.lib.generation_log import read_generation
 
-USER_DIR = str(Path(fairseq_plugins.__file__).parent)
 TIED = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "decoder.output_projection.weight")
 
 
-def python(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", *map(str, arguments)], capture_output=True, text=True, cwd=Path(USER_DIR).parent
-    )
-
-
 def save(path, extra_state={}, **parameters):
-    """A checkpoint with what fairseq's loader asks for."""
+    """A checkpoint with the parts that fairseq's loader reads."""
     state = {"model": parameters, "args": None, "optimizer_history": [{"best_loss": 0.0}], "extra_state": extra_state}
     torch.save(state, path)
     return path
 
 
 @pytest.fixture(scope="module")
-def training(tmp_path_factory):
+def training(run, user_dir, tmp_path_factory):
     """A folder with binarised data (``bin``) and checkpoints by epoch and update (``save``), embeddings shared."""
     folder = tmp_path_factory.mktemp("run")
     words = ["red", "old", "king", "dog", "sees", "runs"]
@@ -43,89 +34,33 @@ def training(tmp_path_factory):
         pairs = [[words[(n * k + k) % 6] for k in range(1, 3 + n % 4)] for n in range(number)]
         (folder / f"{split}.a").write_text("".join(" ".join(pair) + "\n" for pair in pairs))
         (folder / f"{split}.b").write_text("".join(" ".join(reversed(pair)) + "\n" for pair in pairs))
-    prefs = [word for split in ("train", "valid", "test") for word in (f"--{split}pref", folder / split)]
-    assert (
-        python(
-            "fairseq_cli.preprocess", "-s", "a", "-t", "b", *prefs, "--joined-dictionary", "--destdir", folder / "bin"
-        ).returncode
-        == 0
-    )
-    small = [
-        word
-        for side in ("encoder", "decoder")
-        for word in (
-            f"--{side}-layers",
-            1,
-            f"--{side}-embed-dim",
-            8,
-            f"--{side}-ffn-embed-dim",
-            8,
-            f"--{side}-attention-heads",
-            2,
-        )
-    ]
-    done = python(
-        "fairseq_cli.train",
-        folder / "bin",
-        "--user-dir",
-        USER_DIR,
-        "--arch",
-        "transformer",
-        *small,
-        "--share-all-embeddings",
-        "--optimizer",
-        "adam",
-        "--lr",
-        0.01,
-        "--max-tokens",
-        60,
-        "--max-epoch",
-        3,
-        "--cpu",
-        "--save-dir",
-        folder / "save",
-        "--save-interval-updates",
-        2,
-        "--disable-validation",
-        "--log-format",
-        "none",
-    )
-    assert done.returncode == 0, done.stderr
+    files = [word for split in ("train", "valid", "test") for word in (f"--{split}pref", folder / split)]
+    run("fairseq-preprocess", *"-s a -t b --joined-dictionary".split(), *files, "--destdir", folder / "bin")
+    sizes = "--{0}-layers 1 --{0}-embed-dim 8 --{0}-ffn-embed-dim 8 --{0}-attention-heads 2"
+    run(
+        "fairseq-train", folder / "bin", "--user-dir", user_dir, "--save-dir", folder / "save",
+        *[word for side in ("encoder", "decoder") for word in sizes.format(side).split()],
+        *"--arch transformer --share-all-embeddings --optimizer adam --lr 0.01 --max-tokens 60 --max-epoch 3".split(),
+        *"--save-interval-updates 2 --disable-validation --log-format none --cpu".split(),
+    )  # fmt: skip
     return folder
 
 
-def test_averaged_parameters_are_means_and_shared_ones_stay_shared(training):
-    output = training / "average.pt"
-    done = python("fairseq_plugins.tools.average_checkpoints", training / "save", "--last", 2, "--output", output)
+def test_averaged_parameters_are_means_and_shared_ones_stay_shared(training, run, tool, user_dir):
+    output, saved = training / "average.pt", training / "save"
+    done = tool("average_checkpoints", saved, "--last", 2, "--output", output)
     assert "averaging 2 checkpoints: checkpoint2.pt checkpoint3.pt" in done.stdout, done.stderr
-    two, three, mean = (
-        torch.load(path, weights_only=False)["model"]
-        for path in (training / "save" / "checkpoint2.pt", training / "save" / "checkpoint3.pt", output)
-    )
+    paths = (saved / "checkpoint2.pt", saved / "checkpoint3.pt", output)
+    two, three, mean = (torch.load(path, weights_only=False)["model"] for path in paths)
     assert mean.keys() == three.keys()
     for name in mean:
-        torch.testing.assert_close(
-            mean[name], ((two[name].double() + three[name].double()) / 2).to(mean[name].dtype), rtol=0, atol=0
-        )
+        expected = ((two[name].double() + three[name].double()) / 2).to(mean[name].dtype)
+        torch.testing.assert_close(mean[name], expected, rtol=0, atol=0)
     assert not torch.equal(mean[TIED[0]], three[TIED[0]])
     assert len({mean[name].data_ptr() for name in TIED}) == 1
-    # the file holds a shared tensor once
-    assert output.stat().st_size < (training / "save" / "checkpoint3.pt").stat().st_size
-
-    generated = python(
-        "fairseq_cli.generate",
-        training / "bin",
-        "--path",
-        output,
-        "--user-dir",
-        USER_DIR,
-        "--cpu",
-        "--beam",
-        2,
-        "--required-batch-size-multiple",
-        1,
-    )
-    assert "Generate test with beam=2" in generated.stdout, generated.stderr
+    assert output.stat().st_size < paths[1].stat().st_size  # the file holds a shared tensor once
+    generate = ["fairseq-generate", training / "bin", "--path", output, "--user-dir", user_dir, "--cpu", "--beam", 2]
+    assert "Generate test with beam=2" in run(*generate, "--required-batch-size-multiple", 1).stdout
 
 
 def test_parameters_tied_in_one_checkpoint_only_are_averaged_apart(tmp_path):
@@ -153,40 +88,33 @@ def test_no_memory_belongs_to_an_average(tmp_path):
 
 def test_checkpoints_are_taken_by_update_or_epoch(training):
     save = training / "save"
-    assert [path.name for path in last_checkpoints(save, 3, "epoch")] == [
-        "checkpoint1.pt",
-        "checkpoint2.pt",
-        "checkpoint3.pt",
-    ]
+    assert [path.name for path in last_checkpoints(save, 3, "epoch")] == [f"checkpoint{n}.pt" for n in (1, 2, 3)]
     updates = [int(path.stem.split("_")[2]) for path in last_checkpoints(save, 2, "update")]
     assert updates == sorted(updates)[-2:] and all(update % 2 == 0 for update in updates)
     with pytest.raises(UserError, match="holds 3 checkpoints by epoch, fewer than --last 4"):
         last_checkpoints(save, 4, "epoch")
 
 
-def test_no_average_takes_the_place_of_a_checkpoint(training):
-    for name in ("checkpoint3.pt", "checkpoint_last.pt"):
-        checkpoint = training / "save" / name
-        before = checkpoint.read_bytes()
-        done = python(
-            "fairseq_plugins.tools.average_checkpoints", training / "save", "--last", 2, "--output", checkpoint
-        )
-        assert done.returncode and f"{name} is a checkpoint already; name another file" in done.stderr
-        assert checkpoint.read_bytes() == before
+@pytest.mark.parametrize("name", ["checkpoint3.pt", "checkpoint_last.pt"])
+def test_no_average_takes_the_place_of_a_checkpoint(name, training, tool):
+    checkpoint = training / "save" / name
+    before = checkpoint.read_bytes()
+    done = tool("average_checkpoints", training / "save", "--last", 2, "--output", checkpoint)
+    assert done.returncode and f"{name} is a checkpoint already; name another file" in done.stderr
+    assert checkpoint.read_bytes() == before
 
 
-def test_an_average_takes_its_text_along_but_replaces_no_other(tmp_path):
+def test_an_average_takes_its_text_along_but_replaces_no_other(tmp_path, tool):
     for name, lower in (("one", True), ("same", True), ("other", False)):
         (tmp_path / name).mkdir()
         save(tmp_path / name / "model.pt", a=torch.ones(2))
         PreparedText(Plain(lower), Plain(lower), Bytes()).save(tmp_path / name)
     output = tmp_path / "averages/average.pt"
     for name in ("one", "same"):
-        done = python("fairseq_plugins.tools.average_checkpoints", tmp_path / name / "model.pt", "--output", output)
+        done = tool("average_checkpoints", tmp_path / name / "model.pt", "--output", output)
         assert done.returncode == 0, done.stderr
     before = (output.parent / "prepared_text.json").read_bytes()
-    other = tmp_path / "other/model.pt"
-    done = python("fairseq_plugins.tools.average_checkpoints", other, "--output", output.with_name("other.pt"))
+    done = tool("average_checkpoints", tmp_path / "other/model.pt", "--output", output.with_name("other.pt"))
     assert done.returncode and "--output: " in done.stderr and "prepared otherwise than that of" in done.stderr
     assert (output.parent / "prepared_text.json").read_bytes() == before
 
@@ -212,7 +140,7 @@ def test_no_copy_counts_twice(training):
         to_average(names, None, None)
 
 
-def test_what_cannot_be_averaged_is_refused(training, tmp_path):
+def test_what_cannot_be_averaged_is_refused(training, tool, tmp_path):
     good = training / "save" / "checkpoint3.pt"
     save(tmp_path / "a.pt", a=torch.ones(2))
     save(tmp_path / "longer.pt", a=torch.ones(3))
@@ -226,29 +154,17 @@ def test_what_cannot_be_averaged_is_refused(training, tmp_path):
     ):
         with pytest.raises(UserError, match=sentence):
             average(paths)
-    done = python("fairseq_plugins.tools.average_checkpoints", good, "--output", tmp_path / "dict.txt")
+    done = tool("average_checkpoints", good, "--output", tmp_path / "dict.txt")
     assert done.returncode == 2 and "is no name of a file that ends in .pt" in done.stderr
-    done = python("fairseq_plugins.tools.average_checkpoints", tmp_path / "cut.pt", "--output", tmp_path / "out.pt")
+    done = tool("average_checkpoints", tmp_path / "cut.pt", "--output", tmp_path / "out.pt")
     assert done.returncode == 1 and "Traceback" not in done.stderr and not (tmp_path / "out.pt").exists()
 
 
-def test_the_best_length_penalty_is_chosen_and_done_settings_are_not_run_again(training):
+def test_the_best_length_penalty_is_chosen_and_done_settings_are_not_run_again(training, tool):
     out = training / "tuning"
-    command = [
-        "fairseq_plugins.tools.tune_length_penalty",
-        training / "bin",
-        "--path",
-        training / "save" / "checkpoint3.pt",
-        "--out",
-        out,
-        "--lenpen",
-        -3,
-        1.0,
-        "--max-len-b",
-        6,
-    ]
-    extra = ["--", "--cpu", "--beam", 2, "--required-batch-size-multiple", 1]
-    first = python(*command, *extra)
+    command = ["tune_length_penalty", training / "bin", "--path", training / "save/checkpoint3.pt", "--out", out]
+    command += "--lenpen -3 1.0 --max-len-b 6 -- --cpu --beam 2 --required-batch-size-multiple 1".split()
+    first = tool(*command)
     assert first.returncode == 0, first.stderr
     best = json.loads((out / "best.json").read_text())
     assert first.stdout.split() == best["flags"] and best["score"] == max(point["score"] for point in best["points"])
@@ -258,7 +174,7 @@ def test_the_best_length_penalty_is_chosen_and_done_settings_are_not_run_again(t
 
     times = [log.stat().st_mtime_ns for log in logs]
     logs[0].unlink()  # its score is known
-    again = python(*command, *extra)
+    again = tool(*command)
     assert again.stdout == first.stdout and not logs[0].exists() and logs[1].stat().st_mtime_ns == times[1]
 
 
@@ -277,9 +193,8 @@ def test_done_settings_are_run_again_if_the_data_have_changed(tmp_path, monkeypa
         runs.append(command)
 
     monkeypatch.setattr(tune_length_penalty, "_generate", generate)
-    monkeypatch.setattr(
-        sys, "argv", ["tune", str(data), "--path", str(checkpoint), "--out", str(tmp_path / "out"), "--lenpen", "1"]
-    )
+    words = ["tune", data, "--path", checkpoint, "--out", tmp_path / "out", "--lenpen", 1]
+    monkeypatch.setattr(sys, "argv", [*map(str, words)])
     changes = {"nothing": 1, "test.a-b.a.bin": 1, "valid.a-b.a.bin": 2, "dict.a.txt": 3, "prepared_text.json": 4}
     for name, expected in changes.items():
         if name == "prepared_text.json":
@@ -294,14 +209,8 @@ def test_done_settings_are_run_again_if_the_data_have_changed(tmp_path, monkeypa
 
 
 def test_a_failing_generation_is_named(training, tmp_path, monkeypatch):
-    command = [
-        "tune",
-        str(tmp_path / "nowhere"),
-        "--path",
-        str(training / "save" / "checkpoint3.pt"),
-        "--out",
-        str(tmp_path),
-    ]
+    checkpoint = str(training / "save/checkpoint3.pt")
+    command = ["tune", str(tmp_path / "nowhere"), "--path", checkpoint, "--out", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", [*command, "--lenpen", "1.0", "--", "--cpu"])
     with pytest.raises(UserError, match="^cannot use .*nowhere.*; this came from: fairseq-generate .*--lenpen 1 "):
         tune_length_penalty.main()

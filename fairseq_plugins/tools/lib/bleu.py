@@ -113,11 +113,7 @@ def raw_text(examples: list[Example], language: str, part: str = "hypothesis") -
 
 
 def bleu_metric(references: list[str], language: str, lowercase: bool, tokenise: str | None):
-    """sacreBLEU's BLEU.
-
-    Raises:
-        UserError: the tokeniser needs packages that are not installed
-    """
+    """sacreBLEU's BLEU. Raises UserError if the tokeniser needs packages that are not installed."""
     from sacrebleu.metrics import BLEU
 
     tokenise = tokenise or sacrebleu_tokeniser(language, references)

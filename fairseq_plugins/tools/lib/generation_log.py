@@ -109,10 +109,7 @@ def is_raw(lines: list[str]) -> bool:
 
 
 def refuse_other_test_set(path: Path, examples: list[Example], other: Path, others: list[Example]) -> None:
-    """
-    Raises:
-        UserError: the outputs ``path`` and ``other``, of which these are the examples, have other references
-    """
+    """Raises UserError if the outputs ``path`` and ``other``, of which these are the examples, differ in references."""
     if len(examples) != len(others) or any(map(of_other_sentences, examples, others)):
         raise UserError(f"{path} and {other} have other references; give outputs for one test set.")
 

@@ -77,10 +77,7 @@ def load_language_model(checkpoint: Path, data: Path | None, tokens: str | None 
 
 
 def refuse_lost(checkpoint: Path, folder: Path) -> None:
-    """
-    Raises:
-        UserError: the checkpoint knows that its text was prepared
-    """
+    """Raises UserError if the checkpoint knows that its text was prepared."""
     from fairseq import checkpoint_utils
 
     from fairseq_plugins.text.keeping import Record

@@ -1,9 +1,8 @@
 """Log-probabilities of raw text, in constant memory: of one long stream, or of single lines."""
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, tee
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +29,7 @@ class Line(NamedTuple):
 
 @dataclass
 class Figures:
-    """What is known of a text, or of its beginning."""
+    """The figures of a text, or of its beginning."""
 
     lines: int = 0
     bytes: int = 0
@@ -80,23 +79,11 @@ class Scorer:
             yield Line(piece, [self.dictionary.index(symbol) for symbol in symbols] + end)
 
     def _stream(self, lines: Iterator[Line]) -> Iterator[tuple[Line, float]]:
-        waiting: deque[Line] = deque()
-
-        def tokens():
-            for line in lines:
-                waiting.append(line)
-                yield from line.tokens
-
-        total, scored = 0.0, 0
-        for score in score_stream(self.model, tokens(), self.dictionary.eos(), self.block):
-            while not waiting[0].tokens:
-                yield waiting.popleft(), 0.0
-            total, scored = total + score, scored + 1
-            if scored == len(waiting[0].tokens):
-                yield waiting.popleft(), total
-                total, scored = 0.0, 0
-        for line in waiting:
-            yield line, 0.0
+        lines, ahead = tee(lines)
+        tokens = (token for line in ahead for token in line.tokens)
+        scores = score_stream(self.model, tokens, self.dictionary.eos(), self.block)
+        for line in lines:
+            yield line, sum(islice(scores, len(line.tokens)), 0.0)
 
     def _single_lines(self, lines: Iterator[Line]) -> Iterator[tuple[Line, float]]:
         while group := list(islice(lines, LINES)):

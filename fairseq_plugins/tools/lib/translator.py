@@ -15,11 +15,8 @@ from fairseq_plugins.tools.lib.load import load_ensemble, on_device
 
 
 def folder_of_text(checkpoint: Path) -> Path:
-    """The folder with ``prepared_text.json`` and the dictionaries: that of the checkpoint, or the data folder.
-
-    Raises:
-        UserError: neither has it
-    """
+    """The folder with ``prepared_text.json`` and the dictionaries: that of the checkpoint, or the data folder. Raises
+    UserError if neither has it."""
     folder = folder_of(checkpoint)
     if (folder / FILE).is_file():
         return folder
