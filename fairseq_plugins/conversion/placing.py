@@ -2,7 +2,7 @@
 
 Three of these may be in the vocabulary, under the names in OWN; their rows go there. All other symbols follow in the
 order of the model. Rows that the model lacks are zeros, and have the bias NEVER at the output: their probabilities are
-exactly zero, so the others are what they were. A bias of -inf would give the same, but fairseq takes it for a training
+exactly zero, so the others do not change. A bias of -inf would give the same, but fairseq takes it for a training
 that has diverged.
 
 With an adaptive softmax, fairseq's symbols belong to the first cluster.

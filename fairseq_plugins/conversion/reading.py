@@ -1,7 +1,7 @@
 """Read files of torch.save, of any age, without running code of theirs.
 
-torch's safe loader builds tensors and plain Python types only. What a repository pickles beside them is named by its
-full name, and becomes a stand-in that has the attributes in the file and no method of the class.
+torch's safe loader builds tensors and plain Python types only. A repository's other classes are listed by their full
+names. Their objects become stand-ins, which have the attributes in the file and no method of the class.
 """
 
 import re

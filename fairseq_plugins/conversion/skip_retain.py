@@ -24,7 +24,7 @@ from fairseq_plugins.text.reading import read_text
 NAME = "skip-retain"
 ARCH = "transformer_xl_lm"
 LOG = "log.txt"
-# What the file does not say, as log.txt has it: options of the scripts for WikiText-103
+# Options that the checkpoint does not hold, as log.txt writes them: those of the scripts for WikiText-103
 SCRIPTS = {"mem_len": "512", "eval_tgt_len": "128", "activation_fn": "relu", "prenorm": "False"}
 # Options of models that have the same parameters as others, but compute something else
 REFUSED = ("NL_ff_input", "apply_weights", "share_weight")

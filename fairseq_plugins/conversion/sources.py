@@ -34,7 +34,7 @@ class Converted(NamedTuple):
         options: of the architecture, those that differ from its defaults
         state: the parameters by their names in a decoder. The rows of symbols are still in the order of the source
         block: the --tokens-per-sample that the repository evaluates with
-        notes: sentences for the user, such as what was assumed because the file does not say it
+        notes: sentences for the user, such as assumptions about options that the file does not hold
     """
 
     arch: str

@@ -30,7 +30,7 @@ KEYS_AND_VALUES = ("attn.proj_key.weight", "attn.proj_val.weight")
 FIRST_NORM = ("norm1.weight", "norm1.bias")
 POSITION = "attn.attn.key_pe"  # [1, D, S], one parameter under each layer; the last column is that of the nearest token
 SPAN = "attn.attn.adaptive_span.mask.size_ratio"  # [H, 1, 1], or [1] where the heads of a layer share it; fraction of S
-MIXING = "single_memory_attn_params"  # [1, L + 1], logits of what the memory is made of, the embedding first
+MIXING = "single_memory_attn_params"  # [1, L + 1], logits of the mixture in the memory, the embedding first
 LATEST = "single_memory_attn_buf"  # the softmax of MIXING at the last forward pass
 
 # Parts of names here, in a Transformer and in a Feedback Transformer

@@ -16,7 +16,7 @@ class Weights:
     Args:
         state: a state dict, as a file holds it
         repository: its name, for messages
-        prefix: what names may begin with, which is left out: a wrapper for data-parallel training adds one
+        prefix: is left out of names; a wrapper for data-parallel training adds one
 
     Raises:
         UserError: this is no state dict, or a number in it is not finite

@@ -29,7 +29,7 @@ TASK = ["--task", "streaming_language_modeling"]
 
 
 class Written(NamedTuple):
-    """What a folder holds.
+    """The content of a folder.
 
     Attributes:
         parameters: their number
@@ -156,7 +156,7 @@ def refuse_folder(folder: Path) -> None:
 
 
 def told(folder: Path, converted: Converted, written: Written) -> str:
-    """What was made, and the commands that use it."""
+    """A report: the model, and the commands that use it."""
     package = Path(__file__).resolve().parents[1]
     out, plugins = shlex.quote(str(folder)), f"--user-dir {shlex.quote(os.path.relpath(package))}"
     task, model = shlex.join(written.task_flags), shlex.join(written.model_flags)

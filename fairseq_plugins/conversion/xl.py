@@ -1,4 +1,4 @@
-"""What Dai et al.'s code and the library transformers have in common: the names of a Transformer-XL's parameters.
+"""The common part of Dai et al.'s code and the library transformers: the names of a Transformer-XL's parameters.
 
 V symbols, C width, H heads, D width of a head, F inner width, E_i width of cluster i, L layers.
 """

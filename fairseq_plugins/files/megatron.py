@@ -38,7 +38,7 @@ class Index(NamedTuple):
 
 def read_index(prefix: str | Path) -> Index | None:
     """The index of PREFIX.idx and PREFIX.bin; None unless these are surely Megatron's: every size, every pointer and
-    every boundary is what Megatron writes."""
+    every boundary is as Megatron writes it."""
     index, data = Path(f"{prefix}.idx"), Path(f"{prefix}.bin")
     size = index.stat().st_size
     with open(index, "rb") as file:

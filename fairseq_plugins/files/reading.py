@@ -10,7 +10,7 @@ PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # those of a shell have so
 
 def regular(path: Path) -> Path:
     """The path, if there is a file, or nothing. Raises UserError if it is something else: a folder, or a pipe or a
-    device, of which nobody knows whether it ends."""
+    device, which may never end."""
     if path.exists() and not path.is_file() and not str(path).startswith(PIPES):
         kind = "a folder" if path.is_dir() else "a pipe or a device"
         raise UserError(f"{path} is {kind}; name a file.")

@@ -17,7 +17,7 @@ def names(folder: Path) -> list[str]:
 
 
 def of_task(folder: Path, languages: tuple[str, str] | None) -> dict[str, str]:
-    """The names of the dictionaries that a task reads in a folder, by what they are to the model.
+    """The names of the dictionaries that a task reads in a folder, by their use: source, target, label.
 
     Args:
         languages: of a translation, source first

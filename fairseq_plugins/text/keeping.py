@@ -1,7 +1,7 @@
 """The text that a model was trained on: its folder and its checkpoints know it, and refuse another text.
 
-The folder of the checkpoints gets a copy of what the text of the data folder needs. Each checkpoint holds a ``Record``.
-Checkpoints of earlier versions hold none: then the dictionaries beside them count.
+The folder of the checkpoints gets a copy of the dictionaries and of ``prepared_text.json``. Each checkpoint holds a
+``Record``. Checkpoints of earlier versions hold none: then the dictionaries beside them count.
 """
 
 import filecmp

@@ -47,7 +47,7 @@ def main():
     scorer = Scorer(model, cfg, task, text, args.tokens_per_sample or cfg.task.tokens_per_sample)
     for path in args.texts:
         figures = Figures()
-        mixed = sys.stdout.isatty() and not args.totals  # the bar would stand between lines of text
+        mixed = sys.stdout.isatty() and not args.totals  # the bar would be between lines of text
         with tqdm(desc=str(path), unit="B", unit_scale=True, disable=mixed or None, file=sys.stderr) as bar:
             for line, score in scorer.score(path, figures):
                 bar.update(figures.bytes - bar.n)

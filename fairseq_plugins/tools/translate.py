@@ -117,7 +117,7 @@ def translate(translator, source: BinaryIO, target: BinaryIO, buffer: int) -> No
     done, long, unknown = 0, Numbers(), Numbers()
     total = file_size(source)
     every = 0.5 if sys.stderr.isatty() else 10  # seconds
-    mixed = source.isatty() or (target.isatty() and sys.stderr.isatty())  # the bar would stand between lines of text
+    mixed = source.isatty() or (target.isatty() and sys.stderr.isatty())  # the bar would be between lines of text
     with tqdm(total=total, unit="B", unit_scale=True, desc="translate", mininterval=every, disable=mixed) as bar:
         lines = enumerate(source, 1)
         while block := list(islice(lines, buffer)):

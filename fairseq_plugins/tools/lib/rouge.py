@@ -15,7 +15,7 @@ NAMES = {
 }
 
 
-# What is counted, by the names that reports give
+# Two ways to count, by their names in reports
 ENGLISH = "Porter stemmer"  # rouge-score's own tokeniser, which reads a to z and digits only
 ANY_SCRIPT = "words of any script, single characters where no spaces stand between words, no stemmer"
 

@@ -53,7 +53,7 @@ class Scorer:
     """Scores texts with a model.
 
     Args:
-        model, cfg, task, text: what load_language_model returns
+        model, cfg, task, text: of load_language_model
         block: tokens that a model over streams reads at once
     """
 

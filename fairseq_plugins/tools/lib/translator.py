@@ -1,4 +1,4 @@
-"""Raw lines in, raw lines out: fairseq's search behind what prepared_text.json says of the text."""
+"""Raw lines in, raw lines out: fairseq's search, with the preparation of prepared_text.json."""
 
 import os
 from argparse import Namespace
