@@ -46,24 +46,49 @@ class Command:
         return os.system, (f"touch {self.file}",)
 
 
-class Golden:
-    """A case of tests/goldens.
+class Case:
+    """A case of tests/goldens, in float64.
 
     Attributes:
-        source: for --from
-        state: the state dict that the repository would save, in float64
+        parameters: by their names in the case
+        state: the state dict that a repository would save
     """
+
+    part = "block"
 
     def __init__(self, name: str):
         self.case = np.load(GOLDENS / f"{name}.npz")
         self.config = json.loads(str(self.case["config"]))
+        names = [name for name in self.case.files if name.startswith("param/")]
+        self.parameters = {name.removeprefix("param/"): torch.tensor(self.case[name]) for name in names}
+        self.state: dict[str, torch.Tensor] = {}
+
+    @property
+    def symbols(self) -> list[str]:
+        """Of a vocabulary of this size; the end of line and the unknown word are among them."""
+        return ["the", "<eos>", "<unk>", *(f"w{number}" for number in range(self.config["vocab"] - 3))]
+
+    def list_symbols(self, folder: Path) -> Path:
+        path = folder / "symbols.txt"
+        path.write_text("".join(f"{symbol}\n" for symbol in self.symbols))
+        return path
+
+    def blocks(self) -> list[tuple[torch.Tensor, ...]]:
+        """Tokens, targets and the log-probabilities of all symbols of each block, from an empty stream on."""
+        names = [f"{self.part}{number}" for number in range(self.config[f"{self.part}s"])]
+        parts = ("tokens", "targets", "logprobs")
+        return [tuple(torch.tensor(self.case[f"{name}/{part}"]) for part in parts) for name in names]
+
+
+class Golden(Case):
+    """A case of adaptive-span or transformer-sequential; ``source`` is for --from."""
+
+    def __init__(self, name: str):
+        super().__init__(name)
         self.source = self.config["source"].split("/")[1].split("@")[0]
         self.ramp = self.config["ramp"]
-        parameters = {name[6:]: torch.tensor(self.case[name]) for name in self.case.files if name.startswith("param/")}
-        layers = self.config["layers"]
-        self.state: dict[str, torch.Tensor] = {}
-        for name, tensor in parameters.items():
-            self.add(name, tensor, layers)
+        for name, tensor in self.parameters.items():
+            self.add(name, tensor, self.config["layers"])
         if self.config.get("share_kv"):  # one parameter, saved under each layer
             shared = ["attn.proj_key.weight", "attn.proj_val.weight"]
             shared += ["norm1.weight", "norm1.bias"] if self.config["pre_norm"] else []
@@ -116,21 +141,9 @@ class Golden:
     def put(self, tensor: torch.Tensor, *names: str) -> None:
         self.state |= {f"module.{name}": tensor.contiguous() for name in names}
 
-    @property
-    def symbols(self) -> list[str]:
-        """Of a vocabulary of this size; the end of line and the unknown word are among them."""
-        return ["the", "<eos>", "<unk>", *(f"w{number}" for number in range(self.config["vocab"] - 3))]
-
-    def blocks(self) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-        """Tokens, targets and the log-probabilities of all symbols of each block, from an empty stream on."""
-        parts = ("tokens", "targets", "logprobs")
-        count = self.config["blocks"]
-        return [tuple(torch.tensor(self.case[f"block{n}/{part}"]) for part in parts) for n in range(count)]
-
     def save(self, folder: Path, legacy: bool = False) -> tuple[Path, Path]:
         """Write a checkpoint and a list of its symbols."""
-        checkpoint, vocabulary = folder / "checkpoint.pt", folder / "symbols.txt"
         content = {"model": self.state, "logger": {}, "optimizer": {"state": {}, "param_groups": []}}
+        checkpoint, vocabulary = folder / "checkpoint.pt", self.list_symbols(folder)
         torch.save(content, checkpoint, _use_new_zipfile_serialization=not legacy)
-        vocabulary.write_text("".join(f"{symbol}\n" for symbol in self.symbols))
         return checkpoint, vocabulary

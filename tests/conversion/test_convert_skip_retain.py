@@ -1,23 +1,18 @@
 """Checkpoints of the Skip-Retain code: what the public code says, what log.txt says, and what no model here does."""
 
-import json
-import sys
 from argparse import Namespace
 
-import numpy as np
 import pytest
 import torch
-from golden_files import GOLDENS
+from golden_files import Case
 
 from fairseq_plugins.conversion.adaptive_span import PLAIN_IO
 from fairseq_plugins.conversion.placing import places
 from fairseq_plugins.conversion.skip_retain import BIASES, LAYER, convert, counted_vocabulary
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
-from fairseq_plugins.tools import convert as tool
 from fairseq_plugins.tools.lib.load import load
 
-SYMBOLS = ["the", "<eos>", "<unk>", *(f"w{number}" for number in range(10))]
 GOLDEN_NAMES = {
     "w_q": "query", "w_k": "key", "w_v": "value", "r_net": "position", "w_o": "out", "norm1": "norm_attn",
     "norm2": "norm_ffn", "ff.": "ffn.", "in_emb": "embed", "out_emb": "output", "positional_bias": "position_bias",
@@ -25,54 +20,44 @@ GOLDEN_NAMES = {
 LOG = {"mem_len": 4, "eval_tgt_len": 4, "activation_fn": "relu", "prenorm": False, "share_weight": False}
 
 
-def in_golden(name: str) -> str:
-    for theirs, golden in GOLDEN_NAMES.items():
-        name = name.replace(theirs, golden)
-    return f"param/{name}"
+class SkipRetainCase(Case):
+    """A case sch_*, with the state dict that the code would save."""
 
+    part = "segment"
 
-def state(case) -> dict[str, torch.Tensor]:
-    """What the code would save."""
-    names = [*PLAIN_IO, *BIASES]
-    state = {f"module.{name}": torch.tensor(case[in_golden(name)]) for name in names}
-    for layer in range(3):
-        state |= {
-            f"module.layers.{layer}.{name}": torch.tensor(case[in_golden(f"layer{layer}.{name}")]) for name in LAYER
-        }
-        state[f"module.layers.{layer}.pos_encoder.inv_freq"] = torch.ones(6)
-    return state
+    def __init__(self, name: str):
+        super().__init__(name)
+        for theirs in (*PLAIN_IO, *BIASES, *(f"layers.{layer}.{name}" for layer in range(3) for name in LAYER)):
+            golden = theirs.replace("layers.", "layer")
+            for part, other in GOLDEN_NAMES.items():
+                golden = golden.replace(part, other)
+            self.state[f"module.{theirs}"] = self.parameters[golden]
+        self.state |= {f"module.layers.{layer}.pos_encoder.inv_freq": torch.ones(6) for layer in range(3)}
 
 
 @pytest.fixture
-def converted(tmp_path, monkeypatch):
-    """converted(state, log, options...) saves a checkpoint and its log, and runs the tool; the folder that it wrote."""
+def convert_case(converted, tmp_path):
+    """convert_case(case, log) saves a checkpoint and its log; the folder of the converted model."""
 
-    def run(state, log=LOG, *options):
-        torch.save({"iter_no": 1, "model": state}, tmp_path / "saved_model.pt")
-        if log is not None:
-            lines = "".join(f" - {name}: {value}\n" for name, value in log.items())
-            (tmp_path / "log.txt").write_text(f"Initialised the model\n{lines}total_params: 1\n")
-        (tmp_path / "symbols.txt").write_text("\n".join(SYMBOLS) + "\n")
-        words = ["saved_model.pt", "--from", "skip-retain", "--vocabulary", "symbols.txt", "--out", "model", *options]
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["convert", *map(str, words)])
-        tool.main()
-        return tmp_path / "model"
+    def run(case, log=LOG):
+        torch.save({"iter_no": 1, "model": case.state}, tmp_path / "saved_model.pt")
+        lines = "".join(f" - {name}: {value}\n" for name, value in log.items())
+        (tmp_path / "log.txt").write_text(f"Initialised the model\n{lines}total_params: 1\n")
+        given = ["--from", "skip-retain", "--vocabulary", case.list_symbols(tmp_path)]
+        return converted(tmp_path / "saved_model.pt", *given)
 
     return run
 
 
 @pytest.mark.parametrize("name", ["sch_plain_train", "sch_eval_same_clamp"])
-def test_a_model_says_what_the_public_code_says(name, converted):
+def test_a_model_says_what_the_public_code_says(name, convert_case):
     """The parameters of goldens are float64, those of a checkpoint float32."""
-    case = np.load(GOLDENS / f"{name}.npz")
-    config = json.loads(str(case["config"]))
-    folder = converted(state(case))
-    settings = {key: config[key] for key in ("mem_len", "clamp_len", "same_length")}
+    case = SkipRetainCase(name)
+    folder = convert_case(case)
+    settings = {key: case.config[key] for key in ("mem_len", "clamp_len", "same_length")}
     model, *_ = load(folder / "checkpoint_best.pt", {"data": str(folder), **settings}, cpu=True)
-    rows, memory = places(SYMBOLS).rows, StreamMemory()
-    for number in range(config["segments"]):
-        tokens, targets, said = (torch.tensor(case[f"segment{number}/{p}"]) for p in ("tokens", "targets", "logprobs"))
+    rows, memory = places(case.symbols).rows, StreamMemory()
+    for tokens, targets, said in case.blocks():
         with torch.no_grad():
             losses = model.double().token_nll(model(rows[tokens], memory=memory), rows[targets])
         wanted = -said.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
@@ -81,14 +66,14 @@ def test_a_model_says_what_the_public_code_says(name, converted):
 
 @pytest.fixture
 def plain():
-    return state(np.load(GOLDENS / "sch_plain_train.npz"))
+    return SkipRetainCase("sch_plain_train")
 
 
 def test_what_the_file_does_not_say_is_in_the_log_or_given(plain, tmp_path):
     def options(log="", **given):
         (tmp_path / "log.txt").write_text(log)
         flags = {"mem_len": None, "activation_fn": None, "prenorm": None} | given
-        made = convert({"model": plain}, Namespace(checkpoint=tmp_path / "saved_model.pt", **flags))
+        made = convert({"model": plain.state}, Namespace(checkpoint=tmp_path / "saved_model.pt", **flags))
         names = ("mem_len", "activation_fn", "normalised_residual")
         return [*(made.options.get(name) for name in names), made.block, made.notes]
 
@@ -98,9 +83,8 @@ def test_what_the_file_does_not_say_is_in_the_log_or_given(plain, tmp_path):
     assert options(" - mem_len: 7\n - prenorm: False\n", mem_len=8)[:3] == [8, "relu", None]
     *said, (note,) = options(activation_fn="gelu")
     assert said == [512, "gelu", None, 128]
-    assert (
-        "log.txt is not beside the checkpoint" in note and "--mem-len 512, --activation-fn gelu, no --prenorm" in note
-    )
+    assert "log.txt is not beside the checkpoint" in note
+    assert "--mem-len 512, --activation-fn gelu, no --prenorm" in note
 
 
 @pytest.mark.parametrize(
@@ -116,10 +100,10 @@ def test_what_the_file_does_not_say_is_in_the_log_or_given(plain, tmp_path):
         ({}, {"module.in_emb.weight": None}, "has no in_emb.emb_layers.0.weight"),
     ],
 )
-def test_a_model_that_this_suite_does_not_have_is_refused(log, change, words, plain, converted):
-    changed = {name: tensor for name, tensor in (plain | change).items() if tensor is not None}
+def test_a_model_that_this_suite_does_not_have_is_refused(log, change, words, plain, convert_case):
+    plain.state = {name: tensor for name, tensor in (plain.state | change).items() if tensor is not None}
     with pytest.raises(UserError, match=words):
-        converted(changed, LOG | log)
+        convert_case(plain, LOG | log)
 
 
 def test_characters_are_counted_in_all_texts_and_words_in_the_first(tmp_path):

@@ -9,9 +9,8 @@ import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
-from golden_files import GOLDENS
+from golden_files import Case
 from torch import nn
 
 # Names in goldens and in both layouts
@@ -42,20 +41,14 @@ CLASSES = ("MemTransformerLM", "AdaptiveEmbedding", "NewLayer")
 CODE = "from torch import nn\n" + "".join(f"\n\nclass {name}(nn.Module):\n    pass\n" for name in CLASSES)
 
 
-class XLGolden:
-    """A case txl_* of tests/goldens.
+class XLGolden(Case):
+    """A case txl_*, whose state dict lacks the prefix of the library; ``source`` is for --from, after ``save``."""
 
-    Attributes:
-        source: for --from, of what save() writes
-        state: the state dict, without the prefix of the library
-    """
-
-    source, ramp = "transformers", None
+    source, ramp, part = "transformers", None, "segment"
 
     def __init__(self, name: str):
-        self.case = np.load(GOLDENS / f"{name}.npz")
-        self.config = json.loads(str(self.case["config"]))
-        found = {name[6:]: torch.tensor(self.case[name]) for name in self.case.files if name.startswith("param/")}
+        super().__init__(name)
+        found = self.parameters
         found |= {copy: found[name] for copy, name in self.config.get("aliases", {}).items()}
         numbers = range(max(self.config["layers"], len(self.config["cutoffs"]) + 1))
         names = {golden.format(i): theirs.format(i) for golden, theirs in NAMES.items() for i in numbers} | ONCE
@@ -65,26 +58,9 @@ class XLGolden:
             self.state[f"layers.{layer}.dec_attn.qkv_net.weight"] = torch.cat(parts)
         self.state["pos_emb.inv_freq"] = 1 / 10000 ** (torch.arange(0.0, self.config["hidden"], 2) / 12)
 
-    @property
-    def symbols(self) -> list[str]:
-        return ["the", "<eos>", "<unk>", *(f"w{number}" for number in range(self.config["vocab"] - 3))]
-
-    def blocks(self) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-        """Tokens, targets and the log-probabilities of all symbols of each block."""
-        parts = ("tokens", "targets", "logprobs")
-        return [
-            tuple(torch.tensor(self.case[f"segment{n}/{part}"]) for part in parts)
-            for n in range(self.config["segments"])
-        ]
-
     def save(self, folder: Path) -> tuple[Path, Path]:
         """Write a folder of transformers and a list of its symbols."""
         return self.save_folder(folder), self.list_symbols(folder)
-
-    def list_symbols(self, folder: Path) -> Path:
-        path = folder / "symbols.txt"
-        path.write_text("".join(f"{symbol}\n" for symbol in self.symbols))
-        return path
 
     def save_module(self, folder: Path, monkeypatch, legacy: bool = False, change=lambda model, code: None) -> Path:
         """model.pt as Dai et al.'s code saves it, after a change of the module. Nobody who reads it has the classes."""

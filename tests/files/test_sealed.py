@@ -74,9 +74,8 @@ def test_a_file_without_any_checksum_is_left_to_torch(tmp_path):
 
 def test_what_was_there_stays_where_a_file_cannot_be_written(file, monkeypatch):
     monkeypatch.setattr(sealed, "PAUSE", 0)
-    monkeypatch.setattr(
-        sealed, "flush", lambda path: path.write_bytes(path.read_bytes()[:-300])
-    )  # the disk lost a part
+    # the disk lost a part
+    monkeypatch.setattr(sealed, "flush", lambda path: path.write_bytes(path.read_bytes()[:-300]))
     before = file.read_bytes()
     with pytest.raises(sealed.NotWritten, match="state.pt could not be written"):
         sealed.save({"other": 1}, file)

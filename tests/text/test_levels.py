@@ -4,15 +4,9 @@ from fairseq_plugins.text import levels
 from fairseq_plugins.text.levels import LEVELS, BytePairs, Bytes, Characters, SentencePieces, Words
 
 LINES = [
-    "",
-    "a b",
-    "  two  spaces ",
-    "tab\there",
-    "под дождём",
-    "雨が降る",
-    "▁ <s> <pad> <U+0041> madeupword0000",
+    "", "a b", "  two  spaces ", "tab\there", "под дождём", "雨が降る", "▁ <s> <pad> <U+0041> madeupword0000",
     "a\u3000b\x1cc",
-]
+]  # fmt: skip
 CORPUS = ["the cat sat on the mat", "the dog sat on the log", "a cat and a dog"] * 20
 
 
@@ -91,13 +85,8 @@ def test_words_are_split_as_subword_nmt_splits_lines(codes, monkeypatch):
     level = BytePairs(codes)
     with open(codes) as file:
         encoder = BPE(file)
-    for line in (
-        "the lower the better",
-        "newest widest  lowest",
-        " the unknown @-@ &apos; ü\u3000x ",
-        "",
-        "the lower the better",
-    ):
+    lower = "the lower the better"
+    for line in (lower, "newest widest  lowest", " the unknown @-@ &apos; ü\u3000x ", "", lower):
         words = [levels.safe(word) for word in line.split()]
         assert level.encode(line) == encoder.process_line(" ".join(words))
     assert levels._pieces(codes, ()).cache_info().currsize <= 3

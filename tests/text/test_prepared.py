@@ -38,14 +38,6 @@ def test_a_folder_says_how_its_text_was_prepared(translation, tmp_path):
     assert (loaded.source_language, loaded.target_language) == ("de", "en")
 
 
-def test_a_language_model_has_the_same_text_twice(tmp_path):
-    PreparedText(Plain(), Plain(), Characters(), raw_bytes={"train": 12}).save(tmp_path)
-    loaded = PreparedText.load(tmp_path)
-    assert loaded.encode("a b") == loaded.encode_target("a b") == "a ▁ b"
-    assert loaded.decode("a ▁ b") == "a b"
-    assert loaded.raw_bytes == {"train": 12}
-
-
 def test_the_first_folder_that_has_one_is_taken(translation, tmp_path):
     assert find(tmp_path / "none", tmp_path) is None
     translation.save(tmp_path / "bin")

@@ -32,11 +32,7 @@ def text_of(dictionary):
 
 @pytest.mark.parametrize(
     "dictionary, kind, text",
-    [
-        (LETTERS, "characters", "a cab\n\nabc "),
-        (NUMBERS, "bytes", "a \u00fc\na"),
-        (WORDS, "words", "the .\n."),
-    ],
+    [(LETTERS, "characters", "a cab\n\nabc "), (NUMBERS, "bytes", "a \u00fc\na"), (WORDS, "words", "the .\n.")],
 )
 def test_a_prompt_is_taken_apart_and_put_together_again(dictionary, kind, text):
     assert level_of(dictionary) == TOKENS[kind]
@@ -79,10 +75,6 @@ def test_a_prompt_is_printed_as_it_was_given(dictionary, prompt, more, whole):
     assert sample.continued(prompt, start, start + tokens, dictionary, text) == whole
 
 
-def test_half_a_character_of_bytes_is_shown_as_such():
-    assert sample.decode([NUMBERS.index("195")], NUMBERS, text_of(NUMBERS)) == "\ufffd"
-
-
 @pytest.fixture(scope="module")
 def checkpoint(run, user_dir, tmp_path_factory):
     folder = tmp_path_factory.mktemp("sample")
@@ -100,45 +92,39 @@ def checkpoint(run, user_dir, tmp_path_factory):
     return folder / "checkpoint_last.pt"
 
 
-def command(checkpoint, *options):
-    return ["python", "-m", "fairseq_plugins.tools.sample", "--path", checkpoint, "--cpu", *options]
-
-
-def test_texts_of_the_length_asked_for_that_differ_and_come_again(run, checkpoint):
+def test_texts_of_the_length_asked_for_that_differ_and_come_again(tool, checkpoint):
     options = ["--prompt", "ab\nc a", "--length", 50, "--samples", 2, "--top-k", 1000, "--seed", 5]  # 1000: all tokens
-    text = run(*command(checkpoint, *options)).stdout.replace("<unk>", "?")  # drawn as any other symbol
+    text = tool("sample", "--path", checkpoint, "--cpu", *options).stdout.replace(
+        "<unk>", "?"
+    )  # drawn as any other symbol
     first, second = text.removeprefix("--- 1\n").removesuffix("\n").split("\n--- 2\n")
     assert all(text.startswith("ab\nc a") and len(text) == 56 for text in (first, second))
     assert first != second
     assert set(text.replace("--- 1\n", "").replace("--- 2\n", "")) <= set("abc \n?")
-    assert run(*command(checkpoint, *options)).stdout.replace("<unk>", "?") == text
+    assert tool("sample", "--path", checkpoint, "--cpu", *options).stdout.replace("<unk>", "?") == text
 
 
-def test_a_prompt_from_a_file_and_text_as_it_was_prepared(run, checkpoint, tmp_path):
+def test_a_prompt_from_a_file_and_text_as_it_was_prepared(tool, checkpoint, tmp_path):
     for name in (checkpoint.name, "dict.txt"):
         folder = checkpoint.parent if name == checkpoint.name else checkpoint.parent / "bin"
         (tmp_path / name).symlink_to(folder / name)
     PreparedText(Plain(lower=True), Plain(), Characters(space="_")).save(tmp_path)
     (tmp_path / "prompt").write_text("AB c\nA\n")
     options = ["--prompt-file", tmp_path / "prompt", "--length", 5]
-    assert run(*command(tmp_path / checkpoint.name, *options)).stdout.startswith("AB c\nA")
+    assert tool("sample", "--path", tmp_path / checkpoint.name, "--cpu", *options).stdout.startswith("AB c\nA")
 
 
 @pytest.mark.parametrize(
     "options, words",
     [
-        (["--temperature", 0], "--temperature: 0 does not fit; give a number above 0"),
-        (["--length", "100000000000"], "--length: 100000000000 does not fit; give a whole number from 1 to 100000000"),
-        (["--top-p", 1.5], "--top-p: 1.5 does not fit; give a number above 0 and of at most 1"),
         (["--top-k", 3, "--top-p", 0.5], "--top-k and --top-p exclude"),
         (["--path", "none.pt"], "the checkpoint none.pt does not exist"),
     ],
 )
-def test_wrong_flags(options, words, monkeypatch, capsys):
+def test_wrong_flags(options, words, monkeypatch):
     monkeypatch.setattr("sys.argv", ["sample", "--path", "model.pt", *map(str, options)])
-    with pytest.raises((UserError, SystemExit)) as refused:
+    with pytest.raises(UserError, match=words):
         sample.main()
-    assert words in f"{refused.value}{capsys.readouterr().err}"
 
 
 def test_a_model_of_single_lines_takes_one_line():

@@ -1,13 +1,12 @@
 """Figures of single lines, from their losses and lengths."""
 
-import sys
 from argparse import Namespace
 
 import numpy as np
 import pytest
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.tools.score_lines import Lines, figures, main, padded
+from fairseq_plugins.tools.score_lines import Lines, figures, padded
 
 LINES = Lines(np.array([2.5, 7.0, 41.0]), np.array([0.5, 1.0, 1.0]), np.array([2, 5, 21]))
 ARGS = Namespace(longest=300, batch=64, batches=3, seed=1)
@@ -34,11 +33,3 @@ def test_the_same_seed_draws_the_same_lines():
 def test_no_line_short_enough_is_named():
     with pytest.raises(UserError, match="no line has --longest 0 tokens or fewer"):
         padded(LINES, longest=0, batch=2, batches=1, seed=1)
-
-
-@pytest.mark.parametrize("option, value", [("--seed", "-1"), ("--max-tokens", "0")])
-def test_numbers_that_are_too_small_are_named(option, value, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["score_lines", "bin", "--path", "model.pt", option, value])
-    with pytest.raises(SystemExit):
-        main()
-    assert f"{option}: {value} does not fit; give a whole number" in capsys.readouterr().err

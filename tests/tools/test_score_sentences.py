@@ -65,11 +65,10 @@ def classifier(run, user_dir, tmp_path_factory):
     return folder
 
 
-def test_checkpoints_are_scored(classifier, run):
+def test_checkpoints_are_scored(classifier, tool):
     checkpoint, scores = classifier / "classifier/checkpoint_last.pt", classifier / "scores.json"
-    command = ["python", "-m", "fairseq_plugins.tools.score_sentences", classifier / "bin", "--cpu"]
     other = shutil.copy(checkpoint, classifier / "classifier/other.pt")
-    done = run(*command, "--path", checkpoint, other, "--json", scores)
+    done = tool("score_sentences", classifier / "bin", "--cpu", "--path", checkpoint, other, "--json", scores)
     figures = json.loads(scores.read_text())
     assert figures["accuracy"] > 90 and figures["matthews"] > 80 and figures["accuracy_deviation"] == 0
     assert f"accuracy = {figures['accuracy']:.2f} ± 0.00 (" in done.stdout
@@ -78,29 +77,17 @@ def test_checkpoints_are_scored(classifier, run):
 @pytest.mark.parametrize(
     "flags, sentence",
     [
-        ("--path {checkpoint} {checkpoint}", "checkpoint_last.pt is named twice"),
-        ("--path {checkpoint} --split nosuch", "nosuch; choose another split"),
+        (
+            "--path {0}/classifier/checkpoint_last.pt {0}/classifier/checkpoint_last.pt",
+            "checkpoint_last.pt is named twice",
+        ),
+        ("--path {0}/classifier/checkpoint_last.pt --split nosuch", "nosuch; choose another split"),
+        (
+            "--path {0}/roberta/checkpoint_last.pt",
+            "is not a sentence classifier; give a checkpoint of --task sentence_",
+        ),
     ],
 )
-def test_wrong_flags_are_named(classifier, run, flags, sentence):
-    command = ["python", "-m", "fairseq_plugins.tools.score_sentences", classifier / "bin", "--cpu"]
-    flags = flags.format(checkpoint=classifier / "classifier/checkpoint_last.pt")
-    done = run(*command, *flags.split(), check=False)
+def test_what_cannot_be_scored_is_named(classifier, tool, flags, sentence):
+    done = tool("score_sentences", classifier / "bin", "--cpu", *flags.format(classifier).split())
     assert done.returncode == 1 and "Traceback" not in done.stderr and sentence in done.stderr
-
-
-def test_a_checkpoint_of_another_task_is_named(classifier, run):
-    command = ["python", "-m", "fairseq_plugins.tools.score_sentences", classifier / "bin", "--cpu"]
-    done = run(*command, "--path", classifier / "roberta/checkpoint_last.pt", check=False)
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "is not a sentence classifier; give a checkpoint of --task sentence_prediction." in done.stderr
-
-
-def test_pre_training_with_crossed_heads_is_refused(classifier, run, user_dir, tmp_path):
-    done = run(
-        "fairseq-train", classifier / "bin/input0", "--user-dir", user_dir, "--arch", "roberta_cross_head",
-        *"--task masked_lm --criterion masked_lm --batch-size 8 --cpu --optimizer adam".split(),
-        "--save-dir", tmp_path, check=False,
-    )  # fmt: skip
-    assert done.returncode and "Traceback" not in done.stderr
-    assert "fairseq_plugins: error: roberta_cross_head is for fine-tuning only; pre-train --arch roberta" in done.stderr

@@ -21,6 +21,7 @@ from fairseq_plugins.text.levels import Bytes, Characters
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
 from fairseq_plugins.tools import score_text
+from fairseq_plugins.tools.lib import scoring
 from fairseq_plugins.tools.lib.language_model import load_language_model
 from fairseq_plugins.tools.lib.scoring import Figures, Scorer, check_length
 
@@ -98,7 +99,6 @@ def test_a_line_beyond_the_learned_positions_is_named():
 
 
 def test_without_newlines_as_tokens_there_is_no_code_of_the_text(stream, file):
-    model, cfg, task, _ = stream
     scorer = Scorer(*stream, 512)
     scorer.newlines = False
     figures = Figures()
@@ -139,13 +139,10 @@ def test_lines_on_standard_output_and_figures_on_standard_error(file, tmp_path, 
 
 
 def test_a_block_is_as_long_as_in_training(stream, file, monkeypatch, capfdbinary):
-    blocks = []
-    monkeypatch.setattr(
-        Scorer, "__init__", lambda self, *given: blocks.append(given[-1]) or vars(self).update(newlines=1)
-    )
-    monkeypatch.setattr(Scorer, "score", lambda self, path, figures: vars(figures).update(bytes=1) or iter(()))
-    score(monkeypatch, capfdbinary, file)
-    score(monkeypatch, capfdbinary, file, "--tokens-per-sample", 3)
+    blocks, real = [], scoring.score_stream
+    monkeypatch.setattr(scoring, "score_stream", lambda *given: blocks.append(given[-1]) or real(*given))
+    for options in ([], ["--tokens-per-sample", 3]):
+        score(monkeypatch, capfdbinary, file, *options)
     assert blocks == [stream[1].task.tokens_per_sample, 3]
 
 
