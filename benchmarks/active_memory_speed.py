@@ -72,8 +72,8 @@ def training_table(args) -> str:
             rows[-1].append(f"{measured.ours:.0f} (**{measured.ratio:.2f}**, {spread})")
     rows.append([f"{ATTENTION}, beside them", *(f"{median(found):.0f}" for found in attention.values() if found)])
     said = (
-        f"Medians of {args.pairs} pairs of runs; in brackets the ratio to self-attention, above 1 is faster, and the"
-        " ratios' smallest and largest."
+        f"The figures are medians of {args.pairs} pairs of runs. Brackets have the ratio to self-attention (above 1 is"
+        " faster), and the smallest and the largest ratio."
     )
     return f"## Training, tokens/s, {args.tokens} tokens an update\n\n{by_length(args, rows)}\n\n{said}"
 

@@ -108,11 +108,12 @@ def transformer_floor(args) -> str:
     memory = 2 * args.span / args.block * width * width
     fairseq = f"{2 * args.block * width / 1e6:.2f}M or {4 * args.span * width / 1e6:.2f}M"
     return (
-        "Before a token fairseq's transformer_lm sees half its block on average, ours --span tokens. In a layer of"
-        f" fairseq's a token takes {block / 1e6:.2f}M multiplications by weights, in ours {memory / 1e6:.2f}M more, as"
-        f" keys and values of {args.span} tokens in memory are recomputed for each block of {args.block}, which the"
-        f" gradients of the papers' code need: {1 + memory / block:.2f} times as many. Scores and sums of values take"
-        f" {2 * seen * width / 1e6:.2f}M, fairseq's {fairseq}."
+        "Before a token fairseq's transformer_lm sees half its block on average, and ours --span tokens. In a layer of"
+        f" fairseq's a token takes {block / 1e6:.2f}M multiplications by weights. In ours it takes"
+        f" {memory / 1e6:.2f}M more, {1 + memory / block:.2f} times as many: keys and values of {args.span} tokens in"
+        f" memory are computed again for each block of {args.block}, as the gradients of the papers' code need. Scores"
+        f" and sums of values take {2 * seen * width / 1e6:.2f}M in ours, and {fairseq} in fairseq's, by the length of"
+        " its block."
     )
 
 
@@ -121,8 +122,8 @@ def all_attention_floor(args) -> str:
     attention = args.span * 2 * width
     ffn = 4 * width * width + attention + 2 * width * extra
     return (
-        f"Products of a token and layer: {ffn / 1e6:.2f}M multiplications in both; all-attention has the softmax of "
-        f"{args.heads} x {extra} scores besides, where the Transformer has {extra} ReLUs."
+        f"The products of a token in a layer are {ffn / 1e6:.2f}M multiplications in both. All-attention also has the "
+        f"softmax of {args.heads} x {extra} scores, where the Transformer has {extra} ReLUs."
     )
 
 
@@ -152,7 +153,7 @@ def generation_table(args) -> str:
             both = timing.compare(baseline, feedback, args.pairs)
             rows.append(row(f"batch {batch}: Feedback against a Transformer {which}", both, aim, paper))
     caches = [cache_size(Generation(args, name, 1, 1, **kv)) for name, kv in (("transformer", {}), SHARED)]
-    sizes = f"Keys and values of one stream: Transformer {caches[0]} KiB, Feedback {caches[1]} KiB."
+    sizes = f"Keys and values of one stream take {caches[0]} KiB in the Transformer and {caches[1]} KiB in Feedback."
     return "\n\n".join([section("Generation, with a full memory", HEADER, rows), sizes, generation_floor(args)])
 
 
@@ -162,7 +163,7 @@ def generation_floor(args) -> str:
         f"A step reads its weights, {12 * layers * args.width * row:.0f} MiB in the Transformer and "
         f"{(10 * layers + 2) * args.width * row:.0f} in Feedback, which makes keys and values once and not in every "
         f"layer. In both each layer reads the keys and values of every stream, {layers * 2 * args.span * row:.1f} MiB "
-        "in all; those of Feedback are the same for all layers, and gain by it where a cache holds them."
+        "in all; those of Feedback are the same for all layers, so they are read faster where a cache holds them."
     )
 
 

@@ -151,9 +151,9 @@ def told(rows: list[dict]) -> str:
     header, *lines = ([step, *(str(each.get(step, "")) for each in rows)] for step in steps)
     head = page.head(
         "Preparing parallel text",
-        "How long does `preprocess/parallel.py` take, by step, and how much memory?",
+        "How much time and memory does `preprocess/parallel.py` take, by step?",
         f"{page.cpu()}, {os.cpu_count()} cores, {page.python()}. "
-        "Seconds of each group of steps; CPU seconds and memory of all steps together.",
+        "The table has seconds of each group of steps, and CPU seconds and memory of all.",
         command=f"python benchmarks/preprocessing.py --pairs {' '.join(str(each['pairs']) for each in rows)}",
     )
     return f"{head}\n\n{page.table(header, lines)}"

@@ -51,7 +51,7 @@ def head(args) -> str:
     return timing.head(
         args,
         "Speed of Skip-Retain training and cross-head attention",
-        "How long does a batch take, and how much memory, with each method beside plain Transformer-XL?",
+        "How much time and memory does a batch take with each method, beside plain Transformer-XL?",
         f"{args.layers} layers, width {args.width}, FFN {4 * args.width}, {args.heads} "
         f"heads, block and memory {args.block}, batch {args.batch}, vocabulary {args.vocabulary}, dropout "
         f"{args.dropout}. Medians of {args.pairs} pairs of runs of {args.updates} updates; in brackets the smallest "
@@ -69,7 +69,8 @@ def comparison(args) -> str:
         rows.append([name, times, both.told(3), paper, ours.skipped(), peak])
     columns = ["training", "ms a batch, plain and ours", "ours / plain", "the paper", "layers skipped"]
     told = table([*columns, "peak memory, MiB"], rows)
-    return f"{told}\n\nPlain: {plain_memory:.0f} MiB. Phase 2 is plain training, or cross-head."
+    phase_2 = "Phase 2 is plain training, or training with cross-head attention."
+    return f"{told}\n\nPlain training takes {plain_memory:.0f} MiB. {phase_2}"
 
 
 def milliseconds(args, tokens_per_second: float) -> float:

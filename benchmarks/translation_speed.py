@@ -63,7 +63,7 @@ def head(args) -> str:
         f"FFN {args.ffn_dim}, {args.heads} heads, vocabulary {args.vocabulary}; Feedback: shared keys and values. "
         f"Medians of {args.pairs} pairs of runs in training and of {GENERATION_PAIRS * args.pairs} in generation; "
         "in brackets the smallest and the largest ratio. A ratio above 1 means that Feedback is faster. The paper's "
-        "ratios are of GPUs, for generation of one; it gives no batch sizes (Table 5, Figure 4).",
+        "ratios were measured on GPUs, for generation on one; the paper gives no batch sizes (Table 5, Figure 4).",
     )
 
 
