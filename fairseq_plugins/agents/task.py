@@ -36,7 +36,7 @@ class ReinforcementLearningConfig(FairseqDataclass):
         default=1000, metadata={"help": "blocks of an epoch; fairseq-train validates and saves after an epoch"}
     )
     test_episodes: int = field(
-        default=100, metadata={"help": "episodes of a validation, rounded up to as many of each environment"}
+        default=100, metadata={"help": "episodes of a validation, rounded up to the same number of each environment"}
     )
     batch_size: Optional[int] = II("dataset.batch_size")  # N, environments on each rank
     batch_size_valid: Optional[int] = II("dataset.batch_size_valid")

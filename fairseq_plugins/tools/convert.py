@@ -59,9 +59,9 @@ def options() -> argparse.ArgumentParser:
         "--span-ramp", type=RANGES["span_ramp"], metavar="N", help="width of the soft edge of adaptive spans (32)"
     )
     parser.add_argument("--mem-len", type=whole(1), metavar="N", help="tokens in the memory (as log.txt says, or 512)")
-    parser.add_argument("--activation-fn", help="of feed-forward layers (as log.txt says, or relu)")
+    parser.add_argument("--activation-fn", help="activation of feed-forward layers (as log.txt says, or relu)")
     parser.add_argument(
-        "--prenorm", action="store_const", const=True, help="the model has it (as log.txt says, or not)"
+        "--prenorm", action="store_const", const=True, help="the model has pre-norm (as log.txt says, or not)"
     )
     parser.add_argument(
         "--tokens-per-sample", type=whole(1), metavar="N", help="tokens in a block (as the repository's scripts have)"

@@ -1,4 +1,4 @@
-"""The published numbers of a paper, from the file that its recipes have beside them.
+"""Print the published numbers of a paper, from the paper.json beside its recipes.
 
     python fairseq_plugins/tools/published.py recipes/feedback/paper.json
 

@@ -1,4 +1,4 @@
-"""Which of the papers' claims replicate, and the results of your own runs, as one page to look at.
+"""Write a page that says which of the papers' claims replicate, and shows the results of your own runs.
 
     python -m fairseq_plugins.tools.report --out report.html
     python -m fairseq_plugins.tools.report runs/char_lm runs/mine/train.log --out report.html

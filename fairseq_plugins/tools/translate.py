@@ -57,7 +57,7 @@ def main():
         type=whole(0),
         default=0,
         metavar="N",
-        help="no N tokens twice in a translation (0: they may be)",
+        help="no N tokens come twice in a translation (0: they may)",
     )
     parser.add_argument(
         "--max-tokens", type=whole(1), default=4000, metavar="N", help="source tokens of a batch (%(default)s)"
@@ -72,7 +72,7 @@ def main():
         "--prepared-text",
         type=Path,
         metavar="DIR",
-        help="folder with prepared_text.json and the dictionaries (default: that of the checkpoint, else its data)",
+        help="folder with prepared_text.json and the dictionaries (default: that of the checkpoint, else of its data)",
     )
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     parser.add_argument("--fp16", action="store_true", help="compute in half precision, on a GPU")

@@ -38,7 +38,7 @@ HELP = """options:
   --data DIR  the prepared corpus, shared by recipes (default: runs/data/CORPUS)
   --out DIR   everything else (default: runs/ and the recipe's path in recipes/)
   -- FLAGS    flags of fairseq-train, added to every training
-language models: streams that memory does not hold take turns in N groups; SPLIT_STREAMS=N sets N (default: as needed)
+language models: streams that do not fit into memory train in N groups; SPLIT_STREAMS=N sets N (default: as needed)
 several nodes: set NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT as for torchrun, and share --data and --out;
 on a SLURM cluster: sbatch recipes/slurm.sh RECIPE OPTIONS"""
 

@@ -23,7 +23,7 @@ def add_curves(parser) -> None:
 def add_sizes(parser) -> None:
     parser.add_argument("runs", nargs="+", metavar="NAME=SIZE:RUN", help="runs of one NAME and SIZE are trials")
     parser.add_argument(
-        "--size", default="attention span, steps", metavar="TEXT", help="what the sizes are (%(default)s)"
+        "--size", default="attention span, steps", metavar="TEXT", help="the name of the sizes (%(default)s)"
     )
     parser.add_argument("--line", nargs="+", default=[], metavar="NAME=FILE", help="as of rewards")
 

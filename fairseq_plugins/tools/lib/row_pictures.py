@@ -22,7 +22,7 @@ def add_rows(parser) -> None:
         metavar="COLUMN[=PAPER]",
         help="columns, a panel each, and the columns that have the paper's numbers of them",
     )
-    parser.add_argument("--over", default="layers", metavar="TEXT", help="what the numbers in names are (%(default)s)")
+    parser.add_argument("--over", default="layers", metavar="TEXT", help="the name of the numbers (%(default)s)")
 
 
 def draw_rows(args):
