@@ -97,7 +97,7 @@ def content_errors(path, instead: str):
             raise
         kind, (text, *_) = type(chain[-1]).__name__, str(chain[-1]).splitlines() or [""]
         raise UserError(
-            f"the checkpoint {path} does not hold what fairseq saves ({kind}: {text[:200]}); {instead}."
+            f"the checkpoint {path} does not hold the content of fairseq ({kind}: {text[:200]}); {instead}."
         ) from error
 
 
@@ -143,7 +143,7 @@ def check_kinds(path, state: Mapping) -> None:
         kinds[part] = not isinstance(extra, Mapping) or isinstance(extra.get(part), Mapping | None)
     for part, right in kinds.items():
         if not right:
-            raise UserError(f"the checkpoint {path} does not hold what fairseq saves as {part}; {ANOTHER}.")
+            raise UserError(f"the checkpoint {path} does not hold the {part} that fairseq saves; {ANOTHER}.")
 
 
 def check_place(path, extra_state: Mapping) -> None:

@@ -53,8 +53,8 @@ class Limits:
             open_ended = forced.masked_fill(ends.any(1), 0)
             if prefix.size(1) and int(open_ended.max()) >= room:
                 raise UserError(
-                    f"a prompt (or what --prefix-size forces) has {int(open_ended.max())} tokens, but the model takes"
-                    f" {room} in all, with what follows; shorten it to {room - 1}, or less."
+                    f"a prompt (or the prefix of --prefix-size) has {int(open_ended.max())} tokens, but the model takes"
+                    f" {room} in all, with the tokens that follow; shorten it to {room - 1}, or less."
                 )
             longest = forced + (generator.max_len_a * words.sum(1).double() + generator.max_len_b).long()
             longest = longest.clamp(min=generator.min_len, max=room)

@@ -71,7 +71,7 @@ def read(path: Path, types: Iterable[str] = (), types_of: str = "it") -> Any:
                 " code. It was not loaded; check --from, or get the file from its authors."
             ) from error
         raise UserError(
-            f"{path} is damaged, or no file of torch.save; get it again, or save what it holds with torch.save."
+            f"{path} is damaged, or no file of torch.save; get it again, or save its content with torch.save."
         ) from error
 
 

@@ -41,7 +41,7 @@ def take_span(
         return {"attention_span": length}, []
     weights.drop("mask.mask_template", torch.arange(1.0 - length, 1))
     note = (
-        f"span ramp {RAMP}, the default of {weights.repository}: the file does not say it. If the training had another"
+        f"span ramp {RAMP}, the default of {weights.repository}: the file does not hold it. If the training had another"
         f" {their_flag}, convert again with --span-ramp"
     )
     return {"attention_span": length, "adaptive_span": True, "span_ramp": ramp or RAMP}, [] if ramp else [note]

@@ -83,7 +83,7 @@ def convert(checkpoint: Any, args: Namespace) -> Converted:
         options["normalise_memory_twice"] = True
         notes.append(
             "memories of earlier blocks are normalised twice, as the repository does, so figures depend on the length"
-            " of a block, its --mem-sz, which the file does not say: evaluate with that as --tokens-per-sample"
+            " of a block, its --mem-sz, which the file does not hold: give it as --tokens-per-sample to evaluate"
         )
     return Converted("feedback_lm" if feedback else "span_transformer_lm", options, state, BLOCK, notes)
 

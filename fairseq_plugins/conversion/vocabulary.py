@@ -49,8 +49,8 @@ def read_vocabulary(path: Path, source: Source, converted: Converted) -> Vocabul
 def check(path: Path, symbols: list[str], wanted: int) -> None:
     if len(symbols) != wanted:
         raise UserError(
-            f"--vocabulary {path} has {len(symbols)} symbols, the model has {wanted}; give the corpus, the training"
-            " text or the list of symbols that belongs to the checkpoint."
+            f"--vocabulary {path} has {len(symbols)} symbols, but the model has {wanted}; give the corpus, the"
+            " training text or the list of symbols that belongs to the checkpoint."
         )
     if len(set(symbols)) != len(symbols):
         twice = next(symbol for symbol, count in Counter(symbols).items() if count > 1)

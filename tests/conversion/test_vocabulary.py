@@ -59,7 +59,7 @@ def test_labels_beside_a_text_count_too(tmp_path):
 def test_a_list_gives_the_symbols_as_they_are(text, tmp_path):
     (tmp_path / "dict.txt").write_text(text)
     assert read(tmp_path / "dict.txt", "adaptive-span", 3) == Vocabulary(["the", "<eos>", "cat"], True)
-    with pytest.raises(UserError, match="has 4 symbols, the model has 5|has 3 symbols, the model has 5|has 6"):
+    with pytest.raises(UserError, match="has 4 symbols, but the model has 5|has 3 symbols, but the model has 5|has 6"):
         read(tmp_path / "dict.txt", "adaptive-span", 5)
 
 
@@ -111,7 +111,7 @@ def test_the_corpus_of_another_repository_is_refused(corpora):
 
 
 @pytest.mark.parametrize(
-    "symbols, words", [(["a", "b", "<eos>"], "has 3 symbols, the model has 2"), (["a", "a"], "'a' twice")]
+    "symbols, words", [(["a", "b", "<eos>"], "has 3 symbols, but the model has 2"), (["a", "a"], "'a' twice")]
 )
 def test_symbols_that_are_not_those_of_the_model_are_refused(symbols, words, corpora):
     with pytest.raises(UserError, match=words):
