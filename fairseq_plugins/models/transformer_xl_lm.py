@@ -84,8 +84,8 @@ class TransformerXLConfig(StreamingLanguageModelConfig):
     decoder_input_dim: Optional[int] = option(None, "width of embeddings (default: that of the model)")
     factorized_embedding: Optional[int] = option(
         None,
-        "width of embeddings that a linear layer brings to the width of the model, and another back before the output"
-        " layer",
+        "width of embeddings; one linear layer maps them to the width of the model, and another maps back before the"
+        " output layer",
     )
     activation_fn: Activation = option("relu", "activation of feed-forward layers")
     normalised_residual: bool = option(
@@ -109,7 +109,7 @@ class TransformerXLConfig(StreamingLanguageModelConfig):
     initial_memory: InitialMemory = option("empty", "memory at the start of a stream: empty, or --mem-len zeros")
     untie_biases: bool = option(False, "biases of queries (u and v) for each layer, instead of one pair for all layers")
     learn_bias_scales: bool = option(
-        False, "each head of each layer learns a factor from 0 to 1 of its biases of queries"
+        False, "each head of each layer learns a factor from 0 to 1 for its biases of queries"
     )
     float32_frequencies: bool = option(
         False, "compute the frequencies of positions in float32, as the authors' code does, even in a model in float64"
@@ -163,11 +163,12 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
         if config.skip_p != TransformerXLConfig.skip_p and str(config.skip_schedule) in ("None", "linear"):
             raise UserError(
                 f"--skip-p {config.skip_p} would have no effect: give --skip-schedule uniform, not-first, not-last or"
-                " inner, or leave it out."
+                " inner, or leave --skip-p out."
             )
         if str(config.skipped_layers) != "frozen" and str(config.skip_schedule) == "None":
             raise UserError(
-                f"--skipped-layers {config.skipped_layers} would have no effect: give --skip-schedule, or leave it out."
+                f"--skipped-layers {config.skipped_layers} would have no effect: give --skip-schedule, or leave"
+                " --skipped-layers out."
             )
         if config.factorized_embedding and any(getattr(config, name) for name in NOT_FACTORIZED):
             *flags, last = map(flag, NOT_FACTORIZED)
@@ -176,7 +177,9 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
                 f" {', '.join(flags)} and {last}."
             )
         if config.normalised_residual and not config.decoder_normalize_before:
-            raise UserError("--normalised-residual needs --decoder-normalize-before; give both or leave it out.")
+            raise UserError(
+                "--normalised-residual needs --decoder-normalize-before; give both, or leave --normalised-residual out."
+            )
         if config.no_scale_embedding and (config.adaptive_input or config.decoder_input_dim):
             raise UserError(
                 "--no-scale-embedding is for plain embeddings of the model's width; leave out either this flag, or"
@@ -186,7 +189,7 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
         if config.untie_head_proj and not (config.tie_adaptive_proj or shared):
             raise UserError(
                 "--untie-head-proj needs --tie-adaptive-proj, or --share-decoder-input-output-embed and"
-                " --decoder-input-dim; give them or leave it out."
+                " --decoder-input-dim; give these, or leave --untie-head-proj out."
             )
 
     @classmethod

@@ -30,7 +30,7 @@ def refuse_withheld(value) -> None:
     if isinstance(value, str) and value.startswith(MARK):
         name, _, said = value.removeprefix(MARK).partition("=")
         raise UserError(
-            f"the checkpoint names {said} as its {name}, and what a file names is not imported or fetched; if you trust"
+            f"the checkpoint names {said} as its {name}, and a name in a file is not imported or fetched; if you trust"
             f" it, name it yourself: {flag(name)} '{said}', or {name}='{said}' from Python."
         )
 

@@ -109,7 +109,7 @@ ERROR_MESSAGES = {
         "the GPU ran out of memory; over streams raise --split-streams, elsewhere lower --max-tokens or --batch-size "
         "and raise --update-freq.",
     r"ValidationError: ([^\n]*)\s*full_key: (\S+)":
-        "{1} has no or a wrong value ({0}): give its flag (--source-lang for tokenizer.source_lang), or check "
+        "{1} has a wrong value or none ({0}): give its flag (--source-lang for tokenizer.source_lang), or check "
         "--model-overrides.",
     r"InterpolationKeyError: Interpolation key 'task\.(\w+)' not found":
         "this --arch takes {0} from its --task, which does not have it; choose another --arch or --task.",

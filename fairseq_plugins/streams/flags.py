@@ -31,7 +31,7 @@ def check_flags(args) -> None:
     if (args.block_warmup > 0) != (args.block_warmup_updates > 0):
         raise UserError("--block-warmup and --block-warmup-updates go together; give both, above 0, or neither.")
     if args.block_warmup and len(utils.split_paths(args.data or "")) > 1:
-        raise UserError("--block-warmup counts the blocks of one data folder; give one, or leave it out.")
+        raise UserError("--block-warmup counts the blocks of one data folder; give one folder, or leave the flag out.")
 
 
 def check_convergence(args) -> None:

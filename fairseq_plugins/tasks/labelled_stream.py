@@ -78,8 +78,8 @@ class LabelledStreamTask(LabelledTask):
             raise UserError(f"{path}.labels.idx does not exist; prepare text and labels with {SCRIPT}.") from error
         if not np.array_equal(symbols.sizes, labels.sizes):
             raise UserError(
-                f"{path}.labels has not as many tokens a line as {path}; prepare both with {SCRIPT} or, if that has"
-                " made them, again."
+                f"{path}.labels does not have as many tokens a line as {path}; prepare both with {SCRIPT}, or again if"
+                " that has made them."
             )
         tokens, targets, pad = flat_tokens(symbols), flat_tokens(labels).astype(np.int64), self.dictionary.pad()
         # fairseq-preprocess would have ended lines of both, and a line's end has no label

@@ -62,7 +62,7 @@ class Record:
                 check_sums(files)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise UserError(
-                f"the checkpoint {path} does not hold what the suite saves as text ({error}); take another checkpoint."
+                f"the checkpoint {path} has another text than the suite saves ({error}); take another checkpoint."
             ) from error
         return record
 
@@ -170,7 +170,7 @@ def refuse_other_preparation(record: Record, checkpoint: Path, folder: Path) -> 
 def _other_symbols(data: Path, checkpoint: Path, name: str) -> str:
     return (
         f"{checkpoint} is of a text with other symbols than {data}, as their {name} shows: give the data folder of its"
-        " training, or prepare the text again as it was for that."
+        " training, or prepare the text again in the same way."
     )
 
 

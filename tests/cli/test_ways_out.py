@@ -201,7 +201,7 @@ CASES = [
     Case("generate", "--retain-iter-history", "leave them out"),
     Case("train with", "--optimizer lamb", "choose another --optimizer", "--optimizer sgd"),
     Case("interactive", "--bpe gpt2 --gpt2-encoder-json {raw}/none.json", "cannot use .*none.json: no such file"),
-    Case("interactive", "--tokenizer moses", "source_lang has no or a wrong value .*: give its flag",
+    Case("interactive", "--tokenizer moses", "source_lang has a wrong value or none .*: give its flag",
          "--tokenizer moses --source-lang src --target-lang tgt"),
     Case("interactive", "--bpe sentencepiece", "sentencepiece_model is missing; give it as a flag",
          "--bpe sentencepiece --sentencepiece-model {raw}/pieces.model"),

@@ -151,7 +151,7 @@ def test_the_record_of_a_checkpoint_is_checked(copy, tmp_path):
     for bad in ([], {"symbols": 3}, {"symbols": {"source": 3}}, {"more": 1}, good | {"languages": ["en"]},
                 good | {"prepared": {"level": []}}, *(good | {"prepared": prepared | {"files": files}} for files in BAD)
                 ):  # fmt: skip
-        with pytest.raises(UserError, match="a.pt does not hold what the suite saves as text"):
+        with pytest.raises(UserError, match="a.pt has another text than the suite saves"):
             Record.of_checkpoint("a.pt", {"extra_state": {"text": bad}})
     os.mkfifo(tmp_path / "pipe")
     for name in ("none", "pipe"):

@@ -97,5 +97,5 @@ def test_labels_of_another_text_are_refused(run, data, tmp_path):
     )  # fmt: skip
     for suffix in ("bin", "idx"):
         shutil.copy(tmp_path / f"other/train.{suffix}", tmp_path / f"bin/train.labels.{suffix}")
-    with pytest.raises(UserError, match="train.labels has not as many tokens a line as .*train; prepare both with"):
+    with pytest.raises(UserError, match="train.labels does not have as many tokens a line as .*train; prepare both"):
         make(tmp_path / "bin")

@@ -145,7 +145,7 @@ class Graphs:
             return None
         if len(self.kept) == MOST_GRAPHS:
             self.drop()
-            self.say_once("More shapes take turns than graphs are kept: --num-batch-buckets makes fewer of them")
+            self.say_once("There are more shapes than graphs that are kept: --num-batch-buckets makes fewer shapes")
         try:
             self.kept[key], self.uses[key] = make(), 0
         except Exception as error:  # also out of memory, and errors of a kernel's compiler
