@@ -77,7 +77,7 @@ def options() -> argparse.ArgumentParser:
             help=f"part of the text for {split}, if no files are named {split} (0.05)",
         )
     parser.add_argument(
-        "--split-at", choices=splits.BORDERS, help="cut there; a document ends at an empty line or a file's end (line)"
+        "--split-at", choices=splits.BORDERS, help="where to cut; a document ends at an empty line or file's end (line)"
     )
     parser.add_argument("--symbols", type=whole(1), metavar="N", help="most symbols of bpe and sentencepiece (8000)")
     parser.add_argument(
@@ -179,7 +179,7 @@ def tell(args, prepared: PreparedText, raw: dict[str, Path]) -> None:
     if args.level in ("word", "bpe"):
         print(f"note: --level {args.level} reads any white space within a line as one space", flush=True)
     if args.lower:
-        print("note: the text is in lower case, and so is what a model writes", flush=True)
+        print("note: the text is in lower case, and a model writes lower case too", flush=True)
     streams = max(1, min(32, min(prepared.raw_bytes["train"], prepared.raw_bytes["valid"]) // STREAM))
     print(next_commands.language_model(args.out, list(raw)[-1], streams), flush=True)
 

@@ -89,7 +89,7 @@ def clean_lines(source: Path, destination: Path) -> str:
             if words := clean(line):
                 file.write(words + "\n")
                 kept += 1
-    return f"{number} lines in, {number - kept} without a word left out, {kept} out"
+    return f"{number} lines in, {number - kept} left out without a word, {kept} out"
 
 
 def clean(line: str) -> str:

@@ -179,7 +179,7 @@ def test_wikitext_as_lines_is_lower_cased_marked_and_encoded(script, generated, 
     file = raw / "wiki.valid.tokens"
     file.write_text(" = The old Girl = \n \n <unk> saw 1 @,@ 000 well-known tree(s) @-@ \n")
     said = prepare(script, "wikitext103", raw, tmp_path, "--any-size", "--lines", "--bpe", 200)
-    assert "clean-valid: 3 lines in, 1 without a word left out, 2 out" in said
+    assert "clean-valid: 3 lines in, 1 left out without a word, 2 out" in said
     assert "--task language_modeling --sample-break-mode eos" in said
     assert (tmp_path / "clean" / "valid").read_text() == (
         "= the old girl =\n<unk> saw 1 @,@ 000 well @-@ known tree ( s ) @-@\n"
