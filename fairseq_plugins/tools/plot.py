@@ -260,8 +260,8 @@ def checkpoints(run: Path) -> list[Path]:
     paths = sorted((run if run.is_dir() else run.parent).glob("checkpoint*.pt"))
     if not paths:
         raise UserError(
-            f"{run} holds no checkpoints (checkpoint*.pt), and no log with what was to be drawn; give the --save-dir of"
-            " a training."
+            f"{run} holds no checkpoints (checkpoint*.pt), and no log with the values to draw; give the --save-dir of a"
+            " training."
         )
     return paths
 

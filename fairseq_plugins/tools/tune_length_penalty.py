@@ -150,7 +150,7 @@ def _bleu(examples, references, language: str, compound_split: bool = False) -> 
         return raw_score(examples, references, language, compound_split)
     scores = tokenised_scores(examples, compound_split, language)
     if "bleu" not in scores:
-        raise UserError("--metric bleu needs spaces between words, which this language has not; choose sacrebleu.")
+        raise UserError("--metric bleu needs spaces between words, which this language lacks; choose sacrebleu.")
     return scores["bleu"]
 
 

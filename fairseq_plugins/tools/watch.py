@@ -1,4 +1,4 @@
-"""Watch an agent play, or one that knows everything, or one that acts at random.
+"""Watch an agent play: a trained one, one that takes a shortest way, or one that acts at random.
 
     python -m fairseq_plugins.tools.watch runs/maze/checkpoint_best.pt --out episode.gif
     python -m fairseq_plugins.tools.watch runs/maze/checkpoint_best.pt --text --episodes 100
@@ -202,7 +202,7 @@ def chooser(agent, args, actor):
     if args.agent == "best":
         world = getattr(actor.environments, "world", None)
         if world is None:
-            raise UserError(f"--agent best: nobody knows the best actions in {args.environment}.")
+            raise UserError(f"--agent best: the best actions in {args.environment} are not known.")
         return world.best_actions
     actions = int(actor.environments.single_action_space.n)
     if args.agent == "random":
@@ -211,7 +211,7 @@ def chooser(agent, args, actor):
     *trained_layout, trained_actions = task.agent_sizes()
     if actions != trained_actions:
         raise UserError(
-            f"--environment {args.environment} has {actions} actions, the agent was trained with {trained_actions}."
+            f"--environment {args.environment} has {actions} actions, but the agent was trained with {trained_actions}."
         )
     if layout(actor.space) != tuple(trained_layout):
         raise UserError(

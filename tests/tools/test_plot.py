@@ -76,7 +76,7 @@ def test_any_log_of_fairseq_is_read(text, tmp_path):
 
 @pytest.mark.parametrize(
     "content, sentence",
-    [(None, "has no train.log: the log is what fairseq-train writes"), ("| INFO | x\n", "holds no metrics")],
+    [(None, "has no train.log: the log is the file of fairseq-train"), ("| INFO | x\n", "holds no metrics")],
 )
 def test_other_files_are_refused(content, sentence, tmp_path):
     if content:
@@ -326,7 +326,7 @@ def test_attention_by_distance_is_that_of_the_forward_pass():
 
 def test_a_folder_with_neither_a_log_nor_checkpoints(plot, tmp_path):
     for draw in (plot.draw_memory, plot.draw_spans):
-        with pytest.raises(UserError, match="holds no checkpoints .*, and no log with what was to be drawn"):
+        with pytest.raises(UserError, match="holds no checkpoints .*, and no log with the values to draw"):
             draw(Namespace(run=tmp_path))
         with pytest.raises(UserError, match="nowhere does not exist"):
             draw(Namespace(run=tmp_path / "nowhere"))

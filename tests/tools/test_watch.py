@@ -54,7 +54,7 @@ def test_other_observations_than_in_training_are_one_sentence(run, agent):
     for environment, words in {
         "fairseq_plugins/MazeNavigation-v0": f"has other observations (whole numbers of {[10] * 9 + [8]} values and 0"
         " other numbers) than the agent was trained with (whole numbers of [3, 3, 3] values",
-        "CartPole-v1": "has 2 actions, the agent was trained with 3",
+        "CartPole-v1": "has 2 actions, but the agent was trained with 3",
     }.items():
         done = run(*WATCH, agent, "--environment", environment, check=False)
         assert done.returncode and words in done.stderr and "Traceback" not in done.stderr
@@ -105,7 +105,7 @@ def test_the_best_and_the_random_agent(run, tmp_path):
 @pytest.mark.parametrize("options, words", [
     ((), "give a checkpoint, or --agent best"),
     (("--agent", "best"), "needs --environment"),
-    (("--agent", "best", "--environment", "CartPole-v1"), "nobody knows the best actions in CartPole-v1"),
+    (("--agent", "best", "--environment", "CartPole-v1"), "the best actions in CartPole-v1 are not known"),
     (("nothing.pt",), "nothing.pt does not exist"),
     ((*RANDOM, "CartPole-v1", "--text"), "CartPole-v1 has no render mode ansi, which --text needs"),
     ((*RANDOM, "Blackjack-v1"), "Blackjack-v1 has no limit of steps"),

@@ -82,7 +82,7 @@ def _parts(path: Path) -> list[dict[int, str]]:
             f"{path} lacks the last line of fairseq-generate, so it may be truncated: run fairseq-generate again."
         )
     if not parts["H"]:
-        raise UserError(f"{path} has no sentences; give what fairseq-generate printed, without --quiet.")
+        raise UserError(f"{path} has no sentences; give the output of fairseq-generate without --quiet.")
     numbers = set(range(len(parts["H"])))
     if not (parts["H"].keys() == parts["T"].keys() == numbers and parts["D"].keys() in (numbers, set())):
         raise UserError(

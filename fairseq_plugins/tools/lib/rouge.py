@@ -17,7 +17,7 @@ NAMES = {
 
 # Two ways to count, by their names in reports
 ENGLISH = "Porter stemmer"  # rouge-score's own tokeniser, which reads a to z and digits only
-ANY_SCRIPT = "words of any script, single characters where no spaces stand between words, no stemmer"
+ANY_SCRIPT = "words of any script, single characters in scripts without spaces between words, no stemmer"
 
 
 class Words:

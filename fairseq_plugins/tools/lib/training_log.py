@@ -8,7 +8,7 @@ from pathlib import Path
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools.lib.log_lines import read_line
 
-WHERE = "the log is what fairseq-train writes with --log-file runs/a/train.log, or what it printed, kept in a file"
+WHERE = "the log is the file of fairseq-train --log-file runs/a/train.log, or its output in a file"
 
 
 @dataclass

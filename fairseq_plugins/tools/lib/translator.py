@@ -25,7 +25,7 @@ def folder_of_text(checkpoint: Path) -> Path:
     if (data / FILE).is_file():
         return data
     raise UserError(
-        f"nobody knows how the text of {checkpoint} was prepared: neither its folder nor its data folder {data} has a"
+        f"the preparation of the text of {checkpoint} is not known: neither its folder nor its data folder {data} has a"
         f" {FILE}. Prepare the same text again with its script of preprocess/, and give OUT/bin with --prepared-text."
     )
 
