@@ -43,11 +43,22 @@ version = tuple(map(int, torch.__version__.split(".")[:2]))
 sys.exit(version < (2, 6) or not importlib.metadata.files("torch"))' 2>/dev/null
 }
 
-# step runs this in a condition, where set -e stops nothing.
-make_venv() {
+# A Python that the suite does not run on makes nothing; one that it was not tried on makes a warning.
+check_python() {
+    type "$PYTHON" >/dev/null 2>&1 || { echo "setup: error: there is no $PYTHON: name a Python 3.11 to 3.13 with PYTHON=..." >&2 && return 1; }
     "$PYTHON" -c '
 import sys
-sys.exit(not (3, 11) <= sys.version_info < (3, 13) and "PYTHON must name a Python 3.11 or 3.12")' || return
+major, minor = sys.version_info[:2]
+if (major, minor) < (3, 11):
+    sys.exit(f"setup: error: the suite needs Python 3.11 to 3.13, and {sys.argv[1]} is {major}.{minor}: name another with"
+             " PYTHON=python3.13 in front of the command.")
+if (major, minor) > (3, 13):
+    print(f"setup: warning: the suite was never tried with Python {major}.{minor}, only with 3.11 to 3.13", file=sys.stderr)
+' "$PYTHON"
+}
+
+# step runs this in a condition, where set -e stops nothing.
+make_venv() {
     if has_torch "$PYTHON"; then "$PYTHON" -m venv --system-site-packages "$VENV"; else "$PYTHON" -m venv "$VENV"; fi
 }
 
@@ -78,6 +89,7 @@ install_fairseq() { pip_install --no-deps --force-reinstall "$VENV"/wheels/fairs
 check() { "$python" -c 'import torch, fairseq_cli.train, fairseq.data.data_utils_fast, sacrebleu, sacremoses, pytest'; }
 
 finished && exit 0
+[[ -x $python ]] || check_python || exit 2
 total=$SECONDS
 mkdir -p "$VENV"
 if exec {lock}>"$VENV/setup.lock" && type flock >/dev/null 2>&1 && ! flock -n "$lock" 2>/dev/null; then
