@@ -16,7 +16,7 @@ import re
 from functools import partial
 from pathlib import Path
 
-from lib import next_commands, raw_text, subwords, translation
+from lib import locate, next_commands, raw_text, subwords, translation
 from lib.download import Remote, fetch_all
 from lib.steps import Steps, UserError, command_line
 
@@ -97,9 +97,9 @@ def main():
 def _part(raw: Path, split: str, part: str) -> tuple[Path, int, int | None]:
     """The file, the first line and the last line (None: the end) of ``NAME[:FIRST-LAST]``."""
     name, first, last = re.fullmatch(r"(.*?)(?::(\d+)-(\d+))?", part).groups()
-    file = next((path for path in (raw / name, raw / f"{name}.gz") if path.is_file()), None)
+    file = locate.plain_or_compressed(raw / name)
     if not file:
-        raise UserError(f"--raw {raw} has no {name}: put it there (plain or .gz), or name other files with --{split}.")
+        raise UserError(f"--raw {raw} has no {name}: put it there, or name other files with --{split}.")
     if first and not 1 <= int(first) <= int(last):
         raise UserError(f"--{split} {part} is not a range of lines; write it as FIRST-LAST, counted from 1.")
     return file, int(first or 1), int(last) if last else None

@@ -2,8 +2,8 @@
 
     python preprocess/labelled_text.py --raw DIR --out data/mine
 
-DIR has pairs of files, UTF-8, plain or .gz: train.txt and train.labels, valid.txt and valid.labels, and, if there is a
-test set, test.txt and test.labels. White space separates symbols and labels. The label of a symbol is at the same
+DIR has pairs of files in UTF-8: train.txt and train.labels, valid.txt and valid.labels, and, if there is a test set,
+test.txt and test.labels. White space separates symbols and labels. The label of a symbol is at the same
 place of the same line, and _ (or another word: --omit-label of fairseq-train) is there where a symbol has none. A line
 is an episode, such as a program. Empty lines are left out.
 
@@ -59,7 +59,7 @@ def find(raw: Path) -> dict[str, list[Path]]:
         if missing := [name for name, file in zip(names, files) if not file]:
             if split == "test" and missing == names:
                 continue
-            raise UserError(f"--raw {raw} has no {missing[0]}: put it there (plain or .gz).")
+            raise UserError(f"--raw {raw} has no {missing[0]}: put it there (it may be compressed).")
         found[split] = files
     return found
 

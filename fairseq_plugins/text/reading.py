@@ -1,14 +1,13 @@
-"""Raw text from files, plain or .gz, and from standard input, in constant memory."""
+"""Raw text from files, compressed or not, and from standard input, in constant memory."""
 
 import codecs
-import gzip
 import sys
-import zlib
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.compressed import Damaged, opened
 from fairseq_plugins.files.reading import regular
 
 LONGEST = 2**20  # bytes of a line that are read at once
@@ -21,7 +20,7 @@ def read_text(path: Path, errors: str = "strict") -> Iterator[str]:
     text, but if any bytes are allowed, it is kept as all others.
 
     Args:
-        path: a file in UTF-8, plain or .gz; STDIN: standard input
+        path: a file in UTF-8, which may be compressed; STDIN: standard input
         errors: "strict", or "surrogateescape" for bytes that need not be UTF-8
 
     Raises:
@@ -47,7 +46,7 @@ def read_text(path: Path, errors: str = "strict") -> Iterator[str]:
             f"{path} is not UTF-8 in line {number} ({error.reason}): convert it, for example with iconv, or work with"
             " bytes (--level byte)."
         ) from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except Damaged as error:
         raise UserError(f"{path} is damaged after line {number - 1} ({error}): get it again.") from None
     except OSError as error:
         name = "standard input" if path == STDIN else path
@@ -58,4 +57,4 @@ def _open(path: Path):
     if path == STDIN:
         return nullcontext(sys.stdin.buffer)
     regular(path)
-    return gzip.open(path) if path.suffix == ".gz" else open(path, "rb")
+    return opened(path)

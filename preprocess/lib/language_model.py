@@ -12,13 +12,12 @@ belong together, so that evaluation can give figures for a byte of the raw text 
 """
 
 import argparse
-import gzip
 import hashlib
-import zlib
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
+from fairseq_plugins.files.compressed import Damaged, opened
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
 from lib import binarise, locate, raw_text, translation
@@ -33,7 +32,7 @@ NOT_COMPARABLE = "this is not the text of published results: results on it are n
 def parser(doc: str) -> argparse.ArgumentParser:
     """The options that all corpora share."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--raw", type=Path, metavar="DIR", help="folder with the raw text, plain or .gz")
+    parser.add_argument("--raw", type=Path, metavar="DIR", help="folder with the raw text")
     parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="folder to fill")
     add_workers(parser)
     return parser
@@ -156,7 +155,7 @@ def cut(args, steps: Steps, raw: Path, tokens_of: Callable[[bytes], Iterable[str
     file = locate.file(raw, args.file)
     if not file:
         raise UserError(
-            f"--raw {raw} has no {args.file}: put it there (plain or .gz), or name another file with --file."
+            f"--raw {raw} has no {args.file}: put it there (it may be compressed), or name another file with --file."
         )
     published = args.split == args.published
     if not published:
@@ -186,11 +185,11 @@ def _cut(file: Path, sizes, published: bool, sha256: str | None, tokens_of, *out
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file, plain or .gz."""
+    """The content of a file, uncompressed."""
     try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+        with opened(path) as file:
             return file.read()
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except Damaged as error:
         raise UserError(f"{path} is damaged ({error}): download it again.") from None
 
 
@@ -218,7 +217,7 @@ def lines(args, steps: Steps, raw: Path, name: str, sizes: dict[str, tuple[int, 
     for split in SPLITS:
         file = locate.file(raw, name.format(split=split))
         if not file:
-            raise UserError(f"--raw {raw} has no {name.format(split=split)}: put it there (plain or .gz).")
+            raise UserError(f"--raw {raw} has no {name.format(split=split)}: put it there (it may be compressed).")
         expected = None if args.any_size else sizes[split]
         work = partial(_write_lines, file, read_line, expected)
         steps.run(f"text-{split}", [file], [steps.out / "text" / split], {"expected": expected}, work)

@@ -4,11 +4,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from fairseq_plugins.files.compressed import ENDINGS
 from lib.steps import UserError
 
 
 def file(raw: Path, name: str) -> Path | None:
-    """The file of that name, plain or .gz, in ``raw``, or else in a folder below it; None if there is none.
+    """The file of that name, compressed or not, in ``raw``, or else in a folder below it; None if there is none.
 
     Raises:
         UserError: several folders have one
@@ -18,14 +19,14 @@ def file(raw: Path, name: str) -> Path | None:
 
 
 def together(raw: Path, names: list[str]) -> list[Path] | None:
-    """The files of these names, plain or .gz, in one folder: in ``raw``, or else in one below it.
+    """The files of these names, compressed or not, in one folder: in ``raw``, or else in one below it.
 
     Raises:
         UserError: several folders have them
     """
     found = []
     for folder in folders(raw):
-        files = [_plain_or_packed(folder / name) for name in names]
+        files = [plain_or_compressed(folder / name) for name in names]
         if all(files):
             found.append(files)
             if folder == raw:
@@ -51,5 +52,6 @@ def folders(raw: Path) -> Iterator[Path]:
             yield Path(folder)
 
 
-def _plain_or_packed(path: Path) -> Path | None:
-    return next((each for each in (path, path.with_name(f"{path.name}.gz")) if each.is_file()), None)
+def plain_or_compressed(path: Path) -> Path | None:
+    names = (path.name + ending for ending in ("", *ENDINGS))
+    return next((file for name in names if (file := path.with_name(name)).is_file()), None)

@@ -4,11 +4,9 @@ A function that works on a line takes and returns one line without its newline. 
 processes.
 """
 
-import gzip
 import html
 import io
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import redirect_stderr
@@ -19,24 +17,24 @@ from pathlib import Path
 from subword_nmt.learn_bpe import learn_bpe
 from tqdm import tqdm
 
+from fairseq_plugins.files.compressed import OPEN, Damaged, opened, plain_name
 from fairseq_plugins.files.reading import parse_json
 from fairseq_plugins.text.lines import squeeze
 from lib.steps import UserError
 from lib.workers import map_in_order
 
-DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)  # raised by a damaged .gz
 CHUNK = 200  # lines that a process gets at once
 
 
 def read_lines(path: Path, ends: bool = False) -> Iterator[str]:
-    """The lines of a UTF-8 file, plain or .gz. Only a newline ends a line, so other separators of Unicode cannot shift
+    """The lines of a UTF-8 file, uncompressed. Only a newline ends a line, so other separators of Unicode cannot shift
     the lines of a translation. A byte order mark at the beginning is left out.
 
     With ``ends`` lines include their newline, which the last line may lack.
     """
     number = 0
     try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+        with opened(path) as file:
             for number, line in enumerate(file, 1):
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
                 yield text if ends else text.rstrip("\r\n")
@@ -44,26 +42,26 @@ def read_lines(path: Path, ends: bool = False) -> Iterator[str]:
         raise UserError(
             f"{path} is not UTF-8 in line {number} ({error.reason}): convert it, for example with iconv."
         ) from None
-    except DAMAGED as error:
+    except Damaged as error:
         raise UserError(f"{path} is damaged after line {number} ({error}): download it again.") from None
     if number == 0:
         raise UserError(f"{path} is empty: put the complete file there.")
 
 
 def size(path: Path) -> int:
-    """The number of bytes of a text, plain or .gz."""
-    if path.suffix != ".gz":
+    """The number of bytes of a text, uncompressed."""
+    if path.suffix not in OPEN:
         return path.stat().st_size
     try:
-        with gzip.open(path) as file:
+        with opened(path) as file:
             return sum(map(len, iter(partial(file.read, 2**20), b"")))
-    except DAMAGED as error:
+    except Damaged as error:
         raise UserError(f"{path} is damaged ({error}): get it again.") from None
 
 
 def read_sentences(path: Path) -> Iterator[str]:
     """The lines of plain text, or the segments of .sgm, .xml and IWSLT's train.tags files, with single spaces."""
-    name = path.name.removesuffix(".gz")
+    name = plain_name(path)
     lines = read_lines(path)
     if name.endswith((".sgm", ".xml")):
         segments = (re.search(r"<seg[^>]*>(.*)</seg>", line) for line in lines)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+from fairseq_plugins.files.compressed import plain_name
 from fairseq_plugins.text.reading import read_text
 from lib import locate, raw_text
 from lib.steps import UserError
@@ -27,7 +28,7 @@ def find(raw: list[Path]) -> dict[str | None, list[Path]]:
     texts: dict[str, Path] = {}
     for path in raw:
         for file in _files(path):
-            text = file.resolve().as_posix().removesuffix(".gz")
+            text = file.resolve().with_name(plain_name(file.resolve())).as_posix()
             if text in texts:
                 raise UserError(f"--raw names {texts[text]} and {file}, which is the same text: leave one of them out.")
             texts[text] = file

@@ -1,0 +1,45 @@
+"""Files that may be compressed, read as streams."""
+
+import bz2
+import gzip
+import lzma
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+OPEN = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": zstd.open}
+ENDINGS = tuple(OPEN)
+FAULTS = (EOFError, OSError, zlib.error, lzma.LZMAError, zstd.ZstdError)
+
+
+class Damaged(Exception):
+    """A compressed file is cut, or it is not of the format that its ending names."""
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file, uncompressed. All parts of a file that was put together of several are read.
+
+    Raises:
+        Damaged: when it is read until the fault, or its end
+    """
+    try:
+        with OPEN.get(path.suffix, open)(path, "rb") as file:
+            yield file
+    except FAULTS as error:
+        if isinstance(error, OSError) and error.errno:  # of the system; those of formats have no number
+            raise
+        raise Damaged(str(error)) from error
+
+
+def plain_name(path: Path) -> str:
+    """The name of the file without the ending of its compression."""
+    return path.stem if path.suffix in OPEN else path.name
