@@ -4,10 +4,10 @@
     python preprocess/text.py --raw book1.txt book2.txt.gz --level sentencepiece --out data/mine
     python preprocess/text.py --raw DIR --level word --min-count 3 --split-at document --out data/mine
 
-The text is UTF-8, plain or .gz. Files named train, valid and test, with any ending, are the splits; so are folders of
-these names. (A test set may be missing.) Other files are one text, in the order given, those of a folder in the order
-of their names: its last part is for testing (--test-share), the part before for validation (--valid-share). The
-same command makes the same splits again.
+The text is UTF-8, plain, .gz, .bz2, .xz or .zst. Files named train, valid and test, with any ending, are the splits; so
+are folders of these names. (A test set may be missing.) Other files are one text, in the order given, those of a folder
+in the order of their names: its last part is for testing (--test-share), the part before for validation
+(--valid-share). The same command makes the same splits again.
 
     OUT/raw      the splits as raw text: train, valid, test
     OUT/text     symbols between spaces
@@ -171,7 +171,7 @@ def always(level: str, prepared: PreparedText, train: Path) -> list[str]:
         return NUMBERS
     if level == "bpe":
         return symbols.byte_pairs(*prepared.files, train)
-    return symbols.sentence_pieces(*prepared.files) if level == "sentencepiece" else []
+    return prepared.level.symbols() if level == "sentencepiece" else []
 
 
 def tell(args, prepared: PreparedText, raw: dict[str, Path]) -> None:

@@ -128,8 +128,8 @@ class BytePairs:
 
 @dataclass(frozen=True)
 class SentencePieces:
-    """Pieces of the line, spaces included, by a model of SentencePiece (Kudo and Richardson, 2018). U+2581 is
-    SentencePiece's sign of the space, and comes back as a space.
+    """Pieces of the line, spaces included, by a model of SentencePiece (Kudo and Richardson, 2018). Its sign of the
+    space is U+2581; a text's own is encoded as its code point.
 
     Args:
         model: the file that SentencePiece has learned
@@ -138,10 +138,25 @@ class SentencePieces:
     model: Path
 
     def encode(self, line: str) -> str:
-        return " ".join(map(safe, _sentence_piece_processor(self.model).encode(line, out_type=str)))
+        return " ".join(map(safe, _sentence_piece_processor(self.model).encode(_hide_signs(line), out_type=str)))
 
     def decode(self, symbols: str) -> str:
-        return _sentence_piece_processor(self.model).decode([unescape(symbol) for symbol in symbols.split()])
+        return _show_signs(_sentence_piece_processor(self.model).decode(list(map(unescape, symbols.split()))))
+
+    def symbols(self) -> list[str]:
+        """All that ``encode`` may write."""
+        pieces = _sentence_piece_processor(self.model)
+        ids = (number for number in range(len(pieces)) if not pieces.is_control(number))
+        return [safe(pieces.id_to_piece(number)) for number in ids if not pieces.is_unknown(number)]
+
+
+def _hide_signs(line: str) -> str:
+    """Code points for U+2581, and for the first character of what would be read as such a code point."""
+    return re.sub(rf"{SPACE}|<(?=U\+(?:2581|003C)>)", lambda sign: escape(sign[0]), line)
+
+
+def _show_signs(line: str) -> str:
+    return re.sub(r"<U\+(2581|003C)>", _character, line)
 
 
 @lru_cache

@@ -8,13 +8,15 @@ from typing import Any
 from fairseq_plugins.text.languages import has_spaces
 
 # Where a long line may be cut, the best places first: after a sentence, between words, anywhere
+BREAKS = {"Cc", "Zl", "Zp"}  # categories: control characters and separators of lines and paragraphs
 BORDERS = [re.compile(border) for border in (r"(?<=[.!?…])\s+|(?<=[。！？])", r"\s+", r"")]
 
 
 def squeeze(line: str) -> str:
-    """The line with single spaces and without control characters, since other programs may take these for line ends."""
-    line = "".join(" " if unicodedata.category(character) == "Cc" else character for character in line)
-    return " ".join(line.split())
+    """The line with single spaces and without control characters, since other programs may take these for line ends.
+    Spaces that do not break, and others of a certain width, are characters of the text."""
+    line = "".join(" " if unicodedata.category(character) in BREAKS else character for character in line)
+    return re.sub(" +", " ", line).strip(" ")
 
 
 def halves(line: str) -> tuple[str, str]:

@@ -51,7 +51,7 @@ class BytePairEncoding:
 
 @dataclass(frozen=True)
 class SentencePiece:
-    """A joint unigram model of raw lines (Kudo, 2018), for any language. Rare characters are spelt as bytes.
+    """Joint byte pair encoding of raw lines by SentencePiece, for any language. Rare characters are spelt as bytes.
 
     Args:
         symbols: how many are learned
@@ -94,7 +94,11 @@ def learn_sentence_pieces(lines: Iterable[str], path: Path, symbols: int, source
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=itertools.chain.from_iterable(map(parts, lines)),
             model_writer=model,
+            model_type="bpe",  # its unigram models lack many of the most frequent words
             vocab_size=symbols,
+            unk_piece=RESERVED,  # so that <unk>, <s> and </s> in a text are text
+            bos_id=-1,
+            eos_id=-1,
             max_sentence_length=LONGEST,
             hard_vocab_limit=False,
             byte_fallback=True,
@@ -129,24 +133,29 @@ def _fault(said: str, symbols: int, source: str) -> str:
     return f"{source}: SentencePiece cannot learn from this text ({said.strip()}): give other text, or more."
 
 
-def add_options(parser: argparse.ArgumentParser, size: int) -> None:
-    """Add --bpe and --symbols, with ``size`` merges or symbols by default."""
+def add_options(parser: argparse.ArgumentParser, size: int, pieces: bool = False) -> None:
+    """Add --bpe and --symbols, with ``size`` merges or symbols by default.
+
+    Args:
+        pieces: SentencePiece is the default
+    """
+    default = f"{SENTENCEPIECE}, with --symbols" if pieces else size
     parser.add_argument(
         "--bpe",
         type=_merges_or_sentencepiece,
         metavar="N|sentencepiece",
-        help=f"number of merges of the joint byte pair encoding ({size}); or the word sentencepiece, which learns "
-        "from raw lines with single spaces and works in any language",
+        help="number of merges of the joint byte pair encoding of Moses tokens; or the word sentencepiece, for pieces "
+        f"of raw lines, which come back exactly in any language ({default})",
     )
     parser.add_argument(
         "--symbols", type=whole(1), metavar="N", help=f"number of symbols with --bpe sentencepiece ({size})"
     )
-    parser.set_defaults(size=size)
+    parser.set_defaults(size=size, pieces=pieces)
 
 
 def choose(args, unspaced: list[str], whole: tuple[str, ...] = ()) -> BytePairEncoding | SentencePiece:
-    """The kind of symbols that --bpe and --symbols ask for. SentencePiece if they do not say, and a language is written
-    without spaces between words.
+    """The kind of symbols that --bpe and --symbols ask for. If they do not say, SentencePiece where it is the default,
+    and where a language is written without spaces between words.
 
     Args:
         unspaced: the languages without spaces between words
@@ -164,8 +173,8 @@ def choose(args, unspaced: list[str], whole: tuple[str, ...] = ()) -> BytePairEn
             f"--bpe {args.bpe} needs words, but '{unspaced[0]}' is written without spaces between words: give --bpe"
             " sentencepiece, or split it into words yourself and name all splits with --tokenised."
         )
-    if args.bpe == SENTENCEPIECE or args.symbols or unspaced:
-        if unspaced and not args.bpe:
+    if args.bpe == SENTENCEPIECE or args.symbols or unspaced or (args.pieces and not args.bpe):
+        if unspaced and not args.bpe and not args.pieces:
             print(f"'{unspaced[0]}' is written without spaces between words: taking --bpe sentencepiece", flush=True)
         return SentencePiece(args.symbols or args.size, whole)
     return BytePairEncoding(args.bpe or args.size, whole)

@@ -59,15 +59,6 @@ def byte_pairs(codes: Path, train: Path) -> list[str]:
     return sorted(characters | last | {f"{symbol}@@" for symbol in characters | inner})
 
 
-def sentence_pieces(model: Path) -> list[str]:
-    """All symbols that a SentencePiece model may write."""
-    from sentencepiece import SentencePieceProcessor
-
-    pieces = SentencePieceProcessor(model_file=str(model))
-    ids = [number for number in range(len(pieces)) if not pieces.is_control(number) and not pieces.is_unknown(number)]
-    return [safe(pieces.id_to_piece(number)) for number in ids]
-
-
 LEARNED = {"bpe": (BytePairs, "codes.bpe", learn_byte_pairs)}
 LEARNED["sentencepiece"] = (SentencePieces, "sentencepiece.model", learn_sentence_pieces)
 

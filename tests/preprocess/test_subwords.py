@@ -18,12 +18,14 @@ def texts(tmp_path):
 
 
 def chosen(unspaced=(), **options):
-    return subwords.choose(Namespace(**{"bpe": None, "symbols": None, "size": 8000} | options), list(unspaced))
+    defaults = {"bpe": None, "symbols": None, "size": 8000, "pieces": False}
+    return subwords.choose(Namespace(**defaults | options), list(unspaced))
 
 
 def test_spaces_decide_unless_the_options_do(capsys):
     assert chosen() == subwords.BytePairEncoding(8000)
-    assert chosen(bpe=300) == subwords.BytePairEncoding(300)
+    assert chosen(pieces=True) == subwords.SentencePiece(8000)
+    assert chosen(bpe=300) == chosen(bpe=300, pieces=True) == subwords.BytePairEncoding(300)
     assert chosen(bpe="sentencepiece") == chosen(symbols=8000) == subwords.SentencePiece(8000)
     assert capsys.readouterr().out == ""
     assert chosen(["zh"], symbols=500) == subwords.SentencePiece(500)
