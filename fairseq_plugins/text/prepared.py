@@ -9,7 +9,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -17,6 +17,7 @@ from typing import Any, get_type_hints
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.text.levels import LEVELS, Bytes, Level
+from fairseq_plugins.text.spacing import Spacing
 from fairseq_plugins.text.tokenisers import TOKENISERS, Moses, Tokeniser
 
 FILE = "prepared_text.json"
@@ -208,8 +209,11 @@ def _build(kinds: dict, settings: Mapping[str, Any], folder: Path | None = None)
 
 def _tokeniser(settings: Mapping[str, Any]):
     """Files of earlier versions do not say whether words stay whole: they did not."""
-    moses = issubclass(TOKENISERS[settings["kind"]], Moses)
-    return _build(TOKENISERS, {"whole_words": False, **settings} if moses else settings)
+    if not issubclass(TOKENISERS[settings["kind"]], Moses):
+        return _build(TOKENISERS, settings)
+    settings = {"whole_words": False, "spacing": None, **settings}
+    spacing = settings.pop("spacing")
+    return replace(_build(TOKENISERS, settings), spacing=spacing and Spacing.of(spacing))
 
 
 def _check_type(name: str, value, kind) -> None:

@@ -1,10 +1,14 @@
 """Tokenisers: words and punctuation marks of a line apart, and together again."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import regex
+
+from fairseq_plugins.text import spacing
+from fairseq_plugins.text.spacing import Spacing
 
 # A space before a mark that follows a word in Arabic, Urdu, Hindi, Amharic or Armenian: Moses splits these marks off,
 # but does not bring them back. Nor does it where a non-joiner ties an ending to a quotation mark
@@ -43,23 +47,39 @@ class Moses:
         lower: in lower case
         normalise: replace unusual punctuation marks first
         whole_words: take combining marks and joiners for parts of words. Moses, and so earlier versions, splits at them
+        spacing: where the training text has spaces between tokens. None: what Moses assumes
     """
 
     language: str
     lower: bool = False
     normalise: bool = False
     whole_words: bool = True
+    spacing: Spacing | None = None
 
     def tokenise(self, line: str) -> str:
-        if self.normalise:
-            line = _sacremoses("MosesPunctNormalizer", self.language).normalize(line)
+        line = self._normalised(line)
         whole = self.whole_words
         tokeniser = _whole_words_tokeniser(self.language) if whole else _sacremoses("MosesTokenizer", self.language)
         line = tokeniser.tokenize(line, return_str=True)
         return line.lower() if self.lower else line
 
+    def learn(self, lines: Iterable[str]) -> "Moses":
+        """This tokeniser with the spacing of a text."""
+        cased = replace(self, lower=False)
+        known = ((self._normalised(line), _unescape(cased.tokenise(line)).split()) for line in lines)
+        return replace(self, spacing=spacing.learn(known))
+
     def detokenise(self, line: str) -> str:
+        if self.spacing:
+            return self.spacing.join(_unescape(line).split())
         return UNKNOWN_TO_MOSES.sub("", _sacremoses("MosesDetokenizer", self.language).detokenize(line.split()))
+
+    def _normalised(self, line: str) -> str:
+        return _sacremoses("MosesPunctNormalizer", self.language).normalize(line) if self.normalise else line
+
+
+def _unescape(tokens: str) -> str:
+    return _sacremoses("MosesDetokenizer", "en").unescape_xml(tokens)
 
 
 def beginning(line: str, words: int) -> str:
