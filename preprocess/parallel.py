@@ -1,34 +1,83 @@
-"""Your own parallel text: train, valid and test in two languages, one sentence per line.
+"""Your own parallel text, in two languages, one sentence per line.
 
-    python preprocess/parallel.py --raw DIR --source en --target fr --out data/mine --bpe 8000
-    python preprocess/parallel.py --raw DIR --source en --target fr --out data/mine --bpe sentencepiece --symbols 8000
-    python preprocess/parallel.py --raw DIR --source zh --target en --out data/mine
+    python preprocess/parallel.py --raw DIR --source en --target fr --out data/mine
+    python preprocess/parallel.py --raw corpus.en corpus.fr --source en --target fr --out data/mine
+    python preprocess/parallel.py --raw memory.tmx --source en --target fr --out data/mine --test-pairs 500
+    python preprocess/parallel.py --raw DIR --source en --target fr --out data/mine --bpe 8000    # Moses tokens
 
-DIR holds train.en, train.fr, valid.en, valid.fr, test.en and test.fr, plain or .gz. Spaces, tabs and control characters
-become single spaces. Byte pair encoding works on Moses tokens, SentencePiece on raw text, in any language. Where the
-text of a language is written without spaces between words, SentencePiece is taken. prepared_text.json in OUT/bin says
-how the text was prepared, so that later commands need no flags for it; these commands are printed at the end. For fewer
-than 100,000 training pairs they train a small model.
+DIR holds train.en, train.fr, valid.en, valid.fr, test.en and test.fr. Text that is not split yet comes as two files, or
+as one file of pairs: .tsv (two columns, or columns with their languages in the first row), .jsonl ({"en": "...", "fr":
+"..."}), .tmx (a translation memory), or .zip as OPUS has it. It is split at random, always in the same way, and no
+source sentence is in two splits. All text is UTF-8 and may be compressed: .gz, .bz2, .xz or .zst.
+
+Spaces, tabs and control characters become single spaces; everything else comes back from a model as it was, in any
+language. Byte pair encoding of Moses tokens (--bpe N) cannot promise that, and says what it costs. prepared_text.json
+in OUT/bin says how the text was prepared, so that later commands need no flags for it; these commands are printed at
+the end. For fewer than 100,000 training pairs they train a small model.
 """
 
-from lib import translation
+import argparse
+from functools import partial
+from pathlib import Path
+
+from lib import pairs, translation
 from lib.steps import Steps, UserError, command_line
+
+from fairseq_plugins.options.ranges import number, whole
 
 
 def main():
-    parser = translation.parser(__doc__, 8000)
+    args = options().parse_args()
+    if not args.raw:
+        raise UserError("--raw is missing: give the folder or the files that hold your text.")
+    if args.source == args.target:
+        raise UserError(f"--source and --target are both {args.source}; name the two languages.")
+    steps = Steps(args.out)
+    layouts = {split: [[split + ".{language}"]] for split in translation.SPLITS}
+    raw = folder(args, steps)
+    translation.prepare_parallel(args, args.source, args.target, layouts, raw, steps, lower=args.lower)
+
+
+def options() -> argparse.ArgumentParser:
+    parser = translation.parser(__doc__, 8000, pieces=True, raw="+")
     translation.parallel_options(parser)
     parser.add_argument("--source", required=True, metavar="LANGUAGE", help="suffix of the source files")
     parser.add_argument("--target", required=True, metavar="LANGUAGE", help="suffix of the target files")
     parser.add_argument("--lower", action="store_true", help="lower-case all text")
-    args = parser.parse_args()
-    if not args.raw:
-        raise UserError("--raw is missing: give the folder that holds your text.")
-    if args.source == args.target:
-        raise UserError(f"--source and --target are both {args.source}; name the two languages.")
-    layouts = {split: [[split + ".{language}"]] for split in translation.SPLITS}
-    translation.prepare_parallel(args, args.source, args.target, layouts, args.raw, Steps(args.out), lower=args.lower)
+    for split in ("valid", "test"):
+        size = parser.add_mutually_exclusive_group()
+        size.add_argument(
+            f"--{split}-pairs", type=whole(1), metavar="N", help=f"pairs for {split}, of text that is not split yet"
+        )
+        size.add_argument(
+            f"--{split}-share",
+            type=number(0, 1, below=True),
+            metavar="R",
+            help=f"part of the pairs for {split} (0.05, but at most {pairs.MOST} pairs)",
+        )
+    return parser
 
+
+def folder(args, steps: Steps) -> Path:
+    """The folder with train, valid and test, made of files of pairs if the user has named such."""
+    sizes = {f"--{split}-{unit}": getattr(args, f"{split}_{unit}") for split in ("valid", "test") for unit in UNITS}
+    if len(args.raw) == 1 and not args.raw[0].is_file():
+        if given := [flag for flag, value in sizes.items() if value is not None]:
+            raise UserError(f"{given[0]} is for files of pairs, but --raw {args.raw[0]} is a folder: leave it out.")
+        return args.raw[0]
+    read = pairs.reader(args.raw, args.source, args.target)
+    outputs = [
+        args.out / "raw" / f"{split}.{language}"
+        for split in translation.SPLITS
+        for language in (args.source, args.target)
+    ]
+    valid, test = (pairs.Size(*(sizes[f"--{split}-{unit}"] for unit in UNITS)) for split in ("valid", "test"))
+    settings = {"languages": [args.source, args.target], "valid": valid, "test": test}
+    steps.run("split", args.raw, outputs, settings, partial(pairs.split, read, valid, test))
+    return args.out / "raw"
+
+
+UNITS = ("pairs", "share")
 
 if __name__ == "__main__":
     command_line(main)

@@ -3,6 +3,7 @@
     OUT/text        one raw sentence per line: train.en, train.de, valid.en ...
     OUT/tok         tokenised by Moses; for SentencePiece, the raw text
     OUT/clean       the training pairs after cleaning
+    OUT/spacing.en.json   where the text has spaces between Moses tokens
     OUT/codes.bpe   joint byte pair encoding; or OUT/sentencepiece.model
     OUT/bpe         encoded
     OUT/bin         binarised: fairseq-train OUT/bin. prepared_text.json in it says how the text was prepared
@@ -13,29 +14,42 @@ and output lines.
 """
 
 import argparse
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
+
+import sacrebleu
 
 from fairseq_plugins.options.ranges import number, whole
 from fairseq_plugins.text import languages
+from fairseq_plugins.text.levels import SentencePieces
 from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.spacing import Spacing
 from fairseq_plugins.text.tokenisers import Moses, Plain
 from lib import binarise, locate, next_commands, raw_text, subwords
 from lib.steps import Steps, UserError, add_workers
 
 SPLITS = ("train", "valid", "test")
+SPACING_LINES, SCORED_LINES = 50_000, 5000  # of train
 
 
-def parser(doc: str, size: int, **defaults) -> argparse.ArgumentParser:
-    """The options that all corpora share. ``size`` is the default number of merges or symbols."""
+def parser(doc: str, size: int, pieces: bool = False, raw: str | None = None, **defaults) -> argparse.ArgumentParser:
+    """The options that all corpora share.
+
+    Args:
+        size, pieces: those of ``subwords.add_options``
+        raw: "+" if several files may be named
+    """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--raw", type=Path, metavar="DIR", help="folder with the raw text, plain or .gz")
+    help_of_raw = "files and folders with the raw text" if raw else "folder with the raw text"
+    parser.add_argument("--raw", type=Path, nargs=raw, metavar="PATH" if raw else "DIR", help=help_of_raw)
     parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="folder to fill")
-    subwords.add_options(parser, size)
+    subwords.add_options(parser, size, pieces)
     parser.add_argument(
         "--max-words",
         type=whole(1),
@@ -209,19 +223,51 @@ def prepare_text(
     learned = out / kind.file
     training = [lines["train", side.name] for side in sides]
     steps.run(f"learn-{kind.name}", training, [learned], asdict(kind), partial(kind.learn, training))
-    prepared = PreparedText(sides[0].tokeniser, sides[1].tokeniser, kind.level(learned), source, target)
+    tokenisers = [
+        side.tokeniser if "train" in tokenised else with_spacing(steps, side, out / "text" / f"train.{side.name}")
+        for side in sides
+    ]
+    prepared = PreparedText(*tokenisers, kind.level(learned), source, target)
     encoded = {(split, side.name): out / "bpe" / f"{split}.{side.name}" for split in SPLITS for side in sides}
     for key, path in encoded.items():
         map_step(steps, f"encode-{path.name}", prepared.level.encode, lines[key], path, args.workers, [learned])
 
+    always = prepared.level.symbols() if isinstance(prepared.level, SentencePieces) else []
+
     def work(folder):
-        report = _binarise(out, source, target, folder)
+        report = _binarise(out, source, target, always, folder)
         prepared.save(folder)
         return report
 
-    tokenisers = {side.name: [type(side.tokeniser).__name__, asdict(side.tokeniser)] for side in sides}
-    steps.run("binarise", [*encoded.values(), learned], [out / "bin"], {"joined": True, "tokenisers": tokenisers}, work)
+    settings = {side.name: [type(each).__name__, _given(asdict(each))] for side, each in zip(sides, tokenisers)}
+    steps.run("binarise", [*encoded.values(), learned], [out / "bin"], {"joined": True, "tokenisers": settings}, work)
     print(next_commands.translation(out, source, target, sides[1].tokeniser.lower, advice), flush=True)
+
+
+def with_spacing(steps: Steps, side: Side, text: Path) -> Plain | Moses:
+    """The side's tokeniser; for Moses tokens, with the spaces of the training text between them."""
+    tokeniser = side.tokeniser
+    if type(tokeniser) is not Moses:
+        return tokeniser
+    file = steps.out / f"spacing.{side.name}.json"
+    steps.run(file.stem, [text], [file], _given(asdict(tokeniser)), partial(_learn_spacing, tokeniser, text))
+    return replace(tokeniser, spacing=Spacing.of(json.loads(file.read_text())))
+
+
+def _learn_spacing(tokeniser: Moses, text: Path, output: Path) -> str:
+    learned = tokeniser.learn(islice(raw_text.read_lines(text), SPACING_LINES))
+    output.write_text(json.dumps(asdict(learned.spacing)))
+    lines = [line.lower() if tokeniser.lower else line for line in islice(raw_text.read_lines(text), SCORED_LINES)]
+    back = [learned.detokenise(learned.tokenise(line)) for line in lines]
+    differ = sum(line != other for line, other in zip(lines, back))
+    score = sacrebleu.corpus_bleu(back, [lines]).score
+    of = "the first " * (len(lines) == SCORED_LINES) + f"{len(lines)} lines"
+    return f"{differ} of {of} do not come back from their tokens; a perfect translation scores {score:.1f} BLEU"
+
+
+def _given(settings: dict) -> dict:
+    """Without options that are not given, as earlier versions have none of these."""
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def check_raw(raw: Path) -> None:
@@ -266,7 +312,7 @@ def _find_side(raw: Path, split: str, layouts, language: str, role: str) -> list
             return files
     wanted = "; or ".join(" and ".join(names) for names in named)
     raise UserError(
-        f"--raw {raw} has no {split} text for '{language}': put {wanted} there (plain or .gz), or give the "
+        f"--raw {raw} has no {split} text for '{language}': put {wanted} there (it may be compressed), or give the "
         f"files with --{split}-prefix."
     )
 
@@ -305,7 +351,7 @@ def map_step(steps: Steps, name: str, function, source: Path, destination: Path,
 def _description(method) -> dict:
     """The name of a method, and the settings of its object other than files, which are inputs."""
     settings = {name: value for name, value in vars(method.__self__).items() if not isinstance(value, Path)}
-    return {"function": method.__qualname__, **settings}
+    return {"function": method.__qualname__, **_given(settings)}
 
 
 def _clean(inputs: list[Path], lengths: list, *outputs: Path, max_words: int, max_ratio, carve: int) -> str:
@@ -343,13 +389,13 @@ def _pairs(files: list[Path]) -> Iterator[tuple[str, ...]]:
     return zip(*map(raw_text.read_lines, files), strict=True)
 
 
-def _binarise(out: Path, source: str, target: str, destination: Path) -> str:
-    """Binarise all splits with one dictionary for both languages."""
+def _binarise(out: Path, source: str, target: str, always: list[str], destination: Path) -> str:
+    """Binarise all splits with one dictionary for both languages, which has some symbols always."""
     destination.mkdir()
     counts = binarise.count([out / "bpe" / f"train.{side}" for side in (source, target)])
     sizes = []
     for side in (source, target):
-        binarise.write_dictionary(destination / f"dict.{side}.txt", counts, multiple=8)
+        binarise.write_dictionary(destination / f"dict.{side}.txt", counts, always, multiple=8)
         indices = binarise.Indices(destination / f"dict.{side}.txt")
         for split in SPLITS:
             text = out / "bpe" / f"{split}.{side}"

@@ -1,0 +1,120 @@
+"""Pairs that are not split yet: files of every kind, compressed in every way, and their splits."""
+
+import bz2
+import gzip
+import json
+import lzma
+import zipfile
+from collections import Counter
+from xml.sax.saxutils import escape
+
+import pytest
+from lib import pairs, raw_text
+
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.compressed import zstd
+
+PAIRS = [(f"Satz « {number} & {number % 7} »", f"sentence\u202f{number} & “{number % 7}”") for number in range(200)]
+
+
+def lines(rows):
+    return "".join(f"{row}\n" for row in rows)
+
+
+def memory(rows):
+    """As translators' tools write it, with codes of formatting and a unit that lacks a language."""
+    units = "".join(
+        f'<tu><tuv xml:lang="DE-de"><seg>{escape(one)}<ph x="1">&lt;br/&gt;</ph></seg></tuv>'
+        f'<tuv xml:lang="en"><seg><hi>{escape(other)}</hi></seg></tuv></tu>\n'
+        for one, other in rows
+    )
+    return f'<tmx version="1.4"><header/><body><tu><tuv xml:lang="de"><seg>x</seg></tuv></tu>\n{units}</body></tmx>'
+
+
+FILES = {
+    "two.tsv": lines(map("\t".join, PAIRS)),
+    "named.tsv": lines(["id\ten\tde", *(f"{number}\t{en}\t{de}" for number, (de, en) in enumerate(PAIRS))]),
+    "flat.jsonl": lines(json.dumps({"de": de, "en": en}) for de, en in PAIRS),
+    "nested.jsonl": lines(json.dumps({"translation": {"de": de, "en": en}}) for de, en in PAIRS),
+    "memory.tmx": memory(PAIRS),
+}
+COMPRESS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstd.compress}
+
+
+@pytest.mark.parametrize(
+    "name, ending", [*((name, "") for name in FILES), *(("two.tsv", ending) for ending in COMPRESS)]
+)
+def test_files_of_pairs(name, ending, tmp_path):
+    path = tmp_path / f"{name}{ending}"
+    path.write_bytes(COMPRESS.get(ending, bytes)(FILES[name].encode()))
+    assert list(pairs.reader([path], "de", "en")()) == PAIRS
+
+
+def test_two_files_and_the_archive_of_a_corpus(tmp_path):
+    files = [tmp_path / f"corpus.{language}" for language in ("en", "de")]
+    for file, side in zip(files, (1, 0)):
+        file.write_text(lines(pair[side] for pair in PAIRS))
+    with zipfile.ZipFile(tmp_path / "corpus.zip", "w") as archive:
+        archive.writestr("README", "a corpus")
+        for file in files:
+            archive.write(file, file.name)
+    for given in (files, files[::-1], [tmp_path / "corpus.zip"]):
+        assert list(pairs.reader(given, "de", "en")()) == PAIRS
+
+
+WRONG = {
+    "a.txt": ("x\n", "is no file of pairs"),
+    "a.tsv": ("x\ty\nx y\n", "has 1 columns in line 2"),
+    "a.jsonl": ('{"de": "x"}\n', 'has no texts "de" and "en" in line 1'),
+    "b.jsonl": ("[1]\n", 'has no texts "de" and "en" in line 1'),
+    "a.tmx": ("<tmx>\n<body>", "is no XML from line 2 on"),
+    "b.tmx": ("<tmx><body/></tmx>", "has no unit in 'de' and 'en'"),
+    "a.zip": ("no archive", "is damaged"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_other_files_are_refused(name, tmp_path):
+    content, sentence = WRONG[name]
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UserError, match=sentence):
+        list(pairs.reader([tmp_path / name], "de", "en")())
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
+def test_a_cut_file_is_named_with_the_line_where_it_ends(ending, tmp_path):
+    path = tmp_path / f"corpus.tsv{ending}"
+    path.write_bytes(COMPRESS[ending](FILES["two.tsv"].encode())[:-9])
+    with pytest.raises(UserError, match=rf"corpus.tsv\{ending} is damaged after line \d+ "):
+        list(raw_text.read_lines(path))
+
+
+DEFAULT = pairs.Size()
+
+
+def split(rows, tmp_path, valid=DEFAULT, test=DEFAULT):
+    outputs = [tmp_path / f"{name}.{side}" for name in ("train", "valid", "test") for side in ("de", "en")]
+    pairs.split(lambda: iter(rows), valid, test, *outputs)
+    texts = [path.read_text().splitlines() for path in outputs]
+    return [list(zip(texts[number], texts[number + 1])) for number in (0, 2, 4)]
+
+
+def test_every_pair_is_in_one_split_and_stays_there(tmp_path):
+    train, valid, test = split(PAIRS, tmp_path)
+    assert Counter(train + valid + test) == Counter(PAIRS)
+    assert (len(valid), len(test)) == (10, 10)
+    again = split(PAIRS[::-1], tmp_path)
+    assert [set(part) for part in again] == [set(part) for part in (train, valid, test)]
+
+
+def test_a_source_sentence_is_in_one_split_only(tmp_path):
+    rows = PAIRS + [(source, f"{target}!") for source, target in PAIRS]
+    parts = split(rows, tmp_path, pairs.Size(pairs=30), pairs.Size(share=0.2))
+    sources = [{source for source, _ in part} for part in parts]
+    assert sum(map(len, sources)) == len(PAIRS) and [len(part) for part in parts] == [290, 30, 80]
+
+
+@pytest.mark.parametrize("valid, test", [(200, 1), (0, 5), (150, 50)])
+def test_a_split_cannot_be_empty(valid, test, tmp_path):
+    with pytest.raises(UserError, match="200 pairs cannot be split into"):
+        split(PAIRS, tmp_path, pairs.Size(valid), pairs.Size(test))
