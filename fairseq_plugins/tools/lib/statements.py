@@ -27,18 +27,19 @@ from fairseq_plugins.tools.lib.markdown_text import code_block, table
 FOLDER = Path(__file__).parent.parent / "papers"
 
 VERDICTS = {
-    "holds": "every run has the direction of the paper's claim. There are two or more runs a side (in active memory's "
-    "Table 4 three), their ranges do not overlap, and all models had the same budget of training.",
-    "does not hold": "every run has the opposite direction, under the same conditions, and a check that is named "
-    "excludes a fault of ours.",
-    "not decided": "neither of the two: too few runs, ranges that overlap, unequal budgets, another comparison than "
-    "the paper's, or models that had not learned the task. This rule cannot show that two models are equal.",
-    "not tried": "no run could decide it.",
+    "holds": "every run has the direction of the paper's claim. Each model has at least two runs (in active memory's "
+    "Table 4 three), the ranges of the two models do not overlap, and all models had the same budget of training.",
+    "does not hold": "every run has the opposite direction, under the same conditions. The paper's page names a check "
+    "that rules out a fault of ours.",
+    "not decided": "neither of the above. The runs were too few, their ranges overlap, the budgets differ, the "
+    "comparison is not the paper's, or the models had not learned the task. This rule cannot show that two models are "
+    "equal.",
+    "not tried": "we ran nothing that could decide it.",
 }
 EFFECT = (
-    "The *effect* is the number of the paper's method minus the number beside it (*vs*); for speeds and times it is "
-    "the logarithm of their ratio. The *direction* is its sign. The *share* is our effect divided by the paper's; a "
-    "negative share is the opposite direction, and several numbers give the lowest and the highest share. There is no "
+    "In *A vs B*, A is the paper's method. The *effect* is A minus B; for speeds and times it is the logarithm of "
+    "A / B. The *direction* is its sign. The *share* is our effect divided by the paper's. A negative share means the "
+    "opposite direction. Where a row has several numbers, the lowest and the highest share stand there. There is no "
     "share where the paper gives no number, or one in another unit."
 )
 NOTES = {"setting": "Size", "tried": "Settings tried", "checks": "Check for a fault of ours"}
