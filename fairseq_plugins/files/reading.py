@@ -1,10 +1,12 @@
 """Read files that a user names."""
 
 import json
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 
+BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
 PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # those of a shell have somebody who writes to them
 
 
@@ -15,6 +17,21 @@ def regular(path: Path) -> Path:
         kind = "a folder" if path.is_dir() else "a pipe or a device"
         raise UserError(f"{path} is {kind}; name a file.")
     return path
+
+
+def checkpoint(text: str) -> Path:
+    """The path of a checkpoint; for a folder, of its best checkpoint, or else of its last one.
+
+    Raises:
+        ArgumentTypeError: the folder has neither
+    """
+    path = Path(text)
+    if not path.is_dir():
+        return path
+    for name in (BEST, LAST):
+        if (path / name).is_file():
+            return path / name
+    raise ArgumentTypeError(f"{path} has neither {BEST} nor {LAST}; name a checkpoint in it")
 
 
 def parse_json(text: str, **options):

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.reading import checkpoint
 from fairseq_plugins.options import ranges
 from fairseq_plugins.options.combinations import dictionary
 from fairseq_plugins.tools.lib import markdown_text
@@ -41,7 +42,7 @@ METRICS = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("checkpoint", type=checkpoint)
     parser.add_argument("--data", type=Path, metavar="DIR", help="binarised data (default: as in training)")
     parser.add_argument("--split", default="valid", help="split to evaluate (%(default)s)")
     parser.add_argument("--metric", choices=METRICS, default="ppl", help="perplexity, or bits per token (%(default)s)")

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.reading import checkpoint
 from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
@@ -72,7 +73,7 @@ def main():
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("checkpoint", type=checkpoint)
     parser.add_argument("--split", default="test", help="train, valid, or a name that starts with test (%(default)s)")
     parser.add_argument(
         "--streams", type=whole(1), default=32, metavar="B", help="maximum number of parallel streams (%(default)s)"

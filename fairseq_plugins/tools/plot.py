@@ -51,6 +51,7 @@ import sys
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.reading import checkpoint
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.tools import skip_schedule
 from fairseq_plugins.tools.lib import reward_pictures, row_pictures, training_log
@@ -88,7 +89,7 @@ def parse():
     add("spans", draw_spans, "the span of every head").add_argument("run", type=Path)
     add("memory", draw_memory, "the weight of each layer in the feedback memory").add_argument("run", type=Path)
     attention = add("attention", draw_attention, "attention maps of heads")
-    attention.add_argument("checkpoint", type=Path)
+    attention.add_argument("checkpoint", type=checkpoint)
     attention.add_argument("--data", type=Path, metavar="DIR", help="binarised data (default: as in training)")
     attention.add_argument("--split", default="test", help="split to read (%(default)s)")
     attention.add_argument(

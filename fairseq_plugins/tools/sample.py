@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.reading import checkpoint
 from fairseq_plugins.options.ranges import LENGTH, RANGES, SEED, TOP_K, TOP_P, whole
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.reading import read_text
@@ -33,7 +34,7 @@ NAMED = 10  # unknown symbols in the message
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--path", type=Path, required=True, metavar="CKPT", help="a checkpoint of fairseq-train")
+    parser.add_argument("--path", type=checkpoint, required=True, metavar="CKPT", help="a checkpoint, or its folder")
     beginning = parser.add_mutually_exclusive_group()
     beginning.add_argument("--prompt", default="", help="the beginning of the text (default: the beginning of a line)")
     beginning.add_argument("--prompt-file", type=Path, metavar="FILE", help="file with the beginning of the text")

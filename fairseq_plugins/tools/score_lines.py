@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.reading import checkpoint
 from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.options.ranges import SEED, whole
 from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
@@ -39,7 +40,7 @@ class Lines(NamedTuple):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="output folder of fairseq-preprocess")
-    parser.add_argument("--path", type=Path, required=True, metavar="CKPT", help="a checkpoint of fairseq-train")
+    parser.add_argument("--path", type=checkpoint, required=True, metavar="CKPT", help="a checkpoint, or its folder")
     parser.add_argument("--split", default="test", help="split to score (%(default)s)")
     parser.add_argument(
         "--longest",

@@ -15,6 +15,7 @@ import statistics
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.reading import checkpoint
 from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.tools.lib.each_once import each_once
@@ -26,7 +27,9 @@ BINARY = {"0", "1"}
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="data folder of the task, which contains input0 and label")
-    parser.add_argument("--path", type=Path, nargs="+", required=True, metavar="FILE", help="checkpoints, one per seed")
+    parser.add_argument(
+        "--path", type=checkpoint, nargs="+", required=True, metavar="FILE", help="checkpoints, one per seed"
+    )
     parser.add_argument("--split", default="valid", help="split to score (%(default)s)")
     parser.add_argument(
         "--batch-size", type=whole(1), default=32, metavar="N", help="sentences in a step (%(default)s)"

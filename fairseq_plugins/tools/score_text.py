@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.reading import checkpoint
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.text.reading import STDIN
 from fairseq_plugins.tools.lib.language_model import add_options, load_language_model
@@ -61,9 +62,13 @@ def main():
 
 def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkpoint", type=Path, metavar="CKPT", help="a checkpoint of fairseq-train")
+    parser.add_argument("checkpoint", type=checkpoint, metavar="CKPT", help="a checkpoint, or its folder")
     parser.add_argument(
-        "texts", type=Path, nargs="+", metavar="FILE", help=f"raw text, uncompressed or .gz; {STDIN} is standard input"
+        "texts",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help=f"raw text, also compressed; {STDIN} is standard input",
     )
     parser.add_argument("--totals", action="store_true", help="print the figures of each file only, on standard output")
     parser.add_argument("--json-lines", action="store_true", help="print objects, in place of text, one a line")

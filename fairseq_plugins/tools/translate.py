@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.reading import checkpoint
 from fairseq_plugins.options.ranges import RANGES, whole
 from fairseq_plugins.tools.lib.out_file import refuse_inputs
 
@@ -32,7 +33,9 @@ NAMED = 10  # numbers of lines in a message
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkpoints", type=Path, nargs="+", metavar="CHECKPOINT", help="checkpoints of fairseq-train")
+    parser.add_argument(
+        "checkpoints", type=checkpoint, nargs="+", metavar="CHECKPOINT", help="checkpoints, or their folders"
+    )
     parser.add_argument("--beam", type=whole(1), default=5, metavar="N", help="beam size (%(default)s)")
     parser.add_argument(
         "--lenpen",

@@ -22,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from fairseq_plugins.errors import UserError, one_line
+from fairseq_plugins.files.reading import checkpoint
 from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.options.ranges import SEED, whole
 from fairseq_plugins.tools.lib.out_file import ANIMATION, JSON, refuse_inputs
@@ -34,7 +35,7 @@ LARGEST_GIF = 65535  # points; its headers have 16 bits for each side
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkpoint", type=Path, nargs="?", help="of an agent")
+    parser.add_argument("checkpoint", type=checkpoint, nargs="?", help="of an agent, or its folder")
     parser.add_argument("--agent", choices=AGENTS, help="an agent without a checkpoint")
     parser.add_argument("--environment", metavar="ID", help="environment (default: as in training)")
     parser.add_argument("--environment-settings", metavar="JSON", help="its arguments (default: as in training)")

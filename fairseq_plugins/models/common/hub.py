@@ -20,13 +20,13 @@ from torch.nn.utils.rnn import pad_sequence
 from fairseq_plugins.compat.archives import WANTED
 from fairseq_plugins.compat.command_line import before_overrides, options_in
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.reading import BEST, LAST
 from fairseq_plugins.models.common.sampling import sample
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.text.keeping import Record
 from fairseq_plugins.text.lines import join, parts, squeeze
 from fairseq_plugins.text.prepared import FILE, PreparedText, folder_of
 
-BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
 OF_FAIRSEQ = {"user_dir", "generation_args", "is_vocoder", "archive_map"}  # arguments of its from_pretrained
 LENGTH = 200  # tokens that are sampled by default
 BATCH = 32  # pieces of texts that are scored at once
