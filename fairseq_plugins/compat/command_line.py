@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import difflib
 import functools
 import re
 import sys
@@ -29,6 +30,31 @@ def bf16_is_not_tpu():
         if getattr(settings, "bf16", False) and getattr(settings, "tpu", False):
             settings.tpu = getattr(parser.parse_known_args(input_args)[0], "tpu", False)
         return parsed
+
+
+def help_shows_every_flag():
+    """fairseq prints --help before it has added the flags of --arch, --task and other choices, so they are missing. The
+    patch prints it when all flags are there."""
+
+    @replace(options, "parse_args_and_arch")
+    def parse_args_and_arch(original, parser, *args, modify_parser=None, **kwargs):
+        modified = []
+
+        class Help(argparse._HelpAction):
+            def __call__(self, parser, *rest):
+                if len(modified) == 2:
+                    super().__call__(parser, *rest)
+
+        for action in parser._actions:
+            if type(action) is argparse._HelpAction:
+                action.__class__ = Help
+
+        def modify(parser):
+            if modify_parser is not None:
+                modify_parser(parser)
+            modified.append(parser)  # before fairseq's first parse, and again when all flags are there
+
+        return original(parser, *args, modify_parser=modify, **kwargs)
 
 
 def numbers_fit():
@@ -100,7 +126,7 @@ def hold_to_ranges(parser: argparse.ArgumentParser) -> None:
     the list of all options."""
 
     def error(message):
-        message = re.sub(r" \(choose from .{200,}\)", "; --help lists the choices", message, flags=re.DOTALL)
+        message = re.sub(r"'(\S+)' \(choose from (.{200,})\)", nearest, message, flags=re.DOTALL)
         message = message.removeprefix("argument ")  # --lr: nan does not fit
         raise UserError(re.sub(r"^(\S+): (.* does not fit|is missing);", r"\1 \2;", message))
 
@@ -108,6 +134,13 @@ def hold_to_ranges(parser: argparse.ArgumentParser) -> None:
     for action in parser._actions:
         if getattr(action.type, "func", None) is not ranges.read and ranges.is_numeric(action.dest, action.type):
             action.type = functools.partial(ranges.read, action.dest, action.type)
+
+
+def nearest(choice: re.Match) -> str:
+    """A wrong choice, and in place of many right ones those that are spelt like it."""
+    right = difflib.get_close_matches(choice[1], re.findall(r"[\w.@-]+", choice[2]), cutoff=0.7)
+    known = f"the nearest are {', '.join(right)}" if right else "--help lists the choices"
+    return f"'{choice[1]}'; {known}"
 
 
 def overrides_are_options():

@@ -34,6 +34,7 @@ def apply():
     data.workers_leave_interrupts_alone()
     command_line.overrides_are_options()
     command_line.bf16_is_not_tpu()
+    command_line.help_shows_every_flag()
     command_line.numbers_fit()
     command_line.configurations_fit()
     distributed.no_flat_fp16_on_cpu()

@@ -27,6 +27,20 @@ def test_fairseq_takes_bf16_for_tpu():
     assert inspect.unwrap(options.parse_args_and_arch)(options.get_training_parser(), [*TRAINING, "--bf16"]).tpu
 
 
+def test_help_shows_the_flags_of_an_architecture(capsys):
+    command = ["--help", "--task", "streaming_language_modeling", "--arch", "feedback_lm"]
+    for parse, shown in ((options.parse_args_and_arch, True), (inspect.unwrap(options.parse_args_and_arch), False)):
+        with pytest.raises(SystemExit):
+            parse(options.get_training_parser(), command)
+        assert ("--feedback-memory" in capsys.readouterr().out) == shown
+
+
+def test_a_mistyped_choice_is_answered_with_the_nearest():
+    for arch, sentence in (("feedback_ml", "the nearest are feedback_lm, "), ("x", "--help lists the choices")):
+        with pytest.raises(UserError, match=f"--arch/-a: invalid choice: '{arch}'; {sentence}"):
+            options.parse_args_and_arch(options.get_training_parser(), ["data", "--arch", arch])
+
+
 def test_overrides_name_options_of_the_checkpoint():
     cfg = OmegaConf.create(
         {"model": {"mem_len": 4}, "bpe": None, "lost": "???", "old": argparse.Namespace(depth=2)},
