@@ -1,5 +1,7 @@
 """Errors that a user can correct. A command reports them in one sentence (see ``startup/error_hook.py``)."""
 
+import re
+
 
 class UserError(ValueError):
     """An error that the user can correct. The text is all that the user sees: it names the flag or file, and the way
@@ -9,6 +11,9 @@ class UserError(ValueError):
 class OutOfMemory(UserError, RuntimeError):
     """Memory ran out. At a RuntimeError fairseq writes no crash.pt, which would have nothing new in it. Only where the
     text has "out of memory" in it, fairseq goes on without the batch."""
+
+
+NO_MEMORY = re.compile("out of memory|allocate memory|ALLOC_FAILED")  # of CUDA, of a CPU, of NVIDIA's libraries
 
 
 def flag(name: str) -> str:

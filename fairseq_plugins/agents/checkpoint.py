@@ -10,8 +10,9 @@ from fairseq_plugins.agents.actor import Actor
 from fairseq_plugins.agents.observations import Observations
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
+from fairseq_plugins.random_states import random_state, restore_random_state
 from fairseq_plugins.streams import rank_files as files
-from fairseq_plugins.streams.checkpoint import random_state, rank_of, restore_random_state
+from fairseq_plugins.streams.checkpoint import rank_of
 
 logger = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ from fairseq.logging import metrics
 
 from fairseq_plugins.compat.patch import replace, replace_in_training
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.random_states import random_state, restore_random_state
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +51,6 @@ def declared(task, criterion) -> set[str]:
 def of_a_validation(trainer, wanted: str) -> set[str]:
     """The names of the values of a validation, which ends as soon as the one that is wanted is among them. It leaves no
     trace: a task forgets it in ``end_trial``, if it has this method."""
-    from fairseq_plugins.streams.checkpoint import random_state, restore_random_state
-
     subset, state = trainer.cfg.dataset.valid_subset.split(",")[0], random_state()
     batches = trainer.get_valid_iterator(subset).next_epoch_itr(shuffle=False, set_dataset_epoch=False)
     with metrics.aggregate(new_root=True) as values:

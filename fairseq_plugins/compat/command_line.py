@@ -38,7 +38,7 @@ def help_shows_every_flag():
 
     @replace(options, "parse_args_and_arch")
     def parse_args_and_arch(original, parser, *args, modify_parser=None, **kwargs):
-        modified = []
+        modified: list[argparse.ArgumentParser] = []
 
         class Help(argparse._HelpAction):
             def __call__(self, parser, *rest):

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from fairseq_plugins.compat.patch import temporarily
-from fairseq_plugins.errors import OutOfMemory, UserError
-from fairseq_plugins.streams.groups import NO_MEMORY
+from fairseq_plugins.errors import NO_MEMORY, OutOfMemory, UserError
 
 MANY = 10**6  # symbols of a sentence
 

@@ -4,16 +4,15 @@ fairseq saves the state of rank 0 only. Each rank has streams of its own, so eac
 """
 
 import logging
-import random
 from pathlib import Path
 
-import numpy as np
 import torch
 from fairseq import utils
 
 from fairseq_plugins.compat.distributed import of_all_ranks
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import sealed
+from fairseq_plugins.random_states import random_state, restore_random_state
 from fairseq_plugins.streams import rank_files as files
 from fairseq_plugins.streams.groups import split_sample
 from fairseq_plugins.streams.memory import TrainingMemory
@@ -138,19 +137,3 @@ def replay(training: TrainingMemory, trainer, epoch_itr) -> None:
 def rank_of(trainer) -> tuple[int, int]:
     """Rank and world size."""
     return trainer.data_parallel_rank, trainer.data_parallel_world_size
-
-
-def random_state() -> dict:
-    """The state of every random generator of this process."""
-    states = {"torch": torch.get_rng_state(), "numpy": np.random.get_state(), "python": random.getstate()}
-    if torch.cuda.is_available():
-        states["cuda"] = torch.cuda.get_rng_state()
-    return states
-
-
-def restore_random_state(states: dict) -> None:
-    torch.set_rng_state(states["torch"])
-    np.random.set_state(states["numpy"])
-    random.setstate(states["python"])
-    if "cuda" in states and torch.cuda.is_available():
-        torch.cuda.set_rng_state(states["cuda"])

@@ -3,16 +3,13 @@
 B streams of the rank, N groups of B / N streams.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor
 
-from fairseq_plugins.errors import OutOfMemory, UserError
-
-NO_MEMORY = re.compile("out of memory|allocate memory|ALLOC_FAILED")  # of CUDA, of a CPU, of NVIDIA's libraries
+from fairseq_plugins.errors import NO_MEMORY, OutOfMemory, UserError
 
 
 def check_groups(groups: int, batch: int) -> None:
