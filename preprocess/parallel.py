@@ -17,12 +17,14 @@ the end. For fewer than 100,000 training pairs they train a small model.
 """
 
 import argparse
+import re
 from functools import partial
 from pathlib import Path
 
 from lib import pairs, translation
 from lib.steps import Steps, UserError, command_line
 
+from fairseq_plugins.files.steps import STAMPS
 from fairseq_plugins.options.ranges import number, whole
 
 
@@ -30,6 +32,9 @@ def main():
     args = options().parse_args()
     if not args.raw:
         raise UserError("--raw is missing: give the folder or the files that hold your text.")
+    for flag, language in (("--source", args.source), ("--target", args.target)):
+        if not re.fullmatch(r"[\w.@-]+", language):
+            raise UserError(f"{flag} '{language}' is no suffix of a file: give one such as en.")
     if args.source == args.target:
         raise UserError(f"--source and --target are both {args.source}; name the two languages.")
     steps = Steps(args.out)
@@ -65,6 +70,9 @@ def folder(args, steps: Steps) -> Path:
         if given := [flag for flag, value in sizes.items() if value is not None]:
             raise UserError(f"{given[0]} is for files of pairs, but --raw {args.raw[0]} is a folder: leave it out.")
         return args.raw[0]
+    for split in translation.SPLITS:
+        if getattr(args, f"{split}_prefix"):
+            raise UserError(f"--{split}-prefix is for a folder, but --raw {args.raw[0]} is a file: leave it out.")
     read = pairs.reader(args.raw, args.source, args.target)
     outputs = [
         args.out / "raw" / f"{split}.{language}"
@@ -73,6 +81,8 @@ def folder(args, steps: Steps) -> Path:
     ]
     valid, test = (pairs.Size(*(sizes[f"--{split}-{unit}"] for unit in UNITS)) for split in ("valid", "test"))
     settings = {"languages": [args.source, args.target], "valid": valid, "test": test}
+    if not (args.out / STAMPS / "split.json").exists() and (there := [path for path in outputs if path.exists()]):
+        raise UserError(f"--out {args.out}: {there[0]} would be written over: choose another folder, or move the file.")
     steps.run("split", args.raw, outputs, settings, partial(pairs.split, read, valid, test))
     return args.out / "raw"
 

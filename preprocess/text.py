@@ -30,7 +30,7 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from lib import language_model, next_commands, splits, symbols
+from lib import language_model, next_commands, splits, subwords, symbols
 from lib.steps import Steps, UserError, add_workers, command_line
 
 from fairseq_plugins.options.ranges import number, whole
@@ -156,6 +156,7 @@ def learn(args, steps: Steps, raw: dict[str, Path]) -> PreparedText:
         return PreparedText(tokeniser, tokeniser, LEVELS[args.level](), raw_bytes=raw_bytes)
     level, name, work = symbols.LEARNED[args.level]
     output, settings = steps.out / name, {"symbols": args.symbols, "lower": args.lower}
+    settings |= subwords.BYTE_PAIRS if args.level == subwords.SENTENCEPIECE else {}
     steps.run("learn", [raw["train"]], [output], settings, partial(work, raw["train"], tokeniser, args.symbols))
     return PreparedText(tokeniser, tokeniser, level(output), raw_bytes=raw_bytes)
 

@@ -70,9 +70,8 @@ class Moses:
         return replace(self, spacing=spacing.learn(known))
 
     def detokenise(self, line: str) -> str:
-        if self.spacing:
-            return self.spacing.join(_unescape(line).split())
-        return UNKNOWN_TO_MOSES.sub("", _sacremoses("MosesDetokenizer", self.language).detokenize(line.split()))
+        by_rules = UNKNOWN_TO_MOSES.sub("", _sacremoses("MosesDetokenizer", self.language).detokenize(line.split()))
+        return self.spacing.join(_unescape(line).split(), by_rules) if self.spacing else by_rules
 
     def _normalised(self, line: str) -> str:
         return _sacremoses("MosesPunctNormalizer", self.language).normalize(line) if self.normalise else line

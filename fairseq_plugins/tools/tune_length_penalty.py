@@ -31,7 +31,7 @@ from typing import Any
 from tqdm import tqdm
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.files.reading import parse_json, regular
+from fairseq_plugins.files.reading import checkpoint, parse_json, regular
 from fairseq_plugins.files.whole import write_json, write_whole
 from fairseq_plugins.options.ranges import RANGES
 from fairseq_plugins.text.prepared import FILE, find
@@ -47,7 +47,7 @@ def main():
     own, extra = _split(sys.argv[1:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", help="binarised data")
-    parser.add_argument("--path", type=Path, required=True, help="checkpoint")
+    parser.add_argument("--path", type=checkpoint, required=True, help="checkpoint, or its folder")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for outputs and scores")
     parser.add_argument("--subset", default="valid", help="set to tune on (%(default)s)")
     parser.add_argument("--metric", choices=METRICS, default="bleu", help="score to maximise (%(default)s)")

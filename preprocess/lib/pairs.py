@@ -11,9 +11,12 @@ decides on its split, so the same files are split in the same way again, and pai
 """
 
 import hashlib
+import lzma
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -47,19 +50,23 @@ def reader(paths: list[Path], source: str, target: str) -> Callable[[], Pairs]:
     """A function that reads the pairs of one or two files.
 
     Raises:
-        UserError: no file of pairs has such a name
+        UserError: the files are not there, or are none of pairs by their names or number
     """
-    if len(paths) == 2:
-        ones, others = sorted(paths, key=lambda path: _language(path) == target)  # as given, if no ending says more
-        return lambda: _two_files(ones, others)
-    path = paths[0]
-    kind = Path(plain_name(path)).suffix.lower()
-    if kind not in READERS:
+    for path in paths:
+        if not path.is_file():
+            raise UserError(f"--raw {path} is no file: name files of pairs, or one folder with train, valid and test.")
+    kinds = [Path(plain_name(path)).suffix.lower() for path in paths]
+    if len(paths) == 1 and kinds[0] in READERS:
+        return lambda: READERS[kinds[0]](paths[0], source, target)
+    if len(paths) != 2 or set(kinds) & set(READERS):
         raise UserError(
-            f"--raw {path} is no file of pairs: name two files, for example corpus.{source} and corpus.{target}, or one"
-            " that ends in .tsv, .jsonl, .tmx or .zip."
+            f"--raw {' '.join(map(str, paths))} are no pairs: name two files of lines, such as corpus.{source} and"
+            f" corpus.{target}, or one file that ends in .tsv, .jsonl, .tmx or .zip."
         )
-    return lambda: READERS[kind](path, source, target)
+    ones, others = paths
+    if _has(ones, target) and _has(others, source) and not (_has(ones, source) and _has(others, target)):
+        ones, others = others, ones
+    return lambda: _two_files(ones, others)
 
 
 def split(read: Callable[[], Pairs], valid: Size, test: Size, *outputs: Path) -> str:
@@ -74,18 +81,21 @@ def split(read: Callable[[], Pairs], valid: Size, test: Size, *outputs: Path) ->
     if sum(counts) >= len(keys) or not all(counts):
         raise UserError(
             f"{len(keys)} pairs cannot be split into {counts[1]} for valid, {counts[0]} for test and some for train:"
-            " give more pairs, or other numbers with --valid-pairs and --test-pairs."
+            " give more pairs, or other sizes with --valid-pairs or --valid-share, --test-pairs or --test-share."
         )
     borders = np.partition(keys, np.array([counts[0] - 1, sum(counts) - 1]))[[counts[0] - 1, sum(counts) - 1]]
     places = np.array([4, 2, 0])[np.searchsorted(borders, keys)]  # the first output of each pair's split
-    if not (places == 0).any():
-        raise UserError("nothing is left for train, since most source sentences are the same: give more pairs.")
+    sizes = {name: int((places == place).sum()) for name, place in (("train", 0), ("valid", 2), ("test", 4))}
+    if not all(sizes.values()):
+        raise UserError(
+            f"{', '.join(name for name, size in sizes.items() if not size)} would be empty, since many pairs have the"
+            " same source sentence, and these stay together: give more pairs, or other sizes."
+        )
     with ExitStack() as stack:
         files = [stack.enter_context(open(path, "w", encoding="utf-8", newline="\n")) for path in outputs]
         for place, pair in zip(places, read(), strict=True):
             for file, line in zip(files[place:], pair):
                 file.write(line + "\n")
-    sizes = {name: int((places == 2 * number).sum()) for number, name in enumerate(("train", "valid", "test"))}
     return f"{len(keys)} pairs in; {', '.join(f'{name} {size}' for name, size in sizes.items())} pairs out"
 
 
@@ -93,15 +103,16 @@ def _key(source: str) -> int:
     return int.from_bytes(hashlib.blake2b(source.encode(), digest_size=8).digest())
 
 
-def _language(path: Path) -> str:
-    return Path(plain_name(path)).suffix.removeprefix(".")
+def _has(path: Path, language: str) -> bool:
+    """Whether a part of the file's name is the language."""
+    return language in plain_name(path).split(".")[1:]
 
 
 def _two_files(ones: Path, others: Path) -> Pairs:
     try:
         yield from zip(raw_text.read_sentences(ones), raw_text.read_sentences(others), strict=True)
     except ValueError:
-        counts = [sum(1 for _ in raw_text.read_lines(path)) for path in (ones, others)]
+        counts = [sum(1 for _ in raw_text.read_sentences(path)) for path in (ones, others)]
         raise UserError(
             f"{ones} has {counts[0]} lines but {others} has {counts[1]}: give two files with as many lines, where each"
             " line translates the line with its number in the other file."
@@ -109,76 +120,150 @@ def _two_files(ones: Path, others: Path) -> Pairs:
 
 
 def _columns(path: Path, source: str, target: str) -> Pairs:
-    places = (0, 1)
+    places, width = (0, 1), 2
     for number, line in enumerate(raw_text.read_lines(path), 1):
-        fields = line.split("\t")
-        if number == 1 and {source, target} <= set(fields):
-            places = (fields.index(source), fields.index(target))
+        if not line.strip():
             continue
-        if len(fields) <= max(places):
+        fields = line.split("\t")
+        if number == 1 and (named := _header(path, fields, source, target)):
+            places, width = named, len(fields)
+            continue
+        if len(fields) != width:
             raise UserError(
-                f"{path} has {len(fields)} columns in line {number}: put a tab between source and target, and none in"
-                " them."
+                f"{path} has {len(fields)} columns in line {number}, not {width}: put a tab between source and target,"
+                f" and none in them; or name the columns in the first row, {source} and {target} among them."
             )
         yield squeeze(fields[places[0]]), squeeze(fields[places[1]])
 
 
+def _header(path: Path, fields: list[str], source: str, target: str) -> tuple[int, int] | None:
+    """The places of the columns if the first row names the languages, in whatever case or region, as FR or fr-FR."""
+    names = [_code(field.strip(' "')) for field in fields]
+    found = [_place(names, _code(language)) for language in (source, target)]
+    if None in found or found[0] == found[1]:
+        return None
+    if any(field.startswith('"') for field in fields):
+        raise UserError(f"{path} has quotation marks around its columns: save it as plain text with tabs.")
+    return found[0], found[1]
+
+
+def _place(names: list[str], language: str) -> int | None:
+    """The place of the language among the names, or else of the same one in another region."""
+    same = [place for place, name in enumerate(names) if name == language]
+    near = [place for place, name in enumerate(names) if name.partition("-")[0] == language.partition("-")[0]]
+    return (same or near or [None])[0]
+
+
+def _code(language: str) -> str:
+    """A language without the ways of writing it: zh_CN -> zh-cn"""
+    return language.lower().replace("_", "-")
+
+
 def _objects(path: Path, source: str, target: str) -> Pairs:
-    for number, record in enumerate(raw_text.read_records(path, ()), 1):
+    for number, record in enumerate(raw_text.read_records(path, (), blank=True), 1):
         pair = record.get("translation", record) if isinstance(record, dict) else None
         texts = [pair.get(language) for language in (source, target)] if isinstance(pair, dict) else [None]
         if not all(isinstance(text, str) for text in texts):
             raise UserError(f'{path} has no texts "{source}" and "{target}" in line {number}: name them in each line.')
+        if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
+            raise UserError(f"{path} has half a character (a surrogate) in line {number}: correct or remove the line.")
         yield squeeze(texts[0]), squeeze(texts[1])
 
 
 def _memory(path: Path, source: str, target: str) -> Pairs:
-    """The units of a translation memory that have both languages; en is also en-GB and en_us."""
-    found = False
+    """The units of a translation memory that have both languages."""
+    number, languages = 0, set()
     try:
         with opened(path) as file:
             for _, unit in ElementTree.iterparse(file):
-                if unit.tag.rpartition("}")[2] != "tu":
+                if _name(unit) != "tu":
                     continue
                 texts = {}
-                for variant in unit.iter():
-                    language = variant.get(LANGUAGE) or variant.get("lang") or ""
-                    segment = next((part for part in variant if part.tag.rpartition("}")[2] == "seg"), None)
+                for variant in unit:
+                    segment = next((part for part in variant if _name(part) == "seg"), None)
                     if segment is not None:
-                        texts.setdefault(language.lower().replace("_", "-").partition("-")[0], _text(segment))
+                        language = variant.get(LANGUAGE) or variant.get("lang") or ""
+                        texts.setdefault(_code(language), _text(segment))
                 unit.clear()
-                if source in texts and target in texts:
-                    found = True
-                    yield squeeze(texts[source]), squeeze(texts[target])
+                languages |= texts.keys()
+                pair = [_in(texts, language, path) for language in (source, target)]
+                if None not in pair:
+                    number += 1
+                    yield squeeze(pair[0]), squeeze(pair[1])
     except ElementTree.ParseError as error:
         raise UserError(f"{path} is no XML from line {error.position[0]} on ({error}): get it again.") from None
     except Damaged as error:
         raise UserError(f"{path} is damaged ({error}): get it again.") from None
-    if not found:
-        raise UserError(f"{path} has no unit in '{source}' and '{target}': name its languages.")
+    except UserError:
+        raise
+    except (ValueError, LookupError, RecursionError) as error:  # an encoding that nobody knows; elements in elements
+        raise UserError(f"{path} cannot be read ({error}): save it in UTF-8, without nested formatting.") from None
+    if not number:
+        found = ", ".join(sorted(languages)) or "none"
+        raise UserError(
+            f"{path} has no unit in '{source}' and '{target}'; its languages are {found}: give two of them."
+        )
+
+
+def _in(texts: dict[str, str], language: str, path: Path) -> str | None:
+    """The text in this language; for one without a region such as zh, that of zh-CN, if there is no other zh."""
+    code = _code(language)
+    if code in texts:
+        return texts[code]
+    near = [other for other in texts if other.partition("-")[0] == code]
+    if len(near) > 1:
+        raise UserError(
+            f"{path} has {' and '.join(sorted(near))} beside each other for '{language}': give one of them."
+        )
+    return texts[near[0]] if near else None
+
+
+def _name(element: ElementTree.Element) -> str:
+    """The name of an element without its namespace; a comment has none."""
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else "ph"
 
 
 def _text(element: ElementTree.Element) -> str:
     """The text of a segment without the codes of formatting in it."""
-    name = element.tag.rpartition("}")[2] if isinstance(element.tag, str) else "ph"  # a comment has no name
-    inner = "" if name in CODES else (element.text or "") + "".join(_text(part) + (part.tail or "") for part in element)
-    return inner
+    if _name(element) in CODES:
+        return ""
+    return (element.text or "") + "".join(_text(part) + (part.tail or "") for part in element)
 
 
 def _archive(path: Path, source: str, target: str) -> Pairs:
     try:
         with zipfile.ZipFile(path) as archive:
-            names = {name.rpartition(".")[2]: name for name in archive.namelist() if not name.endswith("/")}
-            if not {source, target} <= names.keys():
-                raise UserError(
-                    f"{path} has no two files that end in .{source} and .{target}: take the Moses form of the corpus."
-                )
-            with archive.open(names[source]) as ones, archive.open(names[target]) as others:
-                for number, pair in enumerate(zip(ones, others, strict=True), 1):
+            found = [_only(path, archive, language) for language in (source, target)]
+            with archive.open(found[0]) as ones, archive.open(found[1]) as others:
+                for number, pair in enumerate(zip_longest(ones, others), 1):
+                    if None in pair:
+                        raise UserError(f"{path}: {found[0]} and {found[1]} have not as many lines: get it again.")
                     texts = [line.decode("utf-8-sig" if number == 1 else "utf-8") for line in pair]
                     yield squeeze(texts[0]), squeeze(texts[1])
-    except (zipfile.BadZipFile, EOFError, UnicodeDecodeError, ValueError) as error:
-        raise UserError(f"{path} is damaged, or its files have not as many lines ({error}): get it again.") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} has text that is not UTF-8 in line {number} ({error.reason}): convert it.") from None
+    except UNREADABLE as error:
+        raise UserError(f"{path} cannot be unpacked ({error}): get it again, or unpack it yourself.") from None
 
 
+def _only(path: Path, archive: zipfile.ZipFile, language: str) -> str:
+    """The file of this language in the archive; those that a Mac adds do not count."""
+    names = [name for name in archive.namelist() if not name.startswith("__MACOSX/")]
+    names = [name for name in names if name.endswith(f".{language}") and not Path(name).name.startswith(".")]
+    if len(names) == 1:
+        return names[0]
+    raise UserError(
+        f"{path} has {len(names) or 'no'} files that end in .{language}: take an archive with one for each language, as"
+        " OPUS gives in Moses form, or unpack it and name two files."
+    )
+
+
+UNREADABLE = (
+    zipfile.BadZipFile,
+    EOFError,
+    RuntimeError,
+    NotImplementedError,
+    zlib.error,
+    lzma.LZMAError,
+)  # or it has a password
 READERS = {".tsv": _columns, ".jsonl": _objects, ".json": _objects, ".tmx": _memory, ".zip": _archive}

@@ -74,9 +74,13 @@ def read_sentences(path: Path) -> Iterator[str]:
     return map(squeeze, lines)
 
 
-def read_records(path: Path, fields: tuple[str, ...], first: int = 1, last: int | None = None) -> Iterator[dict]:
+def read_records(
+    path: Path, fields: tuple[str, ...], first: int = 1, last: int | None = None, blank: bool = False
+) -> Iterator[dict]:
     """The JSON objects in lines ``first`` to ``last`` (counted from 1, both included), one per line."""
     for number, line in enumerate(islice(read_lines(path), first - 1, last), first):
+        if blank and not line.strip():
+            continue
         try:
             record = parse_json(line)
         except ValueError as error:

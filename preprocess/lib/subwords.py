@@ -19,6 +19,7 @@ from lib import raw_text
 from lib.steps import UserError
 
 SENTENCEPIECE = "sentencepiece"
+BYTE_PAIRS = {"model": "bpe"}  # in the options of a step; earlier versions learned unigram models
 LINES = 2_000_000  # SentencePiece learns from a sample of so many lines: more need much memory and change little
 LONGEST = 2**16  # bytes of a line that SentencePiece gets whole: it is slow with longer ones, and fails at longer words
 RESERVED = "\u2585"  # SentencePiece leaves lines with this sign out
@@ -37,7 +38,7 @@ class BytePairEncoding:
 
     merges: int
     whole: tuple[str, ...] = ()
-    name, file = "bpe", "codes.bpe"
+    name, file, version = "bpe", "codes.bpe", {}
 
     def tokeniser(self, language: str, lower: bool, normalise: bool) -> Moses:
         return Moses(language, lower, normalise)
@@ -60,7 +61,7 @@ class SentencePiece:
 
     symbols: int
     whole: tuple[str, ...] = ()
-    name, file = SENTENCEPIECE, "sentencepiece.model"
+    name, file, version = SENTENCEPIECE, "sentencepiece.model", BYTE_PAIRS
 
     def tokeniser(self, language: str, lower: bool, normalise: bool) -> Plain:
         return Plain(lower)

@@ -35,6 +35,7 @@ from lib import binarise, locate, next_commands, raw_text, subwords
 from lib.steps import Steps, UserError, add_workers
 
 SPLITS = ("train", "valid", "test")
+KEPT = {"spaces": "that do not break"}  # in raw text; earlier versions made them plain spaces
 SPACING_LINES, SCORED_LINES = 50_000, 5000  # of train
 
 
@@ -147,7 +148,7 @@ def prepare_parallel(
         )
     for split, (sources, targets) in raw_files.items():
         outputs = [steps.out / "text" / f"{split}.{language}" for language in (source, target)]
-        steps.run(f"text-{split}", sources + targets, outputs, {}, partial(_collect, sources, targets))
+        steps.run(f"text-{split}", sources + targets, outputs, KEPT, partial(_collect, sources, targets))
     spaced = {
         language: languages.has_spaces(raw_text.read_lines(steps.out / "text" / f"train.{language}"))
         for language in (source, target)
@@ -222,7 +223,7 @@ def prepare_text(
 
     learned = out / kind.file
     training = [lines["train", side.name] for side in sides]
-    steps.run(f"learn-{kind.name}", training, [learned], asdict(kind), partial(kind.learn, training))
+    steps.run(f"learn-{kind.name}", training, [learned], asdict(kind) | kind.version, partial(kind.learn, training))
     tokenisers = [
         side.tokeniser if "train" in tokenised else with_spacing(steps, side, out / "text" / f"train.{side.name}")
         for side in sides

@@ -125,8 +125,8 @@ CASES = {
     "a task of nobody's": (no_task, Site.validate, r"model.pt does not hold the content of fairseq \(\w+: .*nonsense"),
     "a task's state that is text": (task_is_text, Site.generate, "does not hold the task_state that fairseq saves"),
     "no place": (no_place, Site.restore, "model.pt does not hold the position of its training in the data"),
-    "a meter of no kind": (no_meter, Site.restore, r"what fairseq saves \(TypeError: 'module' object .*\)"),
-    "optimiser of numbers": (optimizer_of_numbers, Site.restore, r"what fairseq saves \(KeyError: 'param_groups'\)"),
+    "a meter of no kind": (no_meter, Site.restore, r"the content of fairseq \(TypeError: 'module' object .*\)"),
+    "optimiser of numbers": (optimizer_of_numbers, Site.restore, r"of fairseq \(KeyError: 'param_groups'\)"),
     "optimiser of other parameters": (other_shapes, Site.restore, "optimiser for other parameters.* --reset-optimizer"),
 }  # fmt: skip
 

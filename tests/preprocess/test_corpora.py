@@ -157,7 +157,7 @@ def test_chinese_is_recognised_and_tokens_of_moses_are_brought_back(script, tmp_
     options = ("--source", "zh", "--target", "en", "--workers", 1, "--raw", raw, "--out", tmp_path / "out")
     done = script("parallel", *options, "--max-words", 25, "--tokenised", "valid")
     assert done.returncode == 0, done.stderr
-    assert "'zh' is written without spaces between words: taking --bpe sentencepiece" in done.stdout
+    assert "learn-sentencepiece: 8000 symbols requested" in done.stdout
     assert "clean: 200 pairs in, 199 train out, dropped: 1 longer than --max-words 25" in done.stdout
     prepared = assert_prepared(tmp_path / "out", "zh", "en")
     assert prepared.decode(prepared.encode("老人看见月亮。")) == "老人看见月亮。"

@@ -62,14 +62,48 @@ def test_two_files_and_the_archive_of_a_corpus(tmp_path):
         assert list(pairs.reader(given, "de", "en")()) == PAIRS
 
 
+def test_columns_and_languages_are_found_by_any_way_of_writing_them(tmp_path):
+    rows = "".join(f"{en}\t{de}\n" for de, en in PAIRS)
+    for header in ("EN\tDE", "en-GB\tde_DE", "en \t de"):
+        (tmp_path / "a.tsv").write_text(f"{header}\n{rows}\n")
+        assert list(pairs.reader([tmp_path / "a.tsv"], "de", "en")()) == PAIRS
+    (tmp_path / "a.tmx").write_text(memory(PAIRS))
+    for languages in (("de", "EN"), ("de-DE", "en"), ("DE_de", "en")):
+        assert list(pairs.reader([tmp_path / "a.tmx"], *languages)()) == PAIRS
+    files = [tmp_path / f"all.{language}.txt" for language in ("en", "de")]
+    for file, side in zip(files, (1, 0)):
+        file.write_text(lines(pair[side] for pair in PAIRS))
+    assert list(pairs.reader(files, "de", "en")()) == PAIRS
+
+
+def test_archives_that_do_not_say_which_files_they_mean(tmp_path):
+    with zipfile.ZipFile(tmp_path / "mac.zip", "w") as archive:
+        for name in ("x/a.de", "x/a.en", "__MACOSX/x/._a.en"):
+            archive.writestr(name, "one\n")
+    assert list(pairs.reader([tmp_path / "mac.zip"], "de", "en")()) == [("one", "one")]
+    with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
+        for name in ("a.de", "a.en", "b.en"):
+            archive.writestr(name, "one\n")
+    with pytest.raises(UserError, match="has 2 files that end in .en"):
+        list(pairs.reader([tmp_path / "two.zip"], "de", "en")())
+
+
 WRONG = {
-    "a.txt": ("x\n", "is no file of pairs"),
-    "a.tsv": ("x\ty\nx y\n", "has 1 columns in line 2"),
+    "three.tsv": ("1\tx\ty\n", "has 3 columns in line 1, not 2"),
+    "quoted.tsv": ('"en"\t"de"\n"x"\t"y"\n', "has quotation marks around its columns"),
+    "c.jsonl": ('{"de": "\\ud800", "en": "x"}\n', "half a character"),
+    "regions.tmx": (
+        '<tmx><body><tu><tuv lang="de-AT"><seg>x</seg></tuv><tuv lang="de-CH"><seg>y</seg></tuv></tu></body></tmx>',
+        "has de-at and de-ch beside each other for 'de'",
+    ),
+    "a.de.tmx": ('<tmx><body><tu><tuv lang="fr"><seg>x</seg></tuv></tu></body></tmx>', "its languages are fr"),
+    "a.txt": ("x\n", "are no pairs"),
+    "a.tsv": ("x\ty\nx y\n", "has 1 columns in line 2, not 2"),
     "a.jsonl": ('{"de": "x"}\n', 'has no texts "de" and "en" in line 1'),
     "b.jsonl": ("[1]\n", 'has no texts "de" and "en" in line 1'),
     "a.tmx": ("<tmx>\n<body>", "is no XML from line 2 on"),
     "b.tmx": ("<tmx><body/></tmx>", "has no unit in 'de' and 'en'"),
-    "a.zip": ("no archive", "is damaged"),
+    "a.zip": ("no archive", "cannot be unpacked"),
 }
 
 
@@ -112,6 +146,21 @@ def test_a_source_sentence_is_in_one_split_only(tmp_path):
     parts = split(rows, tmp_path, pairs.Size(pairs=30), pairs.Size(share=0.2))
     sources = [{source for source, _ in part} for part in parts]
     assert sum(map(len, sources)) == len(PAIRS) and [len(part) for part in parts] == [290, 30, 80]
+
+
+def test_sentences_that_are_always_the_same_leave_nothing_for_a_split(tmp_path):
+    with pytest.raises(UserError, match="valid would be empty, since many pairs have the same source"):
+        split([("Yes.", str(number)) for number in range(100)] + PAIRS[:60], tmp_path, pairs.Size(40), pairs.Size(40))
+
+
+def test_several_files_are_two_of_lines(tmp_path):
+    for names in (["a.tsv", "b.tsv"], ["a.en"], ["a.en", "b.en", "c.en"]):
+        for name in names:
+            (tmp_path / name).touch()
+        with pytest.raises(UserError, match="are no pairs: name two files of lines"):
+            pairs.reader([tmp_path / name for name in names], "de", "en")
+    with pytest.raises(UserError, match="lost.tsv is no file"):
+        pairs.reader([tmp_path / "lost.tsv"], "de", "en")
 
 
 @pytest.mark.parametrize("valid, test", [(200, 1), (0, 5), (150, 50)])

@@ -258,7 +258,7 @@ def test_every_row_of_the_queue_is_in_a_statement():
 
 def test_the_readme_counts_the_verdicts():
     count = statements.count_verdicts(PAPERS)
-    said = "Of {} statements of the papers {} hold here, {} do not hold, {} are not decided and {} were not tried"
+    said = "Of {} statements of the papers, {} hold in our runs and {} do not. {} are undecided, and {} were not tried"
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     assert said.format(count.total(), *(count[verdict] for verdict in statements.VERDICTS)) in text
 
