@@ -122,12 +122,14 @@ def test_each_line_gives_one_line(work):
     assert small.stdout == done.stdout and "translated in parts: line 4, 6\n" in small.stderr.decode()
 
 
-def test_lines_with_unknown_symbols_are_named(work, capsys):
+def test_lines_with_unknown_symbols_are_named(work, tmp_path, capsys):
     """Of pieces none are unknown."""
     said = "with symbols that the model does not know, so perhaps translated badly: line "
     assert said not in work.translate("女孩看见月亮。\nж\n").stderr.decode()
     some = SimpleNamespace(translate=lambda lines: Translated(lines, [], list(range(1, 12))))
-    translate(some, io.BytesIO(b"a\n" * 12), io.BytesIO(), buffer=20)
+    (tmp_path / "raw").write_text("a\n" * 12)
+    with open(tmp_path / "raw", "rb") as raw:
+        translate(some, raw, io.BytesIO(), buffer=20)
     assert capsys.readouterr().err.endswith(f"{said}2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 1 more\n")
 
 
