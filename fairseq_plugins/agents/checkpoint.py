@@ -42,13 +42,8 @@ class ActorCheckpoints:
         sealed.save(state, files.newest_file(folder, *rank_of(trainer)))
 
     def after_checkpoints(self, checkpoints: list[Path], trainer) -> None:
-        rank, world_size = rank_of(trainer)
-        if not checkpoints:
-            return
-        newest = files.newest_file(checkpoints[0].parent, rank, world_size)
-        files.share(newest, [files.file_beside(path, rank, world_size) for path in checkpoints])
-        if rank == 0:
-            files.remove_orphans(checkpoints, world_size)
+        if checkpoints:
+            files.name_after(checkpoints, *rank_of(trainer))
 
     def after_loading(self, checkpoint: Path, trainer, epoch_itr) -> None:
         if epoch_itr.epoch == 1 and not epoch_itr.iterations_in_epoch:  # --reset-dataloader, --finetune-from-model

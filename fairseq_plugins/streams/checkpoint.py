@@ -48,13 +48,8 @@ class StreamCheckpoints:
 
     def after_checkpoints(self, checkpoints: list[Path], trainer) -> None:
         """Name this rank's file after the checkpoints just written."""
-        rank, world_size = rank_of(trainer)
-        if not checkpoints or not self.full:
-            return
-        newest = files.newest_file(checkpoints[0].parent, rank, world_size)
-        files.share(newest, [files.file_beside(path, rank, world_size) for path in checkpoints])
-        if rank == 0:
-            files.remove_orphans(checkpoints, world_size)
+        if checkpoints and self.full:
+            files.name_after(checkpoints, *rank_of(trainer))
 
     def after_loading(self, checkpoint: Path, trainer, epoch_itr) -> None:
         """Resume the streams where the checkpoint left them. In the middle of an epoch the memory is needed; at the

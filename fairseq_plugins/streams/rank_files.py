@@ -67,6 +67,15 @@ def share(file: Path, others: list[Path]) -> None:
         write_whole(other, link_or_copy)
 
 
+def name_after(checkpoints: list[Path], rank: int, world_size: int) -> None:
+    """Name the rank's newest file after the checkpoints just written, and remove the files of checkpoints that are
+    gone."""
+    newest = newest_file(checkpoints[0].parent, rank, world_size)
+    share(newest, [file_beside(path, rank, world_size) for path in checkpoints])
+    if rank == 0:
+        remove_orphans(checkpoints, world_size)
+
+
 def find(
     checkpoint: Path, rank: int, world_size: int, updates: int, identity: str | None = None, way_out: str = WAY_OUT
 ) -> dict | None:

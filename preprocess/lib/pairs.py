@@ -113,10 +113,7 @@ def _two_files(ones: Path, others: Path) -> Pairs:
         yield from zip(raw_text.read_sentences(ones), raw_text.read_sentences(others), strict=True)
     except ValueError:
         counts = [sum(1 for _ in raw_text.read_sentences(path)) for path in (ones, others)]
-        raise UserError(
-            f"{ones} has {counts[0]} lines but {others} has {counts[1]}: give two files with as many lines, where each"
-            " line translates the line with its number in the other file."
-        ) from None
+        raise raw_text.unequal(ones, counts[0], others, counts[1]) from None
 
 
 def _columns(path: Path, source: str, target: str) -> Pairs:

@@ -74,6 +74,14 @@ def read_sentences(path: Path) -> Iterator[str]:
     return map(squeeze, lines)
 
 
+def unequal(one: Path, ones: int, other: Path, others: int) -> UserError:
+    """The error for two files whose numbers of lines differ."""
+    return UserError(
+        f"{one} has {ones} lines but {other} has {others}: give two files with as many lines, where each line"
+        " translates the line with its number in the other file."
+    )
+
+
 def read_records(
     path: Path, fields: tuple[str, ...], first: int = 1, last: int | None = None, blank: bool = False
 ) -> Iterator[dict]:

@@ -331,10 +331,7 @@ def _collect(sources: list[Path], targets: list[Path], *outputs: Path) -> str:
                 counts[-1].append(number)
     for one, other, ones, others in zip(sources, targets, *counts):
         if ones != others:
-            raise UserError(
-                f"{one} has {ones} lines but {other} has {others}: give two files with as many lines, where each line"
-                " translates the line with its number in the other file."
-            )
+            raise raw_text.unequal(one, ones, other, others)
     files = ", ".join(f"{one.name} + {other.name} {number}" for one, other, number in zip(sources, targets, counts[0]))
     return f"{files} lines in, {sum(counts[0])} pairs out"
 
