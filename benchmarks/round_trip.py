@@ -12,10 +12,11 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "preprocess")]
+import sacrebleu
+from paths import ROOT
 
-import sacrebleu  # noqa: E402
+sys.path.insert(0, str(ROOT / "preprocess"))
+
 from lib import raw_text, subwords  # noqa: E402
 
 from fairseq_plugins.files.compressed import plain_name  # noqa: E402
