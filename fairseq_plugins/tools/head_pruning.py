@@ -5,7 +5,8 @@
 Prints a table of layers and heads, counted from 1. An entry is the increase of the perplexity (with --metric bpc, of
 the bits per token) without the head. The last column and row are standard deviations over the heads of a layer and over
 all heads (of a sample, with n - 1), as in Table 3 of the Skip Cross-Head paper. Every token of the split is scored
-once. The numbers are exact with --batch-size 1; else each stream starts from an empty memory.
+once. The numbers are exact with --batch-size 1; else each stream starts from an empty memory. The file of --json holds
+the columns by layer, and the mean deviation of a layer's heads.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from tqdm import tqdm
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.reading import checkpoint
+from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.options import ranges
 from fairseq_plugins.options.combinations import dictionary
 from fairseq_plugins.tools.lib import markdown_text
+from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -53,8 +56,10 @@ def main():
         "--tokens-per-sample", type=ranges.whole(1), metavar="M", help="tokens of a block (default: as in training)"
     )
     parser.add_argument("--model-overrides", default="{}", metavar="DICT", help="as in fairseq-eval-lm")
+    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the table there, too (.json)")
     parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
+    refuse_inputs(args, "json")
     logging.disable(logging.INFO)
     model, task = load_split(args)
     measure = METRICS[args.metric]
@@ -65,6 +70,8 @@ def main():
         for attention in tqdm(attentions(model), desc="layers", leave=False)
     ]
     print(table(rises))
+    if args.json:
+        write_json(args.json, by_layer(rises))
     print(f"\nwith all heads: {args.metric} {whole:.4f}")
     if nats > math.log(words := len(task.source_dictionary)):
         even = measure(math.log(words))
@@ -137,6 +144,16 @@ def table(rises: list[list[float]]) -> str:
     rows = [[str(layer), *(f"{rise:.4f}" for rise in [*row, deviation(row)])] for layer, row in enumerate(rises, 1)]
     every = deviation([rise for row in rises for rise in row])
     return markdown_text.table(["layer", *heads, "stddev"], [*rows, ["all", *[""] * len(heads), f"{every:.4f}"]])
+
+
+def by_layer(rises: list[list[float]]) -> dict[str, dict[str, float]]:
+    """The columns of each layer; "mean" has the mean deviation."""
+    columns = {
+        str(layer): {f"H{head}": round(rise, 4) for head, rise in enumerate(row, 1)}
+        | {"stddev": round(deviation(row), 4)}
+        for layer, row in enumerate(rises, 1)
+    }
+    return columns | {"mean": {"stddev": round(statistics.mean(map(deviation, rises)), 4)}}
 
 
 def deviation(values: list[float]) -> float:

@@ -28,7 +28,7 @@ attention: attention maps of some heads of a language model, for context and per
 all-attention paper). Prints LAYER.HEAD=SHARE, the fraction of a head's attention that goes to the context. Of a
 Feedback model it draws what the heads attend to in the memory, and the weight of each layer in the memory. Of a model
 without persistent vectors, as Feedback and Transformer-XL are, it prints LAYER.HEAD=DISTANCE: how many tokens back a
-head looks on average.
+head looks on average. The file of --json has the same of each head drawn.
 
 lags: the age in blocks of each layer's memory in Skip-Retain training, update by update (Figures 1 and 2 of the Skip
 Cross-Head paper show it for two updates), with the random numbers of a training with this --seed.
@@ -52,10 +52,11 @@ from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.reading import checkpoint
+from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.tools import skip_schedule
 from fairseq_plugins.tools.lib import reward_pictures, row_pictures, training_log
-from fairseq_plugins.tools.lib.out_file import refuse_inputs
+from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
 from fairseq_plugins.tools.lib.pictures import BESIDE, add_out, legend_name, named, new_figure, save, shades
 
 MOST_UPDATES = 500  # --updates: each has a column of a sixth of an inch, with numbers that can be read
@@ -63,7 +64,7 @@ MOST_UPDATES = 500  # --updates: each has a column of a sixth of an inch, with n
 
 def main():
     args = parse()
-    refuse_inputs(args, "out")
+    refuse_inputs(args, *{"out", "json"}.intersection(vars(args)))
     logging.disable(logging.INFO)  # fairseq sets the levels of loggers when it is imported, which is later
     save(args.draw(args), args.out)
     tell(f"wrote {args.out}")
@@ -96,6 +97,7 @@ def parse():
         "--tokens", type=whole(1), default=64, metavar="M", help="number of tokens, the rows of a map (%(default)s)"
     )
     attention.add_argument("--heads", type=whole(1), default=4, metavar="N", help="number of heads (%(default)s)")
+    attention.add_argument("--json", type=JSON, metavar="FILE", help="write the numbers of heads there, too (.json)")
     lags = add("lags", draw_lags, "the age of each layer's memory")
     skip_schedule.add_schedule(lags)
     lags.add_argument(
@@ -295,6 +297,11 @@ def draw_attention(args):
         tell("LAYER.HEAD=DISTANCE, how many tokens back a head looks on average:")
     values = [f"{head.context_share:.3f}" if persistent else f"{head.distance:.1f}" for head in chosen]
     print(" ".join(f"{head.layer}.{head.head}={value}" for head, value in zip(chosen, values)))
+    if args.json:
+        kind = "share" if persistent else "distance"
+        names = [f"layer {head.layer}, head {head.head}" for head in chosen]
+        heads = [{"head": name, kind: float(value)} for name, value in zip(names, values)]
+        write_json(args.json, dict(enumerate(heads, 1)))
     return figure
 
 

@@ -15,8 +15,10 @@ import argparse
 import math
 from typing import TYPE_CHECKING
 
+from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.options.ranges import RANGES, SEED, whole
 from fairseq_plugins.tools.lib import markdown_text
+from fairseq_plugins.tools.lib.out_file import JSON
 
 if TYPE_CHECKING:
     from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain
@@ -25,7 +27,13 @@ if TYPE_CHECKING:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_schedule(parser)
-    print("\n".join(table(skip_retain(parser.parse_args()).probabilities)))
+    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the share and the factor there, too (.json)")
+    args = parser.parse_args()
+    probabilities = skip_retain(args).probabilities
+    print("\n".join(table(probabilities)))
+    if args.json:
+        share, factor = skipped_share(probabilities), context_factor(probabilities)
+        write_json(args.json, {"skipped_layers": round(share, 3), "context_factor": round(factor, 3)})
 
 
 def add_schedule(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +80,7 @@ def table(probabilities: list[float]) -> list[str]:
     return [
         *markdown_text.table(["layer", "p", "expected lag, blocks", "99th percentile"], rows).splitlines(),
         "",
-        f"expected share of skipped layers: {sum(probabilities) / len(probabilities):.3f}",
+        f"expected share of skipped layers: {skipped_share(probabilities):.3f}",
         f"the paper's context factor (inferred: 2 x the sum of p): {context_factor(probabilities):.3f}",
     ]
 
@@ -89,6 +97,10 @@ def expected_lag(p: float) -> float:
 def percentile(p: float, part: float = 0.99) -> int:
     """The smallest lag that is not exceeded in this part of the updates."""
     return max(1, math.ceil(math.log(1 - part + 1e-12) / math.log(p))) if p else 1
+
+
+def skipped_share(probabilities: list[float]) -> float:
+    return sum(probabilities) / len(probabilities)
 
 
 def context_factor(probabilities: list[float]) -> float:

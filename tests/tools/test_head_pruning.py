@@ -1,5 +1,6 @@
 """One head left out at a time."""
 
+import json
 import math
 import random
 import re
@@ -42,8 +43,8 @@ def arguments(monkeypatch, checkpoint, *options):
     monkeypatch.setattr("sys.argv", ["head_pruning", str(checkpoint), "--cpu", *map(str, options)])
 
 
-def test_a_grid_of_layers_and_heads(run, user_dir, checkpoint, data, monkeypatch, capsys):
-    arguments(monkeypatch, checkpoint, "--metric", "bpc")
+def test_a_grid_of_layers_and_heads(run, user_dir, checkpoint, data, monkeypatch, capsys, tmp_path):
+    arguments(monkeypatch, checkpoint, "--metric", "bpc", "--json", tmp_path / "grid.json")
     head_pruning.main()
     header, dashes, *rows, _, last = capsys.readouterr().out.splitlines()
     assert header == "| layer | H1 | H2 | stddev |"
@@ -52,6 +53,11 @@ def test_a_grid_of_layers_and_heads(run, user_dir, checkpoint, data, monkeypatch
     first, second, deviation = map(float, cells[0][1:])
     assert deviation == pytest.approx(abs(first - second) / math.sqrt(2), abs=1e-4)
     assert any(abs(float(cell)) > 1e-4 for row in cells[:2] for cell in row[1:3])
+    columns = header.replace(" ", "").strip("|").split("|")
+    written = json.loads((tmp_path / "grid.json").read_text())
+    for layer, *values in cells[:2]:
+        assert written[layer] == dict(zip(columns[1:], map(float, values), strict=True))
+    assert written["mean"]["stddev"] == pytest.approx((deviation + float(cells[1][3])) / 2, abs=1e-4)
     done = run(
         "fairseq-eval-lm", data, "--user-dir", user_dir, "--task", "streaming_language_modeling", "--path", checkpoint,
         "--gen-subset", "valid", "--batch-size", 1, "--tokens-per-sample", 16, "--cpu", "--num-workers", 0,

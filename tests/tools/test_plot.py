@@ -222,11 +222,17 @@ def test_attention_maps_of_trained_models(name, width, vectors, first, trained):
     ("feedback", r"\d+\.\d", "memories before (-1: the nearest)", "DISTANCE, how many tokens back a head looks"),
     ("xl", r"\d+\.\d", "tokens before (0: the token itself)", "DISTANCE"),
 ])  # fmt: skip
-def test_a_picture_of_attention(name, value, label, said, trained, plot, capsys):
-    args = Namespace(checkpoint=trained(name) / "checkpoint_last.pt", data=None, split="test", tokens=7, heads=2)
+def test_a_picture_of_attention(name, value, label, said, trained, plot, capsys, tmp_path):
+    checkpoint, file = trained(name) / "checkpoint_last.pt", tmp_path / "heads.json"
+    args = Namespace(checkpoint=checkpoint, data=None, split="test", tokens=7, heads=2, json=file)
     figure = plot.draw_attention(args)
     printed = capsys.readouterr()
     assert re.fullmatch(rf"\d\.\d={value} \d\.\d={value}", printed.out.strip()) and said in printed.err
+    heads = re.findall(r"(\d)\.(\d)=([\d.]+)", printed.out)
+    assert json.loads(file.read_text()) == {
+        str(number): {"head": f"layer {layer}, head {head}", said.split(",")[0].lower(): float(found)}
+        for number, (layer, head, found) in enumerate(heads, 1)
+    }
     assert figure.axes[0].get_xlabel() == label
     left, right, *_ = figure.axes[0].get_images()[0].get_extent()
     assert (left, right) == ((-18.5, 0.5) if name == "xl" else (-32.5, -0.5))

@@ -1,5 +1,6 @@
 """How often layers are skipped, and the age of their memory."""
 
+import json
 import math
 from argparse import Namespace
 
@@ -12,8 +13,8 @@ from fairseq_plugins.modules.transformer_xl.stack import XLStack
 from fairseq_plugins.tools import skip_schedule
 
 
-def test_every_layer_of_equation_1(capsys, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["skip_schedule", "linear", "--layers", "8"])
+def test_every_layer_of_equation_1(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.argv", ["skip_schedule", "linear", "--layers", "8", "--json", str(tmp_path / "8.json")])
     skip_schedule.main()
     header, dashes, *rows = capsys.readouterr().out.splitlines()
     assert rows[0] == "| 1 | 0 | 1.000 | 1 |" and rows[4] == "| 5 | 0.25 | 1.333 | 4 |"
@@ -22,6 +23,7 @@ def test_every_layer_of_equation_1(capsys, monkeypatch):
         "expected share of skipped layers: 0.164",
         "the paper's context factor (inferred: 2 x the sum of p): 2.625",
     ]
+    assert json.loads((tmp_path / "8.json").read_text()) == {"skipped_layers": 0.164, "context_factor": 2.625}
 
 
 def test_the_factor_of_the_papers_models():
