@@ -45,9 +45,9 @@ if [[ ! ${CHECKPOINT:-} ]]; then
 fi
 first_node_only
 capture "$OUT/maps.txt" --after "$CHECKPOINT" -- python -m fairseq_plugins.tools.plot attention "$CHECKPOINT" \
-    --data "$DATA/bin" --heads 4 --tokens "$TOKENS" --out "$OUT/maps.png"
+    --data "$DATA/bin" --heads 4 --tokens "$TOKENS" --out "$OUT/maps.png" --json "$OUT/maps.json"
 for number in 1 2 3 4; do
-    row "$(figure drawn_head "$OUT/maps.txt" "$number")" \
-        "attention to the context=$(figure context_share "$OUT/maps.txt" "$number")" paper=picture picture="$OUT/maps.png"
+    row "$(figure json "$OUT/maps.json" "$number" head)" \
+        "attention to the context=$(figure json "$OUT/maps.json" "$number" share)" paper=picture picture="$OUT/maps.png"
 done
 table

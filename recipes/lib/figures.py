@@ -2,9 +2,9 @@
 
     python recipes/lib/figures.py updates runs/x/feedback/train.log --plus 1000 --else 15000
 
-A figure is called by its name with its arguments, mostly files (LAST_MATCHES and FIGURES below). In a table row
-(row.py) the call follows an @. With @? it becomes "-" if its file is missing. On the command line, --else gives
-the text that is printed if its file is missing, as in a dry run.
+A figure is called by its name, that of a function below, with its arguments, mostly files. In a table row (row.py) the
+call follows an @. With @? it becomes "-" if its file is missing. On the command line, --else gives the text that is
+printed if its file is missing, as in a dry run.
 """
 
 import argparse
@@ -15,11 +15,12 @@ import re
 import shlex
 from itertools import pairwise
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median_low
 
 import say
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools.lib.log_lines import read_line
 
 
 def main():
@@ -55,10 +56,8 @@ def read(name: str, *arguments: str) -> str:
     Raises:
         UserError: a file is missing, or it does not hold the figure
     """
-    if name in LAST_MATCHES:
-        return last(*arguments, LAST_MATCHES[name])
     if name not in FIGURES:
-        say.stop(f"{name} is no figure: there are {', '.join([*LAST_MATCHES, *FIGURES])}.")
+        say.stop(f"{name} is no figure: there are {', '.join(FIGURES)}.")
     return FIGURES[name](*arguments)
 
 
@@ -69,27 +68,30 @@ def text_of(path: str) -> str:
         raise UserError(f"{path} cannot be read ({error.strerror}).") from None
 
 
-def all_of(path: str, pattern: str) -> list[str]:
-    """The group of the pattern, for each line that matches.
-
-    Raises:
-        UserError: no line matches
-    """
+def last(path: str, pattern: str) -> str:
+    """The group of the pattern, where it matches last."""
     if not (found := re.findall(pattern, text_of(path), re.MULTILINE)):
         raise UserError(f"{path} holds nothing like {pattern!r}.")
-    return found
+    return found[-1]
 
 
-def last(path: str, pattern: str) -> str:
-    return all_of(path, pattern)[-1]
-
-
-def field(path: str, key: str) -> str:
+def field(path: str, *keys: str) -> str:
     """A value of a JSON file, with the digits that are there."""
-    values = json.loads(text_of(path), parse_float=str)
-    if key not in values:
-        raise UserError(f"{path} has no {key}.")
-    return str(values[key])
+    content = json.loads(text_of(path), parse_float=str)
+    for key in keys:
+        if key not in content:
+            raise UserError(f"{path} has no {key}.")
+        content = content[key]
+    return str(content)
+
+
+def logged(path: str, kind: str, name: str) -> list[float]:
+    """A metric in the log of a training. The kind is "inner" or "valid", as in log_lines.py, or "" for any."""
+    entries = filter(None, map(read_line, text_of(path).splitlines()))
+    numbers = (entry.values.get(name, math.nan) for entry in entries if kind in ("", entry.kind))
+    if not (found := [*filter(math.isfinite, numbers)]):
+        raise UserError(f"{path} has no {name}: the log of a training has it.")
+    return found
 
 
 # Language models, from the log of fairseq-eval-lm: over all tokens, or "without" the end-of-line tokens
@@ -110,17 +112,29 @@ def ppl(path: str, line_ends: str = "with") -> str:
 
 def parameters(path: str) -> str:
     """The number of parameters in millions, from the log of a training or an evaluation."""
-    number = all_of(path, r"num\. (?:shared )?model params: ([\d,]+)")[0]
-    return f"{int(number.replace(',', '')) / 1e6:.2f}M"
+    return f"{int(last(path, r'num[.] (?:shared )?model params: ([0-9,]+)').replace(',', '')) / 1e6:.2f}M"
 
 
 # Trainings, from their logs
 
 
+def updates(path: str) -> str:
+    return f"{logged(path, '', 'num_updates')[-1]:.0f}"
+
+
+def best_loss(path: str) -> str:
+    return str(logged(path, "valid", "best_loss")[-1])
+
+
+def least_loss(*choices: str) -> str:
+    """Of several NAME=LOG, the NAME whose training has the lowest validation loss."""
+    logs = dict(choice.split("=", 1) for choice in choices)
+    return min(logs, key=lambda name: min(logged(logs[name], "valid", "loss")))
+
+
 def training_speed(path: str) -> str:
     """The median speed, in words per second."""
-    speeds = sorted(all_of(path, r'(?:\bwps=|"wps": ")([\d.]+)'), key=float)
-    return speeds[(len(speeds) + 1) // 2 - 1]
+    return f"{median_low(logged(path, 'inner', 'wps')):.10g}"
 
 
 def milliseconds(path: str, tokens: str) -> str:
@@ -141,20 +155,13 @@ def days(*paths: str) -> str:
 
 def seconds(*paths: str) -> float:
     """The sum of the last readings before each fall of the clock, which starts again when a training continues."""
-    walls = [[*map(float, all_of(path, r'"wall": "([\d.]+)')), 0.0] for path in paths]
+    walls = [[*logged(path, "inner", "wall"), 0.0] for path in paths]
     return sum(before for each in walls for before, after in pairwise(each) if after < before)
 
 
 def gpu_memory(path: str) -> str:
-    """The most memory of the first GPU that a training has taken, in GB. A log of a CPU has none."""
-    free = min(map(float, all_of(path, r'(?:\bgb_free=|"gb_free": ")([\d.]+)')))
-    return f"{float(last(path, r'total memory = ([0-9.]+) GB')) - free:.1f}"
-
-
-def least_loss(*choices: str) -> str:
-    """Of several NAME=LOG, the NAME whose training has the lowest validation loss."""
-    logs = dict(choice.split("=", 1) for choice in choices)
-    return min(logs, key=lambda name: min(map(float, all_of(logs[name], r'"valid_loss": "([\d.]+)'))))
+    """The most memory of the last GPU listed that a training has taken, in GB. A log of a CPU has none."""
+    return f"{float(last(path, r'total memory = ([0-9.]+) GB')) - min(logged(path, 'inner', 'gb_free')):.1f}"
 
 
 def end(path: str) -> str:
@@ -175,12 +182,17 @@ def flags(path: str) -> str:
     return " ".join(shlex.split(text_of(path)))
 
 
+def generation_speed(path: str) -> str:
+    """In tokens per second, as fairseq-generate says."""
+    return last(path, r"([\d.]+) tokens/s")
+
+
+# Several files
+
+
 def ratio(name: str, one: str, other: str, *arguments: str) -> str:
     """The ratio of the same figure of two files."""
     return f"{float(read(name, one, *arguments)) / float(read(name, other, *arguments)):.2f}"
-
-
-# Several runs
 
 
 def mean_of(key: str, *paths: str) -> str:
@@ -193,7 +205,7 @@ def best_of(key: str, *paths: str) -> str:
 
 def rewards(paths: tuple[str, ...]) -> list[float]:
     """Of agents, from the last validations of several trainings."""
-    return [float(last(path, r'"valid_reward": "([-\d.]+)')) for path in paths]
+    return [logged(path, "valid", "reward")[-1] for path in paths]
 
 
 def mean_reward(*paths: str) -> str:
@@ -207,12 +219,10 @@ def reward_range(*paths: str) -> str:
 def reached(what: str, pattern: str) -> str:
     """The lengths that the finished trainings of a pattern have reached: "mean", "best", or the number of "runs"."""
     logs = [Path(path).with_name("train.log") for path in sorted(glob.glob(f"{pattern}/trained"))]
-    sizes = [last(str(log), r'"valid_reached": "([\d.]+)') for log in logs]
-    if not sizes:
+    if not logs:
         raise UserError(f"there is no training in {pattern} that ended.")
-    if what == "mean":
-        return f"{mean(map(float, sizes)):.1f}"
-    return max(sizes, key=float) if what == "best" else str(len(sizes))
+    sizes = [logged(str(log), "valid", "reached")[-1] for log in logs]
+    return {"mean": f"{mean(sizes):.1f}", "best": f"{max(sizes):g}", "runs": str(len(sizes))}[what]
 
 
 def spread(path: str, key: str) -> str:
@@ -226,57 +236,11 @@ def change_of_deviation(key: str, before: str, after: str) -> str:
     return f"{100 * (is_now / was - 1):+.0f} %" if was > 0 else "-"
 
 
-# Other tools, from their output
-
-
-def grid(path: str, layer: str, column: str) -> str:
-    """One cell of head_pruning's table: the row is a layer; the column is H1, H2 ... or stddev."""
-    if layer not in (cells := grid_column(path, column)):
-        raise UserError(f"{path} has no layer {layer}.")
-    return cells[layer]
-
-
-def mean_of_grid(path: str, column: str) -> str:
-    """The mean of a column over the layers."""
-    return f"{mean(float(value) for layer, value in grid_column(path, column).items() if layer != 'all'):.4f}"
-
-
-def grid_column(path: str, column: str) -> dict[str, str]:
-    """A column by layer."""
-    rows = [
-        [cell.strip() for cell in line.strip("| \n").split("|")] for line in text_of(path).splitlines() if "|" in line
-    ]
-    if len(rows) < 3 or column not in rows[0]:
-        raise UserError(f"{path} has no {column}.")
-    return {row[0]: row[rows[0].index(column)] for row in rows[2:]}
-
-
-def drawn(path: str, number: str) -> list[str]:
-    """A head that was drawn, and its share. `tools.plot attention` prints LAYER.HEAD=SHARE for each."""
-    return text_of(path).split()[int(number) - 1].split("=")
-
-
-def drawn_head(path: str, number: str) -> str:
-    layer, head = drawn(path, number)[0].split(".")
-    return f"layer {layer}, head {head}"
-
-
-def context_share(path: str, number: str) -> str:
-    return drawn(path, number)[1]
-
-
-LAST_MATCHES = {  # figures that are the last match in a file
-    "updates": r'"(?:train_)?num_updates": "(\d+)"',  # so far, of a training
-    "best_loss": r"\bbest_loss ([\d.]+)",  # of the validations, in a log of fairseq's format simple
-    "generation_speed": r"([\d.]+) tokens/s",  # of fairseq-generate
-    "skipped_layers": r"expected share.*: (.*)",  # of skip_schedule, as the next one
-    "context_factor": r"context factor.*: (.*)",
-}
-FIGURES = {"json": field} | {  # other figures by name; their arguments and results are texts
+FIGURES = {"json": field} | {
     function.__name__: function for function in (
-        bpc, ppl, parameters, training_speed, milliseconds, wall_time, days, gpu_memory, least_loss, end,
-        updates_of_epochs, flags, ratio, mean_of, best_of, mean_reward, reward_range, reached, spread,
-        change_of_deviation, grid, mean_of_grid, drawn_head, context_share,
+        bpc, ppl, parameters, updates, best_loss, least_loss, training_speed, milliseconds, wall_time, days,
+        gpu_memory, end, updates_of_epochs, flags, generation_speed, ratio, mean_of, best_of, mean_reward,
+        reward_range, reached, spread, change_of_deviation,
     )
 }  # fmt: skip
 

@@ -13,9 +13,10 @@ begin "$@"
 plot lags.png lags linear --layers 15 --updates 64
 for layers in 8 12 15; do
     file=$OUT/schedule-$layers.txt
-    capture "$file" -- python -m fairseq_plugins.tools.skip_schedule linear --layers "$layers"
-    row "$layers layers" "skipped layers=$(figure skipped_layers "$file")" \
-        "context, inferred=$(figure context_factor "$file")" \
+    capture "$file" -- python -m fairseq_plugins.tools.skip_schedule linear --layers "$layers" \
+        --json "${file%.txt}.json"
+    row "$layers layers" "skipped layers=$(figure json "${file%.txt}.json" skipped_layers)" \
+        "context, inferred=$(figure json "${file%.txt}.json" context_factor)" \
         paper="$(published "section 2.1.2" "$layers layers" context "not given")" picture="$OUT/lags.png"
 done
 table

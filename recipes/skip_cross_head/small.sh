@@ -99,10 +99,10 @@ for seed in "${SEEDS[@]}"; do
             evaluate "$name" "$split" --task streaming_language_modeling --batch-size 1 "${SCORED[@]}"
         done
         for split in "${PRUNED[@]}"; do
-            grid=$OUT/$name/pruned-$split.txt checkpoint=$OUT/$name/checkpoint_best.pt
-            capture "$grid" --after "$checkpoint" -- python -m fairseq_plugins.tools.head_pruning "$checkpoint" \
-                --data "$DATA/bin" --split "$split" --metric bpc --batch-size 8 "${SCORED[@]}" "${DEVICE[@]}"
-            deviations+=("deviation of a layer's heads, $split=$(figure mean_of_grid "$grid" stddev)")
+            grid=$OUT/$name/pruned-$split.json checkpoint=$OUT/$name/checkpoint_best.pt
+            capture "${grid%.json}.txt" --after "$checkpoint" -- python -m fairseq_plugins.tools.head_pruning "$checkpoint" \
+                --data "$DATA/bin" --split "$split" --metric bpc --batch-size 8 "${SCORED[@]}" "${DEVICE[@]}" --json "$grid"
+            deviations+=("deviation of a layer's heads, $split=$(figure json "$grid" mean stddev)")
         done
         row "$name" "dev bpc=$(figure bpc "$OUT/$name/valid.log")" "test bpc=$(figure bpc "$OUT/$name/test.log")" \
             "${deviations[@]}" "updates=$(figure updates "$OUT/$name/train.log")" \

@@ -56,29 +56,29 @@ train "$SHARED/plain" "${TRAINING[@]}" --cross-head-p 0 --skip-schedule none
 train "$SHARED/cross-head-0.1" "${TRAINING[@]}" --cross-head-p 0.1 --skip-schedule none
 first_node_only
 
-# prune NAME TRAINING: leave out each head of TRAINING, into OUT/NAME-PRUNED.txt
+# prune NAME TRAINING: leave out each head of TRAINING, into OUT/NAME-PRUNED.txt and .json
 prune() {
     local checkpoint=$OUT/$SHARED/$2/checkpoint_best.pt
     capture "$OUT/$1-$PRUNED.txt" --after "$checkpoint" -- python -m fairseq_plugins.tools.head_pruning "$checkpoint" \
         --data "$DATA/bin" --split "$PRUNED" "${EVALUATION[@]}" "${DEVICE[@]}" \
-        --model-overrides "{'mem_len': $CONTEXT, 'clamp_len': 800, 'same_length': True}"
+        --model-overrides "{'mem_len': $CONTEXT, 'clamp_len': 800, 'same_length': True}" --json "$OUT/$1-$PRUNED.json"
 }
 
 # row_layer LAYER NAME COLUMN=VALUE...: a row with every head of LAYER
 row_layer() {
-    local head cells=() grid=$OUT/$2-$PRUNED.txt
+    local head cells=() grid=$OUT/$2-$PRUNED.json
     for ((head = 1; head <= HEADS; head++)); do
-        cells+=("H$head=$(figure grid "$grid" "$1" "H$head")")
+        cells+=("H$head=$(figure json "$grid" "$1" "H$head")")
         cells+=("paper, H$head=$(published "Table 3" "layer $1, $2" "H$head")")
     done
-    row "layer $1, $2" set="$PRUNED" "${cells[@]}" "stddev=$(figure grid "$grid" "$1" stddev)" \
+    row "layer $1, $2" set="$PRUNED" "${cells[@]}" "stddev=$(figure json "$grid" "$1" stddev)" \
         "paper, stddev=$(published "Table 3" "layer $1, $2" stddev)" "${@:3}"
 }
 
 prune plain plain
 prune cross-head cross-head-0.1
 for ((layer = 1; layer <= LAYERS; layer++)); do
-    ratio=$(figure ratio grid "$OUT/cross-head-$PRUNED.txt" "$OUT/plain-$PRUNED.txt" "$layer" stddev)
+    ratio=$(figure ratio json "$OUT/cross-head-$PRUNED.json" "$OUT/plain-$PRUNED.json" "$layer" stddev)
     row_layer "$layer" plain ratio=- "paper, change in %=-"
     row_layer "$layer" cross-head "ratio=$ratio" \
         "paper, change in %=$(published "Table 3" "layer $layer, cross-head" change)"

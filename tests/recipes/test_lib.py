@@ -634,77 +634,78 @@ EVALUATED = """2026 | INFO | num. model params: 1,234,567
 x with end-of-line: 9 tokens, 1 nats, 1 nats per token, 1.500000 bits per token (bpc), perplexity 20.1234
 x without end-of-line: 8 tokens, 1 nats, 1 nats per token, 1.400000 bits per token (bpc), perplexity 19.5
 """
-TRAINED = (
-    "".join(
-        f'x | train_inner | {{"wps": "{speed}", "num_updates": "{number}", "train_wall": "9999", "wall": "{wall}"}}\n'
-        for number, speed, wall in ((10, 100.5, 3500), (20, 300, 4000), (10, 200, 100), (20, 250, 700))
-    )
-    + '| valid | {"valid_loss": "2.5", "valid_num_updates": "20"}\nx | valid | {"valid_loss": "2.25"}\n'
+WALLS = ((10, 100.5, 3500), (20, 300, 4000), (10, 200, 100), (20, 250, 700))  # updates, words per second, seconds
+TRAINED = "x | total memory = 80.000 GB ; x\n" + "".join(
+    f'x | {{"epoch": 1, "wps": "{speed}", "num_updates": "{number}", "train_wall": "9999", "wall": "{wall}",'
+    f' "gb_free": "{30.5 + number}"}}\n'
+    for number, speed, wall in WALLS
 )
-GRID = "| layer | H1 | H2 | stddev |\n| --- | --- | --- | --- |\n"
-GRID += "| 1 | 0.1 | 0.2 | 0.5 |\n| 2 | 0.3 | 0.4 | 2 |\n| all |  |  | 9 |\n"
+TRAINED += 'x | {"epoch": 1, "valid_loss": "2.5", "valid_num_updates": "20"}\n'
+TRAINED += 'x | {"epoch": 1, "valid_loss": "2.25", "valid_num_updates": "22", "valid_reward": "0.25"}\n'
+SIMPLE = "".join(f"x | epoch 001 | valid on 'valid' subset | loss 3 | best_loss {loss}\n" for loss in (4.009, 4.004))
+FILES = {
+    "test.log": EVALUATED, "train.log": TRAINED, "simple.log": SIMPLE, "labels": "1\n" * 100, "flags.txt": "--lenpen 0.6\n",
+    "inner.log": "x | epoch 001:  10 / 20 loss=4, wps=90.5, num_updates=10, gb_free=40, wall=9\n",
+    "generate.log": "Translated 9 sentences (90 tokens) in 1s (9.00 sentences/s, 90.25 tokens/s)\n",
+    "a.json": '{"bleu": 28.10, "accuracy": 80.0, "accuracy_deviation": 2, "1": {"head": "layer 0, head 3", "H2": 0.4}}',
+    "b.json": '{"bleu": 27.0, "accuracy": 82.0, "accuracy_deviation": 1}',
+}  # fmt: skip
 
 
 @pytest.fixture
 def results(tmp_path):
-    for name, text in {
-        "test.log": EVALUATED, "train.log": TRAINED, "grid.txt": GRID, "maps.txt": "0.3=0.125 2.1=0.5\n",
-        "simple.log": "x | loss 3.1 | best_loss 4.009\nx | loss 3.0 | best_loss 4.004\n",
-        "gpu.log": 'x | total memory = 80.000 GB ; x\nx | {"gb_free": "50.5"}\nx | gb_free=30.5, x\n"gb_free": "40"\n',
-        "generate.log": "Translated 9 sentences (90 tokens) in 1s (9.00 sentences/s, 90.25 tokens/s)\n",
-        "a.json": json.dumps({"bleu": 28.10, "accuracy": 80.0, "accuracy_deviation": 2}),
-        "b.json": json.dumps({"bleu": 27.0, "accuracy": 82.0, "accuracy_deviation": 1}), "labels": "1\n" * 100,
-    }.items():  # fmt: skip
+    for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     for seed, size in ((1, 10), (2, 20.5)):
-        (tmp_path / f"not/cgru-seed{seed}").mkdir(parents=True)
-        (tmp_path / f"not/cgru-seed{seed}/train.log").write_text(f'"valid_reached": "5"\n"valid_reached": "{size}"\n')
-        (tmp_path / f"not/cgru-seed{seed}/trained").touch()
+        folder = tmp_path / f"not/cgru-seed{seed}"
+        folder.mkdir(parents=True)
+        lines = (f'{{"epoch": 1, "valid_num_updates": "1", "valid_reached": "{reached}"}}\n' for reached in (5, size))
+        (folder / "train.log").write_text("".join(lines))
+        (folder / "trained").touch()
     (tmp_path / "not/cgru-seed3").mkdir()
     return tmp_path
 
 
 @pytest.mark.parametrize("figure, expected", [
-    ("json a.json bleu", "28.1"), ("bpc test.log", "1.500000"), ("ppl test.log without", "19.5"),
-    ("parameters test.log", "1.23M"), ("updates train.log", "20"), ("training_speed train.log", "200"),
+    ("json a.json bleu", "28.10"), ("json a.json 1 H2", "0.4"), ("bpc test.log", "1.500000"),
+    ("ppl test.log without", "19.5"), ("parameters test.log", "1.23M"), ("updates train.log", "22"),
+    ("training_speed train.log", "200"), ("training_speed inner.log", "90.5"),
     ("milliseconds train.log 1000", "5000"), ("wall_time train.log", "1:18"), ("wall_time train.log train.log", "2:36"),
-    ("days train.log train.log", "0.11"), ("gpu_memory gpu.log", "49.5"), ("ratio gpu_memory gpu.log gpu.log", "1.00"),
-    ("best_loss simple.log", "4.004"), ("least_loss 0.1=train.log 0.2=train.log", "0.1"),
-    ("end diverged", "all updates"),
-    ("end labels", "\n".join("1" * 100)),
-    ("generation_speed generate.log", "90.25"), ("ratio generation_speed generate.log generate.log", "1.00"),
-    ("mean_of bleu a.json b.json", "27.55"), ("best_of bleu a.json b.json", "28.1"),
-    ("reached mean not/cgru-seed*", "15.2"), ("reached best not/cgru-seed*", "20.5"),
-    ("reached runs not/cgru-seed*", "2"), ("spread a.json accuracy", "80.00 ± 2.00"),
-    ("change_of_deviation accuracy a.json b.json", "-50 %"), ("grid grid.txt 2 H2", "0.4"),
-    ("mean_of_grid grid.txt stddev", "1.2500"),
-    ("ratio grid grid.txt grid.txt 2 stddev", "1.00"), ("drawn_head maps.txt 2", "layer 2, head 1"),
-    ("context_share maps.txt 1", "0.125"), ("updates_of_epochs labels 3 32", "10"),
-    ("updates_of_epochs labels 3 32 10", "1"),
+    ("days train.log train.log", "0.11"), ("gpu_memory train.log", "39.5"),
+    ("ratio gpu_memory train.log train.log", "1.00"), ("best_loss simple.log", "4.004"),
+    ("least_loss 0.1=train.log 0.2=train.log", "0.1"), ("mean_reward train.log train.log", "0.250"),
+    ("reward_range train.log train.log", "0.250 to 0.250"), ("end diverged", "all updates"),
+    ("end labels", "\n".join("1" * 100)), ("generation_speed generate.log", "90.25"),
+    ("ratio json a.json b.json accuracy", "0.98"), ("mean_of bleu a.json b.json", "27.55"),
+    ("best_of bleu a.json b.json", "28.10"), ("reached mean not/cgru-seed*", "15.2"),
+    ("reached best not/cgru-seed*", "20.5"), ("reached runs not/cgru-seed*", "2"),
+    ("spread a.json accuracy", "80.00 ± 2.00"), ("change_of_deviation accuracy a.json b.json", "-50 %"),
+    ("updates_of_epochs labels 3 32", "10"), ("updates_of_epochs labels 3 32 10", "1"), ("flags flags.txt", "--lenpen 0.6"),
 ])  # fmt: skip
-def test_figures(figure, expected, results):
-    assert printed("figures", *figure.split(), cwd=results) == expected
+def test_figures(figure, expected, results, lib, monkeypatch):
+    monkeypatch.chdir(results)
+    assert lib("figures").read(*figure.split()) == expected
 
 
 @pytest.mark.parametrize("words, told", [(20, True), (21, False)])
-def test_a_perplexity_above_that_of_even_guesses_is_told(words, told, results):
+def test_a_perplexity_above_that_of_even_guesses_is_told(words, told, results, lib, monkeypatch, capsys):
+    monkeypatch.chdir(results)
     (results / "test.log").write_text(f"x | dictionary: {words} types\n{EVALUATED}")
-    done = call("figures", "ppl", "test.log", cwd=results)
-    assert done.stdout == "20.1234\n"
+    assert lib("figures").read("ppl", "test.log") == "20.1234"
     sentence = "small: test.log: perplexity 20.1234 is above that of even guesses, 20: the model has learned nothing.\n"
-    assert done.stderr == (sentence if told else "")
+    assert capsys.readouterr().err == (sentence if told else "")
 
 
 def test_a_figure_that_is_not_there(results):
     assert printed("figures", "updates", "none.log", "--plus", 5, "--else", 15, cwd=results) == "15"
-    assert printed("figures", "updates", "train.log", "--plus", 5, "--else", 15, cwd=results) == "25"
+    assert printed("figures", "updates", "train.log", "--plus", 5, "--else", 15, cwd=results) == "27"
     done = call("figures", "updates", "none.log", cwd=results)
     assert done.returncode == 2 and "small: error: none.log cannot be read" in done.stderr
     assert "speed is no figure: there are " in call("figures", "speed", "x").stderr
 
 
 def test_a_row_takes_figures_and_words(results):
-    row = ("row", "t.jsonl", "@drawn_head maps.txt 1", "BLEU=@json a.json bleu", "ppl=@?ppl none.log", "paper=29.5")
+    row = ("row", "t.jsonl", "@json a.json 1 head", "BLEU=@json a.json bleu", "ppl=@?ppl none.log", "paper=29.5")
     assert printed(*row, cwd=results) == ""
     printed("row", "t.jsonl", "none", "x=1", "--if", "@?reached runs copy/*", cwd=results)
     printed("row", "t.jsonl", "some", "x=1", "--if", "@?reached runs not/*", cwd=results)
