@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034 # recipes use what is set here
 # The functions of all recipes; this file is sourced, not run. A recipe declares variables, puts the flags of its trainings
-# into arrays and calls the functions below: recipes/feedback/table2_wmt14.sh is an example. Behind them are recipes/lib/*.py.
+# into arrays and calls the functions below: recipes/feedback/table2_wmt14.sh is an example. Behind them is recipes/lib/.
 #
 #   VENV     the virtual environment (default: .venv at the repository root), made on first use
 #   PYTHON   the interpreter that makes it (default: python3)
@@ -13,12 +13,6 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export VENV=${VENV:-$ROOT/.venv}
 [[ $VENV = /* ]] || VENV=$PWD/$VENV
 
-# Install everything that the suite needs and put its commands first on the PATH. A second call returns at once.
-setup_venv() {
-    bash "$ROOT/recipes/setup/setup.sh" || exit 1
-    export PATH="$VENV/bin:$PATH"
-}
-
 # A recipe declares its variables here with defaults; values of the user's win. SETTINGS: single values. WORDS: lists of
 # flags, which become arrays. CHOICES: which runs to do; they change no run. SMOKE_SETTINGS: defaults of a smoke run, among
 # them SMALLER, the flags that train appends to those of the recipe.
@@ -27,83 +21,18 @@ declare -A SETTINGS=([LOG_INTERVAL]=100) WORDS=() CHOICES=() SMOKE_SETTINGS=([LO
 # progress of other commands. SOURCED_LATER: files that declare variables after begin, too. DEFAULT_PRECISION: on GPUs.
 DEFAULT_PRECISION=fp32 LIB=recipes/lib QUEUE='' BEGUN='' LOG_FORMAT=simple START=() ONLY_IF=() MAY_DIVERGE=''
 declare -A DECLARED=() GIVEN=() PUBLISHED=() && SOURCED_LATER=() BARS=(--log-format simple --log-interval 1)
-
-# begin OPTIONS...: read the options, set up the machine, go to the repository root and set the declared variables
-begin() {
-    [[ $BEGUN ]] || begin_once "$@"
-    local numbers=() && declare_all SETTINGS && declare_all WORDS && declare_all CHOICES && BEGUN=yes
-    python -S "$LIB/variables.py" --values -- "${numbers[@]}" || exit
-}
-
-begin_once() {
-    local python=$VENV/bin/python code && [[ -x $python ]] || python=${PYTHON:-python3}
-    code=$("$python" -S "$ROOT/recipes/lib/options.py" "$0" "$@") || exit
-    eval "$code"
-    local read=("${!SETTINGS[@]}" "${!WORDS[@]}" "${!CHOICES[@]}" --flags=" ${EXTRA[*]}" --later "${SOURCED_LATER[@]/#/$ROOT/}")
-    RECIPE=$RECIPE "$python" -S "$ROOT/$LIB/variables.py" "${read[@]}" || exit
-    setup_venv && cd "$ROOT" || exit
-    ((!DRY_RUN)) || { QUEUE=$(mktemp) && trap 'end_dry_run $?' EXIT; }
-    export RECIPE OUT
-    local options=(${GPUS:+--gpus "$GPUS"} ${QUEUE:+--queue "$QUEUE"} --precision "$PRECISION")
-    ((!SMOKE)) || options+=(--smoke)
-    code=$(python "$LIB/machine.py" --default-precision "$DEFAULT_PRECISION" "${options[@]}") || exit
-    eval "$code"
-}
-
-end_dry_run() {
-    local status=$1
-    ((status)) || python -S "$LIB/dry_run.py" "$QUEUE" "$COMMANDS" || status=$?
-    rm -f "$QUEUE"
-    exit "$status"
-}
-
-# declare_all ARRAY: set every variable of ARRAY that is not declared yet
-declare_all() {
-    local -n of=$1
-    local name value
-    for name in "${!of[@]}"; do
-        [[ ! ${DECLARED[$name]:-} ]] || continue
-        DECLARED[$name]=$1 value=${of[$name]}
-        ((!SMOKE)) || value=${SMOKE_SETTINGS[$name]-$value}
-        [[ ! ${!name:-} ]] || { numbers+=("$name" "${of[$name]}" "${!name}") && value=${!name} GIVEN[$name]=${!name}; }
-        if [[ $1 = SETTINGS ]]; then printf -v "$name" %s "$value"; else read -ra "${name?}" <<<"${value//$'\n'/ }"; fi
-    done
-}
-
-# given ARRAY...: print the variables of these arrays that the user has set
-given() {
-    local name
-    for name in "${!GIVEN[@]}"; do
-        [[ " $* " != *" ${DECLARED[$name]} "* ]] || echo "$name=${GIVEN[$name]@Q}"
-    done | sort
-}
+# shellcheck source=recipes/lib/start.sh
+source "$ROOT/$LIB/start.sh" # begin "$@" reads options and variables and sets up the machine; share
 
 stop() { echo "$RECIPE: error: $*" >&2 && exit 2; }
 one_of() { [[ " ${*:3} " = *" $2 "* ]] || stop "$1: $2 is none of ${*:3}."; } # one_of VARIABLE VALUE ALLOWED...
 one_machine_only() { ((NNODES == 1)) || stop "NNODES: this recipe is for one machine; leave it out."; }
 first_node_only() { ((NODE_RANK == 0)) || exit 0; } # the other nodes have only trained
-# Where nothing can be written no stamp comes; the script's own has to do.
-is_prepared() { [[ -e $DATA/prepared ]] || { [[ ! -w $DATA ]] && compgen -G "$DATA/.steps/binarise*.json" >/dev/null; }; }
-wait_for_data() { until is_prepared; do echo "$RECIPE: waiting for the first node to prepare $DATA" >&2 && sleep 20; done; }
-
 # published TABLE ROW COLUMN [ELSE]: print a number from the paper.json beside the recipe, or ELSE if it is not there
 published() {
     local number=${PUBLISHED[$1|$2|$3]-${4-}}
     [[ $number ]] || stop "$PAPER has no published number $1|$2|$3."
     echo "$number"
-}
-
-# share NAME NUMBER WHAT: set the variable NAME to the part of each process in NUMBER streams, lines or sentences
-share() {
-    local gpus fitting='' way_out="choose another number of nodes than $NNODES"
-    if (($2 % PROCESSES)); then
-        for gpus in {1..16}; do (($2 % (gpus * NNODES))) || fitting+=", $gpus"; done
-        fitting=${fitting#, }
-        [[ $fitting != *,* ]] || fitting="${fitting%, *} or ${fitting##*, }"
-        [[ ! $fitting ]] || way_out="choose --gpus $fitting"
-        stop "$2 $3 cannot be shared evenly by $PROCESSES processes: $way_out."
-    fi
-    printf -v "$1" %s $(($2 / PROCESSES))
 }
 
 # Every command goes through one of these four: it is run, or printed in a dry run. (With -S Python starts faster.)
