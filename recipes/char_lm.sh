@@ -19,7 +19,6 @@
 #   recipes/char_lm.sh --dry-run                                  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-LOG_FORMAT=json # figures.py reads this format
 SETTINGS+=([STREAMS]=32 [VALID_STREAMS]=8 [BLOCK]=64 [WARM_UP]=100 [WIDTH]=256 [PASS]="" [FILE]=""
     [SPLIT]="3600000,200000,200000")
 WORDS+=([ANY_SIZE]="" [LEARNING_RATES]="0.0005 0.001 0.002")

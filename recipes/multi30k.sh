@@ -15,6 +15,7 @@
 #   BPE=sentencepiece recipes/multi30k.sh      SentencePiece of raw text in place of byte pair encoding
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+LOG_FORMAT=simple
 SETTINGS+=([EPOCHS]=8 [BPE]=8000 [WIDTH]=256)
 CHOICES+=([DEPTHS]=1 [SEEDS]=1 [MODELS]=feedback)
 SMOKE_SETTINGS+=([EPOCHS]=2 [BPE]=200 [WIDTH]=32)

@@ -23,7 +23,6 @@
 #   MIXERS="cgru convolution" recipes/active_memory/...    only some
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json
 ALL_MIXERS=(cgru convolution persistent-convolution highway-convolution self-attention self-attention+convolution
     self-attention+persistent-convolution self-attention+highway-convolution)
 SETTINGS+=([LINES_A_BATCH]=64 [WARM_UP]=10000 [UPDATES]=100000

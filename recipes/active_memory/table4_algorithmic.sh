@@ -22,7 +22,6 @@
 #   LEARNING_RATE=1e-3 FLAGS="--weight-init glorot" recipes/active_memory/... --out runs/slow    with other settings
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json
 ALL_TASKS=(reverse sort addition multiply not remember)
 ALL_MIXERS=(cgru self-attention convolution persistent-convolution highway-convolution self-attention+convolution
     self-attention+persistent-convolution self-attention+highway-convolution)

@@ -17,7 +17,6 @@
 #   recipes/all_attention/fig2_integration.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # figures.py reads this format
 SETTINGS+=([STREAMS]=64 [VALID_STREAMS]=8 [BLOCK]=512 [LEARNING_RATE]=0.07 [WARM_UP]=32000 [UPDATES]="" [FINE_TUNING]="")
 WORDS+=([SPLIT]="" [SMALLER]="" [PERSISTENT]="")
 CHOICES+=([INTEGRATIONS]="all-attn attn-split head-split single-head ff-attn" [SPLIT_STREAMS]="")

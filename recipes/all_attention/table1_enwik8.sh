@@ -15,7 +15,6 @@
 #   MODELS="small transformer-small" recipes/all_attention/table1_enwik8.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # figures.py reads this format
 SETTINGS+=([STREAMS]=64 [VALID_STREAMS]=8 [BLOCK]=512 [LEARNING_RATE]=0.07 [WARM_UP]=32000 [UPDATES]="" [FINE_TUNING]="")
 WORDS+=([SPLIT]="" [SMALLER]="" [PERSISTENT]="" [FEED_FORWARD]="")
 CHOICES+=([MODELS]="small transformer-small large transformer-large" [SPLIT_STREAMS]="")

@@ -16,7 +16,6 @@
 #   recipes/all_attention/table3_wikitext103.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # figures.py reads this format
 SETTINGS+=([STREAMS]=64 [VALID_STREAMS]=8 [BLOCK]=256 [LEARNING_RATE]=0.00025 [WARM_UP]=8000 [UPDATES]=800000
     [FINE_TUNING]=50000)
 WORDS+=([ANY_SIZE]="" [SMALLER]="" [PERSISTENT]="")

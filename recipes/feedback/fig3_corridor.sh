@@ -15,7 +15,6 @@
 #       recipes/feedback/fig3_corridor.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # figures.py and tools.plot read this format
 SETTINGS+=([SIZE]=water_maze [ENVIRONMENTS]=64 [BPTT]=100 [UPDATES]=5000 [LEARNING_RATE]=0.0003 [EVERY]=1000
     [EPISODES]=500 [WORLD]="{}")
 CHOICES+=([MODELS]="feedback transformer" [SEEDS]="1 2 3" [SPANS]="4 8 16 32 64 128")

@@ -14,7 +14,6 @@
 #   SIZE=water_maze WORLD='{"size": 5, "objects": 3}' SEEDS="1 2 3" recipes/feedback/fig6_maze_easy.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # figures.py and tools.plot read this format
 SETTINGS+=([SIZE]=maze [ENVIRONMENTS]=128 [BPTT]=100 [UPDATES]=39000 [LEARNING_RATE]=0.0003 [SPAN]=200 [EVERY]=1000
     [EPISODES]=500 [WORLD]="{}")
 CHOICES+=([MODELS]="feedback transformer lstm" [SEEDS]="1 2 3 4 5 6 7 8 9 10")

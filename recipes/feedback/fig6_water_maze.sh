@@ -15,7 +15,6 @@
 #   WORLD='{"size": 5, "max_steps": 100}' BPTT=100 SEEDS="1 2 3" recipes/feedback/fig6_water_maze.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # figures.py and tools.plot read this format
 SETTINGS+=([SIZE]=water_maze [ENVIRONMENTS]=64 [BPTT]=200 [UPDATES]=39063 [LEARNING_RATE]=0.0003
     [LSTM_LEARNING_RATE]=0.0004 [SPAN]=200 [EVERY]=1000 [EPISODES]=500 [WORLD]="{}")
 CHOICES+=([MODELS]="feedback transformer lstm" [SEEDS]="1 2 3 4 5 6 7 8 9 10")

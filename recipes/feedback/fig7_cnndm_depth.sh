@@ -13,7 +13,7 @@
 #   recipes/feedback/fig7_cnndm_depth.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-DEFAULT_PRECISION=fp16
+LOG_FORMAT=simple DEFAULT_PRECISION=fp16
 SETTINGS+=([BPE]=32000 [TOKENS]=4096 [TIMES]=32 [LEARNING_RATE]=0.0005 [UPDATES]=30000 [WARM_UP]=4000 [BATCH]=64)
 WORDS+=([SHORTEST]="30 45 60" [LONGEST]="90 120 150" [SMALLER]=""
     [FEEDBACK_DROPOUT]="" [TRANSFORMER_DROPOUT]="--dropout 0.3") # the Feedback architecture has its own dropout

@@ -12,7 +12,7 @@
 #   recipes/feedback/fig7_iwslt_depth.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-DEFAULT_PRECISION=fp16
+LOG_FORMAT=simple DEFAULT_PRECISION=fp16
 SETTINGS+=([BPE]=10000 [TOKENS]=4096 [LEARNING_RATE]=0.0005 [UPDATES]=50000 [WARM_UP]=4000)
 WORDS+=([SMALLER]=""
     [FEEDBACK_DROPOUT]="" [TRANSFORMER_DROPOUT]="--dropout 0.3") # the Feedback architecture has its own dropout

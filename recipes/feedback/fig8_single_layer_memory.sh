@@ -15,7 +15,6 @@
 #   recipes/feedback/fig8_single_layer_memory.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # figures.py reads this format
 SETTINGS+=([STREAMS]=2048 [VALID_STREAMS]=64 [BLOCK]=128 [LEARNING_RATE]=0.0015 [WARM_UP]=1000 [UPDATES]=15000
     [FINE_TUNING]=1000 [EPOCHS]=20)
 WORDS+=([ANY_SIZE]="" [SMALLER]=""

@@ -20,7 +20,6 @@
 #   recipes/feedback/fig9_depth.sh --dry-run               every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # figures.py reads this format
 CHOICES+=([CORPUS]="char_ptb wikitext103" [SPLIT_STREAMS]="")
 SOURCED_LATER=(recipes/feedback/fig9_depth.sh) # the halves declare variables
 begin "$@"

@@ -27,7 +27,6 @@
 #       recipes/feedback/table1_toy_tasks.sh        some of the runs, smaller
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # figures.py reads this format
 ALL_TASKS=(copy reverse counting-50 counting-1000 random-walk programs-3 programs-5)
 OTHER_TASKS=(copy-varied reverse-varied programs-3-equal programs-5-equal) # other readings of the paper
 declare -A ARCH=([feedback]=feedback_lm_toy [transformer]=span_transformer_lm_twin_toy

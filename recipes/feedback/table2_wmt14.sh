@@ -17,7 +17,7 @@
 #   recipes/feedback/table2_wmt14.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-DEFAULT_PRECISION=fp16
+LOG_FORMAT=simple DEFAULT_PRECISION=fp16
 SETTINGS+=([BPE]=32000 [TOKENS]=3584 [TIMES]=128 [LEARNING_RATE]=0.001 [UPDATES]=30000 [WARM_UP]=4000 [SAVE_EVERY]=300
     [AVERAGED]=10 [BATCH]=128)
 WORDS+=([LENGTH_PENALTIES]="0.2 0.4 0.6 0.8 1.0 1.2" [SMALLER]="" [FEEDBACK_DROPOUT]="") # its architecture has dropout 0.3

@@ -14,7 +14,6 @@
 #   recipes/feedback/table4_enwik8.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # figures.py reads this format
 SETTINGS+=([STREAMS]=1024 [VALID_STREAMS]=128 [BLOCK]=128 [SHORT_BLOCK]=64 [LEARNING_RATE]=0.0015 [WARM_UP]=8000
     [UPDATES]=100000 [FINE_TUNING]=10000)
 WORDS+=([SPLIT]="" [SMALLER]="")

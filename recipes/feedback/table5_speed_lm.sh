@@ -14,7 +14,6 @@
 #   recipes/feedback/table5_speed_lm.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # figures.py reads this format
 SETTINGS+=([STREAMS]=512 [VALID_STREAMS]=16 [BLOCK]=256 [LEARNING_RATE]=0.0007 [WARM_UP]=100 [UPDATES]=100
     [LOG_INTERVAL]=10 [BATCH]=64 [LARGER_BATCH]=256 [LENGTH]=128 [SHARDS]=20)
 WORDS+=([ANY_SIZE]="" [SMALLER]="")

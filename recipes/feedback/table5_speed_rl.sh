@@ -12,7 +12,6 @@
 #   SIZE=water_maze ENVIRONMENTS=64 recipes/feedback/table5_speed_rl.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # figures.py and tools.plot read this format
 SETTINGS+=([SIZE]=maze [ENVIRONMENTS]=1024 [BPTT]=100 [UPDATES]=50 [LEARNING_RATE]=0.0003 [SPAN]=200 [EVERY]=50
     [EPISODES]=1 [WORLD]="{}" [LOG_INTERVAL]=5)
 CHOICES+=([MODELS]="feedback transformer lstm" [SEEDS]=1)

@@ -12,7 +12,7 @@
 #   recipes/feedback/table5_speed_translation.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-DEFAULT_PRECISION=fp16
+LOG_FORMAT=simple DEFAULT_PRECISION=fp16
 SETTINGS+=([BPE]=32000 [TOKENS]=3584 [TIMES]=128 [LEARNING_RATE]=0.001 [UPDATES]=100 [WARM_UP]=4000 [SAVE_EVERY]=300
     [AVERAGED]=10 [BATCH]=128 [ENCODER]=6 [LARGER_BATCH]=512 [LENGTH]=25 [LOG_INTERVAL]=10)
 WORDS+=([SMALLER]="" [FEEDBACK_DROPOUT]="") # its architecture has dropout 0.3

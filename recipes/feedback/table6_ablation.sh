@@ -16,7 +16,6 @@
 #   recipes/feedback/table6_ablation.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # figures.py reads this format
 SETTINGS+=([STREAMS]=512 [VALID_STREAMS]=16 [BLOCK]=256 [SHORT_BLOCK]=64 [LEARNING_RATE]=0.0007 [WARM_UP]=8000
     [UPDATES]=200000)
 WORDS+=([ANY_SIZE]="" [SMALLER]="")

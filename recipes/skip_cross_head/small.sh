@@ -28,7 +28,6 @@
 #   recipes/skip_cross_head/small.sh --dry-run    every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # figures.py reads this format
 SETTINGS+=([STREAMS]=16 [VALID_STREAMS]=16 [BLOCK]=64 [LEARNING_RATE]=0.001 [WARM_UP]=100 [TOTAL]=2000 [PHASE_1]=""
     [INTERVAL]=400 [SPLIT]="3600000,200000,200000" [FILE]="" [HEADS]=4 [POSITIONS]=pairwise)
 WORDS+=([SIZES]="--decoder-layers 8 --decoder-embed-dim 128 --decoder-ffn-embed-dim 512" [SMALLER]="")

@@ -29,7 +29,6 @@
 #   MODELS=transformer-xl recipes/skip_cross_head/table1_enwik8.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # figures.py reads this format
 SETTINGS+=([STREAMS]=60 [VALID_STREAMS]=10 [BLOCK]=512 [VALID_BLOCK]=128 [LEARNING_RATE]=0.00025 [UPDATES]=1200000
     [INTERVAL]=4000 [CHANGE]=0.01 [OVER]=64000 [HALF_PERIOD]=4000 [CLAMP]=800 [PHASE_1]="" [TOTAL]=""
     [DAI_STREAMS]=22 [DAI_BLOCK]=512 [DAI_UPDATES]=400000)

@@ -28,7 +28,6 @@
 #   MODELS=transformer-xl recipes/skip_cross_head/table2_wikitext103.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # figures.py reads this format
 SETTINGS+=([STREAMS]=32 [VALID_STREAMS]=10 [BLOCK]=512 [VALID_BLOCK]=128 [LEARNING_RATE]=0.00025 [UPDATES]=1200000
     [INTERVAL]=4000 [CHANGE]=0.2 [OVER]=64000 [HALF_PERIOD]=16000 [CLAMP]=800 [PHASE_1]="" [TOTAL]=""
     [DAI_STREAMS]=60 [DAI_BLOCK]=150 [DAI_UPDATES]=200000)

@@ -16,7 +16,7 @@
 # last checkpoint is scored, the standard deviation is a sample's, fp16. Each of 60 checkpoints has 1.5 GB.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-DEFAULT_PRECISION=fp16 # as fairseq's example of RoBERTa
+LOG_FORMAT=simple DEFAULT_PRECISION=fp16 # as fairseq's example of RoBERTa
 SETTINGS+=([ROBERTA]="" [BPE_DIR]="" [LEARNING_RATE]=2e-5)
 WORDS+=([SMALLER]="")
 CHOICES+=([TASKS]="MRPC CoLA SST-2 MNLI QNLI QQP" [SEEDS]="1 2 3 4 5")

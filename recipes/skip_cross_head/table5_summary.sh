@@ -28,7 +28,6 @@
 #   recipes/skip_cross_head/table5_summary.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-LOG_FORMAT=json # figures.py reads this format
 SETTINGS+=([STREAMS]=50 [VALID_STREAMS]=10 [BLOCK]=512 [VALID_BLOCK]=128 [LEARNING_RATE]=0.00025 [UPDATES]=1200000
     [INTERVAL]=4000 [CHANGE]=0.2 [OVER]=64000 [HALF_PERIOD]=16000 [CLAMP]=800 [PHASE_1]="" [TOTAL]="" [SHARED]=../ablations)
 WORDS+=([EVALUATION]="--batch-size 10 --tokens-per-sample 128" [ANY_SIZE]="" [SMALLER]="")
