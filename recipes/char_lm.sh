@@ -36,7 +36,7 @@ TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-p
     --warmup-init-lr 0 --max-epoch 1 --save-interval-updates 500 --keep-interval-updates 1 --no-epoch-checkpoints
     --decoder-layers 2 --decoder-embed-dim "$WIDTH" --decoder-attention-heads 4 --decoder-head-dim $((WIDTH / 2))
     --attention-span $((4 * BLOCK)))
-EVALUATION=(--task streaming_language_modeling --batch-size "$SCORED_STREAMS" --tokens-per-sample $((4 * BLOCK)))
+EVALUATION=(--batch-size "$SCORED_STREAMS" --tokens-per-sample $((4 * BLOCK)))
 declare -A ARCH=(
     [feedback]="feedback_lm --decoder-normalize-before --decoder-ffn-embed-dim $((8 * WIDTH))"
     [transformer]="span_transformer_lm --decoder-normalize-before --decoder-ffn-embed-dim $((8 * WIDTH))"
@@ -92,10 +92,9 @@ for model in "${MODELS[@]}"; do
     for seed in "${SEEDS[@]}"; do
         name=$model-seed$seed
         train_char "$name" "$model" "$seed" "$rate" "$PASS"
-        evaluate "$name" valid "${EVALUATION[@]}"
-        evaluate "$name" test "${EVALUATION[@]}"
-        row "$name" "dev bpc=$(figure bpc "$OUT/$name/valid.log")" "test bpc=$(figure bpc "$OUT/$name/test.log")" \
-            "learning rate=$BEST" "parameters=$(figure parameters "$OUT/$name/test.log")"
+        evaluate_both "$name"
+        row "$name" "dev bpc=$(figure bpc "$dev")" "test bpc=$(figure bpc "$test")" "learning rate=$BEST" \
+            "parameters=$(figure parameters "$test")"
     done
 done
 table

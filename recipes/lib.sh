@@ -19,8 +19,8 @@ export VENV=${VENV:-$ROOT/.venv}
 declare -A SETTINGS=([LOG_INTERVAL]=100) WORDS=() CHOICES=() SMOKE_SETTINGS=([LOG_INTERVAL]=5)
 # START: flags of a training's first start only. ONLY_IF: row.py's --if. MAY_DIVERGE: divergence is a result. BARS: the
 # progress of other commands. SOURCED_LATER: files that declare variables after begin, too. DEFAULT_PRECISION: on GPUs.
-DEFAULT_PRECISION=fp32 LIB=recipes/lib QUEUE='' BEGUN='' LOG_FORMAT=json START=() ONLY_IF=() MAY_DIVERGE=''
-declare -A DECLARED=() GIVEN=() PUBLISHED=() && SOURCED_LATER=() BARS=(--log-format simple --log-interval 1)
+DEFAULT_PRECISION=fp32 LIB=recipes/lib QUEUE='' BEGUN='' LOG_FORMAT=json START=() PHASE_1_FLAGS=() ONLY_IF=() MAY_DIVERGE=''
+declare -A DECLARED=() GIVEN=() PUBLISHED=() LAST=() && SOURCED_LATER=() BARS=(--log-format simple --log-interval 1)
 # shellcheck source=recipes/lib/start.sh
 source "$ROOT/$LIB/start.sh" # begin "$@" reads options and variables and sets up the machine; share
 
@@ -35,10 +35,9 @@ published() {
     echo "$number"
 }
 
-# Every command goes through one of these four: it is run, or printed in a dry run. (With -S Python starts faster.)
-# make_file FILE FLAGS... -- COMMAND: COMMAND makes FILE, unless it is there and no older than the files of --after.
-# --always: run COMMAND even if FILE is there. --stamp: COMMAND does not write FILE; an empty FILE marks its end.
-# A dry run queues the calls for dry_run.py.
+# Every command goes through one of these four: it is run, or in a dry run queued for dry_run.py, which prints it. (With -S
+# Python starts faster.) make_file FILE FLAGS... -- COMMAND: COMMAND makes FILE, unless it is there and no older than the files
+# of --after. --always: run COMMAND even if FILE is there. --stamp: COMMAND does not write FILE; an empty FILE marks its end.
 call() {
     ((!DRY_RUN)) || { printf '%s\0' "${BASH_SOURCE[-1]}:${BASH_LINENO[-2]}" "$#" "$@" >>"$QUEUE" && return; }
     python -S "$LIB/$1.py" "${@:2}"
@@ -47,8 +46,8 @@ run() { call commands -- "$@"; }
 make_file() { call step "$@"; }
 capture() { call step "$1" --capture --data "$DATA" "${@:2}"; } # like make_file, but FILE gets what COMMAND prints
 
-# Figures are numbers in the files of earlier commands; recipes/lib/figures.py has their names and arguments.
-# figure NAME ARGUMENT...: a figure as a value of a row. maybe: "-" if its file is missing.
+# figure NAME ARGUMENT...: a number in the files of earlier commands (recipes/lib/figures.py) as a value of a row.
+# maybe: "-" if its file is missing.
 figure() { local words && words=$(printf ' %q' "$@") && echo "@${words# }"; }
 maybe() { local words && words=$(printf ' %q' "$@") && echo "@?${words# }"; }
 # late NAME ARGUMENT...: a figure as a word of a command, which is read just before that command starts
@@ -113,6 +112,17 @@ fine_tune() {
     train "$1-fine" "${@:3}" --max-update "$(late updates "$OUT/$1/train.log" --plus "$2" --else $((UPDATES + $2)))"
 }
 
+# train_twice NAME UPDATES MORE FLAGS...: train for UPDATES at LEARNING_RATE, then fine-tune for MORE at a tenth of it, or not
+# if MORE is 0. The user's UPDATES and FINE_TUNING win. LAST[NAME] becomes the name of the last training.
+train_twice() {
+    local UPDATES=${UPDATES:-$2} more=$(($3 ? ${FINE_TUNING:-$3} : 0))
+    LAST[$1]=$1
+    train "$1" "${TRAINING[@]}" --lr "$LEARNING_RATE" --max-update "$UPDATES" "${@:4}"
+    ((more)) || return 0
+    LAST[$1]=$1-fine
+    fine_tune "$1" "$more" "${TRAINING[@]}" --lr "$(tenth "$LEARNING_RATE")" "${@:4}"
+}
+
 # train_phases NAME FLAGS...: train phase 1 in OUT/NAME-phase1, and then phase 2, which skips no layers, in OUT/NAME. Phase 2
 # ends at TOTAL updates of both phases; if TOTAL is not set, it has UPDATES updates at most. PHASE_1_FLAGS: only of phase 1
 train_phases() {
@@ -122,14 +132,44 @@ train_phases() {
     START=(--restore-file "$first/checkpoint_best.pt" --reset-meters)
     train "$1" "${@:2}" --skip-schedule none --max-update "$all"
 }
-PHASE_1_FLAGS=()
 
-# evaluate NAME SPLIT FLAGS...: score SPLIT with the best checkpoint, into OUT/NAME/SPLIT.log. With SPLIT/HOW the log is
+# evaluate NAME SPLIT FLAGS...: score SPLIT with the best checkpoint, into OUT/NAME/SPLIT.log. With SPLIT@HOW the log is
 # SPLIT-HOW.log.
 evaluate() {
-    capture "$OUT/$1/${2/\//-}.txt" --after "$OUT/$1/checkpoint_best.pt" "${ONLY_IF[@]}" -- fairseq-eval-lm "$DATA/bin" \
-        --user-dir fairseq_plugins --path "$OUT/$1/checkpoint_best.pt" --gen-subset "${2%%/*}" --distributed-world-size 1 \
-        "${BARS[@]}" "${DEVICE[@]}" "${@:3}"
+    capture "$OUT/$1/${2/@/-}.txt" --after "$OUT/$1/checkpoint_best.pt" "${ONLY_IF[@]}" -- fairseq-eval-lm "$DATA/bin" \
+        --user-dir fairseq_plugins --path "$OUT/$1/checkpoint_best.pt" --gen-subset "${2%@*}" --distributed-world-size 1 \
+        "${BARS[@]}" "${DEVICE[@]}" --task streaming_language_modeling "${@:3}"
+}
+
+# evaluate_both NAME: score the dev and the test set with the flags EVALUATION, and set dev and test to the paths of the logs.
+# NAME@CONTEXT: every token sees CONTEXT earlier tokens, and distances above CLAMP count as CLAMP.
+evaluate_both() {
+    local split name=${1%@*} context=${1##*@} how='' flags=("${EVALUATION[@]}")
+    if [[ $1 = *@* ]]; then
+        how=-$context context=$((SMOKE ? context / 40 : context))
+        flags+=(--model-overrides "{'mem_len': $context, 'clamp_len': $CLAMP, 'same_length': True}")
+    fi
+    for split in valid test; do evaluate "$name" "$split${how/-/@}" "${flags[@]}"; done
+    dev=$OUT/$name/valid$how.log test=$OUT/$name/test$how.log
+}
+
+# row_lm ROW NAME MEASURE TABLE COLUMN=VALUE...: score NAME; a row with its bpc or ppl, beside row ROW of the paper's TABLE
+row_lm() {
+    local dev test from_code=() its=${1%, both phases} # its name in the paper
+    evaluate_both "$2"
+    [[ ! $CODE ]] || from_code=("code, dev=$(published "$CODE" "$1" "dev $3" "not given")"
+        "code, test=$(published "$CODE" "$1" "test $3" "not given")")
+    row "$1" "dev $3=$(figure "$3" "$dev")" "paper, dev=$(published "$4" "$its" "dev $3" "$DEV_IN_PAPER")" \
+        "test $3=$(figure "$3" "$test")" "paper, test=$(published "$4" "$its" "test $3" "not given")" "${from_code[@]}" "${@:5}" \
+        "parameters=$(figure parameters "$test")" "paper, parameters=$(published "$4" "$its" parameters "not given")"
+}
+CODE='' DEV_IN_PAPER="not given" # CODE: where paper.json has the numbers of the authors' code
+
+# row_drawn NAME SIZE: the same for bpc that the paper only draws; its parameters are those of SIZE in Table 9
+row_drawn() {
+    local dev test && evaluate_both "${LAST[$1]}"
+    row "$1" "dev bpc=$(figure bpc "$dev")" "test bpc=$(figure bpc "$test")" paper=figure \
+        "parameters=$(figure parameters "$test")" "paper, parameters=$(published "Table 9" "$2" parameters)"
 }
 
 # Translation and summaries
@@ -139,12 +179,6 @@ evaluate() {
 batch() {
     BATCH_FLAGS=(--max-tokens "$1" --update-freq $(($2 / PROCESSES)))
     (($2 >= PROCESSES)) || BATCH_FLAGS=(--max-tokens $(($1 * $2 / PROCESSES)))
-}
-
-# average NAME N: average the last N checkpoints into OUT/NAME/average.pt
-average() {
-    make_file "$OUT/$1/average.pt" --after "$OUT/$1/trained" -- python -m fairseq_plugins.tools.average_checkpoints "$OUT/$1" \
-        --by update --last "$2" --output "$OUT/$1/average.pt"
 }
 
 # pieces: set JOINED to the flags that make words of pieces. Papers score tokens; SentencePiece gives raw text. BPE=N is N
@@ -173,4 +207,43 @@ generate() {
 score() {
     make_file "$OUT/$1/test.json" --after "$OUT/$1/test.txt" -- python -m fairseq_plugins.tools.score_translations \
         "$OUT/$1/test.txt" --json "$OUT/$1/test.json" "${@:2}"
+}
+
+# test_wmt14 NAME: average, tune, translate and score, from OUT/NAME/checkpoint*.pt to OUT/NAME/test.{txt,json}
+test_wmt14() {
+    make_file "$OUT/$1/average.pt" --after "$OUT/$1/trained" -- python -m fairseq_plugins.tools.average_checkpoints "$OUT/$1" \
+        --by update --last "$AVERAGED" --output "$OUT/$1/average.pt"
+    tune "$1" average.pt --lenpen "${LENGTH_PENALTIES[@]}" --metric compound-bleu -- "${SEARCH[@]}"
+    generate "$1" average.pt "${SEARCH[@]}" "$(late flags "$OUT/$1/tuning/flags.txt")"
+    score "$1" --references "$DATA/test.en-de.ref" --lang de --compound-split --tokenise-references
+}
+
+# row_wmt14 NAME PAPER COLUMN=VALUE...: BLEU after compound splitting, the paper's, ours with raw references, and sacreBLEU
+row_wmt14() {
+    local scores=$OUT/$1/test.json
+    row "$1" "BLEU=$(figure json "$scores" bleu)" paper="$2" "${@:3}" \
+        "BLEU, raw references=$(figure json "$scores" bleu_raw_references)" \
+        "sacreBLEU=$(figure json "$scores" sacrebleu)" "signature=$(figure json "$scores" signature)"
+}
+
+# Agents
+
+# compare_agents KIND NAME...: a row of each NAME, trained with all SEEDS, beside the best agent and one at random, and a picture
+# of KIND. With NAME-SIZE the picture has the reward over the size.
+compare_agents() {
+    local name other seed size logs curves=()
+    for other in best random; do
+        make_file "$OUT/$other.json" -- python -m fairseq_plugins.tools.watch --agent "$other" "${ENVIRONMENT[@]}" \
+            --episodes 1000 --json "$OUT/$other.json"
+    done
+    for name in "${@:2}"; do
+        logs=() size=${name#"${name%%-*}"}
+        for seed in "${SEEDS[@]}"; do
+            logs+=("$OUT/$name-seed$seed/train.log") curves+=("${name%%-*}=${size:+${size#-}:}$OUT/$name-seed$seed")
+        done
+        row "$name" "reward=$(figure mean_reward "${logs[@]}")" "lowest to highest=$(figure reward_range "${logs[@]}")" \
+            trials="${#SEEDS[@]}" "best=$(figure json "$OUT/best.json" reward)" \
+            "random=$(figure json "$OUT/random.json" reward)" paper=figure
+    done
+    plot rewards.png "$1" "${curves[@]}" --line "best=$OUT/best.json" "random=$OUT/random.json"
 }

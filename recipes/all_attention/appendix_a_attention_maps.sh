@@ -36,11 +36,8 @@ TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-p
 
 prepare wikitext103 "${ANY_SIZE[@]}"
 if [[ ! ${CHECKPOINT:-} ]]; then
-    train all-attention "${TRAINING[@]}" --lr "$LEARNING_RATE" --max-update "$UPDATES" \
-        --arch all_attention_lm_wikitext103 "${PERSISTENT[@]}"
-    fine_tune all-attention "$FINE_TUNING" "${TRAINING[@]}" --lr "$(tenth "$LEARNING_RATE")" \
-        --arch all_attention_lm_wikitext103 "${PERSISTENT[@]}"
-    CHECKPOINT=$OUT/all-attention-fine/checkpoint_best.pt
+    train_twice all-attention "$UPDATES" "$FINE_TUNING" --arch all_attention_lm_wikitext103 "${PERSISTENT[@]}"
+    CHECKPOINT=$OUT/${LAST[all-attention]}/checkpoint_best.pt
 fi
 first_node_only
 capture "$OUT/maps.txt" --after "$CHECKPOINT" -- python -m fairseq_plugins.tools.plot attention "$CHECKPOINT" \

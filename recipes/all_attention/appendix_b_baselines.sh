@@ -30,7 +30,7 @@ share_streams
 TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
     --stream-offset random --optimizer adam --clip-norm 1 --lr-scheduler fixed --warmup-updates "$WARM_UP"
     --lr "$LEARNING_RATE" --max-update "$UPDATES" --no-epoch-checkpoints)
-EVALUATION=(--task streaming_language_modeling --batch-size 1 --tokens-per-sample "$BLOCK")
+EVALUATION=(--batch-size 1 --tokens-per-sample "$BLOCK")
 
 prepare wikitext103 "${ANY_SIZE[@]}"
 MAY_DIVERGE=yes # the figure shows divergence

@@ -28,42 +28,14 @@ share_streams
 TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
     --stream-offset random --optimizer adagrad_clipped --clip-tensor-norm 0.03 --clip-norm 0 --fp16-no-flatten-grads
     --lr-scheduler fixed --warmup-updates "$WARM_UP" --log-learned --no-epoch-checkpoints)
-EVALUATION=(--task streaming_language_modeling --batch-size 1 --tokens-per-sample "$BLOCK")
-
-# train_characters NAME UPDATES FINE_TUNING FLAGS...: train for UPDATES, then fine-tune for FINE_TUNING updates at a tenth
-# of the learning rate. If the variables UPDATES and FINE_TUNING are set, they replace these numbers. A model with
-# FINE_TUNING 0 is never fine-tuned.
-train_characters() {
-    local updates=${UPDATES:-$2} more=$(($3 ? ${FINE_TUNING:-$3} : 0))
-    local UPDATES=$updates # fine_tune reads it
-    FINISHED[$1]=$1
-    train "$1" "${TRAINING[@]}" --lr "$LEARNING_RATE" --max-update "$UPDATES" "${@:4}"
-    if ((more)); then
-        FINISHED[$1]=$1-fine
-        fine_tune "$1" "$more" "${TRAINING[@]}" --lr "$(tenth "$LEARNING_RATE")" "${@:4}"
-    fi
-}
-declare -A FINISHED=() # for each model, the name of its last training
-
-# row_characters NAME: a row with bits per character on the dev and the test set, ours, those of the paper's Table 2 and
-# those of the README of its code
-row_characters() {
-    local name=${FINISHED[$1]} code="README of the code, text8"
-    local dev=$OUT/$name/valid.log test=$OUT/$name/test.log
-    evaluate "$name" valid "${EVALUATION[@]}"
-    evaluate "$name" test "${EVALUATION[@]}"
-    row "$1" "dev bpc=$(figure bpc "$dev")" "paper, dev=$(published "Table 2" "$1" "dev bpc" "figure")" \
-        "test bpc=$(figure bpc "$test")" "paper, test=$(published "Table 2" "$1" "test bpc" "not given")" \
-        "code, dev=$(published "$code" "$1" "dev bpc" "not given")" \
-        "code, test=$(published "$code" "$1" "test bpc" "not given")" \
-        "parameters=$(figure parameters "$test")" "paper, parameters=$(published "Table 2" "$1" parameters "not given")"
-}
+EVALUATION=(--batch-size 1 --tokens-per-sample "$BLOCK")
+CODE="README of the code, text8" DEV_IN_PAPER=figure
 
 prepare text8 "${SPLIT[@]}"
 for name in "${INTEGRATIONS[@]}"; do
     if [[ $name = ff-attn ]]; then arch=all_attention_lm_ff_attn; else arch=all_attention_lm_text8_large; fi
-    train_characters "$name" 200000 20000 --arch "$arch" --persistent-integration "$name" "${PERSISTENT[@]}"
+    train_twice "$name" 200000 20000 --arch "$arch" --persistent-integration "$name" "${PERSISTENT[@]}"
 done
 first_node_only
-for name in "${INTEGRATIONS[@]}"; do row_characters "$name"; done
+for name in "${INTEGRATIONS[@]}"; do row_lm "$name" "${LAST[$name]}" bpc "Table 2"; done
 table

@@ -28,53 +28,25 @@ share_streams
 TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
     --stream-offset random --optimizer adagrad_clipped --clip-tensor-norm 0.03 --clip-norm 0 --fp16-no-flatten-grads
     --lr-scheduler fixed --warmup-updates "$WARM_UP" --log-learned --no-epoch-checkpoints)
-EVALUATION=(--task streaming_language_modeling --batch-size 1 --tokens-per-sample "$BLOCK")
-
-# train_characters NAME UPDATES FINE_TUNING FLAGS...: train for UPDATES, then fine-tune for FINE_TUNING updates at a tenth
-# of the learning rate. If the variables UPDATES and FINE_TUNING are set, they replace these numbers. A model with
-# FINE_TUNING 0 is never fine-tuned.
-train_characters() {
-    local updates=${UPDATES:-$2} more=$(($3 ? ${FINE_TUNING:-$3} : 0))
-    local UPDATES=$updates # fine_tune reads it
-    FINISHED[$1]=$1
-    train "$1" "${TRAINING[@]}" --lr "$LEARNING_RATE" --max-update "$UPDATES" "${@:4}"
-    if ((more)); then
-        FINISHED[$1]=$1-fine
-        fine_tune "$1" "$more" "${TRAINING[@]}" --lr "$(tenth "$LEARNING_RATE")" "${@:4}"
-    fi
-}
-declare -A FINISHED=() # for each model, the name of its last training
-
-# row_characters NAME: a row with bits per character on the dev and the test set, ours, those of the paper's Table 2 and
-# those of the README of its code
-row_characters() {
-    local name=${FINISHED[$1]} code="README of the code, text8"
-    local dev=$OUT/$name/valid.log test=$OUT/$name/test.log
-    evaluate "$name" valid "${EVALUATION[@]}"
-    evaluate "$name" test "${EVALUATION[@]}"
-    row "$1" "dev bpc=$(figure bpc "$dev")" "paper, dev=$(published "Table 2" "$1" "dev bpc" "not given")" \
-        "test bpc=$(figure bpc "$test")" "paper, test=$(published "Table 2" "$1" "test bpc" "not given")" \
-        "code, dev=$(published "$code" "$1" "dev bpc" "not given")" \
-        "code, test=$(published "$code" "$1" "test bpc" "not given")" \
-        "parameters=$(figure parameters "$test")" "paper, parameters=$(published "Table 2" "$1" parameters "not given")"
-}
+EVALUATION=(--batch-size 1 --tokens-per-sample "$BLOCK")
+CODE="README of the code, text8"
 
 prepare text8 "${SPLIT[@]}"
 for model in "${MODELS[@]}"; do
     case $model in # updates, and those of fine-tuning
-        small) train_characters small 450000 30000 \
+        small) train_twice small 450000 30000 \
             --arch all_attention_lm_text8_small "${PERSISTENT[@]}" ;;
-        large) train_characters large 200000 20000 \
+        large) train_twice large 200000 20000 \
             --arch all_attention_lm_text8_large "${PERSISTENT[@]}" ;;
-        transformer-small) train_characters transformer-small 900000 0 \
+        transformer-small) train_twice transformer-small 900000 0 \
             --arch span_transformer_lm_enwik8_small "${FEED_FORWARD[@]}" ;;
-        transformer-22) train_characters transformer-22 200000 20000 \
+        transformer-22) train_twice transformer-22 200000 20000 \
             --arch span_transformer_lm_text8_large "${FEED_FORWARD[@]}" ;;
-        transformer-large) train_characters transformer-large 250000 20000 \
+        transformer-large) train_twice transformer-large 250000 20000 \
             --arch span_transformer_lm_enwik8_large "${FEED_FORWARD[@]}" ;;
         *) stop "MODELS: $model is none of small, transformer-small, large, transformer-22, transformer-large." ;;
     esac
 done
 first_node_only
-for model in "${MODELS[@]}"; do row_characters "$model"; done
+for model in "${MODELS[@]}"; do row_lm "$model" "${LAST[$model]}" bpc "Table 2"; done
 table

@@ -29,14 +29,13 @@ share_streams
 TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
     --stream-offset random --optimizer adam --clip-norm 1 --lr-scheduler fixed --warmup-updates "$WARM_UP"
     --no-epoch-checkpoints)
-EVALUATION=(--task streaming_language_modeling --batch-size 1 --tokens-per-sample "$BLOCK")
+EVALUATION=(--batch-size 1 --tokens-per-sample "$BLOCK")
 
 # row_words NAME: a row with the perplexity on the dev and the test set: without line ends beside the paper's, with line ends
 # beside that of the paper's code
 row_words() {
-    local dev=$OUT/$1/valid.log test=$OUT/$1/test.log code="README of the code, WikiText-103"
-    evaluate "$1" valid "${EVALUATION[@]}"
-    evaluate "$1" test "${EVALUATION[@]}"
+    local dev test code="README of the code, WikiText-103"
+    evaluate_both "$1"
     row "$1" "dev ppl without line ends=$(figure ppl "$dev" without)" \
         "paper, dev=$(published "Table 3" "$1" "dev ppl" "not given")" \
         "test ppl without line ends=$(figure ppl "$test" without)" \
@@ -47,10 +46,7 @@ row_words() {
 }
 
 prepare wikitext103 "${ANY_SIZE[@]}"
-train all-attention "${TRAINING[@]}" --lr "$LEARNING_RATE" --max-update "$UPDATES" \
-    --arch all_attention_lm_wikitext103 "${PERSISTENT[@]}"
-fine_tune all-attention "$FINE_TUNING" "${TRAINING[@]}" --lr "$(tenth "$LEARNING_RATE")" \
-    --arch all_attention_lm_wikitext103 "${PERSISTENT[@]}"
+train_twice all-attention "$UPDATES" "$FINE_TUNING" --arch all_attention_lm_wikitext103 "${PERSISTENT[@]}"
 first_node_only
 row_words all-attention
 row_words all-attention-fine

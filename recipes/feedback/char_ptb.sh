@@ -27,30 +27,14 @@ share_streams
 TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
     --stream-offset random --optimizer adam --clip-norm 1 --lr-scheduler fixed --warmup-updates "$WARM_UP"
     --validate-interval "$EPOCHS" --save-interval "$EPOCHS" --patience 10 --no-epoch-checkpoints)
-EVALUATION=(--task streaming_language_modeling --batch-size 1 --tokens-per-sample "$BLOCK")
-
-# train_char_ptb NAME FLAGS...: train into OUT/NAME, then fine-tune into OUT/NAME-fine
-train_char_ptb() {
-    train "$1" "${TRAINING[@]}" --lr "$LEARNING_RATE" --max-update "$UPDATES" "${@:2}"
-    fine_tune "$1" "$FINE_TUNING" "${TRAINING[@]}" --lr "$(tenth "$LEARNING_RATE")" "${@:2}"
-}
-
-# row_char_ptb NAME: a row with bits per character
-row_char_ptb() {
-    local folder=$OUT/$1-fine
-    evaluate "$1-fine" valid "${EVALUATION[@]}"
-    evaluate "$1-fine" test "${EVALUATION[@]}"
-    row "$1" "dev bpc=$(figure bpc "$folder/valid.log")" "test bpc=$(figure bpc "$folder/test.log")" paper=figure \
-        "parameters=$(figure parameters "$folder/test.log")" \
-        "paper, parameters=$(published "Table 9" char-PTB parameters)"
-}
+EVALUATION=(--batch-size 1 --tokens-per-sample "$BLOCK")
 
 prepare char_ptb "${ANY_SIZE[@]}"
-train_char_ptb feedback --arch feedback_lm_char_ptb --log-learned
-train_char_ptb transformer --arch span_transformer_lm_twin_char_ptb
+train_twice feedback "$UPDATES" "$FINE_TUNING" --arch feedback_lm_char_ptb --log-learned
+train_twice transformer "$UPDATES" "$FINE_TUNING" --arch span_transformer_lm_twin_char_ptb
 first_node_only
-row_char_ptb feedback
-row_char_ptb transformer
+row_drawn feedback char-PTB
+row_drawn transformer char-PTB
 plot curves.png curves "feedback=$OUT/feedback" "transformer=$OUT/transformer" --metric bpc
 plot memory.png memory "$OUT/feedback"
 table

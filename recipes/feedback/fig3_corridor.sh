@@ -32,33 +32,18 @@ TRAINING=(--task reinforcement_learning "${ENVIRONMENT[@]}" --criterion a2c --ba
     --best-checkpoint-metric reward --maximize-best-checkpoint-metric --optimizer adam --clip-norm 0.1
     --entropy-cost 0.0005)
 
+names=()
 for model in "${MODELS[@]}"; do
     for span in "${SPANS[@]}"; do
         agent=(--arch "span_transformer_agent_$SIZE" --attention-span "$span")
         if [[ $model = feedback ]]; then agent=(--arch "feedback_agent_$SIZE" --attention-span "$span"); fi
         if [[ $model = lstm ]]; then agent=(--arch "lstm_agent_$SIZE"); fi
+        names+=("$model-$span")
         for seed in "${SEEDS[@]}"; do
             train "$model-$span-seed$seed" "${TRAINING[@]}" "${agent[@]}" --lr "$LEARNING_RATE" --seed "$seed"
         done
     done
 done
 first_node_only
-for other in best random; do # agents to compare with
-    make_file "$OUT/$other.json" -- python -m fairseq_plugins.tools.watch --agent "$other" "${ENVIRONMENT[@]}" \
-        --episodes 1000 --json "$OUT/$other.json"
-done
-runs=()
-for model in "${MODELS[@]}"; do
-    for span in "${SPANS[@]}"; do
-        logs=()
-        for seed in "${SEEDS[@]}"; do
-            logs+=("$OUT/$model-$span-seed$seed/train.log") runs+=("$model=$span:$OUT/$model-$span-seed$seed")
-        done
-        row "$model-$span" "reward=$(figure mean_reward "${logs[@]}")" \
-            "lowest to highest=$(figure reward_range "${logs[@]}")" \
-            trials="${#SEEDS[@]}" "best=$(figure json "$OUT/best.json" reward)" \
-            "random=$(figure json "$OUT/random.json" reward)" paper=figure
-    done
-done
-plot rewards.png rewards_by_size "${runs[@]}" --line "best=$OUT/best.json" "random=$OUT/random.json"
+compare_agents rewards_by_size "${names[@]}"
 table

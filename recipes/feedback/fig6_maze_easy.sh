@@ -39,19 +39,5 @@ for model in "${MODELS[@]}"; do
     for seed in "${SEEDS[@]}"; do train "$model-seed$seed" "${TRAINING[@]}" "${agent[@]}" --seed "$seed"; done
 done
 first_node_only
-for other in best random; do # agents to compare with
-    make_file "$OUT/$other.json" -- python -m fairseq_plugins.tools.watch --agent "$other" "${ENVIRONMENT[@]}" \
-        --episodes 1000 --json "$OUT/$other.json"
-done
-runs=()
-for model in "${MODELS[@]}"; do
-    logs=()
-    for seed in "${SEEDS[@]}"; do
-        logs+=("$OUT/$model-seed$seed/train.log") runs+=("$model=$OUT/$model-seed$seed")
-    done
-    row "$model" "reward=$(figure mean_reward "${logs[@]}")" "lowest to highest=$(figure reward_range "${logs[@]}")" \
-        trials="${#SEEDS[@]}" "best=$(figure json "$OUT/best.json" reward)" \
-        "random=$(figure json "$OUT/random.json" reward)" paper=figure
-done
-plot rewards.png rewards "${runs[@]}" --line "best=$OUT/best.json" "random=$OUT/random.json"
+compare_agents rewards "${MODELS[@]}"
 table

@@ -29,31 +29,15 @@ share_streams
 TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
     --stream-offset random --optimizer adam --clip-norm 1 --lr-scheduler fixed --warmup-updates "$WARM_UP"
     --validate-interval "$EPOCHS" --save-interval "$EPOCHS" --patience 10 --no-epoch-checkpoints)
-EVALUATION=(--task streaming_language_modeling --batch-size 1 --tokens-per-sample "$BLOCK")
-
-# train_char_ptb NAME FLAGS...: train into OUT/NAME, then fine-tune into OUT/NAME-fine
-train_char_ptb() {
-    train "$1" "${TRAINING[@]}" --lr "$LEARNING_RATE" --max-update "$UPDATES" "${@:2}"
-    fine_tune "$1" "$FINE_TUNING" "${TRAINING[@]}" --lr "$(tenth "$LEARNING_RATE")" "${@:2}"
-}
-
-# row_char_ptb NAME: a row with bits per character
-row_char_ptb() {
-    local folder=$OUT/$1-fine
-    evaluate "$1-fine" valid "${EVALUATION[@]}"
-    evaluate "$1-fine" test "${EVALUATION[@]}"
-    row "$1" "dev bpc=$(figure bpc "$folder/valid.log")" "test bpc=$(figure bpc "$folder/test.log")" paper=figure \
-        "parameters=$(figure parameters "$folder/test.log")" \
-        "paper, parameters=$(published "Table 9" char-PTB parameters)"
-}
+EVALUATION=(--batch-size 1 --tokens-per-sample "$BLOCK")
 
 prepare char_ptb "${ANY_SIZE[@]}"
 for memory in "${MEMORIES[@]}"; do
-    train_char_ptb "feedback-$memory" --arch feedback_lm_char_ptb --feedback-memory "$memory"
+    train_twice "feedback-$memory" "$UPDATES" "$FINE_TUNING" --arch feedback_lm_char_ptb --feedback-memory "$memory"
 done
-train_char_ptb transformer --arch span_transformer_lm_twin_char_ptb
+train_twice transformer "$UPDATES" "$FINE_TUNING" --arch span_transformer_lm_twin_char_ptb
 first_node_only
-for memory in "${MEMORIES[@]}"; do row_char_ptb "feedback-$memory"; done
-row_char_ptb transformer
+for memory in "${MEMORIES[@]}"; do row_drawn "feedback-$memory" char-PTB; done
+row_drawn transformer char-PTB
 plot memory.png rows "$OUT" --metric "dev bpc" "test bpc"
 table

@@ -44,7 +44,7 @@ left() {
     TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
         --stream-offset random --optimizer adam --clip-norm 1 --lr-scheduler fixed --warmup-updates "$WARM_UP"
         --validate-interval "$EPOCHS" --save-interval "$EPOCHS" --patience 10 --no-epoch-checkpoints)
-    EVALUATION=(--task streaming_language_modeling --batch-size 1 --tokens-per-sample "$BLOCK")
+    EVALUATION=(--batch-size 1 --tokens-per-sample "$BLOCK")
     ARCH=([feedback]=feedback_lm_char_ptb [transformer]=span_transformer_lm_twin_char_ptb)
 
     prepare char_ptb "${ANY_SIZE[@]}"
@@ -55,19 +55,8 @@ left() {
     plot depth.png rows "$OUT" --metric "dev bpc" "test bpc"
     table
 }
-train_left() {
-    train "$1" "${TRAINING[@]}" --lr "$LEARNING_RATE" --max-update "$UPDATES" "${@:2}"
-    fine_tune "$1" "$FINE_TUNING" "${TRAINING[@]}" --lr "$(tenth "$LEARNING_RATE")" "${@:2}"
-}
-# shellcheck disable=SC2031 # in the subshell that set OUT
-row_left() {
-    local folder=$OUT/$1-fine
-    evaluate "$1-fine" valid "${EVALUATION[@]}"
-    evaluate "$1-fine" test "${EVALUATION[@]}"
-    row "$1" "dev bpc=$(figure bpc "$folder/valid.log")" "test bpc=$(figure bpc "$folder/test.log")" paper=figure \
-        "parameters=$(figure parameters "$folder/test.log")" \
-        "paper, parameters=$(published "Table 9" char-PTB parameters)"
-}
+train_left() { train_twice "$1" "$UPDATES" "$FINE_TUNING" "${@:2}"; }
+row_left() { row_drawn "$1" char-PTB; }
 
 right() {
     SETTINGS+=([STREAMS]=512 [VALID_STREAMS]=16 [BLOCK]=256 [LEARNING_RATE]=0.0007 [WARM_UP]=8000
@@ -83,7 +72,7 @@ right() {
     TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
         --stream-offset random --optimizer adam --clip-norm 0.1 --lr-scheduler fixed --warmup-updates "$WARM_UP"
         --no-epoch-checkpoints)
-    EVALUATION=(--task streaming_language_modeling --batch-size 1 --tokens-per-sample "$BLOCK")
+    EVALUATION=(--batch-size 1 --tokens-per-sample "$BLOCK")
     ARCH=([feedback]=feedback_lm_wikitext103_small [transformer]=span_transformer_lm_twin_wikitext103_small)
 
     prepare wikitext103 "${ANY_SIZE[@]}"
@@ -101,11 +90,9 @@ train_right() {
 }
 # shellcheck disable=SC2031 # in the subshell that set OUT
 row_right() {
-    local folder=$OUT/$1-fine
-    evaluate "$1-fine" valid "${EVALUATION[@]}"
-    evaluate "$1-fine" test "${EVALUATION[@]}"
-    row "$1" "dev ppl=$(figure ppl "$folder/valid.log")" paper=figure "test ppl=$(figure ppl "$folder/test.log")" \
-        "parameters=$(figure parameters "$folder/test.log")" \
+    local dev test
+    evaluate_both "$1-fine"
+    row "$1" "dev ppl=$(figure ppl "$dev")" paper=figure "test ppl=$(figure ppl "$test")" "parameters=$(figure parameters "$test")" \
         "paper, parameters=$(published "Table 9" "WikiText-103 small" parameters)"
 }
 

@@ -34,23 +34,6 @@ TRAINING=("${BATCH_FLAGS[@]}" --optimizer adam --adam-betas '(0.9, 0.98)' --clip
     --save-interval-updates "$SAVE_EVERY" --keep-interval-updates "$AVERAGED")
 SEARCH=(--beam 5 --batch-size "$BATCH")
 
-# test_wmt14 NAME: average, tune, translate and score, from OUT/NAME/checkpoint*.pt to OUT/NAME/test.{txt,json}
-test_wmt14() {
-    average "$1" "$AVERAGED"
-    tune "$1" average.pt --lenpen "${LENGTH_PENALTIES[@]}" --metric compound-bleu -- "${SEARCH[@]}"
-    generate "$1" average.pt "${SEARCH[@]}" "$(late flags "$OUT/$1/tuning/flags.txt")"
-    score "$1" --references "$DATA/test.en-de.ref" --lang de --compound-split --tokenise-references
-}
-
-# row_wmt14 NAME PAPER COLUMN=VALUE...: a row with our BLEU after compound splitting, the paper's, ours against the raw
-# references, and sacreBLEU
-row_wmt14() {
-    local scores=$OUT/$1/test.json
-    row "$1" "BLEU=$(figure json "$scores" bleu)" paper="$2" "${@:3}" \
-        "BLEU, raw references=$(figure json "$scores" bleu_raw_references)" \
-        "sacreBLEU=$(figure json "$scores" sacrebleu)" "signature=$(figure json "$scores" signature)"
-}
-
 prepare wmt14_ende --bpe "$BPE"
 train feedback "${TRAINING[@]}" --arch feedback_transformer_wmt "${FEEDBACK_DROPOUT[@]}"
 train transformer "${TRAINING[@]}" --arch transformer_vaswani_wmt_en_de_big --share-all-embeddings --dropout 0.3

@@ -33,7 +33,7 @@ TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-p
     --stream-offset random --optimizer adam --clip-norm 0.1 --lr-scheduler fixed --warmup-updates "$WARM_UP"
     --no-epoch-checkpoints)
 GROW=(--block-warmup "$SHORT_BLOCK" --block-warmup-updates $((UPDATES / 2)))
-EVALUATION=(--task streaming_language_modeling --batch-size 1 --tokens-per-sample "$BLOCK")
+EVALUATION=(--batch-size 1 --tokens-per-sample "$BLOCK")
 declare -A ARCH=([feedback]=feedback_lm_wikitext103_large
     [transformer]=span_transformer_lm_twin_wikitext103_large)
 

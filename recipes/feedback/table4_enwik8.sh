@@ -29,7 +29,7 @@ declare -A ARCH=([feedback]=feedback_lm_enwik8
 TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
     --stream-offset random --optimizer adam --clip-norm 0.1 --lr-scheduler fixed --warmup-updates "$WARM_UP"
     --block-warmup "$SHORT_BLOCK" --block-warmup-updates $((UPDATES / 2)) --no-epoch-checkpoints)
-EVALUATION=(--task streaming_language_modeling --batch-size 1 --tokens-per-sample "$BLOCK")
+EVALUATION=(--batch-size 1 --tokens-per-sample "$BLOCK")
 
 prepare enwik8 "${SPLIT[@]}"
 for model in "${MODELS[@]}"; do

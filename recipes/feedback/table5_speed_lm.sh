@@ -30,22 +30,17 @@ TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-p
 SEARCH=(--task streaming_language_modeling --sample-break-mode eos --prefix-size 1 --beam 1 --sampling
     --distributed-world-size "$SHARDS" --distributed-rank 0)
 
-# write NAME BATCH: generate sentences of LENGTH words with checkpoint_last.pt of NAME
-write() {
-    generate "$1" checkpoint_last.pt "${SEARCH[@]}" --batch-size "$2" --min-len "$LENGTH" --max-len-a 0 --max-len-b "$LENGTH"
-}
-
-# measure NAME: a row with words per second in training and in generation
+# measure NAME [BATCH]: a row with words per second in training and in generation of LENGTH words; with BATCH in generation only
 measure() {
-    write "$1" "$BATCH"
-    row_speed "$1" "$1" "$(figure training_speed "$OUT/$1/train.log")" "$(figure generation_speed "$OUT/$1/test.log")" \
-        "$(maybe gpu_memory "$OUT/$1/train.log")"
-}
-
-# measure_larger_batch NAME: a row with the speed of generation at LARGER_BATCH
-measure_larger_batch() {
-    write "$1/batch-$LARGER_BATCH" "$LARGER_BATCH"
-    row_speed "$1, batch of $LARGER_BATCH" "$1" - "$(figure generation_speed "$OUT/$1/test-batch-$LARGER_BATCH.log")" -
+    local how=${2:+batch-$2} trained=$OUT/$1/train.log
+    generate "$1${how:+/$how}" checkpoint_last.pt "${SEARCH[@]}" --batch-size "${2:-$BATCH}" --min-len "$LENGTH" --max-len-a 0 \
+        --max-len-b "$LENGTH"
+    if [[ $how ]]; then
+        row_speed "$1, batch of $2" "$1" - "$(figure generation_speed "$OUT/$1/test-$how.log")" -
+    else
+        row_speed "$1" "$1" "$(figure training_speed "$trained")" "$(figure generation_speed "$OUT/$1/test.log")" \
+            "$(maybe gpu_memory "$trained")"
+    fi
 }
 
 # compare ONE OTHER: a row with the ratios of two models
@@ -75,7 +70,7 @@ MACHINE=("${NUMBERS[@]}" "${DEVICE[@]}") # SEARCH has its own --distributed-worl
 measure transformer
 measure feedback
 measure feedback-per-layer
-measure_larger_batch feedback
+measure feedback "$LARGER_BATCH"
 compare feedback transformer
 compare feedback feedback-per-layer
 table

@@ -30,22 +30,17 @@ TRAINING=("${BATCH_FLAGS[@]}" --optimizer adam --adam-betas '(0.9, 0.98)' --clip
     --encoder-layers "$ENCODER" --decoder-layers 2)
 SEARCH=(--beam 5)
 
-# write NAME BATCH: generate sentences of LENGTH words with checkpoint_last.pt of NAME
-write() {
-    generate "$1" checkpoint_last.pt "${SEARCH[@]}" --batch-size "$2" --min-len "$LENGTH" --max-len-a 0 --max-len-b "$LENGTH"
-}
-
-# measure NAME: a row with words per second in training and in generation
+# measure NAME [BATCH]: a row with words per second in training and in generation of LENGTH words; with BATCH in generation only
 measure() {
-    write "$1" "$BATCH"
-    row_speed "$1" "$1" "$(figure training_speed "$OUT/$1/train.log")" "$(figure generation_speed "$OUT/$1/test.log")" \
-        "$(maybe gpu_memory "$OUT/$1/train.log")"
-}
-
-# measure_larger_batch NAME: a row with the speed of generation at LARGER_BATCH
-measure_larger_batch() {
-    write "$1/batch-$LARGER_BATCH" "$LARGER_BATCH"
-    row_speed "$1, batch of $LARGER_BATCH" "$1" - "$(figure generation_speed "$OUT/$1/test-batch-$LARGER_BATCH.log")" -
+    local how=${2:+batch-$2} trained=$OUT/$1/train.log
+    generate "$1${how:+/$how}" checkpoint_last.pt "${SEARCH[@]}" --batch-size "${2:-$BATCH}" --min-len "$LENGTH" --max-len-a 0 \
+        --max-len-b "$LENGTH"
+    if [[ $how ]]; then
+        row_speed "$1, batch of $2" "$1" - "$(figure generation_speed "$OUT/$1/test-$how.log")" -
+    else
+        row_speed "$1" "$1" "$(figure training_speed "$trained")" "$(figure generation_speed "$OUT/$1/test.log")" \
+            "$(maybe gpu_memory "$trained")"
+    fi
 }
 
 # compare ONE OTHER: a row with the ratios of two models
@@ -72,6 +67,6 @@ first_node_only
 
 measure transformer
 measure feedback
-measure_larger_batch feedback
+measure feedback "$LARGER_BATCH"
 compare feedback transformer
 table

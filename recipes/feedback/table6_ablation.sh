@@ -63,7 +63,7 @@ each_row() {
 }
 train_row() { train "$1" "${TRAINING[@]}" "${@:5}"; }
 show_row() {
-    evaluate "$1" valid --task streaming_language_modeling --batch-size 1 --tokens-per-sample "$BLOCK" --no-end-of-line
+    evaluate "$1" valid --batch-size 1 --tokens-per-sample "$BLOCK" --no-end-of-line
     row "$1" "pre-norm + higher LR=$2" "adaptive span=$3" "increase BPTT=$4" \
         "dev ppl=$(figure ppl "$OUT/$1/valid.log")" paper="$(published "Table 6" "$1" "dev ppl")" \
         "parameters=$(figure parameters "$OUT/$1/valid.log")" \

@@ -64,6 +64,7 @@ if [[ $POSITIONS == last-token ]]; then # their distances go no further than in 
     TRAINING+=(--position-scheme last-token --initial-memory zeros)
     SCORED=(--tokens-per-sample "$BLOCK")
 fi
+EVALUATION=(--batch-size 1 "${SCORED[@]}")
 
 # train_model MODEL NAME FLAGS...: into OUT/NAME
 train_model() {
@@ -94,18 +95,15 @@ for seed in "${SEEDS[@]}"; do
     for model in "${MODELS[@]}"; do
         name=$model-seed$seed deviations=()
         train_model "$model" "$name" --seed "$seed"
-        for split in valid test; do
-            evaluate "$name" "$split" --task streaming_language_modeling --batch-size 1 "${SCORED[@]}"
-        done
+        evaluate_both "$name"
         for split in "${PRUNED[@]}"; do
             grid=$OUT/$name/pruned-$split.json checkpoint=$OUT/$name/checkpoint_best.pt
             capture "${grid%.json}.txt" --after "$checkpoint" -- python -m fairseq_plugins.tools.head_pruning "$checkpoint" \
                 --data "$DATA/bin" --split "$split" --metric bpc --batch-size 8 "${SCORED[@]}" "${DEVICE[@]}" --json "$grid"
             deviations+=("deviation of a layer's heads, $split=$(figure json "$grid" mean stddev)")
         done
-        row "$name" "dev bpc=$(figure bpc "$OUT/$name/valid.log")" "test bpc=$(figure bpc "$OUT/$name/test.log")" \
-            "${deviations[@]}" "updates=$(figure updates "$OUT/$name/train.log")" \
-            "parameters=$(figure parameters "$OUT/$name/test.log")"
+        row "$name" "dev bpc=$(figure bpc "$dev")" "test bpc=$(figure bpc "$test")" "${deviations[@]}" \
+            "updates=$(figure updates "$OUT/$name/train.log")" "parameters=$(figure parameters "$test")"
     done
 done
 table

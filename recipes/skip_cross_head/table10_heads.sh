@@ -45,27 +45,8 @@ TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-p
     --keep-interval-updates 1 --ddp-backend legacy_ddp --no-epoch-checkpoints
     --max-update "$UPDATES" --arch skip_cross_head_xl_ablation)
 
-# evaluate_at CONTEXT NAME: score the dev and the test set of NAME. Every token sees CONTEXT earlier tokens, and distances
-# above CLAMP count as CLAMP.
-evaluate_at() {
-    local context=$1 split
-    if ((SMOKE)); then context=$((context / 40)); fi
-    for split in valid test; do
-        evaluate "$2" "$split/$1" --task streaming_language_modeling "${EVALUATION[@]}" \
-            --model-overrides "{'mem_len': $context, 'clamp_len': $CLAMP, 'same_length': True}"
-    done
-}
-
-# row_ablation ROW NAME TABLE [COLUMN=VALUE...]: a row with perplexities of the training NAME with a context of 640, and
-# those of the paper's TABLE in its row ROW
-row_ablation() {
-    local dev=$OUT/$SHARED/$2/valid-640.log test=$OUT/$SHARED/$2/test-640.log
-    evaluate_at 640 "$SHARED/$2"
-    row "$1" "dev ppl=$(figure ppl "$dev")" "paper, dev=$(published "$3" "$1" "dev ppl" "not given")" \
-        "test ppl=$(figure ppl "$test")" "paper, test=$(published "$3" "$1" "test ppl" "not given")" "${@:4}" \
-        "updates=$(figure updates "$OUT/$SHARED/$2/train.log")" "parameters=$(figure parameters "$test")" \
-        "paper, parameters=$(published "$3" "$1" parameters "not given")"
-}
+# row_ablation ROW NAME TABLE [COLUMN=VALUE...]: the training NAME, with a context of 640, beside row ROW of the paper's TABLE
+row_ablation() { row_lm "$1" "$SHARED/$2@640" ppl "$3" "${@:4}" "updates=$(figure updates "$OUT/$SHARED/$2/train.log")"; }
 
 prepare wikitext103 "${ANY_SIZE[@]}"
 for heads in "${HEADS[@]}"; do

@@ -61,26 +61,9 @@ train_dai() {
         --ddp-backend legacy_ddp --no-epoch-checkpoints
 }
 
-# evaluate_at CONTEXT NAME: score the dev and the test set of NAME. Every token sees CONTEXT earlier tokens, and distances
-# above CLAMP count as CLAMP.
-evaluate_at() {
-    local context=$1 split
-    if ((SMOKE)); then context=$((context / 40)); fi
-    for split in valid test; do
-        evaluate "$2" "$split/$1" --task streaming_language_modeling "${EVALUATION[@]}" \
-            --model-overrides "{'mem_len': $context, 'clamp_len': $CLAMP, 'same_length': True}"
-    done
-}
-
-# row_characters ROW NAME CONTEXT: a row with the figures of the training NAME, and those of the paper's row ROW
+# row_characters ROW NAME CONTEXT: the training NAME, beside row ROW of the paper
 row_characters() {
-    local dev=$OUT/$2/valid-$3.log test=$OUT/$2/test-$3.log
-    evaluate_at "$3" "$2"
-    row "$1" "dev bpc=$(figure bpc "$dev")" "paper, dev=$(published "Table 1" "$1" "dev bpc" "not given")" \
-        "test bpc=$(figure bpc "$test")" "paper, test=$(published "Table 1" "$1" "test bpc" "not given")" \
-        "test, without line ends=$(figure bpc "$test" without)" \
-        "parameters=$(figure parameters "$test")" \
-        "paper, parameters=$(published "Table 1" "$1" parameters "not given")"
+    row_lm "$1" "$2@$3" bpc "Table 1" "test, without line ends=$(figure bpc "$OUT/$2/test-$3.log" without)"
 }
 
 prepare enwik8 "${SPLIT[@]}"

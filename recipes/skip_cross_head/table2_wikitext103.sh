@@ -61,27 +61,6 @@ train_dai() {
         --ddp-backend legacy_ddp --no-epoch-checkpoints
 }
 
-# evaluate_at CONTEXT NAME: score the dev and the test set of NAME. Every token sees CONTEXT earlier tokens, and distances
-# above CLAMP count as CLAMP.
-evaluate_at() {
-    local context=$1 split
-    if ((SMOKE)); then context=$((context / 40)); fi
-    for split in valid test; do
-        evaluate "$2" "$split/$1" --task streaming_language_modeling "${EVALUATION[@]}" \
-            --model-overrides "{'mem_len': $context, 'clamp_len': $CLAMP, 'same_length': True}"
-    done
-}
-
-# row_words ROW NAME CONTEXT: a row with the figures of the training NAME, and those of the paper's row ROW
-row_words() {
-    local dev=$OUT/$2/valid-$3.log test=$OUT/$2/test-$3.log
-    evaluate_at "$3" "$2"
-    row "$1" "dev ppl=$(figure ppl "$dev")" "paper, dev=$(published "Table 2" "$1" "dev ppl" "not given")" \
-        "test ppl=$(figure ppl "$test")" "paper, test=$(published "Table 2" "$1" "test ppl" "not given")" \
-        "parameters=$(figure parameters "$test")" \
-        "paper, parameters=$(published "Table 2" "$1" parameters "not given")"
-}
-
 prepare wikitext103 "${ANY_SIZE[@]}"
 for model in "${MODELS[@]}"; do
     case $model in # phase 1 skips layers: --skip-schedule is linear in the architecture
@@ -92,9 +71,9 @@ done
 first_node_only
 for model in "${MODELS[@]}"; do
     if [[ $model = skip-cross-head ]]; then
-        for context in 640 2000; do row_words "skip-cross-head-$context" skip-cross-head "$context"; done
+        for context in 640 2000; do row_lm "skip-cross-head-$context" "skip-cross-head@$context" ppl "Table 2"; done
     else
-        CLAMP=400 row_words transformer-xl-640 transformer-xl 640
+        CLAMP=400 row_lm transformer-xl-640 transformer-xl@640 ppl "Table 2"
     fi
 done
 table
