@@ -46,6 +46,13 @@ def printed(name, *words, **options):
     return done.stdout.strip()
 
 
+def refused(name, *words, **options):
+    """The sentence of a program that refuses its words."""
+    done = call(name, *words, **options)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    return done.stderr
+
+
 # options.py and machine.py: what the shell gets of them
 
 
@@ -65,12 +72,19 @@ def recipe_file(tmp_path):
     return file
 
 
-def test_options_are_variables_and_what_follows_the_dashes_is_kept(recipe_file, tmp_path):
-    words = shlex.split("--dry-run --out 'a b' --gpus 4 -- --seed 2 --x 'a b'")
-    code = printed("options", recipe_file, *words, cwd=tmp_path)
-    names = ("RECIPE", "DRY_RUN", "SMOKE", "OUT", "GPUS", "EXTRA")
-    assert shell(code, *names) == [["table1"], ["1"], ["0"], [f"{tmp_path}/a b"], ["4"], ["--seed", "2", "--x", "a b"]]
-    assert shell(code, "PUBLISHED") == [["1.060"]]
+@pytest.mark.parametrize("words, variables", [
+    ("--dry-run --out 'a b' --gpus 4 -- --seed 2 --x 'a b'",
+     {"RECIPE": ["table1"], "DRY_RUN": ["1"], "SMOKE": ["0"], "OUT": ["HERE/a b"], "GPUS": ["4"],
+      "EXTRA": ["--seed", "2", "--x", "a b"], "PUBLISHED": ["1.060"]}),
+    ("--smoke --out /o", {"OUT": ["/o/smoke"], "DATA": ["/o/smoke/data"]}),  # never among what a real run made
+    ("-- --help", {"EXTRA": ["--help"]}),
+    ("--dry-run --smoke", {"CALL": ["table1.sh --smoke"]}),  # the command of a table is that of the run
+])  # fmt: skip
+def test_options_are_variables_of_the_shell(words, variables, recipe_file, tmp_path):
+    found = shell(printed("options", recipe_file, *shlex.split(words), cwd=tmp_path), *variables)
+    if "CALL" in variables:
+        found[0][0] = Path(found[0][0]).name
+    assert found == [[value.replace("HERE", str(tmp_path)) for value in values] for values in variables.values()]
 
 
 def test_a_variable_with_the_name_of_an_option_is_named(recipe_file):
@@ -78,51 +92,50 @@ def test_a_variable_with_the_name_of_an_option_is_named(recipe_file):
     assert done.returncode == 0 and done.stderr == "table1: the variable OUT is ignored: give --out.\n"
 
 
-def test_a_smoke_run_is_never_among_what_a_real_run_made(recipe_file):
-    code = printed("options", recipe_file, "--smoke", "--out", "/o")
-    assert shell(code, "OUT", "DATA") == [["/o/smoke"], ["/o/smoke/data"]]
-    done = call("options", recipe_file, "--smoke", "--out", "/o", "--data", "/d")
-    assert done.returncode == 2 and done.stderr.startswith("table1: error: --smoke prepares generated text")
-
-
-def test_the_command_of_a_table_is_that_of_the_run_and_not_of_its_dry_run(recipe_file):
-    code = printed("options", recipe_file, "--dry-run", "--smoke")
-    assert shell(code, "CALL")[0][0].endswith("table1.sh --smoke")
-
-
-def test_help_is_the_header_and_the_options(recipe_file):
-    done = subprocess.run(["bash", "-c", printed("options", recipe_file, "--help")], capture_output=True, text=True)
-    assert done.stdout.startswith("Table 1: 0.96.\n\n  table1.sh --smoke\n\noptions:\n  --smoke ")
-
-
-def test_help_after_the_dashes_is_a_flag_of_the_trainings(recipe_file):
-    assert shell(printed("options", recipe_file, "--", "--help"), "EXTRA") == [["--help"]]
-
-
-def test_a_colon_in_out_is_refused_in_one_sentence(recipe_file):
-    done = call("options", recipe_file, "--out", "/a:b")
-    assert done.returncode == 2 and done.stderr.startswith("table1: error: --out /a:b has a colon in it")
-
-
-@pytest.mark.parametrize("gpus, launch, machine, processes", [
-    (0, [""], ["--cpu", "--distributed-world-size", "1"], "1"),
-    (1, [""], ["--distributed-world-size", "1"], "1"),
-    (8, ["torchrun", "--no-python", "--nproc_per_node", "8", "--standalone"], [""], "8"),
+@pytest.mark.parametrize("words, sentence", [
+    ("--somke", "there is no option --somke"),
+    ("--smoke --raw", "--raw needs a value"),
+    ("--raw --smoke", "--raw needs a value"),
+    ("--raw /nowhere", "--raw /nowhere does not exist"),
+    ("--gpus all", "--gpus all is no number"),
+    ("--commands /nowhere/commands", "--commands /nowhere/commands cannot be written"),
+    ("--smoke --data /d", "--smoke prepares generated text"),
+    ("--out /a:b", "--out /a:b has a colon in it"),
+    ("--precision half", "--precision half is none of fp16, bf16, fp32, tf32."),
+    ("-- --bf16", "--bf16: give --precision fp16, bf16, fp32 or tf32 before -- in place of this flag."),
+    ("-- --fp16=True", "--fp16: give --precision fp16"),
+    ("-- --dropout 0.1 --memory-efficient-fp16", "--memory-efficient-fp16: give --precision fp16"),
 ])  # fmt: skip
-def test_one_machine(gpus, launch, machine, processes):
-    code = printed("machine", "--gpus", gpus)
-    assert shell(code, "LAUNCH", "MACHINE", "PROCESSES") == [launch, machine, [processes]]
+def test_wrong_options_end_in_one_sentence(recipe_file, words, sentence):
+    said = refused("options", recipe_file, *words.split())
+    assert said.startswith(f"table1: error: {sentence}") and said.count("\n") == 1
+
+
+SEVERAL = {"NNODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "node7", "MASTER_PORT": "1234"}
+
+
+@pytest.mark.parametrize("gpus, env, launch, machine, processes", [
+    (0, {}, "", "--cpu --distributed-world-size 1", "1"),
+    (1, {}, "", "--distributed-world-size 1", "1"),
+    (8, {}, "torchrun --no-python --nproc_per_node 8 --standalone", "", "8"),
+    (4, SEVERAL, "torchrun --no-python --nproc_per_node 4 --nnodes 2 --node_rank 1 --master_addr node7"
+                 " --master_port 1234", "", "8"),
+])  # fmt: skip
+def test_machines(gpus, env, launch, machine, processes):
+    code = printed("machine", "--gpus", gpus, env=env)
+    found = shell(code, "LAUNCH", "MACHINE", "PROCESSES")
+    assert [" ".join(words) for words in found] == [launch, machine, processes]
     assert ("MALLOC_MMAP_MAX_" in code) == (gpus == 0)
 
 
 @pytest.mark.parametrize("gpus, words, precision, numbers", [
-    (1, [], "fp32", ""), (1, ["--default-precision", "fp16"], "fp16", "--fp16"),
-    (1, ["--default-precision", "fp16", "--precision", "bf16"], "bf16", "--bf16"),
-    (1, ["--default-precision", "fp16", "--precision", "fp32"], "fp32", ""), (1, ["--precision", "tf32"], "tf32", ""),
-    (0, ["--default-precision", "fp16"], "fp32", ""), (0, ["--precision", "bf16"], "bf16", "--bf16"),
+    (1, "", "fp32", ""), (1, "--default-precision fp16", "fp16", "--fp16"),
+    (1, "--default-precision fp16 --precision bf16", "bf16", "--bf16"),
+    (1, "--default-precision fp16 --precision fp32", "fp32", ""), (1, "--precision tf32", "tf32", ""),
+    (0, "--default-precision fp16", "fp32", ""), (0, "--precision bf16", "bf16", "--bf16"),
 ])  # fmt: skip
 def test_the_precision_is_the_users_or_the_recipes_or_that_of_a_cpu(gpus, words, precision, numbers):
-    code = printed("machine", "--gpus", gpus, *words)
+    code = printed("machine", "--gpus", gpus, *words.split())
     assert shell(code, "PRECISION", "NUMBERS") == [[precision], [numbers]]
     machine = shell(code, "MACHINE")[0]
     assert [word for word in machine if word in ("--fp16", "--bf16")] == [numbers] * bool(numbers)
@@ -135,81 +148,39 @@ TELL = "import os, torch; print(torch.backends.cuda.matmul.allow_tf32, os.enviro
 def test_only_tf32_rounds_the_products_of_float32(precision, told):
     """What torch makes of the variables; the last one forbids it to NVIDIA's libraries, in convolutions too."""
     code = printed("machine", "--gpus", 1, "--precision", precision)
-    told_by = subprocess.run(
-        ["bash", "-euc", f'{code}\n"$0" -c "$1"', sys.executable, TELL], capture_output=True, text=True
-    )
-    assert told_by.stdout == f"{told}\n"
+    command = ["bash", "-euc", f'{code}\n"$0" -c "$1"', sys.executable, TELL]
+    assert subprocess.run(command, capture_output=True, text=True).stdout == f"{told}\n"
 
 
-@pytest.mark.parametrize("precision", ["fp16", "tf32"])
-def test_a_cpu_has_no_precision_of_a_gpu(precision):
-    done = call("machine", "--gpus", 0, "--precision", precision)
-    assert done.returncode == 2 and f"--precision {precision} needs a GPU: leave it out" in done.stderr
-
-
-def test_tf32_that_the_environment_forbids_is_refused():
-    done = call("machine", "--gpus", 1, "--precision", "tf32", env={"NVIDIA_TF32_OVERRIDE": "0"})
-    assert done.returncode == 2 and "NVIDIA_TF32_OVERRIDE is 0" in done.stderr
-
-
-@pytest.mark.parametrize("words, sentence", [
-    (["--precision", "half"], "--precision half is none of fp16, bf16, fp32, tf32."),
-    (["--", "--bf16"], "--bf16: give --precision fp16, bf16, fp32 or tf32 before -- in place of this flag."),
-    (["--", "--fp16=True"], "--fp16: give --precision fp16"),
-    (["--", "--dropout", "0.1", "--memory-efficient-fp16"], "--memory-efficient-fp16: give --precision fp16"),
+@pytest.mark.parametrize("words, env, sentence", [
+    ("--gpus 0 --precision fp16", {}, "--precision fp16 needs a GPU: leave it out"),
+    ("--gpus 0 --precision tf32", {}, "--precision tf32 needs a GPU: leave it out"),
+    ("--gpus 1 --precision tf32", {"NVIDIA_TF32_OVERRIDE": "0"}, "NVIDIA_TF32_OVERRIDE is 0"),
+    ("--gpus 4", SEVERAL | {"MASTER_ADDR": ""}, "NNODES is 2 but MASTER_ADDR"),
+    ("--gpus 4", {"NNODES": "two"}, "NNODES: two does not fit; give a whole number"),
+    ("--gpus 4", {"NNODES": "0"}, "NODE_RANK is 0, and NNODES 0"),
+    ("--gpus 4", SEVERAL | {"NODE_RANK": "5"}, "NODE_RANK is 5, and NNODES 2"),
 ])  # fmt: skip
-def test_a_precision_is_given_by_its_option(recipe_file, words, sentence):
-    done = call("options", recipe_file, *words)
-    assert done.returncode == 2 and done.stderr.startswith(f"table1: error: {sentence}")
-
-
-def test_several_nodes_know_the_first_one():
-    env = {"NNODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "node7", "MASTER_PORT": "1234"}
-    launch, processes = shell(printed("machine", "--gpus", 4, env=env), "LAUNCH", "PROCESSES")
-    assert launch == shlex.split(
-        "torchrun --no-python --nproc_per_node 4 --nnodes 2 --node_rank 1 --master_addr node7 --master_port 1234"
-    )
-    assert processes == ["8"]
-    del env["MASTER_ADDR"]
-    done = call("machine", "--gpus", 4, env=env)
-    assert done.returncode == 2 and "NNODES is 2 but MASTER_ADDR" in done.stderr
-
-
-@pytest.mark.parametrize(
-    "env, words",
-    [
-        ({"NNODES": "two"}, "NNODES: two does not fit; give a whole number"),
-        ({"NNODES": "0"}, "NODE_RANK is 0, and NNODES 0"),
-        ({"NNODES": "2", "NODE_RANK": "5", "MASTER_ADDR": "a"}, "NODE_RANK is 5, and NNODES 2"),
-    ],
-)
-def test_wrong_numbers_of_nodes_are_named(env, words):
-    done = call("machine", "--gpus", 4, env=env)
-    assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
+def test_a_machine_that_cannot_be_is_refused(words, env, sentence):
+    assert sentence in refused("machine", *words.split(), env=env)
 
 
 # share of lib.sh
 
 
-def share(number, processes, nodes=1):
-    variables = f"RECIPE=small PROCESSES={processes} NNODES={nodes}"
-    code = f"source {LIB}.sh; {variables}; share part {number} streams; echo $part"
-    return subprocess.run(["bash", "-euc", code], capture_output=True, text=True)
-
-
-def test_streams_are_shared_by_all_processes():
-    assert share(60, 4).stdout == "15\n"
-
-
 @pytest.mark.parametrize("number, processes, nodes, way_out", [
+    (60, 4, 1, ""),
     (50, 8, 1, "choose --gpus 1, 2, 5 or 10"), (60, 8, 1, "choose --gpus 1, 2, 3, 4, 5, 6, 10, 12 or 15"),
     (60, 16, 2, "choose --gpus 1, 2, 3, 5, 6, 10 or 15"), (2, 16, 2, "choose --gpus 1"),
     (50, 24, 3, "choose another number of nodes than 3"),
 ])  # fmt: skip
-def test_streams_that_cannot_be_shared_name_the_gpus_that_fit(number, processes, nodes, way_out):
-    done = share(number, processes, nodes)
-    refused = f"small: error: {number} streams cannot be shared evenly by {processes} processes: {way_out}.\n"
-    assert done.returncode == 2 and done.stderr == refused
+def test_streams_are_shared_by_all_processes_or_the_gpus_that_fit_are_named(number, processes, nodes, way_out):
+    variables = f"RECIPE=small PROCESSES={processes} NNODES={nodes}"
+    code = f"source {LIB}.sh; {variables}; share part {number} streams; echo $part"
+    done = subprocess.run(["bash", "-euc", code], capture_output=True, text=True)
+    said = f"small: error: {number} streams cannot be shared evenly by {processes} processes: {way_out}.\n"
+    assert (done.stdout, done.stderr) == (("", said) if way_out else ("15\n", ""))
+    assert done.returncode == 2 * bool(way_out)
 
 
 # step.py
@@ -391,37 +362,22 @@ def test_the_folder_of_out_may_be_moved(append, tmp_path):
 # variables.py
 
 
-def variables(*read, **given):
-    return call("variables", *read, env={name.upper(): value for name, value in given.items()})
-
-
-def test_variables_of_other_recipes_are_refused():
-    done = variables("EPOCHS", "SEEDS", updates="20", epochs="1")
-    said = "UPDATES would be ignored: this recipe reads EPOCHS and SEEDS. Leave it out (env -u UPDATES unsets it)."
-    assert done.returncode == 2 and done.stderr == f"small: error: {said}\n"
-
-
-def test_a_variable_that_recipes_no_longer_read_is_refused():
-    done = variables("EPOCHS", adaptive="--adaptive-span")
-    assert done.returncode == 2 and "ADAPTIVE would be ignored: this recipe reads EPOCHS." in done.stderr
-
-
-def test_what_a_file_reads_that_is_sourced_later_is_known():
-    later = LIB.parent / "feedback/table6_ablation.sh"
-    assert call("variables", "--later", later, env={"SHORT_BLOCK": "32"}).returncode == 0
-    assert call("variables", "--later", later, env={"MODELS": "32"}).returncode == 2
-
-
-def test_words_that_other_programs_use_are_only_named():
-    done = variables("SEEDS", file="x", home="/", colour="red")
-    assert done.returncode == 0 and done.stderr == "small: the variable FILE is ignored: this recipe reads SEEDS.\n"
-
-
-def test_one_of_what_a_recipe_reads_several_of_is_refused():
-    done = variables("SEEDS", seed="2")
-    said = "SEED would be ignored: this recipe reads SEEDS. Set that, or unset SEED."
-    assert done.returncode == 2 and done.stderr == f"small: error: {said}\n"
-    assert variables("SEEDS", seed="2", seeds="1").returncode == 0
+@pytest.mark.parametrize("words, env, said", [
+    (["EPOCHS", "SEEDS"], {"UPDATES": "20", "EPOCHS": "1"},
+     "error: UPDATES would be ignored: this recipe reads EPOCHS and SEEDS. Leave it out (env -u UPDATES unsets it)."),
+    (["EPOCHS"], {"ADAPTIVE": "--adaptive-span"},  # which recipes have read
+     "error: ADAPTIVE would be ignored: this recipe reads EPOCHS. Leave it out (env -u ADAPTIVE unsets it)."),
+    (["SEEDS"], {"SEED": "2"}, "error: SEED would be ignored: this recipe reads SEEDS. Set that, or unset SEED."),
+    (["SEEDS"], {"SEED": "2", "SEEDS": "1"}, ""),
+    (["SEEDS"], {"FILE": "x", "HOME": "/", "COLOUR": "red"},  # other programs use these
+     "the variable FILE is ignored: this recipe reads SEEDS."),
+    (["--later", LIB.parent / "feedback/table6_ablation.sh"], {"SHORT_BLOCK": "32"}, ""),
+    (["--later", LIB.parent / "feedback/table6_ablation.sh"], {"MODELS": "32"}, "error: MODELS would be ignored: "),
+])  # fmt: skip
+def test_variables_of_other_recipes_are_refused(words, env, said):
+    done = call("variables", *words, env=env)
+    assert done.returncode == 2 * said.startswith("error") and done.stderr.count("\n") == bool(said)
+    assert done.stderr.startswith(f"small: {said}" if said else "") and (said or not done.stderr)
 
 
 # training.py
@@ -644,7 +600,8 @@ TRAINED += 'x | {"epoch": 1, "valid_loss": "2.5", "valid_num_updates": "20"}\n'
 TRAINED += 'x | {"epoch": 1, "valid_loss": "2.25", "valid_num_updates": "22", "valid_reward": "0.25"}\n'
 SIMPLE = "".join(f"x | epoch 001 | valid on 'valid' subset | loss 3 | best_loss {loss}\n" for loss in (4.009, 4.004))
 FILES = {
-    "test.log": EVALUATED, "train.log": TRAINED, "simple.log": SIMPLE, "labels": "1\n" * 100, "flags.txt": "--lenpen 0.6\n",
+    "test.log": EVALUATED, "train.log": TRAINED, "simple.log": SIMPLE, "labels": "1\n" * 100,
+    "flags.txt": "--lenpen 0.6\n",
     "inner.log": "x | epoch 001:  10 / 20 loss=4, wps=90.5, num_updates=10, gb_free=40, wall=9\n",
     "generate.log": "Translated 9 sentences (90 tokens) in 1s (9.00 sentences/s, 90.25 tokens/s)\n",
     "a.json": '{"bleu": 28.10, "accuracy": 80.0, "accuracy_deviation": 2, "1": {"head": "layer 0, head 3", "H2": 0.4}}',
@@ -680,7 +637,8 @@ def results(tmp_path):
     ("best_of bleu a.json b.json", "28.10"), ("reached mean not/cgru-seed*", "15.2"),
     ("reached best not/cgru-seed*", "20.5"), ("reached runs not/cgru-seed*", "2"),
     ("spread a.json accuracy", "80.00 ± 2.00"), ("change_of_deviation accuracy a.json b.json", "-50 %"),
-    ("updates_of_epochs labels 3 32", "10"), ("updates_of_epochs labels 3 32 10", "1"), ("flags flags.txt", "--lenpen 0.6"),
+    ("updates_of_epochs labels 3 32", "10"), ("updates_of_epochs labels 3 32 10", "1"),
+    ("flags flags.txt", "--lenpen 0.6"),
 ])  # fmt: skip
 def test_figures(figure, expected, results, lib, monkeypatch):
     monkeypatch.chdir(results)
