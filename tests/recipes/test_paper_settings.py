@@ -155,9 +155,9 @@ def every_number(paper: str) -> set[str]:
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_numbers_of_the_readme_are_in_the_file(paper):
+def test_numbers_of_the_list_of_recipes_are_in_the_file(paper):
     """In the rows that name a recipe, the cell of the paper's result."""
-    for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines():
+    for line in (ROOT / "docs/recipes.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("|") and f"recipes/{paper}/" in line:
             cell = next(cell for cell in reversed(line.strip("| ").split(" | ")) if "recipes/" not in cell)
             numbers = {*NUMBER.findall(re.sub(r"section [\d.]+", "", cell))}
