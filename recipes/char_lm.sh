@@ -15,8 +15,6 @@
 #   recipes/char_lm.sh --raw DIR                                  ptb.char.{train,valid,test}.txt in DIR
 #   CORPUS=enwik8 MODELS="all-attention feed-forward" SEEDS=1 \
 #       recipes/char_lm.sh --raw DIR                              an excerpt: SPLIT="3600000,200000,200000"
-#   recipes/char_lm.sh --smoke                                    the same code path on generated text, about two minutes
-#   recipes/char_lm.sh --dry-run                                  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 SETTINGS+=([STREAMS]=32 [VALID_STREAMS]=8 [BLOCK]=64 [WARM_UP]=100 [WIDTH]=256 [PASS]="" [FILE]=""

@@ -5,8 +5,6 @@
 #
 #   recipes/multi30k.sh                    downloads the data (2.6 MB)
 #   recipes/multi30k.sh --raw DIR          takes train, val and test_2016_flickr .de and .en from DIR
-#   recipes/multi30k.sh --smoke            the same code path on generated text, about a minute
-#   recipes/multi30k.sh --dry-run          every command is checked and printed, nothing run
 #
 # Variables add the Transformer for comparison, other decoder depths and other seeds (the paper compares the same on IWSLT
 # in Figure 7). Each combination is one training; finished ones are skipped.

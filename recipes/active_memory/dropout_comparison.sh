@@ -18,8 +18,6 @@
 # shows our loss per token over all lines, and then the paper's figure.
 #
 #   recipes/active_memory/dropout_comparison.sh            the paper's run, all operators one after the other
-#   recipes/active_memory/dropout_comparison.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/active_memory/dropout_comparison.sh --dry-run  every command is checked and printed, nothing run
 #   MIXERS="self-attention convolution" recipes/active_memory/...    only some
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

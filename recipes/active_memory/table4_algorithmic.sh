@@ -16,8 +16,6 @@
 # by default one per GPU (of CUDA_VISIBLE_DEVICES, if it is set), or one per CPU core, with one thread each.
 #
 #   recipes/active_memory/table4_algorithmic.sh            all 144 runs
-#   recipes/active_memory/table4_algorithmic.sh --smoke    the same code path with small numbers, CPU, about a minute
-#   recipes/active_memory/table4_algorithmic.sh --dry-run  every command is checked and printed, nothing run
 #   MIXERS="self-attention convolution" TASKS="sort not" SEEDS="1 2" JOBS=4 recipes/active_memory/...    only some
 #   LEARNING_RATE=1e-3 FLAGS="--weight-init glorot" recipes/active_memory/... --out runs/slow    with other settings
 set -euo pipefail

@@ -15,8 +15,6 @@
 #   recipes/all_attention/appendix_a_attention_maps.sh            trains the model of table3_wikitext103.sh first
 #   CHECKPOINT=runs/all_attention/table3_wikitext103/all-attention-fine/checkpoint_best.pt \
 #       recipes/all_attention/appendix_a_attention_maps.sh        draws one that is there
-#   recipes/all_attention/appendix_a_attention_maps.sh --smoke    the same code path on generated text, CPU, a minute
-#   recipes/all_attention/appendix_a_attention_maps.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 SETTINGS+=([STREAMS]=64 [VALID_STREAMS]=8 [BLOCK]=256 [LEARNING_RATE]=0.00025 [WARM_UP]=8000 [UPDATES]=800000

@@ -9,10 +9,6 @@
 # of the rate at the end. From its code: the numbers of updates; positions on keys alone, where equation 4 adds them to
 # values too (--value-positions); fp32. Ours: the checkpoint with the lowest validation loss is used; one stream scores
 # every token of dev and test once (--batch-size 1).
-#
-#   recipes/all_attention/fig2_persistent_size.sh            the paper's run
-#   recipes/all_attention/fig2_persistent_size.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/all_attention/fig2_persistent_size.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 SETTINGS+=([STREAMS]=64 [VALID_STREAMS]=8 [BLOCK]=512 [LEARNING_RATE]=0.07 [WARM_UP]=32000 [UPDATES]="" [FINE_TUNING]="")

@@ -10,8 +10,6 @@
 # every token of dev and test once (--batch-size 1).
 #
 #   recipes/all_attention/table1_enwik8.sh            the paper's run
-#   recipes/all_attention/table1_enwik8.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/all_attention/table1_enwik8.sh --dry-run  every command is checked and printed, nothing run
 #   MODELS="small transformer-small" recipes/all_attention/table1_enwik8.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

@@ -10,10 +10,6 @@
 # alone; equation 4 adds them to values too (--value-positions); fp32. Line ends are read and predicted. The paper's
 # Table 3 leaves them out, so figures are given with and without them. Ours: the checkpoint with the lowest validation
 # loss is used; one stream scores every token of dev and test once (--batch-size 1).
-#
-#   recipes/all_attention/table3_wikitext103.sh            the paper's run
-#   recipes/all_attention/table3_wikitext103.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/all_attention/table3_wikitext103.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 SETTINGS+=([STREAMS]=64 [VALID_STREAMS]=8 [BLOCK]=256 [LEARNING_RATE]=0.00025 [WARM_UP]=8000 [UPDATES]=800000

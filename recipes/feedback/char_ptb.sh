@@ -8,10 +8,6 @@
 # fewer if the validation loss stops decreasing, 1,000 more at a tenth of the rate. Ours: the loss has stopped decreasing
 # when ten validations in a row, one every 400 updates, bring no lower loss; the checkpoint with the lowest validation
 # loss is used; one stream scores every token of dev and test once, ends of lines included (--batch-size 1); fp32.
-#
-#   recipes/feedback/char_ptb.sh            the paper's run
-#   recipes/feedback/char_ptb.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/feedback/char_ptb.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 SETTINGS+=([STREAMS]=2048 [VALID_STREAMS]=64 [BLOCK]=128 [LEARNING_RATE]=0.0015 [WARM_UP]=1000 [UPDATES]=15000

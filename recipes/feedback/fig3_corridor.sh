@@ -9,8 +9,6 @@
 # tasks, entropy cost 0.0005.
 #
 #   recipes/feedback/fig3_corridor.sh            all runs
-#   recipes/feedback/fig3_corridor.sh --smoke    the same code path with small numbers, CPU, a minute
-#   recipes/feedback/fig3_corridor.sh --dry-run  every command is checked and printed, nothing run
 #   SIZE=tiny WORLD='{"length": 20}' SPANS="2 4 8 16 32" BPTT=64 UPDATES=1200 LEARNING_RATE=0.0005 \
 #       recipes/feedback/fig3_corridor.sh
 set -euo pipefail

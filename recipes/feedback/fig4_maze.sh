@@ -8,8 +8,6 @@
 # gives for Water Maze; the cost of the values' errors; the LSTM of Maze Navigation Easy beside them; float32.
 #
 #   recipes/feedback/fig4_maze.sh            the paper's runs
-#   recipes/feedback/fig4_maze.sh --smoke    the same code path with small numbers, CPU, a minute
-#   recipes/feedback/fig4_maze.sh --dry-run  every command is checked and printed, nothing run
 #   SIZE=water_maze WORLD='{"size": 5, "objects": 3}' ENVIRONMENTS=64 SEEDS="1 2 3" recipes/feedback/fig4_maze.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

@@ -12,10 +12,6 @@
 # The punctuation of training text and references is normalised. The paper does not mention it. It changes the quotation
 # marks of 364 of the 3,003 sentences. benchmarks/wmt14_references.md measures the difference to the raw references. The
 # table shows both scores.
-#
-#   recipes/feedback/fig4_wmt14_depth.sh            the paper's run
-#   recipes/feedback/fig4_wmt14_depth.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/fig4_wmt14_depth.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 LOG_FORMAT=simple DEFAULT_PRECISION=fp16

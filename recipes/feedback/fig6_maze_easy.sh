@@ -9,8 +9,6 @@
 # as many as the paper gives for Water Maze; the cost of the values' errors; float32.
 #
 #   recipes/feedback/fig6_maze_easy.sh            the paper's runs
-#   recipes/feedback/fig6_maze_easy.sh --smoke    the same code path with small numbers, CPU, a minute
-#   recipes/feedback/fig6_maze_easy.sh --dry-run  every command is checked and printed, nothing run
 #   SIZE=water_maze WORLD='{"size": 5, "objects": 3}' SEEDS="1 2 3" recipes/feedback/fig6_maze_easy.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

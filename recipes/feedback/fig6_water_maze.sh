@@ -10,8 +10,6 @@
 # the values' errors; float32.
 #
 #   recipes/feedback/fig6_water_maze.sh            the paper's runs
-#   recipes/feedback/fig6_water_maze.sh --smoke    the same code path with small numbers, CPU, a minute
-#   recipes/feedback/fig6_water_maze.sh --dry-run  every command is checked and printed, nothing run
 #   WORLD='{"size": 5, "max_steps": 100}' BPTT=100 SEEDS="1 2 3" recipes/feedback/fig6_water_maze.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

@@ -7,10 +7,6 @@
 # blocking, minimum and maximum length tuned on the validation set. Ours: batches of 32 x 4,096 tokens, label
 # smoothing 0.1, Adam (0.9, 0.98), 4,000 warm-up updates, 30,000 updates, the checkpoint with the lowest validation loss,
 # beam 5, the lengths that are tried, fp16. Twelve trainings; we have not run them to the end. Draws depth.png.
-#
-#   recipes/feedback/fig7_cnndm_depth.sh            the paper's run
-#   recipes/feedback/fig7_cnndm_depth.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/fig7_cnndm_depth.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 LOG_FORMAT=simple DEFAULT_PRECISION=fp16

@@ -6,10 +6,6 @@
 # compound splitting. Ours: batches of 4,096 tokens and weight decay 0.0001 as in fairseq's example for this corpus,
 # label smoothing 0.1, Adam (0.9, 0.98), 4,000 warm-up updates, 50,000 updates, the checkpoint with the lowest validation
 # loss, length penalty 1, fp16. Twelve trainings on one GPU; we have not run them to the end. Draws depth.png.
-#
-#   recipes/feedback/fig7_iwslt_depth.sh            the paper's run
-#   recipes/feedback/fig7_iwslt_depth.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/fig7_iwslt_depth.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 LOG_FORMAT=simple DEFAULT_PRECISION=fp16

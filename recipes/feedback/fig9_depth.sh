@@ -16,8 +16,6 @@
 #
 #   recipes/feedback/fig9_depth.sh                         both halves
 #   CORPUS=wikitext103 recipes/feedback/fig9_depth.sh      one, here the right; DEPTHS="1 2" chooses depths
-#   recipes/feedback/fig9_depth.sh --smoke                 the same code path on generated text, CPU, two minutes
-#   recipes/feedback/fig9_depth.sh --dry-run               every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 CHOICES+=([CORPUS]="char_ptb wikitext103" [SPLIT_STREAMS]="")

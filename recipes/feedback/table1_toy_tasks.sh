@@ -21,8 +21,6 @@
 # have the paper's length, 40 and 400 in the test; TASKS="copy-varied reverse-varied" has lengths up to it.
 #
 #   recipes/feedback/table1_toy_tasks.sh            the paper's runs
-#   recipes/feedback/table1_toy_tasks.sh --smoke    the same code path with small numbers, CPU, a minute or two
-#   recipes/feedback/table1_toy_tasks.sh --dry-run  every command is checked and printed, nothing run
 #   TASKS=random-walk MODELS="feedback lstm" SEEDS="1 2" UPDATES=2000 STREAMS=64 FLAGS="--decoder-embed-dim 128" \
 #       recipes/feedback/table1_toy_tasks.sh        some of the runs, smaller
 set -euo pipefail

@@ -13,10 +13,6 @@
 # ("increase BPTT") says only that blocks are shorter at first. The best Transformer of Table 6 has no shorter blocks;
 # our Transformer of Table 3 has them, as Feedback does. Also ours: the checkpoint with the lowest validation loss is
 # used; one stream scores every token once (--batch-size 1); fp32.
-#
-#   recipes/feedback/table3_wikitext103.sh            the paper's run
-#   recipes/feedback/table3_wikitext103.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/feedback/table3_wikitext103.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 SETTINGS+=([STREAMS]=512 [VALID_STREAMS]=16 [BLOCK]=256 [SHORT_BLOCK]=64 [LEARNING_RATE]=0.0007 [WARM_UP]=8000

@@ -8,10 +8,6 @@
 # rate 0.0015, 8,000 updates of linear warm-up, the gradient clipped at norm 0.1, 1,024 streams in blocks of 128, of 64
 # in the first half, 100,000 updates and 10,000 more at a tenth of the rate. Ours: the checkpoint with the lowest
 # validation loss is used; one stream scores every byte once (--batch-size 1). From its code: fp32.
-#
-#   recipes/feedback/table4_enwik8.sh            the paper's run
-#   recipes/feedback/table4_enwik8.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/feedback/table4_enwik8.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 SETTINGS+=([STREAMS]=1024 [VALID_STREAMS]=128 [BLOCK]=128 [SHORT_BLOCK]=64 [LEARNING_RATE]=0.0015 [WARM_UP]=8000

@@ -8,10 +8,6 @@
 # median over a short training; lines of the test set are continued for so many words, one random word after the other.
 # benchmarks/ has more exact ratios. A few minutes on a GPU after the data are prepared. The trainings are those of
 # table3_wikitext103.sh, where their sources are, but for the span, the number of updates and end-of-line tokens.
-#
-#   recipes/feedback/table5_speed_lm.sh            the paper's sizes
-#   recipes/feedback/table5_speed_lm.sh --smoke    the same code path on generated text, CPU, a minute
-#   recipes/feedback/table5_speed_lm.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 SETTINGS+=([STREAMS]=512 [VALID_STREAMS]=16 [BLOCK]=256 [LEARNING_RATE]=0.0007 [WARM_UP]=100 [UPDATES]=100

@@ -7,8 +7,6 @@
 # 0.99, Adam with learning rate 0.0003, entropy cost 0.0005. A few minutes on a GPU.
 #
 #   recipes/feedback/table5_speed_rl.sh            the paper's sizes
-#   recipes/feedback/table5_speed_rl.sh --smoke    the same code path with small numbers, CPU, a minute
-#   recipes/feedback/table5_speed_rl.sh --dry-run  every command is checked and printed, nothing run
 #   SIZE=water_maze ENVIRONMENTS=64 recipes/feedback/table5_speed_rl.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

@@ -6,10 +6,6 @@
 # is the median over a short training; and, since the models have hardly learned when they stop, every translation is 25
 # pieces long. A few minutes after the data are prepared. The trainings are those of table2_wmt14.sh, where their sources
 # are, but for depth and the number of updates.
-#
-#   recipes/feedback/table5_speed_translation.sh            the paper's sizes
-#   recipes/feedback/table5_speed_translation.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/table5_speed_translation.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 LOG_FORMAT=simple DEFAULT_PRECISION=fp16

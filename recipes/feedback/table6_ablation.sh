@@ -10,10 +10,6 @@
 # 200,000 updates; end-of-line tokens are left out. Ours: the lower learning rate of the post-norm models, 0.00025, which
 # the paper does not give; blocks of 64 in the first half; the checkpoint with the lowest validation loss is used; one
 # stream scores every token once (--batch-size 1); fp32.
-#
-#   recipes/feedback/table6_ablation.sh            the paper's run
-#   recipes/feedback/table6_ablation.sh --smoke    the same code path on generated text, CPU, two minutes
-#   recipes/feedback/table6_ablation.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 SETTINGS+=([STREAMS]=512 [VALID_STREAMS]=16 [BLOCK]=256 [SHORT_BLOCK]=64 [LEARNING_RATE]=0.0007 [WARM_UP]=8000

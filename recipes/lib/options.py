@@ -28,7 +28,7 @@ TAKE_A_VALUE = ("--commands", "--gpus", "--precision", "--raw", "--data", "--out
 PRECISIONS = ("fp16", "bf16", "fp32", "tf32")
 FLAGS_OF_PRECISION = {"--fp16", "--bf16", "--amp", "--memory-efficient-fp16", "--memory-efficient-bf16"}
 HELP = """options:
-  --smoke     run the same code with small numbers on generated text, on the CPU
+  --smoke     run the same code with small numbers on generated text, on the CPU: two minutes at most
   --dry-run   check every command with its own parser and print it; RECIPE --dry-run | bash does the work
   --commands FILE  run nothing; write every command into FILE, each after the line of the recipe that it comes from
   --gpus N    GPUs to train on (default: all of this machine; 0: the CPU)

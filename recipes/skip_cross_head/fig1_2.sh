@@ -5,7 +5,6 @@
 # 15 layers in the paper; its equation 6 is missing from the text that we have, so ours is inferred (2 x the sum of p).
 #
 #   recipes/skip_cross_head/fig1_2.sh            seconds; there is nothing to train
-#   recipes/skip_cross_head/fig1_2.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 begin "$@"

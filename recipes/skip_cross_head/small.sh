@@ -24,8 +24,6 @@
 #   MODELS="plain cross-head" PRUNED=valid recipes/skip_cross_head/small.sh --raw DIR
 #                               then scores the dev set without each head in turn, as 8 streams, which takes some minutes more:
 #                               the standard deviation over a layer's heads says how unequal they are (Table 3)
-#   recipes/skip_cross_head/small.sh --smoke      the same code path on generated text, a minute or two
-#   recipes/skip_cross_head/small.sh --dry-run    every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 SETTINGS+=([STREAMS]=16 [VALID_STREAMS]=16 [BLOCK]=64 [LEARNING_RATE]=0.001 [WARM_UP]=100 [TOTAL]=2000 [PHASE_1]=""

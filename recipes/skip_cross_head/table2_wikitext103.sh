@@ -23,8 +23,6 @@
 # layer; here a skipped layer is frozen. The paper does not say.
 #
 #   recipes/skip_cross_head/table2_wikitext103.sh            the paper's run
-#   recipes/skip_cross_head/table2_wikitext103.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/skip_cross_head/table2_wikitext103.sh --dry-run  every command is checked and printed, nothing run
 #   MODELS=transformer-xl recipes/skip_cross_head/table2_wikitext103.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

@@ -24,10 +24,6 @@
 #
 # The recipes of Tables 3 and 5 to 10 share their trainings in the folder ../ablations beside their own. The plain
 # Transformer-XL, for example, is in five tables and is trained once. So do not run two of these recipes at a time.
-#
-#   recipes/skip_cross_head/table3_head_pruning.sh            the paper's run
-#   recipes/skip_cross_head/table3_head_pruning.sh --smoke    the same code path on generated text, CPU, a minute or two
-#   recipes/skip_cross_head/table3_head_pruning.sh --dry-run  every command is checked and printed, nothing run
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 SETTINGS+=([STREAMS]=50 [VALID_STREAMS]=10 [BLOCK]=512 [VALID_BLOCK]=128 [LEARNING_RATE]=0.00025 [UPDATES]=1200000

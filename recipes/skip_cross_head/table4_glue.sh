@@ -5,8 +5,6 @@
 # end.
 #
 #   recipes/skip_cross_head/table4_glue.sh --raw DIR    the paper's run; DIR/MRPC/train.tsv, DIR/MRPC/dev.tsv ...
-#   recipes/skip_cross_head/table4_glue.sh --smoke      the same code path on generated text, CPU, a minute or two
-#   recipes/skip_cross_head/table4_glue.sh --dry-run    every command is checked and printed, nothing run
 #   ROBERTA=roberta.base/model.pt BPE_DIR=gpt2_bpe TASKS="MRPC CoLA" SEEDS="1 2 3" ...    other files, fewer trainings
 #
 # From the paper: cross-head attention in fine-tuning only, all else as Devlin et al. (2019): batches of 32, 3 epochs,
