@@ -21,8 +21,9 @@ declare -A SETTINGS=([LOG_INTERVAL]=100) WORDS=() CHOICES=() SMOKE_SETTINGS=([LO
 # progress of other commands. SOURCED_LATER: files that declare variables after begin, too. DEFAULT_PRECISION: on GPUs.
 DEFAULT_PRECISION=fp32 LIB=recipes/lib QUEUE='' BEGUN='' LOG_FORMAT=json START=() PHASE_1_FLAGS=() ONLY_IF=() MAY_DIVERGE=''
 declare -A DECLARED=() GIVEN=() PUBLISHED=() LAST=() && SOURCED_LATER=() BARS=(--log-format simple --log-interval 1)
+# begin "$@": read the options and variables, and set up the machine. share, share_streams, batch: a batch for all processes
 # shellcheck source=recipes/lib/start.sh
-source "$ROOT/$LIB/start.sh" # begin "$@" reads options and variables and sets up the machine; share
+source "$ROOT/$LIB/start.sh"
 
 stop() { echo "$RECIPE: error: $*" >&2 && exit 2; }
 one_of() { [[ " ${*:3} " = *" $2 "* ]] || stop "$1: $2 is none of ${*:3}."; } # one_of VARIABLE VALUE ALLOWED...
@@ -30,9 +31,8 @@ one_machine_only() { ((NNODES == 1)) || stop "NNODES: this recipe is for one mac
 first_node_only() { ((NODE_RANK == 0)) || exit 0; } # the other nodes have only trained
 # published TABLE ROW COLUMN [ELSE]: print a number from the paper.json beside the recipe, or ELSE if it is not there
 published() {
-    local number=${PUBLISHED[$1|$2|$3]-${4-}}
-    [[ $number ]] || stop "$PAPER has no published number $1|$2|$3."
-    echo "$number"
+    [[ ${PUBLISHED[$1|$2|$3]-${4-}} ]] || stop "$PAPER has no published number $1|$2|$3."
+    echo "${PUBLISHED[$1|$2|$3]-$4}"
 }
 
 # Every command goes through one of these four: it is run, or in a dry run queued for dry_run.py, which prints it. (With -S
@@ -74,8 +74,7 @@ train() {
         "${@:2}" "${SMALLER[@]}" "${EXTRA[@]}"
 }
 
-# plot PICTURE FLAGS...: draw a picture in OUT
-plot() { run python -m fairseq_plugins.tools.plot "${@:2}" --out "$OUT/$1"; }
+plot() { run python -m fairseq_plugins.tools.plot "${@:2}" --out "$OUT/$1"; } # plot PICTURE FLAGS...: draw a picture in OUT
 
 # row NAME COLUMN=VALUE...: add a row to the table; the name and the values may be figures
 row() {
@@ -88,21 +87,6 @@ table() {
 }
 
 # Language models
-
-# share_streams: set STREAM_FLAGS to the flags of STREAMS training streams and VALID_STREAMS validation streams.
-# SPLIT_STREAMS: groups of a process's streams, which take turns; by default as many as memory needs (lib/training.py)
-share_streams() {
-    local each groups=${SPLIT_STREAMS[*]}
-    share each "$STREAMS" streams
-    STREAM_FLAGS=(--batch-size "$each" --batch-size-valid $((VALID_STREAMS > PROCESSES ? VALID_STREAMS / PROCESSES : 1)))
-    if [[ $groups ]]; then
-        ((${#SPLIT_STREAMS[@]} == 1 && groups > 0 && each % groups == 0)) ||
-            stop "SPLIT_STREAMS: $groups does not divide the $each streams of each process: choose a divisor, or leave it out."
-        STREAM_FLAGS+=(--split-streams "$groups")
-    elif ((DRY_RUN && GPUS && NNODES == 1)); then
-        call note "where memory runs out, the recipe goes on with --split-streams 2, 4 and so on; SPLIT_STREAMS sets it"
-    fi
-}
 
 tenth() { awk -v rate="$1" 'BEGIN { print rate / 10 }'; }
 
@@ -133,8 +117,7 @@ train_phases() {
     train "$1" "${@:2}" --skip-schedule none --max-update "$all"
 }
 
-# evaluate NAME SPLIT FLAGS...: score SPLIT with the best checkpoint, into OUT/NAME/SPLIT.log. With SPLIT@HOW the log is
-# SPLIT-HOW.log.
+# evaluate NAME SPLIT FLAGS...: score SPLIT with the best checkpoint, into OUT/NAME/SPLIT.log. SPLIT@HOW: into SPLIT-HOW.log
 evaluate() {
     capture "$OUT/$1/${2/@/-}.txt" --after "$OUT/$1/checkpoint_best.pt" "${ONLY_IF[@]}" -- fairseq-eval-lm "$DATA/bin" \
         --user-dir fairseq_plugins --path "$OUT/$1/checkpoint_best.pt" --gen-subset "${2%@*}" --distributed-world-size 1 \
@@ -174,18 +157,10 @@ row_drawn() {
 
 # Translation and summaries
 
-# batch TOKENS TIMES: set BATCH_FLAGS to the flags of updates of TIMES x TOKENS tokens. All processes share them evenly,
-# so the number is rounded down.
-batch() {
-    BATCH_FLAGS=(--max-tokens "$1" --update-freq $(($2 / PROCESSES)))
-    (($2 >= PROCESSES)) || BATCH_FLAGS=(--max-tokens $(($1 * $2 / PROCESSES)))
-}
-
 # pieces: set JOINED to the flags that make words of pieces. Papers score tokens; SentencePiece gives raw text. BPE=N is N
 # merges of byte pair encoding of Moses tokens, BPE=sentencepiece SentencePiece of raw text.
 pieces() {
-    JOINED=(--remove-bpe)
-    [[ ${BPE:-} != sentencepiece ]] || JOINED=(--bpe prepared)
+    if [[ ${BPE:-} = sentencepiece ]]; then JOINED=(--bpe prepared); else JOINED=(--remove-bpe); fi
 }
 
 # tune NAME MODEL FLAGS... -- FLAGS...: write the flags that score best on the validation set to OUT/NAME/tuning/flags.txt
@@ -226,10 +201,8 @@ row_wmt14() {
         "sacreBLEU=$(figure json "$scores" sacrebleu)" "signature=$(figure json "$scores" signature)"
 }
 
-# Agents
-
-# compare_agents KIND NAME...: a row of each NAME, trained with all SEEDS, beside the best agent and one at random, and a picture
-# of KIND. With NAME-SIZE the picture has the reward over the size.
+# Agents. compare_agents KIND NAME...: a row of each NAME, trained with all SEEDS, beside the best agent and one at random, and
+# a picture of KIND, for NAME-SIZE over the size
 compare_agents() {
     local name other seed size logs curves=()
     for other in best random; do
@@ -246,4 +219,31 @@ compare_agents() {
             "random=$(figure json "$OUT/random.json" reward)" paper=figure
     done
     plot rewards.png "$1" "${curves[@]}" --line "best=$OUT/best.json" "random=$OUT/random.json"
+}
+
+# Speed. measure NAME [BATCH]: a row with words per second in training and in generation of LENGTH words, with BATCH only that
+measure() {
+    local how=${2:+batch-$2} trained=$OUT/$1/train.log
+    generate "$1${how:+/$how}" checkpoint_last.pt "${SEARCH[@]}" \
+        --batch-size "${2:-$BATCH}" --min-len "$LENGTH" --max-len-a 0 --max-len-b "$LENGTH"
+    if [[ $how ]]; then
+        row_speed "$1, batch of $2" "$1" - "$(figure generation_speed "$OUT/$1/test-$how.log")" -
+    else
+        row_speed "$1" "$1" "$(figure training_speed "$trained")" "$(figure generation_speed "$OUT/$1/test.log")" \
+            "$(maybe gpu_memory "$trained")"
+    fi
+}
+
+# compare ONE OTHER: a row with the ratios of two models
+compare() {
+    row_speed "$1 / $2" "$1 / $2" "$(figure ratio training_speed "$OUT"/{"$1","$2"}/train.log)" \
+        "$(figure ratio generation_speed "$OUT"/{"$1","$2"}/test.log)" "$(maybe ratio gpu_memory "$OUT"/{"$1","$2"}/train.log)"
+}
+
+# row_speed NAME PAPERS TRAINING GENERATION MEMORY: a row beside the numbers of PAPERS in SPEEDS, a table of the paper
+row_speed() {
+    row "$1" "training words/s=$3" "paper, training=$(published "$SPEEDS" "$2" training "not given")" \
+        "inference words/s=$4" \
+        "paper, inference=$(published "$SPEEDS" "$2" inference "$(published "section 4.3.4" "$2" inference "not given")")" \
+        "GPU memory in training, GB=$5" "paper, memory=$(published "section 1" "$2" memory "not given")"
 }

@@ -25,36 +25,7 @@ TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-p
     --warmup-updates "$WARM_UP" --max-update "$UPDATES" --no-epoch-checkpoints --attention-span 512 --span-init 1)
 SEARCH=(--task streaming_language_modeling --sample-break-mode eos --prefix-size 1 --beam 1 --sampling
     --distributed-world-size "$SHARDS" --distributed-rank 0)
-
-# measure NAME [BATCH]: a row with words per second in training and in generation of LENGTH words; with BATCH in generation only
-measure() {
-    local how=${2:+batch-$2} trained=$OUT/$1/train.log
-    generate "$1${how:+/$how}" checkpoint_last.pt "${SEARCH[@]}" --batch-size "${2:-$BATCH}" --min-len "$LENGTH" --max-len-a 0 \
-        --max-len-b "$LENGTH"
-    if [[ $how ]]; then
-        row_speed "$1, batch of $2" "$1" - "$(figure generation_speed "$OUT/$1/test-$how.log")" -
-    else
-        row_speed "$1" "$1" "$(figure training_speed "$trained")" "$(figure generation_speed "$OUT/$1/test.log")" \
-            "$(maybe gpu_memory "$trained")"
-    fi
-}
-
-# compare ONE OTHER: a row with the ratios of two models
-compare() {
-    local one=$OUT/$1 other=$OUT/$2
-    row_speed "$1 / $2" "$1 / $2" "$(figure ratio training_speed "$one/train.log" "$other/train.log")" \
-        "$(figure ratio generation_speed "$one/test.log" "$other/test.log")" \
-        "$(maybe ratio gpu_memory "$one/train.log" "$other/train.log")"
-}
-
-# row_speed NAME PAPERS TRAINING GENERATION MEMORY: a row, beside the paper's numbers of PAPERS
-row_speed() {
-    local inference
-    inference=$(published "section 4.3.4" "$2" inference "not given")
-    row "$1" "training words/s=$3" "paper, training=$(published "Table 5, language modeling" "$2" training "not given")" \
-        "inference words/s=$4" "paper, inference=$(published "Table 5, language modeling" "$2" inference "$inference")" \
-        "GPU memory in training, GB=$5" "paper, memory=$(published "section 1" "$2" memory "not given")"
-}
+SPEEDS="Table 5, language modeling"
 
 prepare wikitext103 "${ANY_SIZE[@]}"
 train transformer "${TRAINING[@]}" --arch span_transformer_lm_twin_wikitext103_large

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2004,SC2034,SC2154 # lib.sh sources this file and uses what is set here
-# How a recipe starts: its options, its variables and the machine.
+# How a recipe starts: its options, its variables and the machine, whose processes share a batch.
 
 # Install everything that the suite needs and put its commands first on the PATH. A second call returns at once.
 setup_venv() {
@@ -72,4 +72,26 @@ share() {
         stop "$2 $3 cannot be shared evenly by $PROCESSES processes: $way_out."
     fi
     printf -v "$1" %s $(($2 / PROCESSES))
+}
+
+# share_streams: set STREAM_FLAGS to the flags of STREAMS training streams and VALID_STREAMS validation streams.
+# SPLIT_STREAMS: groups of a process's streams, which take turns; by default as many as memory needs (lib/training.py)
+share_streams() {
+    local each groups=${SPLIT_STREAMS[*]}
+    share each "$STREAMS" streams
+    STREAM_FLAGS=(--batch-size "$each" --batch-size-valid $((VALID_STREAMS > PROCESSES ? VALID_STREAMS / PROCESSES : 1)))
+    if [[ $groups ]]; then
+        ((${#SPLIT_STREAMS[@]} == 1 && groups > 0 && each % groups == 0)) ||
+            stop "SPLIT_STREAMS: $groups does not divide the $each streams of each process: choose a divisor, or leave it out."
+        STREAM_FLAGS+=(--split-streams "$groups")
+    elif ((DRY_RUN && GPUS && NNODES == 1)); then
+        call note "where memory runs out, the recipe goes on with --split-streams 2, 4 and so on; SPLIT_STREAMS sets it"
+    fi
+}
+
+# batch TOKENS TIMES: set BATCH_FLAGS to the flags of updates of TIMES x TOKENS tokens. All processes share them evenly,
+# so the number is rounded down.
+batch() {
+    BATCH_FLAGS=(--max-tokens "$1" --update-freq $(($2 / PROCESSES)))
+    (($2 >= PROCESSES)) || BATCH_FLAGS=(--max-tokens $(($1 * $2 / PROCESSES)))
 }
