@@ -20,9 +20,7 @@ SMOKE_SETTINGS+=([EPOCHS]=2 [BPE]=200 [WIDTH]=32)
 begin "$@"
 one_machine_only
 declare -A ARCH=([feedback]=feedback_transformer [transformer]=transformer)
-for model in "${MODELS[@]}"; do
-    [[ ${ARCH[$model]:-} ]] || stop "MODELS: $model is neither feedback nor transformer."
-done
+for model in "${MODELS[@]}"; do one_of MODELS "$model" "${!ARCH[@]}"; done
 batch 2000 1
 TRAINING=(--share-all-embeddings --encoder-layers 3
     --encoder-embed-dim "$WIDTH" --encoder-ffn-embed-dim $((4 * WIDTH)) --encoder-attention-heads 4

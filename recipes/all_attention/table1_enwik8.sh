@@ -30,6 +30,7 @@ CODE="README of the code, enwik8"
 
 prepare enwik8 "${SPLIT[@]}"
 for model in "${MODELS[@]}"; do
+    one_of MODELS "$model" small transformer-small large transformer-large
     case $model in # updates, and those of fine-tuning
         small) train_twice small 450000 30000 \
             --arch all_attention_lm_enwik8_small "${PERSISTENT[@]}" ;;
@@ -39,7 +40,6 @@ for model in "${MODELS[@]}"; do
             --arch span_transformer_lm_enwik8_small "${FEED_FORWARD[@]}" ;;
         transformer-large) train_twice transformer-large 150000 20000 \
             --arch span_transformer_lm_enwik8_large "${FEED_FORWARD[@]}" ;;
-        *) stop "MODELS: $model is none of small, transformer-small, large, transformer-large." ;;
     esac
 done
 first_node_only

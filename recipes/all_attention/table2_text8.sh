@@ -29,6 +29,7 @@ CODE="README of the code, text8"
 
 prepare text8 "${SPLIT[@]}"
 for model in "${MODELS[@]}"; do
+    one_of MODELS "$model" small transformer-small large transformer-22 transformer-large
     case $model in # updates, and those of fine-tuning
         small) train_twice small 450000 30000 \
             --arch all_attention_lm_text8_small "${PERSISTENT[@]}" ;;
@@ -40,7 +41,6 @@ for model in "${MODELS[@]}"; do
             --arch span_transformer_lm_text8_large "${FEED_FORWARD[@]}" ;;
         transformer-large) train_twice transformer-large 250000 20000 \
             --arch span_transformer_lm_enwik8_large "${FEED_FORWARD[@]}" ;;
-        *) stop "MODELS: $model is none of small, transformer-small, large, transformer-22, transformer-large." ;;
     esac
 done
 first_node_only

@@ -37,10 +37,7 @@ SMOKE_SETTINGS+=([STREAMS]=4 [VALID_STREAMS]=2 [BLOCK]=16 [VALID_BLOCK]=8 [LEARN
     [DAI_STREAMS]=4 [DAI_BLOCK]=16 [DAI_UPDATES]=20 [SPLIT]="--split 60000,2000,2000"
     [SMALLER]="--decoder-layers 3 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64 --decoder-attention-heads 2 --mem-len 16")
 begin "$@"
-for model in "${MODELS[@]}"; do
-    [[ $model = skip-cross-head || $model = transformer-xl ]] ||
-        stop "MODELS: $model is neither skip-cross-head nor transformer-xl."
-done
+for model in "${MODELS[@]}"; do one_of MODELS "$model" skip-cross-head transformer-xl; done
 share_streams
 TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
     --valid-tokens-per-sample "$VALID_BLOCK" --stream-offset zero --optimizer adam --clip-norm 0.25 --lr "$LEARNING_RATE"

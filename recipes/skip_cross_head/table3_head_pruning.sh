@@ -37,7 +37,7 @@ SMOKE_SETTINGS+=([STREAMS]=4 [VALID_STREAMS]=2 [BLOCK]=16 [VALID_BLOCK]=8 [LEARN
     [SMALLER]="--decoder-layers 3 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64 --decoder-attention-heads 2 --mem-len 16
         --adaptive-input-cutoff 20,60 --adaptive-softmax-cutoff 20,60")
 begin "$@"
-[[ $PRUNED = test || $PRUNED = valid ]] || stop "PRUNED: $PRUNED is neither test nor valid."
+one_of PRUNED "$PRUNED" test valid
 share_streams
 TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
     --valid-tokens-per-sample "$VALID_BLOCK" --stream-offset zero --optimizer adam --clip-norm 0.25 --lr "$LEARNING_RATE"
