@@ -1,7 +1,9 @@
-"""A dry run is a script: it does what the recipe would do. On clusters, on several nodes, with flags of the user's."""
+"""A dry run is a script: it does what the recipe would do. On clusters, on several nodes, with flags and variables of
+the user's. (What it is without them: test_commands_files.py.)"""
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -32,6 +34,102 @@ def test_a_smoke_dry_run_in_a_shell_does_what_the_smoke_run_does(name, recipe, t
     files = [{path.relative_to(tmp_path / out).as_posix() for path in (tmp_path / out).rglob("*")
               if path.suffix in (".pt", ".log", ".txt", ".png", ".jsonl")} for out in ("run", "piped")]  # fmt: skip
     assert files[0] == files[1]
+
+
+@pytest.mark.parametrize("flag, line", [
+    ("--save-interval-updates",
+     'train feedback "${TRAINING[@]}" --arch feedback_transformer_wmt "${FEEDBACK_DROPOUT[@]}"'),
+    ("--compound-split", '    test_wmt14 "$model"'),  # of lib.sh
+])  # fmt: skip
+def test_dry_run_names_the_line_of_a_misspelt_flag(flag, line, recipe, tmp_path):
+    """A copy of the repository's scripts with one flag misspelt."""
+    for folder in ("recipes", "preprocess", "fairseq_plugins"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    copy = tmp_path / "recipes/feedback" / TABLE_2.name
+    for file in (copy, tmp_path / "recipes/lib.sh"):
+        file.write_text(file.read_text().replace(flag, flag + "z"))
+    done = recipe(copy.name, "--dry-run", folder=copy.parent)
+    assert done.returncode == 1 and done.stdout == ""  # nothing that could be piped into a shell
+    number = copy.read_text().splitlines().index(line) + 1
+    assert re.search(rf"{copy.name}:{number}: error: .*{flag}z", done.stderr)
+
+
+def test_help_is_the_header_and_the_options(recipe):
+    done = recipe(TABLE_2.name, "--help")
+    assert done.returncode == 0
+    assert "Feedback Transformer 29.5" in done.stdout and "--dry-run" in done.stdout and "set -euo" not in done.stdout
+
+
+@pytest.fixture
+def trainings(recipe, tmp_path):
+    """The fairseq-train commands of a recipe's dry run with some variables."""
+
+    def trainings(name, *options, **env):
+        done = recipe(f"{name}.sh", "--dry-run", "--out", tmp_path, *options, folder=ROOT / "recipes", env=env)
+        return [command for command in commands_of(done) if command.startswith("fairseq-train")]
+
+    return trainings
+
+
+@pytest.mark.parametrize("model, flags", [
+    ("cross-head-0.25", "--cross-head-p 0.25"),
+    ("not-first-0.1", "--skip-schedule not-first --skip-p 0.1"),
+    ("uniform-0.3", "--skip-schedule uniform --skip-p 0.3"),
+    ("heads-8", "--decoder-attention-heads 8"),
+    ("heads-8-cross-head", "--decoder-attention-heads 8 --cross-head-p 0.1"),
+    ("phase-1-moved", "--skipped-layers moved --skip-schedule linear"),
+    ("uniform-0.3-moved", "--skipped-layers moved --skip-schedule uniform --skip-p 0.3"),
+    ("phases-inner-0.3", "--skip-p 0.3 --skip-schedule inner"),
+    ("phases-inner-0.3-moved", "--skipped-layers moved --skip-p 0.3 --skip-schedule inner"),
+    ("phases-moved", "--skipped-layers moved --skip-schedule linear"),
+    ("both-moved", "--skipped-layers moved --cross-head-p 0.1 --skip-schedule linear"),
+])  # fmt: skip
+def test_the_name_of_a_small_model_says_its_flags(model, flags, trainings):
+    first, *others = trainings("skip_cross_head/small", MODELS=model, SEEDS="1")
+    assert flags in first
+    assert ["--skip-schedule none" in each for each in others] == [True] * model.startswith(("phases", "both"))
+
+
+def test_positions_of_the_paper_are_scored_by_the_blocks_of_training(recipe, tmp_path):
+    env = {"MODELS": "plain", "SEEDS": "1", "POSITIONS": "last-token"}
+    done = recipe("skip_cross_head/small.sh", "--dry-run", "--out", tmp_path, folder=ROOT / "recipes", env=env)
+    (training,) = (command for command in commands_of(done) if command.startswith("fairseq-train"))
+    assert "--position-scheme last-token --initial-memory zeros" in training
+    scored = [command for command in commands_of(done) if command.startswith("fairseq-eval-lm")]
+    assert len(scored) == 2
+    assert all("--tokens-per-sample 64" in command and "--model-overrides" not in command for command in scored)
+
+
+def test_figure_9_is_its_two_halves(trainings):
+    both, left, right = (
+        trainings("feedback/fig9_depth", CORPUS=corpus, DEPTHS="2") for corpus in ("", "char_ptb", "wikitext103")
+    )
+    assert both == left + right and left and right
+
+
+@pytest.mark.parametrize("name", ["all_attention/table1_enwik8", "feedback/table4_enwik8"])
+@pytest.mark.parametrize("gpus, groups", [(1, ""), (1, "8"), (0, "")])
+def test_on_one_gpu_streams_take_turns(name, gpus, groups, recipe, tmp_path):
+    options = ("--dry-run", "--gpus", gpus, "--out", tmp_path)
+    done = recipe(f"{name}.sh", *options, folder=ROOT / "recipes", env={"SPLIT_STREAMS": groups})
+    trainings = [command for command in commands_of(done) if command.startswith("fairseq-train")]
+    assert trainings and all((" --split-streams 8 " in command) == bool(groups) for command in trainings)
+    says_how = "# where memory runs out, the recipe goes on with --split-streams 2, 4" in done.stdout
+    assert says_how == (gpus == 1 and not groups)
+
+
+def test_a_speed_alone_has_no_ratio(recipe, tmp_path):
+    pytest.importorskip("gymnasium")
+    done = recipe("table5_speed_rl.sh", "--dry-run", "--out", tmp_path / "100%s", env={"MODELS": "lstm"})
+    assert done.returncode == 0 and "ratio" not in done.stdout
+
+
+def test_sentencepiece_is_a_variable(recipe, tmp_path):
+    env = {"BPE": "sentencepiece"}
+    done = recipe("multi30k.sh", "--dry-run", "--out", tmp_path, folder=ROOT / "recipes", env=env)
+    assert commands_of(done)
+    assert "multi30k.py" in done.stdout and "--bpe sentencepiece" in done.stdout
+    assert "--bpe prepared" in done.stdout and "--remove-bpe" not in done.stdout
 
 
 def test_flags_after_the_dashes_are_last_in_every_training_and_stand_in_the_table(recipe):

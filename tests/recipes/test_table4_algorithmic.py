@@ -1,30 +1,10 @@
-"""The recipes of the active-memory paper: a smoke run of one (--all: of another too)."""
+"""recipes/active_memory/table4_algorithmic.sh: many trainings at a time, and a table of those that are there."""
 
 from pathlib import Path
 
 import pytest
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes/active_memory"
-LINES = ["table1_wikitext103.sh", "dropout_comparison.sh"]
-DEFAULT = LINES[0]
-
-
-@pytest.mark.parametrize("name", LINES)
-def test_smoke_run_ends_in_a_table(name, recipe, tmp_path, request):
-    if name != DEFAULT and not request.config.getoption("--all"):
-        pytest.skip("--all smokes every recipe")
-    done = recipe(name, "--smoke", "--out", tmp_path, folder=RECIPES)
-    assert done.returncode == 0, done.stderr[-3000:]
-    header, _, *rows = [line.strip("|").split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
-    header = [name.strip() for name in header]
-    assert len(rows) == (2 if name == DEFAULT else 4)
-    for row in rows:
-        row = dict(zip(header, (cell.strip() for cell in row), strict=True))
-        assert row["cell"].startswith(("cgru", "self-attention+persistent-convolution"))
-        assert float(row["nats per token"]) > float(row["padded"]) > 1  # padding counts, its loss does not
-        assert row["lines"] and row["parameters"].endswith("M")
-    again = recipe(name, "--smoke", "--out", tmp_path, folder=RECIPES)
-    assert again.returncode == 0 and " fairseq-train" not in again.stderr and "score_lines" not in again.stderr
 
 
 def table_4(recipe, folder, **env):
@@ -52,7 +32,8 @@ def test_table_4_shows_what_is_there_and_names_what_failed(recipe, tmp_path):
     for seed in (1, 2):
         folder = tmp_path / f"smoke/not/convolution-seed{seed}"
         folder.mkdir(parents=True)
-        (folder / "train.log").write_text(f'"valid_reached": "{seed}0"\n')
+        logged = f'{{"epoch": 1, "valid_num_updates": "1", "valid_reached": "{seed}0"}}\n'
+        (folder / "train.log").write_text(logged)
     (tmp_path / "smoke/not/convolution-seed1/trained").touch()
     (tmp_path / "smoke/not/convolution-seed2/checkpoint_last.pt").write_text("damaged")
     env = {"TASKS": "not", "MIXERS": "convolution", "SEEDS": "1 2", "JOBS": "1"}
@@ -61,26 +42,19 @@ def test_table_4_shows_what_is_there_and_names_what_failed(recipe, tmp_path):
     assert "convolution-seed2 is not trained" in done.stderr and "convolution-seed1 is not" not in done.stderr
 
 
-def test_trainings_of_table_4_share_gpus_and_failures_are_named(recipe, tmp_path):
-    """The recipe with a fairseq-train that notes its GPU and fails for one training."""
-    programs, copy = tmp_path / "programs", tmp_path / "recipes/active_memory/table4.sh"
-    for folder in (programs, copy.parent):
-        folder.mkdir(parents=True)
-    (programs / "fairseq-train").write_text(
-        f'#!/bin/sh\necho "$CUDA_VISIBLE_DEVICES $*" >>{tmp_path}/starts\nsleep 0.5\n'
-        """case "$*" in *cgru-seed1*) exit 1 ;; esac\necho '"valid_reached": "5"'\n"""
+def test_trainings_of_table_4_share_gpus_and_failures_are_named(altered, tmp_path):
+    """With a fairseq-train that notes its GPU and fails for one training."""
+    train = (
+        f'echo "$CUDA_VISIBLE_DEVICES $*" >>{tmp_path}/starts\nsleep 0.5\ncase "$*" in *cgru-seed1*) exit 1 ;; esac\n'
+        """echo '{"epoch": 1, "valid_num_updates": "1", "valid_reached": "5"}'"""
     )
-    (programs / "fairseq-train").chmod(0o755)
-    (copy.parent / "paper.json").write_text((RECIPES / "paper.json").read_text())
-    text = (RECIPES / "table4_algorithmic.sh").read_text().replace('"$(dirname "${BASH_SOURCE[0]}")', f'"{RECIPES}')
-    setup = f"setup_venv() {{ export PATH={programs}:$VENV/bin:$PATH; }}"
-    copy.write_text(text.replace('begin "$@"', f'{setup}\nbegin "$@"'))
     env = {"TASKS": "not", "MIXERS": "cgru convolution", "SEEDS": "1 2", "CUDA_VISIBLE_DEVICES": "3,5"}
-    done = recipe(copy.name, "--gpus", 2, "--out", tmp_path / "out", folder=copy.parent, env=env)
+    name = "active_memory/table4_algorithmic.sh"
+    done = altered(name, "--gpus", 2, programs={"fairseq-train": train}, env=env)
     starts = (tmp_path / "starts").read_text().splitlines()
     assert len(starts) == 4 and {line.split()[0] for line in starts} == {"3", "5"}
     named = [line for line in done.stderr.splitlines() if "is not trained" in line]
-    sentence = f"table4: {tmp_path}/out/not/cgru-seed1 is not trained: its train.log says why; call again."
+    sentence = f"table4_algorithmic: {tmp_path}/out/not/cgru-seed1 is not trained: its train.log says why; call again."
     assert done.returncode == 1 and named == [sentence]
 
 
