@@ -21,7 +21,7 @@ declare -A SETTINGS=([LOG_INTERVAL]=100) WORDS=() CHOICES=() SMOKE_SETTINGS=([LO
 # progress of other commands. SOURCED_LATER: files that declare variables after begin, too. DEFAULT_PRECISION: on GPUs.
 DEFAULT_PRECISION=fp32 LIB=recipes/lib QUEUE='' BEGUN='' LOG_FORMAT=json START=() PHASE_1_FLAGS=() ONLY_IF=() MAY_DIVERGE=''
 declare -A DECLARED=() GIVEN=() PUBLISHED=() LAST=() && SOURCED_LATER=() BARS=(--log-format simple --log-interval 1)
-# begin "$@": read the options and variables, and set up the machine. share, share_streams, batch: a batch for all processes
+# begin "$@": read options and variables, and set up the machine. share, share_streams, batch, use_environment: what a process does
 # shellcheck source=recipes/lib/start.sh
 source "$ROOT/$LIB/start.sh"
 

@@ -20,11 +20,7 @@ SMOKE_SETTINGS+=([SIZE]=tiny [MODELS]="feedback transformer" [SEEDS]=1 [SPANS]="
     [EVERY]=10 [EPISODES]=4 [WORLD]='{"length": 3}' [LOG_INTERVAL]=1)
 begin "$@"
 for model in "${MODELS[@]}"; do one_of MODELS "$model" feedback transformer lstm; done
-DATA='' # the environments are the data
-ENVIRONMENT=(--environment fairseq_plugins/Corridor-v0 --environment-settings "$WORLD")
-share each "$ENVIRONMENTS" environments
-# an episode at random: wrong settings in WORLD are found before anything is trained
-python -m fairseq_plugins.tools.watch --agent random "${ENVIRONMENT[@]}" >/dev/null || exit
+use_environment Corridor-v0
 TRAINING=(--task reinforcement_learning "${ENVIRONMENT[@]}" --criterion a2c --batch-size "$each" --bptt "$BPTT"
     --max-update "$UPDATES" --updates-per-epoch "$EVERY" --test-episodes "$EPISODES" --no-epoch-checkpoints
     --best-checkpoint-metric reward --maximize-best-checkpoint-metric --optimizer adam --clip-norm 0.1

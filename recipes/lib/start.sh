@@ -95,3 +95,11 @@ batch() {
     BATCH_FLAGS=(--max-tokens "$1" --update-freq $(($2 / PROCESSES)))
     (($2 >= PROCESSES)) || BATCH_FLAGS=(--max-tokens $(($1 * $2 / PROCESSES)))
 }
+
+# use_environment ID: set ENVIRONMENT to the flags of the environment that agents act in, and each to its copies in a process.
+# An episode at random finds wrong settings in WORLD before anything is trained.
+use_environment() {
+    DATA='' ENVIRONMENT=(--environment "fairseq_plugins/$1" --environment-settings "$WORLD")
+    share each "$ENVIRONMENTS" environments
+    python -m fairseq_plugins.tools.watch --agent random "${ENVIRONMENT[@]}" >/dev/null || exit
+}
