@@ -1,8 +1,7 @@
 """The recipes print the pages of commands beside them; a dry run checks every command and runs none."""
 
 import pytest
-from commands_files import RECIPES, ROOT, dry_run, page, page_of
-from dry_runs import commands_of
+from commands_files import RECIPES, ROOT, commands_of, dry_run, page, page_of
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: str(path.relative_to(ROOT / "recipes")))

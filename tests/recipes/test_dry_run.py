@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from dry_runs import commands_of
+from commands_files import commands_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE_2 = ROOT / "recipes/feedback/table2_wmt14.sh"

@@ -16,11 +16,11 @@ import pytest
 LIB = Path(__file__).resolve().parents[2] / "recipes/lib"
 
 
-def call(name, *words, env={}, input=None, cwd=None):
+def call(name, *words, env={}, cwd=None):
     environment = {key: value for key, value in os.environ.items() if key not in ("NNODES", "NODE_RANK", "MASTER_ADDR")}
     return subprocess.run(
         [sys.executable, LIB / f"{name}.py", *map(str, words)],
-        env=environment | {"RECIPE": "small"} | env, input=input, cwd=cwd, capture_output=True, text=True,
+        env=environment | {"RECIPE": "small"} | env, cwd=cwd, capture_output=True, text=True,
     )  # fmt: skip
 
 
