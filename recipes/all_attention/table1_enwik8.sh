@@ -9,7 +9,6 @@
 # values too (--value-positions); fp32. Ours: the checkpoint with the lowest validation loss is used; one stream scores
 # every token of dev and test once (--batch-size 1).
 #
-#   recipes/all_attention/table1_enwik8.sh            the paper's run
 #   MODELS="small transformer-small" recipes/all_attention/table1_enwik8.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

@@ -8,7 +8,6 @@
 # Maze, blocks as long as the shortest episode, Adam, learning rate 0.0003, the gradient clipped at norm 0.1 as in the toy
 # tasks, entropy cost 0.0005.
 #
-#   recipes/feedback/fig3_corridor.sh            all runs
 #   SIZE=tiny WORLD='{"length": 20}' SPANS="2 4 8 16 32" BPTT=64 UPDATES=1200 LEARNING_RATE=0.0005 \
 #       recipes/feedback/fig3_corridor.sh
 set -euo pipefail

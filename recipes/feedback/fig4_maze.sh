@@ -7,7 +7,6 @@
 # 0.99, Adam with learning rate 0.0003, entropy cost 0.0005. Ours: 5,000 updates, 512 million steps, as many as the paper
 # gives for Water Maze; the cost of the values' errors; the LSTM of Maze Navigation Easy beside them; float32.
 #
-#   recipes/feedback/fig4_maze.sh            the paper's runs
 #   SIZE=water_maze WORLD='{"size": 5, "objects": 3}' ENVIRONMENTS=64 SEEDS="1 2 3" recipes/feedback/fig4_maze.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

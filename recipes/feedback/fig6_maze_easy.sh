@@ -8,7 +8,6 @@
 # 0.99, RMSprop with learning rate 0.0003 and epsilon 0.01, entropy cost 0.0005. Ours: 39,000 updates, 499 million steps,
 # as many as the paper gives for Water Maze; the cost of the values' errors; float32.
 #
-#   recipes/feedback/fig6_maze_easy.sh            the paper's runs
 #   SIZE=water_maze WORLD='{"size": 5, "objects": 3}' SEEDS="1 2 3" recipes/feedback/fig6_maze_easy.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

@@ -9,7 +9,6 @@
 # 500 new episodes after training, the paper's of the last 500 of training; discount 0.99 as in the mazes; the cost of
 # the values' errors; float32.
 #
-#   recipes/feedback/fig6_water_maze.sh            the paper's runs
 #   WORLD='{"size": 5, "max_steps": 100}' BPTT=100 SEEDS="1 2 3" recipes/feedback/fig6_water_maze.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

@@ -20,7 +20,6 @@
 # spans that hold question and answer. For counting, an answer is right only as a whole. All digits to copy or reverse
 # have the paper's length, 40 and 400 in the test; TASKS="copy-varied reverse-varied" has lengths up to it.
 #
-#   recipes/feedback/table1_toy_tasks.sh            the paper's runs
 #   TASKS=random-walk MODELS="feedback lstm" SEEDS="1 2" UPDATES=2000 STREAMS=64 FLAGS="--decoder-embed-dim 128" \
 #       recipes/feedback/table1_toy_tasks.sh        some of the runs, smaller
 set -euo pipefail

@@ -6,7 +6,6 @@
 # From the paper (section 7.2): the maze, sizes (in the architectures), 1,024 environments, blocks of 100 steps, discount
 # 0.99, Adam with learning rate 0.0003, entropy cost 0.0005. A few minutes on a GPU.
 #
-#   recipes/feedback/table5_speed_rl.sh            the paper's sizes
 #   SIZE=water_maze ENVIRONMENTS=64 recipes/feedback/table5_speed_rl.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

@@ -23,7 +23,6 @@
 # of lines are scored. In the code, Adam's momentum still changes the weights of a skipped layer; here a skipped layer
 # is frozen. The paper does not say.
 #
-#   recipes/skip_cross_head/table1_enwik8.sh            the paper's run
 #   MODELS=transformer-xl recipes/skip_cross_head/table1_enwik8.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

@@ -22,7 +22,6 @@
 # are means over blocks. Ends of lines are scored. In the code, Adam's momentum still changes the weights of a skipped
 # layer; here a skipped layer is frozen. The paper does not say.
 #
-#   recipes/skip_cross_head/table2_wikitext103.sh            the paper's run
 #   MODELS=transformer-xl recipes/skip_cross_head/table2_wikitext103.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
