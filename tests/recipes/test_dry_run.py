@@ -157,17 +157,9 @@ def cluster(tmp_path, venv):
     }.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{lines}\n")
         (tmp_path / name).chmod(0o755)
-    job = {
-        "SLURM_JOB_NUM_NODES": "2",
-        "SLURM_JOB_NODELIST": "node[7-8]",
-        "SLURM_JOB_ID": "41007",
-        "SLURM_GPUS_ON_NODE": "4",
-    }
-    env = (
-        os.environ
-        | job
-        | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "VENV": str(venv), "SLURM_SUBMIT_DIR": str(ROOT)}
-    )
+    job = {"SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "node[7-8]", "SLURM_JOB_ID": "41007"}
+    job |= {"SLURM_GPUS_ON_NODE": "4", "SLURM_SUBMIT_DIR": str(ROOT), "VENV": str(venv)}
+    env = {**os.environ, **job, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
 
     def submit(*words):
         command = ["bash", ROOT / "recipes/slurm.sh", *words]
