@@ -31,14 +31,10 @@ prepare enwik8 "${SPLIT[@]}"
 for model in "${MODELS[@]}"; do
     one_of MODELS "$model" small transformer-small large transformer-large
     case $model in # updates, and those of fine-tuning
-        small) train_twice small 450000 30000 \
-            --arch all_attention_lm_enwik8_small "${PERSISTENT[@]}" ;;
-        large) train_twice large 200000 20000 \
-            --arch all_attention_lm_enwik8_large "${PERSISTENT[@]}" ;;
-        transformer-small) train_twice transformer-small 600000 0 \
-            --arch span_transformer_lm_enwik8_small "${FEED_FORWARD[@]}" ;;
-        transformer-large) train_twice transformer-large 150000 20000 \
-            --arch span_transformer_lm_enwik8_large "${FEED_FORWARD[@]}" ;;
+        small) train_twice small 450000 30000 --arch all_attention_lm_enwik8_small "${PERSISTENT[@]}" ;;
+        large) train_twice large 200000 20000 --arch all_attention_lm_enwik8_large "${PERSISTENT[@]}" ;;
+        transformer-small) train_twice transformer-small 600000 0 --arch span_transformer_lm_enwik8_small "${FEED_FORWARD[@]}" ;;
+        transformer-large) train_twice transformer-large 150000 20000 --arch span_transformer_lm_enwik8_large "${FEED_FORWARD[@]}" ;;
     esac
 done
 first_node_only

@@ -31,16 +31,11 @@ prepare text8 "${SPLIT[@]}"
 for model in "${MODELS[@]}"; do
     one_of MODELS "$model" small transformer-small large transformer-22 transformer-large
     case $model in # updates, and those of fine-tuning
-        small) train_twice small 450000 30000 \
-            --arch all_attention_lm_text8_small "${PERSISTENT[@]}" ;;
-        large) train_twice large 200000 20000 \
-            --arch all_attention_lm_text8_large "${PERSISTENT[@]}" ;;
-        transformer-small) train_twice transformer-small 900000 0 \
-            --arch span_transformer_lm_enwik8_small "${FEED_FORWARD[@]}" ;;
-        transformer-22) train_twice transformer-22 200000 20000 \
-            --arch span_transformer_lm_text8_large "${FEED_FORWARD[@]}" ;;
-        transformer-large) train_twice transformer-large 250000 20000 \
-            --arch span_transformer_lm_enwik8_large "${FEED_FORWARD[@]}" ;;
+        small) train_twice small 450000 30000 --arch all_attention_lm_text8_small "${PERSISTENT[@]}" ;;
+        large) train_twice large 200000 20000 --arch all_attention_lm_text8_large "${PERSISTENT[@]}" ;;
+        transformer-small) train_twice transformer-small 900000 0 --arch span_transformer_lm_enwik8_small "${FEED_FORWARD[@]}" ;;
+        transformer-22) train_twice transformer-22 200000 20000 --arch span_transformer_lm_text8_large "${FEED_FORWARD[@]}" ;;
+        transformer-large) train_twice transformer-large 250000 20000 --arch span_transformer_lm_enwik8_large "${FEED_FORWARD[@]}" ;;
     esac
 done
 first_node_only

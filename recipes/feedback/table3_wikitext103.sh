@@ -30,8 +30,7 @@ TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-p
     --no-epoch-checkpoints)
 GROW=(--block-warmup "$SHORT_BLOCK" --block-warmup-updates $((UPDATES / 2)))
 EVALUATION=(--batch-size 1 --tokens-per-sample "$BLOCK")
-declare -A ARCH=([feedback]=feedback_lm_wikitext103_large
-    [transformer]=span_transformer_lm_twin_wikitext103_large)
+declare -A ARCH=([feedback]=feedback_lm_wikitext103_large [transformer]=span_transformer_lm_twin_wikitext103_large)
 
 prepare wikitext103 "${ANY_SIZE[@]}"
 for model in "${MODELS[@]}"; do

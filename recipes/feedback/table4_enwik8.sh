@@ -20,8 +20,7 @@ SMOKE_SETTINGS+=([STREAMS]=8 [VALID_STREAMS]=2 [BLOCK]=32 [SHORT_BLOCK]=16 [LEAR
         --decoder-ffn-embed-dim 64 --attention-span 64")
 begin "$@"
 share_streams
-declare -A ARCH=([feedback]=feedback_lm_enwik8
-    [transformer]=span_transformer_lm_twin_enwik8)
+declare -A ARCH=([feedback]=feedback_lm_enwik8 [transformer]=span_transformer_lm_twin_enwik8)
 TRAINING=(--task streaming_language_modeling --criterion streaming_lm --tokens-per-sample "$BLOCK" "${STREAM_FLAGS[@]}"
     --stream-offset random --optimizer adam --clip-norm 0.1 --lr-scheduler fixed --warmup-updates "$WARM_UP"
     --block-warmup "$SHORT_BLOCK" --block-warmup-updates $((UPDATES / 2)) --no-epoch-checkpoints)

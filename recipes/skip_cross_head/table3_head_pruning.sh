@@ -32,8 +32,7 @@ WORDS+=([EVALUATION]="--batch-size 10 --tokens-per-sample 128" [ANY_SIZE]="" [SM
 CHOICES+=([SPLIT_STREAMS]="" [HEADS]=8 [PRUNED]=test)
 SMOKE_SETTINGS+=([STREAMS]=4 [VALID_STREAMS]=2 [BLOCK]=16 [VALID_BLOCK]=8 [LEARNING_RATE]=0.002 [UPDATES]=60 [INTERVAL]=10
     [CHANGE]=1e99 [OVER]=40 [HALF_PERIOD]=10 [EVALUATION]="--batch-size 2 --tokens-per-sample 8"
-    [SHARED]=ablations [CONTEXT]=16 [LAYERS]=3 [HEADS]=2
-    [ANY_SIZE]=--any-size
+    [SHARED]=ablations [CONTEXT]=16 [LAYERS]=3 [HEADS]=2 [ANY_SIZE]=--any-size
     [SMALLER]="--decoder-layers 3 --decoder-embed-dim 32 --decoder-ffn-embed-dim 64 --decoder-attention-heads 2 --mem-len 16
         --adaptive-input-cutoff 20,60 --adaptive-softmax-cutoff 20,60")
 begin "$@"
