@@ -4,6 +4,7 @@ import logging
 import os
 import select
 import sys
+from collections.abc import Callable
 
 from fairseq_plugins.startup import standard_files
 from fairseq_plugins.startup.error_messages import sentence
@@ -12,6 +13,18 @@ handle_error = logging.Handler.handleError  # before ``install`` replaces it
 LOST: set[logging.Handler] = set()  # logs that cannot be written
 
 TRACEBACK = "FAIRSEQ_PLUGINS_TRACEBACK"
+SAID = {"name": "fairseq_plugins", "interrupted": "interrupted"}  # of this command, in its messages
+
+
+def run(main: Callable[[], None], name: str, status: int = 1, interrupted: str = "interrupted") -> None:
+    """Run the ``main`` of a command. An uncaught error is reported under its name, and ends it with this status."""
+    SAID.update(name=name, interrupted=interrupted)
+    install()
+    try:
+        main()
+    except Exception:  # after an interrupt Python calls the hook itself, and ends with this signal
+        report(*sys.exc_info())
+        sys.exit(status)
 
 
 def install():
@@ -47,7 +60,7 @@ def report(kind, error, traceback):
     if os.environ.get(TRACEBACK, "0") != "0":
         sys.__excepthook__(kind, error, traceback)
     elif isinstance(error, KeyboardInterrupt):  # Python ends with this signal, which a shell sees as status 130
-        print("fairseq_plugins: interrupted", file=sys.stderr, flush=True)
+        print(f"{SAID['name']}: {SAID['interrupted']}", file=sys.stderr, flush=True)
     elif text is None:
         sys.__excepthook__(kind, error, traceback)
     else:
@@ -55,7 +68,7 @@ def report(kind, error, traceback):
 
 
 def say(text: str) -> None:
-    print(f"fairseq_plugins: error: {text}", file=sys.stderr, flush=True)
+    print(f"{SAID['name']}: error: {text}", file=sys.stderr, flush=True)
 
 
 def stdout_is_closed() -> bool:

@@ -18,8 +18,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.steps import STAMPS, Step, lock
 from fairseq_plugins.files.whole import content
 from fairseq_plugins.options.ranges import whole
-from fairseq_plugins.startup import file_errors
-from fairseq_plugins.startup.error_messages import sentence
+from fairseq_plugins.startup import error_hook, file_errors
 
 SILENCE = 10  # seconds
 # errors for which Python gives no file name, or the temporary one
@@ -164,19 +163,4 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
 
 def command_line(main) -> None:
     """Run a script's ``main``. A UserError is one sentence on stderr, with exit status 1."""
-    name = Path(sys.argv[0]).name
-    try:
-        main()
-    except UserError as error:
-        sys.exit(f"{name}: error: {error}")
-    except BrokenPipeError:  # the reader has enough, for example head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except OSError as error:
-        if (said := sentence(error)) is None:
-            raise
-        sys.exit(f"{name}: error: {said}")
-    except KeyboardInterrupt:
-        print(f"{name}: interrupted; give the same command again to resume", file=sys.stderr)
-        sys.excepthook = lambda *_: None
-        raise  # so that Python ends with this signal, which a shell sees as status 130
+    error_hook.run(main, Path(sys.argv[0]).name, interrupted="interrupted; give the same command again to resume")

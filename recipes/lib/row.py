@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 
 import figures
+import say
 
 from fairseq_plugins.tools import results_table
 
@@ -24,11 +25,8 @@ def main():
     if args.condition and figures.value(args.condition) == "-":
         return
     values = [f"{column}={figures.value(text)}" for column, _, text in (each.partition("=") for each in args.values)]
-    try:
-        results_table.add(args.table, figures.value(args.row), values)
-    except ValueError as error:
-        parser.error(str(error))
+    results_table.add(args.table, figures.value(args.row), values)
 
 
 if __name__ == "__main__":
-    main()
+    say.run(main)

@@ -26,18 +26,11 @@ def stop(text: str) -> NoReturn:
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a program. An error that the user can correct is reported in one sentence."""
+    """Run a program. An error that the user can correct is reported in one sentence, and ends it with status 2."""
     # not at the top of the file: options.py may run with a Python that is too old for the package
-    from fairseq_plugins.errors import UserError
-    from fairseq_plugins.startup.error_messages import sentence
+    from fairseq_plugins.startup import error_hook
 
-    try:
-        main()
-    except UserError as error:
-        stop(str(error))
-    except OSError as error:
-        file = error.filename or "a file"
-        stop(sentence(error) or f"cannot use {file}: {error.strerror or error}; check the path.")
+    error_hook.run(main, recipe(), status=2)
 
 
 def recipe() -> str:
