@@ -8,7 +8,6 @@ import argparse
 import errno
 import os
 import sys
-import threading
 import time
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -19,8 +18,8 @@ from fairseq_plugins.files.steps import STAMPS, Step, lock
 from fairseq_plugins.files.whole import content
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.startup import error_hook, file_errors
+from fairseq_plugins.tools.lib.signs_of_life import SILENCE, Display
 
-SILENCE = 10  # seconds
 # errors for which Python gives no file name, or the temporary one
 UNWRITABLE = {*file_errors.NOT_WRITTEN, errno.EIO}
 
@@ -69,7 +68,8 @@ class Steps:
         started = time.monotonic()
 
         def watched(*partial: Path) -> str:
-            with signs_of_life(name, list(partial)):
+            # a progress bar may share the terminal, so the state does not come every second there
+            with Display(Written(name, list(partial)), pause=SILENCE):
                 return work(*partial)
 
         with writing(*outputs):
@@ -103,27 +103,14 @@ def _overlaps(path: Path, others: set[Path]) -> Path | None:
     return next((other for other in others if path.is_relative_to(other) or other.is_relative_to(path)), None)
 
 
-@contextmanager
-def signs_of_life(name: str, outputs: list[Path]):
-    """Say every ten seconds on stderr how long the step takes so far, and how much it has written. On a terminal it is
-    one line, which a progress bar may replace."""
-    # the step may send sys.stderr elsewhere
-    started, ended, stderr, terminal = time.monotonic(), threading.Event(), sys.stderr, sys.stderr.isatty()
+class Written:
+    """What a step has written so far."""
 
-    def watch():
-        while not ended.wait(SILENCE):
-            text = f"{name}: {time.monotonic() - started:.0f} s so far, {_size(outputs) / 1e6:.1f} MB written"
-            print(f"\r{text}\x1b[K" if terminal else text, end="" if terminal else "\n", file=stderr, flush=True)
+    def __init__(self, name: str, outputs: list[Path]):
+        self.name, self.outputs, self.start = name, outputs, time.monotonic()
 
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-        if terminal:
-            print("\r\x1b[K", end="", file=stderr, flush=True)
+    def state(self, now: float) -> str:
+        return f"{self.name}: {now - self.start:.0f} s so far, {_size(self.outputs) / 1e6:.1f} MB written"
 
 
 def _size(paths: list[Path]) -> int:
