@@ -41,6 +41,14 @@ class Step:
     def stamp(self) -> Path:
         return self.folder / STAMPS / f"{self.name}.json"
 
+    @property
+    def lock(self) -> Path:
+        return self.stamp.with_suffix(".lock")
+
+    def locked(self, say: Callable[[str], object]) -> TextIO:
+        """Wait until no other process does the step; see ``lock``."""
+        return lock(self.lock, str(self.outputs[0]), say)
+
     def done(self) -> dict[str, Any] | None:
         """The content of the stamp if the step is done. Its "report" is that of the work."""
         found = self.read()
@@ -127,18 +135,22 @@ class Step:
         return found
 
 
-def lock(path: Path, made: str, say: Callable[[str], object]) -> TextIO:
+def lock(path: Path, made: str, say: Callable[[str], object], wait: bool = True) -> TextIO:
     """Wait until no other process has the lock of this file. It is held until the returned file is closed, or until the
     process ends; processes that it has started do not hold it.
 
     Args:
         made: the result of the work, for messages
+        wait: or else raise BlockingIOError if another process has the lock
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     file = open(path, "w")  # noqa: SIM115  (see above)
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        if not wait:
+            file.close()
+            raise
         say(f"{made} is being prepared by another process: waiting until it ends")
         fcntl.lockf(file, fcntl.LOCK_EX)
     except OSError as error:  # some network file systems have no locks

@@ -1,102 +1,96 @@
-"""Signs of life of a long command: at least every ten seconds how far it is, and the time left.
-
-On a terminal the state of the work is one line that replaces itself. Elsewhere, as in a file, it is a line of its own
-every ten seconds.
-"""
+"""Run a long command, log what it prints, and show how far it is and the time left."""
 
 import re
-import shutil
-import sys
+import subprocess
 import threading
 import time
+from pathlib import Path
+from typing import TextIO
 
-import say
+import say  # noqa: F401  finds the package
 
+from fairseq_plugins.files.whole import NotWritten
 from fairseq_plugins.tools.lib import log_lines
+from fairseq_plugins.tools.lib.signs_of_life import Display
 
-SILENCE = 10  # seconds
 RECORD = re.compile(r"^(DEBUG|INFO):|\| (DEBUG|INFO) \|")  # a line of Python's logging
 BAR = re.compile(r"(\d{1,9}) ?/ ?(\d{1,9})\b")  # of fairseq's and tqdm's bars: 12 / 40, 12/40
 SHOWN = ("loss", "ppl", "bpc", "accuracy")  # figures of a training, if it has them
-LOCK = threading.Lock()
 
 
-class Display:
-    """Shows a command's lines, and between them the state of its work, inside the `with` block.
+def run(command: list[str], work, log: Path, mode: str, out: TextIO | None = None) -> tuple[int, str]:
+    """Run a command, and show the state of its work. Returns its status, and its stderr if it was shown as it is.
 
     Args:
-        work: an object whose ``state(now)`` says how far it is; ``now`` is of ``time.monotonic``
+        work: its ``read`` takes a line of stdout, and returns the line to show, if there is one. If stdout goes to the
+            file ``out``, it takes those of stderr.
+        log: gets all lines, but for those that go to ``out``
+        mode: of the log, wb or ab
+
+    Raises:
+        NotWritten: the log could not be written. The command has ended by itself.
+    """
+    errors: list[str] = []
+    lost: list[OSError] = []
+
+    def follow(lines, read) -> None:
+        for line in lines:  # a bar's carriage return ends a line, too
+            try:
+                file.write(line.encode(errors="replace"))
+            except OSError as error:
+                lost.append(error)
+            if shown := read(line):
+                display.line(shown.rstrip("\n"))
+
+    def passed(line: str) -> str:
+        errors.append(line)
+        return line
+
+    pipe = {"stderr": subprocess.PIPE, "text": True, "errors": "replace"}
+    with (
+        open(log, mode, buffering=0) as file,
+        Display(work) as display,
+        subprocess.Popen(command, stdout=out or subprocess.PIPE, **pipe) as process,
+    ):
+        reader = threading.Thread(target=follow, args=(process.stderr, work.read if out else passed))
+        reader.start()
+        follow(process.stdout or [], work.read)
+        reader.join()
+    if lost:
+        raise NotWritten(f"{log} could not be written ({lost[0].strerror}): make room, and call the recipe again.")
+    return process.returncode, "".join(errors)
+
+
+class Work:
+    """How far a command is.
+
+    Args:
+        name: of the command, for messages
     """
 
-    def __init__(self, work, stream=sys.stderr):
-        self.work, self.stream, self.terminal = work, stream, stream.isatty()
-        self.shown = time.monotonic()
-        self.ended = threading.Event()
-        self.thread = threading.Thread(target=self._watch)
+    def __init__(self, name: str):
+        self.name, self.start = name, time.monotonic()
+        self.shares: list[tuple[float, float]] = []  # of the work that were done at the first time, and at the last one
 
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.ended.set()
-        self.thread.join()
-        self.write("")
-
-    def line(self, text: str) -> None:
-        """Show a line."""
-        self.write(f"{text}\n")
-
-    def write(self, text: str) -> None:
-        with LOCK:
-            self.stream.write(("\r\x1b[2K" if self.terminal else "") + text)
-            self.stream.flush()
-            self.shown = time.monotonic()
-
-    def _watch(self) -> None:
-        while not self.ended.wait(1):
-            self.tick(time.monotonic())
-
-    def tick(self, now: float) -> None:
-        """Show the state, if it is time to."""
-        text = f"{say.recipe()}: {self.work.state(now)}"
-        if self.terminal:
-            self.write(text[: shutil.get_terminal_size().columns - 1])
-        elif now - self.shown >= SILENCE - 1:  # the next tick is a second away
-            self.line(text)
-            self.shown = now
-
-
-class Estimate:
-    """The time left, from the shares of the work that were done at two times."""
-
-    def __init__(self):
-        self.first = self.last = None
-
-    def add(self, share: float, now: float) -> None:
-        self.first = self.first or (share, now)
-        self.last = (share, now)
+    def done(self, share: float) -> None:
+        self.shares = [*self.shares[:1], (share, time.monotonic())]
 
     def left(self, now: float) -> str:
-        if not self.last or self.last[0] <= self.first[0]:
+        """The time left, if two shares are known."""
+        if not self.shares or self.shares[-1][0] <= self.shares[0][0]:
             return ""
-        (before, start), (share, then) = self.first, self.last
+        (before, start), (share, then) = self.shares
         seconds = (1 - share) * (then - start) / (share - before) - (now - then)
         return f", about {clock(seconds)} left" if seconds > 1 else ", ending"
 
 
-class Training:
-    """How far a training is, from the lines of its log.
-
-    Args:
-        name: the name of the training
-        command: the words of its command, with --max-update or --max-epoch
-    """
+class Training(Work):
+    """A training, from the lines of its log. Its command has --max-update or --max-epoch."""
 
     def __init__(self, name: str, command: list[str]):
-        self.name = name
+        super().__init__(name)
         self.updates, self.epochs = (number_after(flag, command) for flag in ("--max-update", "--max-epoch"))
-        self.start, self.estimate, self.figures = time.monotonic(), Estimate(), ""
+        self.figures = ""
 
     def read(self, line: str) -> str | None:
         """Take in a line. Returns the text of a line of its own for the figures of a validation."""
@@ -111,38 +105,33 @@ class Training:
             return f"{where}, validation{figures}"
         shares = [done / whole for done, whole in ((update, self.updates), (epochs, self.epochs)) if whole]
         if shares:
-            self.estimate.add(max(shares), time.monotonic())
+            self.done(max(shares))
         self.figures = where + figures
         return None
 
     def state(self, now: float) -> str:
         if not self.figures:
             return f"{self.name}: the training is starting ({clock(now - self.start)} so far)"
-        return self.figures + self.estimate.left(now)
+        return self.figures + self.left(now)
 
 
-class Bars:
-    """How far a command is that shows bars, as fairseq-generate and tqdm do.
+class Bars(Work):
+    """A command that shows bars, as fairseq-generate and tqdm do."""
 
-    Args:
-        name: the name of the command
-    """
-
-    def __init__(self, name: str):
-        self.name, self.start, self.estimate, self.done = name, time.monotonic(), Estimate(), ""
+    bar = ""
 
     def read(self, line: str) -> str | None:
         """Take in a line, or a part that ends in a carriage return. Returns it if it is worth a line of its own: it is
         neither a bar nor a record of a log."""
-        bar = BAR.search(line)
-        if bar and (RECORD.search(line) or "it/s" in line or "%|" in line) and 0 < int(bar[2]) >= int(bar[1]):
-            self.done = f", {bar[1]} of {bar[2]}"
-            self.estimate.add(int(bar[1]) / int(bar[2]), time.monotonic())
+        found = BAR.search(line)
+        if found and (RECORD.search(line) or "it/s" in line or "%|" in line) and 0 < int(found[2]) >= int(found[1]):
+            self.bar = f", {found[1]} of {found[2]}"
+            self.done(int(found[1]) / int(found[2]))
             return None
         return None if RECORD.search(line) or not line.strip() else line
 
     def state(self, now: float) -> str:
-        return f"{self.name}{self.done} ({clock(now - self.start)} so far{self.estimate.left(now)})"
+        return f"{self.name}{self.bar} ({clock(now - self.start)} so far{self.left(now)})"
 
 
 def number_after(flag: str, command: list[str]) -> float:

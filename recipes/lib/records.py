@@ -10,8 +10,16 @@ import re
 import subprocess
 from functools import cache
 from pathlib import Path
+from typing import NoReturn
+
+import say
+
+from fairseq_plugins.files.reading import parse_json
+from fairseq_plugins.files.steps import Step
 
 OPTION = re.compile(r"([\w-]+=)?(.*/.*)", re.DOTALL)  # a path, or NAME=PATH
+
+GROUPS = re.compile("([0-9]+) groups of ([0-9]+) streams")
 
 
 def resolved(words: list[str]) -> list[str]:
@@ -28,12 +36,42 @@ def word_resolved(word: str) -> str:
     return (found[1] or "") + (f"$OUT/{os.path.relpath(path, out)}" if inside else path)
 
 
-def differs_from_training(folder: Path, data: str) -> bool:
-    """Whether a training in the folder began with other data. Earlier versions looked at fewer files."""
-    file = folder / "data"
-    if not data or not file.is_file():
+def training(folder: Path) -> Step:
+    """The training in a folder. The options in its stamp, which is written when the training begins, are those that it
+    began with. They may differ by machine from those of a later call, so FOLDER/trained alone marks the end."""
+    step = Step("trained", folder, [], [folder / "trained"], {})
+    found = step.read()
+    if step.stamp.exists() and not (found and isinstance(found.get("options"), dict)):
+        damaged(step.stamp)
+    step.options = found["options"] if found else of_earlier_versions(folder)
+    return step
+
+
+def of_earlier_versions(folder: Path) -> dict:
+    """What earlier versions wrote of a training, each in a file of its own."""
+    files = {name: folder / name for name in ("settings", "data", "flags", "precision", "split_streams")}
+    found = {name: file.read_text().rstrip("\n") for name, file in files.items() if file.is_file()}
+    if "settings" in found:
+        found["settings"] = found["settings"].splitlines()
+    if "flags" in found:
+        try:
+            found["flags"] = parse_json(found["flags"])
+        except ValueError:
+            damaged(files["flags"])
+    if groups := GROUPS.match(found.pop("split_streams", "")):
+        found["groups"] = {groups[2]: int(groups[1])}
+    return found
+
+
+def damaged(file: Path) -> NoReturn:
+    say.stop(f"{file} is damaged: remove it if this call has the options of that training, or give an --out elsewhere.")
+
+
+def other_data(before: str, data: str) -> bool:
+    """Whether a training that noted the checksum ``before`` began with other data than those in the folder ``data``.
+    Earlier versions looked at fewer files."""
+    if not before:
         return False
-    before = file.read_text().strip()
     if before.startswith("all "):
         return before != data_checksum(data)
     return before != checksum([*Path(data).glob("bin/dict*.txt"), *Path(data).glob("bin/*.idx")])

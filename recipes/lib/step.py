@@ -23,7 +23,7 @@ import progress
 import records
 import say
 
-from fairseq_plugins.files.steps import Step, lock
+from fairseq_plugins.files.steps import Step
 
 
 def read(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -48,14 +48,10 @@ def main():
         # the command finds everything done, or names the missing part
         sys.exit(subprocess.run(commands.resolved(command)).returncode)
     command = commands.resolved(command)
-    options = {
-        "command": records.resolved(command),
-        "data": records.data_checksum(Path(args.data)) if args.data else "",
-    }
+    options = {"command": records.resolved(command), "data": records.data_checksum(args.data)}
     step = Step(args.file.name, args.file.parent, args.after, [args.file], options)
-    begun = step.stamp.with_suffix(".lock")
-    ours = begun.exists() or earlier_record(args.file).exists()
-    with lock(begun, str(args.file), say.say):
+    ours = step.lock.exists() or earlier_record(args.file).exists()
+    with step.locked(say.say):
         if args.always:
             args.file.unlink(missing_ok=True)
         elif args.file.exists() and not ours and not older(args.file, args.after):
@@ -72,7 +68,7 @@ def earlier_record(file: Path) -> Path:
 
 
 def make(args, step: Step, command: list[str]) -> None:
-    if records.differs_from_training(args.file.parent, args.data):
+    if args.data and records.other_data(records.training(args.file.parent).options.get("data", ""), args.data):
         say.stop(f"{args.data} has other data than {args.file.parent} was trained on; give another --data or --out.")
     say.say(commands.typed(command))
     if args.capture:
@@ -104,19 +100,11 @@ def older(file: Path, than: list[Path]) -> bool:
 
 def capture(command: list[str], file: Path, temporary: Path) -> None:
     """Run the command. Its output becomes the file. If the command fails, this program ends with its status."""
-    work = progress.Bars(name_of(command))
-    with (
-        open(temporary, "w") as out,
-        open(file.with_suffix(".log"), "w", buffering=1, errors="replace") as log,
-        progress.Display(work) as display,
-    ):
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True, errors="replace")
-        for line in process.stderr:  # a bar's carriage return ends a line, too
-            log.write(line)
-            if shown := work.read(line):
-                display.line(shown.rstrip("\n"))
-        if status := process.wait():
-            sys.exit(status)
+    work = progress.Bars(f"{say.recipe()}: {name_of(command)}")
+    with open(temporary, "w") as out:
+        status, _ = progress.run(command, work, file.with_suffix(".log"), "wb", out)
+    if status:
+        sys.exit(status)
 
 
 def name_of(command: list[str]) -> str:

@@ -10,12 +10,10 @@ the time left.
 """
 
 import argparse
-import json
 import re
 import shlex
-import subprocess
 import sys
-import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,6 +22,7 @@ import progress
 import records
 import say
 
+from fairseq_plugins.files.steps import Step
 from fairseq_plugins.files.whole import write_text
 
 WAY_OUT = "give an --out elsewhere, or remove that folder of the training."
@@ -56,18 +55,30 @@ def read(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 def main():
     args, command = read(sys.argv[1:])
+    trained = args.folder / "trained"
     args.folder.mkdir(parents=True, exist_ok=True)
-    check_settings(args, "\n".join(args.settings))
-    check_flags(args, command)
-    if (args.folder / "trained").exists():
-        say.say(f"{args.folder} is trained")
-        return
-    check_precision(args)
-    status, errors = run_in_groups(args, commands.resolved(command), log_of(args))
-    if status and not (args.may_diverge and record_divergence(args.folder, errors)):
-        sys.exit(status)
+    # other nodes train together with the first one, and a finished folder may be on a read-only disk
+    with nullcontext() if args.rank or trained.exists() else records.training(args.folder).locked(say.say):
+        step = records.training(args.folder)
+        begun = check(args, command, step.options)
+        if begun != step.options:
+            note(args, step, begun)
+        if trained.exists():
+            say.say(f"{args.folder} is trained")
+            return
+        check_precision(args, begun["precision"])
+        status, errors = run_in_groups(args, commands.resolved(command), step)
+        if status and not (args.may_diverge and record_divergence(args.folder, errors)):
+            sys.exit(status)
+        if not args.rank:
+            trained.touch()
+
+
+def note(args, step: Step, options: dict) -> None:
+    """Write the record, on the first node."""
+    step.options = options
     if not args.rank:
-        (args.folder / "trained").touch()
+        step.write(None)
 
 
 def log_of(args) -> Path:
@@ -84,37 +95,37 @@ def script(words: list[str]) -> tuple[list[str], list[str]]:
     return command, lines + [f"touch {folder}/trained"] * (not args.rank)  # the first node writes the checkpoints
 
 
-def check_settings(args, settings: str) -> None:
-    """Refuse to continue a training that was started with other variables or on other data."""
-    before = recorded(args, "settings", settings)
-    if records.resolved(shlex.split(before)) != records.resolved(shlex.split(settings)):
-        earlier, now = ({*text.split("\n")} - {""} for text in (before, settings))
-        refuse(args.folder, *(" ".join(sorted(each)) or "the defaults" for each in (earlier - now, now - earlier)))
-    if args.data and records.differs_from_training(args.folder, args.data):
+def check(args, command: list[str], begun: dict) -> dict:
+    """Refuse to continue a training that began with other variables, on other data or by another recipe. Returns what
+    it began with, which is that of this call if the record lacks it. Flags that differ by machine may differ."""
+    flags = flags_of(records.resolved(["$(...)" if commands.is_late(word) else word for word in command]))
+    now = {"settings": args.settings, "flags": flags, "data": records.data_checksum(args.data)}
+    before = now | {"precision": args.precision, "groups": {}} | begun
+    if words_of(before["settings"]) != words_of(args.settings):
+        earlier, later = set(before["settings"]), set(args.settings)
+        refuse(args.folder, *(" ".join(sorted(each)) or "the defaults" for each in (earlier - later, later - earlier)))
+    if args.data and records.other_data(before["data"], args.data):
         say.stop(f"{args.folder.resolve()} was begun on other data than those in {args.data}: {WAY_OUT}")
-    if args.data:
-        recorded(args, "data", records.data_checksum(args.data))
+    both = before["flags"], flags
+    if differing := [name for name in both[0] | flags if both[0].get(name) != flags.get(name)]:
+        shown = [[" ".join([name, *each[name]]) for name in differing if name in each] for each in both]
+        refuse(args.folder, *(" ".join(each) or "no such flag" for each in shown))
+    return before
+
+
+def check_precision(args, before: str) -> None:
+    """Refuse to go on in half precision with a training that began in float32, or the other way: fairseq
+    has another optimiser for it, which cannot load the state of the one before."""
+    if before and args.precision and (before in HALF) != (args.precision in HALF):
+        say.stop(f"{args.folder.resolve()} was begun in {before}: give --precision {before}, or {WAY_OUT}")
+
+
+def words_of(settings: list[str]) -> list[str]:
+    return records.resolved(shlex.split(" ".join(settings)))
 
 
 def refuse(folder: Path, before: str, now: str) -> NoReturn:
     say.stop(f"{folder.resolve()} was begun with {before}, this call has {now}: {WAY_OUT}")
-
-
-def check_flags(args, command: list[str]) -> None:
-    """Refuse to take the training of another recipe for this one's. Flags that differ by machine may differ."""
-    now = flags_of(records.resolved(["$(...)" if commands.is_late(word) else word for word in command]))
-    before = json.loads(recorded(args, "flags", json.dumps(now, indent=1)))
-    if differing := [name for name in before | now if before.get(name) != now.get(name)]:
-        shown = [[" ".join([name, *flags[name]]) for name in differing if name in flags] for flags in (before, now)]
-        refuse(args.folder, *(" ".join(each) or "no such flag" for each in shown))
-
-
-def check_precision(args) -> None:
-    """Refuse to go on in half precision with a training that began in float32, or the other way: fairseq
-    has another optimiser for it, which cannot load the state of the one before."""
-    before = recorded(args, "precision", args.precision) if args.precision else ""
-    if (before in HALF) != (args.precision in HALF):
-        say.stop(f"{args.folder.resolve()} was begun in {before}: give --precision {before}, or {WAY_OUT}")
 
 
 def flags_of(command: list[str]) -> dict[str, list[str]]:
@@ -126,16 +137,6 @@ def flags_of(command: list[str]) -> dict[str, list[str]]:
         else:
             values.append(word)
     return {name: values for name, values in flags.items() if name not in OF_MACHINE}
-
-
-def recorded(args, name: str, text: str) -> str:
-    """The content of the file of this name. If there is none yet, it is the text, which the first node writes there."""
-    file = args.folder / name
-    if file.exists():
-        return file.read_text().rstrip("\n")
-    if not args.rank:
-        write_text(file, f"{text}\n")
-    return text
 
 
 def first_flags(folder: Path, start: list[str]) -> list[str]:
@@ -151,14 +152,15 @@ def first_flags(folder: Path, start: list[str]) -> list[str]:
     return start
 
 
-def run_in_groups(args, command: list[str], log: Path) -> tuple[int, str]:
+def run_in_groups(args, command: list[str], step: Step) -> tuple[int, str]:
     """Run the command, and again with more groups of streams as long as memory runs out. Returns the last run's status
-    and stderr. FOLDER/split_streams notes the number, so that another call begins with it."""
+    and stderr. The record keeps the groups that a number of streams needs, so that another call begins with them."""
     while True:
-        groups = noted_groups(args.folder, command)
+        groups = 1 if is_split(command) else step.options["groups"].get(streams(command), 1)
         whole = command + [SPLIT, str(groups)] * (groups > 1) + first_flags(args.folder, shlex.split(args.start))
         say.say(commands.typed(whole))
-        status, errors = run(whole, log)
+        work = progress.Training(f"{say.recipe()}: {args.folder.name}", whole)
+        status, errors = progress.run(whole, work, log_of(args), "ab")
         found = MORE_GROUPS.search(errors)
         if not status or not found or is_split(command) or int(found[1]) <= groups:
             return status, errors
@@ -166,45 +168,15 @@ def run_in_groups(args, command: list[str], log: Path) -> tuple[int, str]:
             say.say(f"on several nodes recipes do not choose {SPLIT}: set SPLIT_STREAMS={found[1]} on all of them.")
             return status, errors
         say.say(f"memory ran out: {args.folder.name} goes on with {SPLIT} {found[1]}")
-        write_text(args.folder / "split_streams", f"{found[1]} groups of {streams(command)} streams\n")
-
-
-def noted_groups(folder: Path, command: list[str]) -> int:
-    """The groups of streams that memory has been found to need; 1 for other numbers of streams than the command's."""
-    file = folder / "split_streams"
-    words = file.read_text().split() if file.exists() else []
-    return int(words[0]) if not is_split(command) and words[3:4] == [str(streams(command))] else 1
+        note(args, step, step.options | {"groups": step.options["groups"] | {streams(command): int(found[1])}})
 
 
 def is_split(command: list[str]) -> bool:
     return progress.number_after(SPLIT, command) > 0
 
 
-def streams(command: list[str]) -> int:
-    return int(progress.number_after("--batch-size", command))
-
-
-def run(command: list[str], log: Path) -> tuple[int, str]:
-    """Run the command and add everything that it prints to the log. Returns its status and its stderr."""
-    errors, work = [], progress.Training(log.parent.name, command)
-    with open(log, "a", buffering=1, errors="replace") as file, progress.Display(work) as display:
-        pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
-        with subprocess.Popen(command, **pipe) as process:
-            thread = threading.Thread(target=pass_errors, args=(process.stderr, file, errors, display))
-            thread.start()
-            for line in process.stdout:
-                file.write(line)
-                if shown := work.read(line):
-                    display.line(f"{say.recipe()}: {shown}")
-            thread.join()
-    return process.returncode, "".join(errors)
-
-
-def pass_errors(lines, file, errors: list[str], display: progress.Display) -> None:
-    for line in lines:
-        file.write(line)
-        display.line(line.rstrip("\n"))
-        errors.append(line)
+def streams(command: list[str]) -> str:
+    return str(int(progress.number_after("--batch-size", command)))
 
 
 def record_divergence(folder: Path, errors: str) -> bool:

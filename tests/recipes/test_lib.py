@@ -266,18 +266,17 @@ def test_a_model_is_not_scored_on_other_data_than_its_own(append, train, data, t
     assert done.returncode == 2 and "has other data than" in done.stderr
 
 
-def test_two_calls_in_one_folder_wait_for_one_another(tmp_path):
-    slow = script(tmp_path / "slow", 'echo "$1"; sleep 1; echo "$1" >&2')
-    first, second = (
-        subprocess.Popen(
-            [sys.executable, LIB / "step.py", tmp_path / "run/test.txt", "--capture", "--", slow, word],
-            env={**os.environ, "RECIPE": "small"}, stderr=subprocess.PIPE, text=True,
-        )
-        for word in "ab"
-    )  # fmt: skip
-    said = first.communicate()[1] + second.communicate()[1]
-    assert first.returncode == second.returncode == 0 and "is being prepared by another process: waiting" in said
-    assert (tmp_path / "run/test.txt").read_text() == (tmp_path / "run/test.log").read_text()
+@pytest.mark.parametrize("call", [("step", "run/test.txt", "--capture"), ("training", "run")])
+def test_two_calls_in_one_folder_wait_for_one_another(call, tmp_path):
+    slow = script(tmp_path / "slow", f"echo begun >>{tmp_path}/all; sleep 1; echo end >>{tmp_path}/all")
+    program, place, *options = call
+    words = [sys.executable, LIB / f"{program}.py", tmp_path / place, *options, "--", slow]
+    env = {**os.environ, "RECIPE": "small"}
+    both = [subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = "".join(process.communicate()[1] for process in both)
+    assert [process.returncode for process in both] == [0, 0], said
+    assert "is being prepared by another process: waiting" in said and ("is there" in said or "is trained" in said)
+    assert (tmp_path / "all").read_text() == "begun\nend\n"
 
 
 def test_what_the_system_refuses_is_one_sentence(append, tmp_path):
@@ -392,7 +391,11 @@ def train(tmp_path):
         "echo '2026 | INFO | valid | {\"epoch\": 1, \"valid_loss\": \"2\", \"valid_num_updates\": \"20\"}'",
         'echo "args $*"',
     )  # fmt: skip
-    return lambda *own, env={}: call("training", tmp_path / "run", *own, "--", program, "--lr", "1", env=env)
+
+    def train(*own, flags=("--lr", "1")):
+        return call("training", tmp_path / "run", *own, "--", program, *flags)
+
+    return train
 
 
 def test_a_training_is_logged_whole_and_shown_in_part(train, tmp_path):
@@ -434,22 +437,56 @@ def test_other_data_are_refused(train, data, name, tmp_path):
     assert done.returncode == 2 and f"{tmp_path}/run was begun on other data than those in" in done.stderr
 
 
-def test_what_earlier_versions_wrote_of_the_data_is_read(train, data, tmp_path):
-    """The checksum of dictionaries and indices."""
-    train("--data", data)
+@pytest.fixture
+def earlier(data, tmp_path):
+    """A training of an earlier version: files in place of a record, and the checksum of dictionaries and indices."""
     content = b"".join((data / name).read_bytes() for name in ("bin/dict.txt", "bin/train.idx"))
     checksum = subprocess.run("cksum", input=content, capture_output=True).stdout.decode()
-    (tmp_path / "run/data").write_text(checksum)
-    assert "is trained" in train("--data", data).stderr
+    (tmp_path / "run").mkdir()
+    files = {"settings": "UPDATES='5'\n", "flags": '{"--lr": ["1"]}\n', "data": checksum, "precision": "fp16\n"}
+    for name, text in {**files, "split_streams": "4 groups of 16 streams\n"}.items():
+        (tmp_path / "run" / name).write_text(text)
+    return ("--settings", "UPDATES='5'", "--data", data, "--precision")
+
+
+def test_what_earlier_versions_wrote_is_read(train, data, earlier):
+    other = train(*earlier, "fp32")
+    assert other.returncode == 2 and "run was begun in fp16" in other.stderr
+    assert train("--settings", "UPDATES='6'").returncode == 2
+    assert "was begun with --lr 1, this call has --lr 2" in train(*earlier, "fp16", flags=("--lr", "2")).stderr
+    begun = train(*earlier, "fp16", flags=("--lr", "1", "--batch-size", "16"))
+    assert begun.returncode == 0 and "--split-streams 4" in begun.stderr
+    assert "is trained" in train(*earlier, "fp16").stderr
     (data / "bin/dict.txt").write_text("after")
-    assert train("--data", data).returncode == 2
+    assert "was begun on other data" in train(*earlier, "fp16").stderr
 
 
-def test_the_training_of_another_recipe_is_no_own_one(train, tmp_path):
-    train("--settings", "UPDATES='5'")
-    other = call(
-        "training", tmp_path / "run", "--settings", "UPDATES='5'", "--", tmp_path / "fairseq-train", "--lr", "2"
+@pytest.mark.parametrize("name", [".steps/trained.json", "flags"])
+def test_a_record_that_is_cut_in_half_is_refused(train, earlier, name, tmp_path):
+    if name != "flags":
+        (tmp_path / "run/flags").unlink()  # what is missing comes into the record
+        train(*earlier, "fp16")
+    file = tmp_path / "run" / name
+    file.write_text(file.read_text()[: file.stat().st_size // 2])
+    done = train(*earlier, "fp16")
+    assert done.returncode == 2 and f"{file} is damaged: remove it if" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_log_that_cannot_be_written_is_one_sentence(train, tmp_path):
+    """The command is not stopped for it, and says itself whether it could write its checkpoints."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/train.log").symlink_to("/dev/full")
+    done = train()
+    assert done.returncode == 2 and "validation, loss 2" in done.stderr
+    assert done.stderr.splitlines()[-1].endswith(
+        "run/train.log could not be written (No space left on device): make room, and call the recipe again."
     )
+    assert not (tmp_path / "run/trained").exists()
+
+
+def test_the_training_of_another_recipe_is_no_own_one(train):
+    train("--settings", "UPDATES='5'")
+    other = train("--settings", "UPDATES='5'", flags=("--lr", "2"))
     assert other.returncode == 2 and "run was begun with --lr 1, this call has --lr 2: give an --out" in other.stderr
     more = train("--settings", "UPDATES='5'", "SEEDS='1'")
     assert more.returncode == 2 and "run was begun with the defaults, this call has SEEDS='1'" in more.stderr
@@ -471,7 +508,7 @@ def test_half_precision_and_float32_do_not_go_on_with_each_other(train, begun, n
 def test_another_machine_goes_on_with_a_training(train, tmp_path, precision):
     train()
     words = (precision, "--batch-size", "4", "--update-freq", "2", "--lr", "1")
-    assert "is trained" in call("training", tmp_path / "run", "--", tmp_path / "fairseq-train", *words).stderr
+    assert "is trained" in train(flags=words).stderr
 
 
 @pytest.fixture
@@ -576,7 +613,7 @@ def test_a_command_with_a_bar_says_how_far_it_is(progress, monkeypatch):
 def test_the_state_is_shown_after_ten_silent_seconds_and_on_a_terminal_at_once(progress):
     file, terminal = io.StringIO(), Terminal()
     for stream in (file, terminal):
-        display = progress.Display(progress.Bars("tune"), stream)
+        display = progress.Display(progress.Bars("small: tune"), stream)
         start = display.work.start = display.shown
         for second in (1, 5, 9.6, 10):
             display.tick(start + second)
