@@ -22,7 +22,6 @@ set -euo pipefail
 stop() { echo "evidence.sh: error: $*" >&2 && exit 2; }
 if [[ ${1:-} == --help || ${1:-} == -h ]]; then sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" && exit; fi
 export OMP_NUM_THREADS=1
-type flock >/dev/null 2>&1 || stop "there is no command flock here, which keeps two queues apart; it is in util-linux."
 MINUTES=${MINUTES:-45}
 [[ $MINUTES =~ ^[1-9][0-9]{0,3}$ ]] || stop "MINUTES: $MINUTES is not a whole number of minutes, such as 45."
 GPUS=${GPUS:-0}
@@ -310,92 +309,5 @@ done
 
 python=${VENV:-.venv}/bin/python
 [[ -x $python ]] || python=${PYTHON:-python3} # the first recipe makes the environment
-read_rows() { have_rows=$("$python" benchmarks/evidence_rows.py --names --rows "$ROWS") || exit 2; }
-has_row() { [[ $'\n'$have_rows$'\n' == *$'\n'$1$'\n'* ]]; }
-read_rows
-listing=''
-if [[ ${1:-} == --list ]]; then listing=1 && shift; fi
-[[ $# -gt 0 ]] || set -- '*'
-chosen=()
-for pattern in "$@"; do
-    [[ $pattern != -* ]] || stop "there is no option $pattern here; --list comes first, and --help tells of it."
-    matches=()
-    # shellcheck disable=SC2053 # it is a pattern
-    for name in "${NAMES[@]}"; do if [[ $name == $pattern ]]; then matches+=("$name"); fi; done
-    ((${#matches[@]})) || stop "$pattern is the name of no cell; --list shows them."
-    for name in "${matches[@]}"; do [[ " ${chosen[*]} " == *" $name "* ]] || chosen+=("$name"); done
-done
-if [[ $listing ]]; then
-    finished=0
-    for name in "${chosen[@]}"; do
-        if has_row "$name"; then echo "$name: done" && finished=$((finished + 1)); else echo "$name"; fi
-    done
-    echo "$finished of ${#chosen[@]} done"
-    exit
-fi
-failed=() cell=''
-# Cells share the lock .training, and a measurement of speed has it alone (timing.py). A measurement that waits for it holds
-# .next, so that no cell begins before it.
-SPEED=${TMPDIR:-/tmp}/fairseq_plugins-$UID
-[[ -w ${SPEED%/*} ]] || stop "TMPDIR: there is no folder ${SPEED%/*} where you may write; name another."
-beside_no_measurement() {
-    exec {next}>>"$SPEED.next" {training}>>"$SPEED.training"
-    share "$next" && share "$training"
-    exec {next}>&-
-}
-share() { # DESCRIPTOR: lock its file together with others
-    local status=0
-    flock -sn "$1" || status=$?
-    ((status <= 1)) || stop "TMPDIR: ${SPEED%/*} takes no locks; name a folder of another file system."
-    ((status)) || return 0
-    echo "evidence.sh: $name waits until a measurement of speed has ended."
-    flock -s "$1" &
-    wait $! # a signal ends this, and would not end flock itself
-}
-end() {
-    [[ ! $cell ]] || kill -- "-$cell" # timeout and what it runs are a group of their own
-    exit "$1"
-}
-trap 'end 129' HUP
-trap 'end 130' INT
-trap 'end 143' TERM
-open=()
-for name in "${chosen[@]}"; do has_row "$name" || open+=("$name"); done
-passed=$((${#chosen[@]} - ${#open[@]}))
-((!passed)) ||
-    echo "evidence.sh: $passed of ${#chosen[@]} have their numbers in $ROWS; to train them again, name a new file with ROWS."
-for name in "${open[@]}"; do
-    mkdir -p "$OUT/$name"
-    [[ ! ${lock:-} ]] || exec {lock}>&-
-    exec {lock}>"$OUT/$name/lock"
-    status=0
-    flock -n "$lock" || status=$?
-    if ((status == 1)); then
-        echo "evidence.sh: $name is passed over: another queue is at it, or a training that a killed queue left."
-        continue
-    fi
-    ((!status)) || stop "OUT: $OUT/$name/lock cannot be locked; name a folder of a file system with locks."
-    read_rows
-    if has_row "$name"; then continue; fi # another queue was faster
-    begun_with=$(cat "$OUT/$name/gpus" 2>/dev/null || echo "$GPUS")
-    if [[ $begun_with != "$GPUS" ]]; then # in another precision
-        failed+=("$name")
-        echo "evidence.sh: $name was begun with GPUS=$begun_with: give that again, or another OUT." >&2
-        continue
-    fi
-    echo "$GPUS" >"$OUT/$name/gpus"
-    beside_no_measurement
-    echo "evidence.sh: $name, at most $MINUTES minutes"
-    timeout --kill-after=30 "$((MINUTES * 60))" bash -c "${COMMANDS[$name]}" </dev/null >>"$OUT/$name/output.log" 2>&1 &
-    cell=$!
-    wait "$cell" || status=$?
-    cell=''
-    exec {training}>&-
-    if ((!status)); then "${VENV:-.venv}/bin/python" benchmarks/evidence_rows.py "$OUT/$name" --rows "$ROWS" || status=$?; fi
-    case $status in
-        0) ;;
-        124) echo "evidence.sh: $name needs longer than $MINUTES minutes; the next call goes on with it." ;;
-        *) failed+=("$name") && echo "evidence.sh: $name failed; its output is in $OUT/$name/output.log." >&2 ;;
-    esac
-done
-((!${#failed[@]})) || { echo "evidence.sh: error: ${#failed[@]} failed: ${failed[*]}" >&2 && exit 1; }
+exec "$python" benchmarks/evidence.py "$OUT" "$ROWS" "$GPUS" "$MINUTES" "$@" \
+    < <(for name in "${NAMES[@]}"; do printf '%s\0' "$name" "${COMMANDS[$name]}"; done)

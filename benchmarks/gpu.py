@@ -13,20 +13,21 @@ One that fails or takes longer has a row that says so, and the next call tries i
 import argparse
 import multiprocessing
 import os
-import signal
 import sys
 from contextlib import nullcontext
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 
 os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = (
     "1"  # is there a GPU? asked so that forks of this process can still use it
 )
+import cells
 import paths  # noqa: F401  finds the suite
 import timing
 from gpu_cells import CELLS
 from gpu_cells.cell import Cell, Machine, Setting
-from gpu_cells.runner import apart, run_cells, show
+from gpu_cells.runner import run_cells, show
 
 import fairseq_plugins  # noqa: F401  patches fairseq
 from fairseq_plugins.errors import UserError
@@ -53,24 +54,20 @@ def main():
     args = parser.parse_args()
     folder = args.out or RUNS / (args.device + "-smoke" * args.smoke)
     setting = Setting(args.device, args.smoke, folder, tuple(args.engines))
-    rows, cells = folder / "rows.jsonl", chosen(args.cells)
+    rows, todo = folder / "rows.jsonl", chosen(args.cells)
     if args.list:
-        print(*show(cells, rows), sep="\n")
+        print(*show(todo, rows), sep="\n")
         return
-    signal.signal(signal.SIGTERM, end)
+    cells.end_with_cells()
     multiprocessing.set_start_method(args.start, force=True)
-    machine = apart(Machine(), setting, folder / "machine.txt")
-    if "state" in machine:
-        raise UserError(
-            f"--device {args.device} cannot be used ({machine['state']}); choose another, or --start spawn."
-        )
+    machine = Machine()
+    try:
+        more = cells.apart(partial(machine.measure, setting), machine.limit, folder / "machine.txt")
+    except (TimeoutError, RuntimeError) as error:
+        told = f"--device {args.device} cannot be used (failed: {error})"
+        raise UserError(f"{told}; choose another, or --start spawn.") from error
     with nullcontext() if args.smoke else timing.alone():
-        sys.exit(not run_cells(cells, setting, rows, machine, 60 * args.minutes))
-
-
-def end(number: int, frame) -> None:
-    """As Ctrl-C does: the cell that runs ends, too."""
-    sys.exit(128 + number)
+        sys.exit(not run_cells(todo, setting, rows, more, 60 * args.minutes))
 
 
 def chosen(patterns: list[str]) -> dict[str, Cell]:

@@ -5,7 +5,6 @@ A job is called without arguments, does its work and returns how many tokens tha
 
 import argparse
 import ctypes
-import fcntl
 import json
 import os
 import platform
@@ -14,13 +13,13 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import page
 import torch
+from cells import alone
 
 Job = Callable[[], int]
 DTYPES = ["float32", "bfloat16", "float16"]
@@ -148,30 +147,6 @@ def in_own_process(*arguments):
     """The answer of `apart` (see `main`) in a process of its own."""
     command = [sys.executable, *sys.argv, "--apart", json.dumps(arguments)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
-
-
-SPEED = f"{os.environ.get('TMPDIR') or '/tmp'}/fairseq_plugins-{os.getuid()}"  # as in evidence.sh
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """Let no cell of evidence.sh begin, and wait until none trains and nothing else is measured here.
-
-    Raises:
-        SystemExit: the folder of the locks is not there
-    """
-    with ExitStack() as held:
-        for name in ("next", "training"):
-            try:
-                file = held.enter_context(open(f"{SPEED}.{name}", "a"))
-            except OSError as error:
-                sys.exit(f"error: TMPDIR: {error}; name a folder where you may write.")
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                print("waiting: a cell of evidence.sh trains here, or speed is measured", file=sys.stderr, flush=True)
-                fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 BOUNDS = "[Bounds](bounds.md) has the limits of the machine."

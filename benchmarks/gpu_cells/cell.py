@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from cells import Row
 
 MINUTE = 60
 ONLY_A_GPU = {"note": "only a GPU can tell"}  # the row of a cell that has nothing to measure on a CPU
-
-Row = dict[str, str | float]
 
 
 @dataclass(frozen=True)

@@ -129,14 +129,6 @@ def test_a_cell_without_sound_rows_fails(queue, tmp_path, content, sentence):
     assert rows(tmp_path) == []
 
 
-@pytest.mark.parametrize("words", [[], ["--names", "runs/evidence/copy-feedback"]])
-def test_rows_are_added_or_named(words, tmp_path):
-    command = [sys.executable, ROOT / "benchmarks/evidence_rows.py", *words, "--rows", tmp_path / "new.jsonl"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 2 and "give folders of cells, or --names without any" in done.stderr
-    assert not (tmp_path / "new.jsonl").exists()
-
-
 @pytest.mark.parametrize("signal, status", [("SIGTERM", 143), ("SIGHUP", 129)])
 def test_a_queue_that_is_ended_ends_its_cell(queue, tmp_path, signal, status):
     recipe = tmp_path / "recipes/feedback/table1_toy_tasks.sh"
@@ -161,11 +153,9 @@ def test_a_queue_that_is_ended_ends_its_cell(queue, tmp_path, signal, status):
 def test_a_cell_that_another_queue_is_at_is_passed_over(queue, tmp_path):
     lock = tmp_path / f"runs/evidence/{FEEDBACK}/lock"
     lock.parent.mkdir(parents=True)
-    with subprocess.Popen(["flock", lock, "cat"], stdin=subprocess.PIPE) as other:
-        while subprocess.run(["flock", "-n", lock, "true"]).returncode == 0:
-            pass
+    with open(lock, "w") as other:
+        fcntl.lockf(other, fcntl.LOCK_EX)
         done = queue(FEEDBACK, TRANSFORMER)
-        other.communicate(b"")
     assert done.returncode == 0 and f"{FEEDBACK} is passed over: another queue is at it" in done.stdout
     assert [row["cell"] for row in rows(tmp_path)] == ["copy-transformer: copy"]
 
@@ -224,7 +214,8 @@ def test_a_queue_sees_what_another_has_finished_since_it_began(queue, tmp_path):
 def test_a_cell_that_has_failed_is_left_to_other_queues(queue, tmp_path):
     recipe = tmp_path / "recipes/feedback/table1_toy_tasks.sh"
     lock = tmp_path / f"runs/evidence/{FEEDBACK}/lock"
-    recipe.write_text(recipe.read_text() + f"flock -n {lock} echo free >{tmp_path}/lock.log\n")
+    take = f"import fcntl; fcntl.lockf(open('{lock}', 'w'), fcntl.LOCK_EX | fcntl.LOCK_NB); print('free')"
+    recipe.write_text(recipe.read_text() + f'{sys.executable} -c "{take}" >{tmp_path}/lock.log\n')
     done = queue(FEEDBACK, TRANSFORMER, FAILS="feedback")
     assert done.returncode == 1 and "1 failed: copy-feedback" in done.stderr
     assert (tmp_path / "lock.log").read_text() == "free\n"

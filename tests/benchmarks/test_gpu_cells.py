@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import Process
 
+import cells
 import gpu
 import pytest
 import torch
@@ -128,7 +129,7 @@ def test_the_memory_of_a_job_is_the_same_after_any_other(order, tmp_path):
 
 def test_a_cell_ends_with_the_benchmark(run_cells, tmp_path):
     def benchmark():
-        signal.signal(signal.SIGTERM, gpu.end)
+        cells.end_with_cells()
         run_cells(hangs=Hangs(600))
 
     process = Process(target=benchmark)
