@@ -15,11 +15,18 @@ class StreamingLMCriterion(FairseqCriterion):
     """Mean negative log-likelihood of the targets; in training also the model's ``span_loss()``.
 
     The model is a ``StreamingLanguageModel`` (models/common/base.py). Logged are ``loss`` (the quantity that is
-    minimised), ``nll_loss`` and ``bpc``, all in bits per token, ``ppl``, and in training the model's ``learned()``.
+    minimised) and ``nll_loss``, in bits per token, the latter also by the name that says what a token is (``bpc``,
+    ``bits_per_word`` or ``bits_per_piece``), ``ppl``, in training the model's ``learned()``, and in validation ``bpb``,
+    bits per byte of the raw text, if its size is known and it has no <unk>.
     """
 
     adds_span_loss = True  # read by the task
-    LOGGED = ("loss", "nll_loss", "bpc", "ppl")  # by a validation
+    LOGGED: tuple[str, ...] = ("loss", "nll_loss", "ppl")  # by a validation
+
+    def __init__(self, task):
+        super().__init__(task)
+        self.bits_name = getattr(task, "bits_name", "bpc")
+        self.LOGGED = (*type(self).LOGGED, self.bits_name, "bpb")
 
     @classmethod
     def build_criterion(cls, cfg, task):
@@ -45,13 +52,19 @@ class StreamingLMCriterion(FairseqCriterion):
         logged = {
             "loss": loss.data,
             "nll_loss": nll.data,
+            f"bits/{self.bits_name}": nll.data,
             "ntokens": tokens,
             "nsentences": sample["nsentences"],
             "sample_size": tokens,
         }
+        if not model.training and (bytes_per_token := self.bytes_per_token(sample)):
+            logged["raw_bytes"] = tokens * bytes_per_token
         learned = model.learned() if model.training else {}
         logged.update({f"learned/{name}": value * tokens for name, value in learned.items()})
         return loss, tokens, logged
+
+    def bytes_per_token(self, sample) -> float | None:
+        return self.task.bytes_per_token(sample["split"]) if "split" in sample else None
 
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:
@@ -60,11 +73,16 @@ class StreamingLMCriterion(FairseqCriterion):
 
         tokens = total("ntokens")
         metrics.log_scalar("loss", total("loss") / tokens / math.log(2), tokens, round=3)
-        for name in ("nll_loss", "bpc"):
-            metrics.log_scalar(name, total("nll_loss") / tokens / math.log(2), tokens, round=3)
+        bits = total("nll_loss") / math.log(2)
+        metrics.log_scalar("nll_loss", bits / tokens, tokens, round=3)
         metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["nll_loss"].avg))
-        for key in {key for log in logging_outputs for key in log if key.startswith("learned/")}:
-            metrics.log_scalar(key.removeprefix("learned/"), total(key) / tokens, tokens, round=4)
+        for key in {key for log in logging_outputs for key in log}:
+            if key.startswith("bits/"):
+                metrics.log_scalar(key.removeprefix("bits/"), bits / tokens, tokens, round=3)
+            if key.startswith("learned/"):
+                metrics.log_scalar(key.removeprefix("learned/"), total(key) / tokens, tokens, round=4)
+        if raw_bytes := total("raw_bytes"):
+            metrics.log_scalar("bpb", bits / raw_bytes, raw_bytes, round=3)
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:

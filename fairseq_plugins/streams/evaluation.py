@@ -37,7 +37,7 @@ class Sum:
     def __str__(self):
         return (
             f"{self.tokens} tokens, {self.nats:.4f} nats, {self.mean:.6f} nats per token,"
-            f" {self.bits:.6f} bits per token (bpc), perplexity {math.exp(self.mean):.4f}"
+            f" {self.bits:.6f} bits per token, perplexity {math.exp(self.mean):.4f}"
         )
 
 

@@ -5,6 +5,7 @@ B streams (--batch-size) on each rank, M tokens in a block (--tokens-per-sample)
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Optional
 
@@ -39,7 +40,8 @@ from fairseq_plugins.streams.groups import (
 from fairseq_plugins.streams.iterator import StreamIterator, StreamLayout
 from fairseq_plugins.streams.memory import TrainingMemory, with_memory
 from fairseq_plugins.streams.stopping import Convergence, LossGuard
-from fairseq_plugins.text.prepared import find
+from fairseq_plugins.text import levels
+from fairseq_plugins.text.prepared import PreparedText, find
 
 StreamOffset: Any = ChoiceEnum(["zero", "random"])
 MemoryInCheckpoint: Any = ChoiceEnum(["full", "replay"])
@@ -111,6 +113,7 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         super().__init__(args, dictionary, output_dictionary, targets)
         self.training = TrainingMemory(args.split_streams)
         self.memories: dict[str | None, StreamMemory] = {}  # of evaluated splits, by their names
+        self._bytes_per_token: dict[str | None, float | None] = {}
         self.guard = LossGuard(args.max_loss_rise)
         self.convergence = Convergence(args.converged_by, args.converged_over)
         checkpoints = StreamCheckpoints(args, self.training, self.guard, self.convergence)
@@ -280,12 +283,31 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         figures = Figures(dictionary.pad(), dictionary.eos(), self._evaluation_settings, dictionary.unk(), raw_bytes)
         return Evaluation(blocks.next_epoch_itr(shuffle=False), self.with_memory, figures)
 
-    def _raw_bytes(self, split: str) -> int | None:
+    @cached_property
+    def _prepared(self) -> PreparedText | None:
+        return find(Path(utils.split_paths(self.args.data)[0])) if self.args.data else None
+
+    @cached_property
+    def bits_name(self) -> str:
+        """The name of bits per token in the log, which says what a token is."""
+        if self._prepared:
+            return levels.BITS[type(self._prepared.level)]
+        return levels.bits_name(self.dictionary.symbols[self.dictionary.nspecial :])
+
+    def bytes_per_token(self, split: str | None) -> float | None:
+        """Bytes of the raw text that a token of the split stands for, on average; None if they are not known, or the
+        split has <unk>, or the tokens are these bytes."""
+        if split not in self._bytes_per_token:
+            dataset, raw_bytes = self.datasets.get(split), self._raw_bytes(split)
+            known = raw_bytes and raw_bytes != len(dataset) and not (dataset.tokens == self.dictionary.unk()).any()
+            self._bytes_per_token[split] = raw_bytes / len(dataset) if known else None
+        return self._bytes_per_token[split]
+
+    def _raw_bytes(self, split: str | None) -> int | None:
         """Bytes of the raw text of a split; None if they are not known, or newlines are left out."""
-        if self.args.no_end_of_line or not self.args.data:
+        if self.args.no_end_of_line or not self._prepared:
             return None
-        prepared = find(Path(utils.split_paths(self.args.data)[0]))
-        return prepared.raw_bytes.get(split) if prepared else None
+        return self._prepared.raw_bytes.get(split)
 
     # Generation
 

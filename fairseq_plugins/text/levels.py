@@ -204,6 +204,10 @@ def _sentence_piece_processor(model: Path):
 
 
 Level = Bytes | Characters | Words | BytePairs | SentencePieces
+# the name of bits per symbol in a log; a byte of enwik8 is called a character, too
+BITS = {
+    Bytes: "bpc", Characters: "bpc", Words: "bits_per_word", BytePairs: "bits_per_piece", SentencePieces: "bits_per_piece"
+}  # fmt: skip
 LEVELS = {"byte": Bytes, "char": Characters, "word": Words, "bpe": BytePairs, "sentencepiece": SentencePieces}
 
 
@@ -212,3 +216,9 @@ def guess(symbols: list[str]) -> Bytes | Characters | Words:
     if all(symbol.isdecimal() and int(symbol) < 256 for symbol in symbols):
         return Bytes()
     return Characters(space="_") if all(len(symbol) == 1 for symbol in symbols) else Words()
+
+
+def bits_name(symbols: list[str]) -> str:
+    """The name of bits per symbol, for a text of unknown preparation that has these symbols."""
+    pieces = any(symbol.endswith("@@") or (len(symbol) > 1 and symbol.startswith(SPACE)) for symbol in symbols)
+    return BITS[BytePairs] if pieces else BITS[type(guess(symbols))]

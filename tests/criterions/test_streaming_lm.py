@@ -70,6 +70,17 @@ def test_what_is_logged_is_the_mean_over_ranks_in_bits(criterion, sample):
     assert values["span_mean"] == 7.0
 
 
+def test_validation_also_logs_the_bits_per_byte_and_says_what_a_token_is(sample):
+    criterion = make_criterion(StreamingLMCriterion)
+    criterion.task.bytes_per_token = {"valid": 3.0}.get
+    criterion.bits_name = "bits_per_piece"
+    with metrics.aggregate() as logged:
+        criterion.reduce_metrics([criterion(OwnLossModel().eval(), {**sample, "split": "valid"})[2]])
+    values = logged.get_smoothed_values()
+    assert values["bits_per_piece"] == pytest.approx(2 / math.log(2), abs=1e-3) and "bpc" not in values
+    assert values["bpb"] == pytest.approx(2 / math.log(2) / 3, abs=1e-3)
+
+
 def test_another_task_is_refused():
     with pytest.raises(UserError, match="--criterion streaming_lm is for --task streaming_language_modeling"):
         StreamingLMCriterion.build_criterion(None, object())
