@@ -24,6 +24,7 @@ def apply():
     """Apply all patches. ``startup/activation.py`` calls this before anything else of the suite is loaded."""
     messages.old_calls_are_silent()
     messages.commands_log_the_time()
+    messages.configurations_are_one_line()
     messages.only_bleu_is_of_symbols()
     messages.missing_biases_are_not_shared()
     messages.tokenised_bleu_is_told_once()

@@ -1,13 +1,17 @@
 """Patches of the messages of fairseq and the libraries below it: only those that a user can act on, and each once."""
 
+import argparse
 import itertools
 import logging
 import os
+import shlex
 import sys
 import warnings
+from pathlib import Path
 
 from fairseq import scoring, trainer
 from fairseq.scoring import bleu
+from omegaconf import DictConfig
 
 from fairseq_plugins.compat.patch import replace
 
@@ -54,6 +58,26 @@ def commands_log_the_time():
         for handler in debugging:
             handler.setFormatter(logging.Formatter(FORMAT, "%Y-%m-%d %H:%M:%S"))
         root.setLevel(os.environ.get("LOGLEVEL", "INFO").upper())
+
+
+COMMANDS = ("eval_lm", "generate", "interactive", "preprocess", "train", "validate")
+
+
+def configurations_are_one_line():
+    """fairseq's commands begin with their whole configuration, some 8,000 characters on a line. The patch logs the
+    command in its place. $LOGLEVEL=debug prints the configuration, and --log-file keeps it."""
+    for command in COMMANDS:
+        logging.getLogger(f"fairseq_cli.{command}").addFilter(command_for_configuration)
+
+
+def command_for_configuration(record: logging.LogRecord) -> bool:
+    if isinstance(record.msg, DictConfig | argparse.Namespace) and logging.root.level > logging.DEBUG:
+        for handler in logging.getLogger(record.name).handlers:
+            if isinstance(handler, logging.FileHandler):
+                handler.handle(record)
+        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+        record.msg, record.args = f"{command} (LOGLEVEL=debug in front of it prints the whole configuration)", ()
+    return True
 
 
 def only_bleu_is_of_symbols():

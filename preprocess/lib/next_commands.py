@@ -2,6 +2,7 @@
 
 import shlex
 from dataclasses import dataclass
+from importlib.metadata import distributions
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "fairseq_plugins"
@@ -9,7 +10,7 @@ WIDTH = 110  # of a printed line
 FEW = 100_000  # training pairs; for fewer a small model is advised
 TRAINING = (
     "--optimizer adam --adam-betas '(0.9, 0.98)' --lr-scheduler inverse_sqrt --criterion label_smoothed_cross_entropy"
-    " --label-smoothing 0.1 --patience 10 --no-epoch-checkpoints"
+    " --label-smoothing 0.1 --patience 10 --no-epoch-checkpoints --log-interval 10"
 )
 LARGE = "--lr 0.0005 --warmup-updates 4000 --max-tokens 4096 --max-update 50000"
 SMALL = "--arch feedback_transformer_tiny --lr 0.005 --warmup-updates 100 --max-tokens 1024 --max-update 2000"
@@ -124,8 +125,9 @@ def train_small(out: Path, task: str, streams: int) -> str:
 {where()}
 # train a small model to begin with; --arch and the sizes of a model are in docs/architectures.md
 fairseq-train {shlex.quote(str(out / "bin"))} {user_dir()} {task} \\
-    --arch feedback_lm_tiny --batch-size {streams} --tokens-per-sample 64 --optimizer adam --lr 0.001 --clip-norm 1 \\
-    --max-update 2000 --save-interval-updates 500 --keep-interval-updates 1 --no-epoch-checkpoints \\
+    --arch feedback_lm_tiny --feedback-kv shared --batch-size {streams} --tokens-per-sample 64 \\
+    --optimizer adam --lr 0.001 --clip-norm 1 --max-update 2000 --log-interval 10 \\
+    --save-interval-updates 500 --keep-interval-updates 1 --no-epoch-checkpoints \\
     --save-dir {shlex.quote(folder_of(out))}"""
 
 
@@ -141,8 +143,10 @@ def checkpoint_of(out: Path) -> str:
 def where() -> str:
     """Where the commands work: a line, or an empty one in the folder of the repository."""
     root = PACKAGE.parent
-    install = f"pip install {shlex.quote(str(root))}"
-    return "" if Path.cwd() == root else f"# run these in this folder; the suite must be installed: {install}\n"
+    if Path.cwd() == root:
+        return ""
+    installed = any(True for _ in distributions(name="fairseq_plugins"))  # as set-up does
+    return f"# run these in this folder{'' if installed else f', after pip install {shlex.quote(str(root))}'}\n"
 
 
 def user_dir() -> str:

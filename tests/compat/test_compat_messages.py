@@ -6,6 +6,7 @@ import sacrebleu
 import torch
 from fairseq import scoring, trainer
 from fairseq.data import Dictionary
+from omegaconf import OmegaConf
 
 from fairseq_plugins.compat import messages
 
@@ -53,6 +54,19 @@ def test_a_command_logs_the_time(command, before, monkeypatch):
     changed = command != "none" and before[1] == logging.DEBUG
     assert handler.formatter._fmt == (messages.FORMAT if changed else before[0])
     assert logging.root.level == logging.INFO or not changed and logging.root.level == before[1]
+
+
+@pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
+def test_the_command_stands_for_its_configuration_which_the_log_file_keeps(level, caplog, monkeypatch, tmp_path):
+    monkeypatch.setattr(logging.root, "level", level)
+    monkeypatch.setattr(sys, "argv", ["bin/fairseq-train", "data", "--lr", "[1, 2]"])
+    log, whole = logging.getLogger("fairseq_cli.train"), logging.FileHandler(tmp_path / "log")
+    log.addHandler(whole)
+    log.info(OmegaConf.create({"common": {"seed": 1}}))
+    log.removeHandler(whole)
+    assert (tmp_path / "log").read_text().startswith("{'common': {'seed': 1}}\n")
+    said = caplog.messages[-1]
+    assert said.startswith("fairseq-train data --lr '[1, 2]' (LOGLEVEL" if level == logging.INFO else "{'common'")
 
 
 def test_only_bleu_is_said_to_be_of_symbols(caplog):
