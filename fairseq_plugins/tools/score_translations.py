@@ -27,6 +27,7 @@ baseline is sacreBLEU's paired bootstrap (Koehn, 2004).
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
@@ -88,7 +89,10 @@ def main():
         references = [example.target for example in examples]
     if references:
         scores |= sacrebleu_scores(examples, references, args.lang or "", args.lowercase, args.tokenise)
-        print(f"sacreBLEU = {scores['sacrebleu']:.2f} {scores['signature']}")
+        if missing := scores.pop("no_sacrebleu", None):
+            print(f"no sacreBLEU: {missing}", file=sys.stderr)
+        else:
+            print(f"sacreBLEU = {scores['sacrebleu']:.2f} {scores['signature']}")
         print(f"chrF = {scores['chrf']:.2f} {scores['chrf_signature']}")
     if references and args.baseline:
         baseline = read_generation(args.baseline, text)

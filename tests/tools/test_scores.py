@@ -244,8 +244,11 @@ def test_a_tokeniser_by_flag_and_one_that_is_not_installed(tmp_path, monkeypatch
         raise RuntimeError("Please install the following extra packages ...")
 
     monkeypatch.setattr(sacrebleu_bleu, "_get_tokenizer", missing)
-    with pytest.raises(UserError, match=r"ja-mecab is not installed: pip install 'sacrebleu\[ja\]', or choose another"):
-        sacrebleu_scores(read_generation(log), references, "ja")
+    missing_words = r"ja-mecab is not installed: pip install 'sacrebleu\[ja\]', or choose another"
+    scores = sacrebleu_scores(read_generation(log), references, "ja")
+    assert re.search(missing_words, scores["no_sacrebleu"]) and scores["chrf"] < 100 and "sacrebleu" not in scores
+    with pytest.raises(UserError, match=missing_words):
+        sacrebleu_scores(read_generation(log), references, "ja", tokenise="ja-mecab")
 
 
 def test_japanese_is_scored_by_its_words():

@@ -65,7 +65,8 @@ def token_score(examples: list[Example], targets: Iterable[str], compound_split:
 def sacrebleu_scores(
     examples: list[Example], references: list[str], language: str, lowercase: bool = False, tokenise: str | None = None
 ) -> dict:
-    """sacreBLEU and chrF of the raw hypotheses against raw references, and their signatures.
+    """sacreBLEU and chrF of the raw hypotheses against raw references, and their signatures. If the tokeniser for the
+    language is not installed, chrF only, and "no_sacrebleu", a sentence that says so.
 
     Args:
         language: of the references, such as zh or zh_CN
@@ -73,13 +74,16 @@ def sacrebleu_scores(
     """
     from sacrebleu.metrics import CHRF
 
-    hypotheses = raw_text(examples, language)
-    bleu, chrf = bleu_metric(references, language, lowercase, tokenise), CHRF(lowercase=lowercase)
-    score, characters = (metric.corpus_score(hypotheses, [references]).score for metric in (bleu, chrf))
-    return {
-        "sacrebleu": score, "signature": str(bleu.get_signature()),
-        "chrf": characters, "chrf_signature": str(chrf.get_signature()),
-    }  # fmt: skip
+    hypotheses, chrf = raw_text(examples, language), CHRF(lowercase=lowercase)
+    scores = {"chrf": chrf.corpus_score(hypotheses, [references]).score, "chrf_signature": str(chrf.get_signature())}
+    try:
+        bleu = bleu_metric(references, language, lowercase, tokenise)
+    except UserError as error:
+        if tokenise:  # by name
+            raise
+        return {"no_sacrebleu": str(error), **scores}
+    score = bleu.corpus_score(hypotheses, [references]).score
+    return {"sacrebleu": score, "signature": str(bleu.get_signature()), **scores}
 
 
 def compare(
