@@ -21,6 +21,8 @@ in the order of their names: its last part is for testing (--test-share), the pa
     bpe              a piece of a word; byte pair encoding, learned from train
     sentencepiece    a piece of text, spaces included; learned from train. Nothing is ever unknown
 
+--model takes a SentencePiece model or byte pair codes of your own, and tells how they suit the text.
+
 word and bpe do not tell one space from several, or from a tab. The others give back the text exactly. The commands that
 train, evaluate and sample are printed at the end. Memory holds the dictionary, and at most 20 MB of the text for bpe
 and sentencepiece to learn from; the rest stays on disk.
@@ -30,12 +32,13 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from lib import language_model, next_commands, splits, subwords, symbols
+from lib import language_model, next_commands, own_model, splits, subwords, symbols
 from lib.steps import Steps, UserError, add_workers, command_line
 
 from fairseq_plugins.options.ranges import number, whole
 from fairseq_plugins.text.levels import LEVELS, NUMBERS
 from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.reading import read_text
 from fairseq_plugins.text.tokenisers import Plain
 
 MADE = ("raw", "text", "bin")  # folders in --out
@@ -68,7 +71,7 @@ def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--raw", type=Path, nargs="+", required=True, metavar="PATH", help="files and folders")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to fill")
-    parser.add_argument("--level", choices=LEVELS, default="byte", help="the kind of symbols (%(default)s)")
+    parser.add_argument("--level", choices=LEVELS, help="the kind of symbols (byte)")
     for split in ("valid", "test"):
         parser.add_argument(
             f"--{split}-share",
@@ -80,6 +83,7 @@ def options() -> argparse.ArgumentParser:
         "--split-at", choices=splits.BORDERS, help="where to cut; a document ends at an empty line or file's end (line)"
     )
     parser.add_argument("--symbols", type=whole(1), metavar="N", help="most symbols of bpe and sentencepiece (8000)")
+    own_model.add_option(parser)
     parser.add_argument(
         "--min-count", type=whole(1), metavar="N", help="times that a word has to occur in train to be known (2)"
     )
@@ -94,6 +98,9 @@ def check(args) -> None:
     Raises:
         UserError: an option has no meaning beside the others
     """
+    if args.model:
+        own_model.check(args)
+    args.level = args.level or "byte"
     learned = args.level in symbols.LEARNED
     if args.symbols and not learned:
         raise UserError(f"--symbols is for --level bpe and sentencepiece, not {args.level}: leave it out.")
@@ -156,8 +163,13 @@ def learn(args, steps: Steps, raw: dict[str, Path]) -> PreparedText:
         return PreparedText(tokeniser, tokeniser, LEVELS[args.level](), raw_bytes=raw_bytes)
     level, name, work = symbols.LEARNED[args.level]
     output, settings = steps.out / name, {"symbols": args.symbols, "lower": args.lower}
-    settings |= subwords.BYTE_PAIRS if args.level == subwords.SENTENCEPIECE else {}
-    steps.run("learn", [raw["train"]], [output], settings, partial(work, raw["train"], tokeniser, args.symbols))
+    if args.model:
+        lines = (tokeniser.tokenise(line.removesuffix("\n")) for line in read_text(raw["train"]))
+        settings = {"own": args.model.name, "lower": args.lower}
+        steps.run("learn", [raw["train"], args.model], [output], settings, partial(own_model.take, args.model, [lines]))
+    else:
+        settings |= subwords.BYTE_PAIRS if args.level == subwords.SENTENCEPIECE else {}
+        steps.run("learn", [raw["train"]], [output], settings, partial(work, raw["train"], tokeniser, args.symbols))
     return PreparedText(tokeniser, tokeniser, level(output), raw_bytes=raw_bytes)
 
 

@@ -9,13 +9,13 @@ import io
 import itertools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.text.levels import BytePairs, SentencePieces
 from fairseq_plugins.text.tokenisers import Moses, Plain
-from lib import raw_text
+from lib import own_model, raw_text
 from lib.steps import UserError
 
 SENTENCEPIECE = "sentencepiece"
@@ -38,7 +38,11 @@ class BytePairEncoding:
 
     merges: int
     whole: tuple[str, ...] = ()
-    name, file, version = "bpe", "codes.bpe", {}
+    name, file = "bpe", "codes.bpe"
+
+    @property
+    def settings(self) -> dict:
+        return asdict(self)
 
     def tokeniser(self, language: str, lower: bool, normalise: bool) -> Moses:
         return Moses(language, lower, normalise)
@@ -61,7 +65,11 @@ class SentencePiece:
 
     symbols: int
     whole: tuple[str, ...] = ()
-    name, file, version = SENTENCEPIECE, "sentencepiece.model", BYTE_PAIRS
+    name, file = SENTENCEPIECE, "sentencepiece.model"
+
+    @property
+    def settings(self) -> dict:
+        return asdict(self) | BYTE_PAIRS
 
     def tokeniser(self, language: str, lower: bool, normalise: bool) -> Plain:
         return Plain(lower)
@@ -74,6 +82,29 @@ class SentencePiece:
 
     def level(self, path: Path) -> SentencePieces:
         return SentencePieces(path)
+
+
+@dataclass(frozen=True)
+class Own:
+    """Symbols by a model of the user's own, which is copied and not learned.
+
+    Args:
+        kind: the kind that would be learned
+        model: the file
+    """
+
+    kind: BytePairEncoding | SentencePiece
+    model: Path
+
+    @property
+    def settings(self) -> dict:
+        return {"whole": self.kind.whole, "own": self.model.name}
+
+    def learn(self, texts: list[Path], path: Path) -> str:
+        return own_model.take(self.model, map(raw_text.read_lines, texts), path)
+
+    def __getattr__(self, name: str):
+        return getattr(self.kind, name)
 
 
 def learn_sentence_pieces(lines: Iterable[str], path: Path, symbols: int, source: str, **options) -> int:
@@ -151,12 +182,13 @@ def add_options(parser: argparse.ArgumentParser, size: int, pieces: bool = False
     parser.add_argument(
         "--symbols", type=whole(1), metavar="N", help=f"number of symbols with --bpe sentencepiece ({size})"
     )
+    own_model.add_option(parser)
     parser.set_defaults(size=size, pieces=pieces)
 
 
-def choose(args, unspaced: list[str], whole: tuple[str, ...] = ()) -> BytePairEncoding | SentencePiece:
-    """The kind of symbols that --bpe and --symbols ask for. If they do not say, SentencePiece where it is the default,
-    and where a language is written without spaces between words.
+def choose(args, unspaced: list[str], whole: tuple[str, ...] = ()) -> BytePairEncoding | SentencePiece | Own:
+    """The kind of symbols that --model, --bpe and --symbols ask for. If they do not say, SentencePiece where it is the
+    default, and where a language is written without spaces between words.
 
     Args:
         unspaced: the languages without spaces between words
@@ -164,6 +196,8 @@ def choose(args, unspaced: list[str], whole: tuple[str, ...] = ()) -> BytePairEn
     Raises:
         UserError: the options contradict each other, or the language
     """
+    if args.model:
+        return _own(args, unspaced, whole)
     if isinstance(args.bpe, int) and args.symbols:
         raise UserError(
             f"--bpe {args.bpe} and --symbols {args.symbols} exclude each other: --symbols belongs to --bpe"
@@ -179,6 +213,20 @@ def choose(args, unspaced: list[str], whole: tuple[str, ...] = ()) -> BytePairEn
             print(f"'{unspaced[0]}' is written without spaces between words: taking --bpe sentencepiece", flush=True)
         return SentencePiece(args.symbols or args.size, whole)
     return BytePairEncoding(args.bpe or args.size, whole)
+
+
+def _own(args, unspaced: list[str], whole: tuple[str, ...]) -> Own:
+    if args.symbols or isinstance(args.bpe, int):
+        flag = "--symbols" if args.symbols else "--bpe"
+        raise UserError(f"--model {args.model} has its symbols already: leave out {flag}.")
+    level = own_model.level_of(args.model)
+    pieces = isinstance(level, SentencePieces)
+    if not pieces and (args.bpe == SENTENCEPIECE or unspaced):
+        why = f"'{unspaced[0]}' is written without spaces between words" if unspaced else "--bpe is sentencepiece"
+        raise UserError(f"--model {args.model} holds byte pair codes, but {why}: give a model of SentencePiece.")
+    if missing := set(whole) - set(level.symbols()) if pieces else ():
+        raise UserError(f"--model {args.model} has no piece {min(missing)}: train it with --user_defined_symbols.")
+    return Own(SentencePiece(0, whole) if pieces else BytePairEncoding(0, whole), args.model)
 
 
 def _merges_or_sentencepiece(text: str):

@@ -223,7 +223,8 @@ def prepare_text(
 
     learned = out / kind.file
     training = [lines["train", side.name] for side in sides]
-    steps.run(f"learn-{kind.name}", training, [learned], asdict(kind) | kind.version, partial(kind.learn, training))
+    read = training + ([kind.model] if isinstance(kind, subwords.Own) else [])
+    steps.run(f"learn-{kind.name}", read, [learned], kind.settings, partial(kind.learn, training))
     tokenisers = [
         side.tokeniser if "train" in tokenised else with_spacing(steps, side, out / "text" / f"train.{side.name}")
         for side in sides

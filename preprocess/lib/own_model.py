@@ -1,0 +1,81 @@
+"""A SentencePiece model or byte pair codes of the user's own (--model), in place of learned ones."""
+
+import shutil
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+
+from fairseq_plugins.text.levels import LEVELS, BytePairs, SentencePieces
+from lib.steps import UserError
+
+TRIED = 5000  # lines of each training text
+LEAST_KNOWN = 0.9  # share of pieces that the model has to know
+
+
+def add_option(parser) -> None:
+    parser.add_argument(
+        "--model",
+        type=Path,
+        metavar="FILE",
+        help="a SentencePiece model, or codes of subword-nmt, of your own; nothing is learned then",
+    )
+
+
+def level_of(model: Path) -> BytePairs | SentencePieces:
+    """The level that encodes with this file.
+
+    Raises:
+        UserError: the file cannot be read, or is none of the two
+    """
+    try:
+        with open(model, "rb") as file:
+            binary = file.read(1) == b"\n"  # the tag of a model's first field; a line of codes is not empty
+    except OSError as error:
+        raise UserError(f"--model {model} cannot be read ({error.strerror}): check the path.") from error
+    level = SentencePieces(model) if binary else BytePairs(model)
+    try:
+        level.encode("a")
+    except UserError as error:
+        raise UserError(
+            f"--model {model} is damaged, or neither a model of SentencePiece nor codes of subword-nmt: check the file."
+        ) from error
+    return level
+
+
+def check(args) -> None:
+    """Set --level to that of the file. Raises UserError if other options contradict it."""
+    kind = type(level_of(args.model))
+    level = next(name for name, known in LEVELS.items() if known is kind)
+    if args.level not in (None, level):
+        raise UserError(f"--model {args.model} is for --level {level}, not {args.level}: leave --level out.")
+    if args.symbols:
+        raise UserError(f"--model {args.model} has its symbols already: leave out --symbols.")
+    args.level = level
+
+
+def take(model: Path, texts: Iterable[Iterable[str]], output: Path) -> str:
+    """Copy the model, and try it on lines of the training texts.
+
+    Raises:
+        UserError: the model does not know the pieces of the texts
+    """
+    level, pieces, unknown, lines, differ = level_of(model), 0, 0, 0, 0
+    known = set(level.symbols()) if isinstance(level, SentencePieces) else None
+    for line in (line for text in texts for line in islice(text, TRIED)):
+        symbols = level.encode(line)
+        found = symbols.split()
+        pieces += len(found)
+        unknown += sum(symbol not in known for symbol in found) if known is not None else 0
+        lines += 1
+        differ += level.decode(symbols) != line
+    if unknown > (1 - LEAST_KNOWN) * pieces:
+        raise UserError(
+            f"--model {model} does not know {100 * unknown / pieces:.0f} % of the pieces of this text: take a model of"
+            " these languages, or leave --model out, so that one is learned."
+        )
+    shutil.copyfile(model, output)
+    share = 100 * unknown / max(pieces, 1)
+    return (
+        f"{model.name}: {pieces / max(lines, 1):.1f} pieces a line, {share:.2g} % of them unknown; {differ} of {lines}"
+        " lines tried do not come back"
+    )
