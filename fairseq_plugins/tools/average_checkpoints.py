@@ -8,7 +8,6 @@ used for generation, and as the start of a training. A training cannot be resume
 state.
 """
 
-import argparse
 import filecmp
 import re
 from itertools import combinations
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.options.ranges import whole
-from fairseq_plugins.tools.lib.each_once import each_once
+from fairseq_plugins.tools.lib.command import Command, each_once
 from fairseq_plugins.tools.lib.out_file import CHECKPOINT
 
 OF_TRAINING = r"checkpoint(\d|_\d|_best|_last|\.best_)"  # how the names begin that fairseq-train gives
@@ -24,23 +23,18 @@ PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.p
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Command(__doc__)
     parser.add_argument("inputs", type=Path, nargs="+", help="checkpoints; with --last, the folder of a training")
-    parser.add_argument("--last", type=whole(1), metavar="N", help="average the last N checkpoints of the folder")
-    parser.add_argument(
-        "--by",
-        choices=PATTERNS,
-        help="with --last: checkpoints written after epochs (default), or after updates",
-    )
+    parser.option("--last", whole(1), None, "N", "average the last N checkpoints of the folder")
+    parser.add_argument("--by", choices=PATTERNS, help="with --last: written after epochs (default), or after updates")
     parser.add_argument("--output", type=CHECKPOINT, required=True, metavar="FILE", help="such as average.pt")
-    args = parser.parse_args()
+    args = parser.parse()
     from fairseq_plugins.files import sealed
     from fairseq_plugins.text.keeping import holds_other_text, keep_with_checkpoints
     from fairseq_plugins.text.prepared import folder_of
 
     paths = to_average(args.inputs, args.last, args.by)
-    averaged = args.output.exists() and any(path.exists() and path.samefile(args.output) for path in paths)
-    if averaged or args.output.exists() and re.match(OF_TRAINING, args.output.name):
+    if args.output.exists() and re.match(OF_TRAINING, args.output.name):
         raise UserError(f"--output: {args.output} is a checkpoint already; name another file, such as average.pt.")
     text, folder = folder_of(paths[-1]), args.output.resolve().parent
     if holds_other_text(text, folder):

@@ -8,7 +8,6 @@ Reads fairseq-generate's output for each seed. Prints as Markdown: tokenised BLE
 between words, which has no tokenised BLEU, sacreBLEU takes its place.
 """
 
-import argparse
 import itertools
 import statistics
 from pathlib import Path
@@ -16,32 +15,19 @@ from pathlib import Path
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools.lib import markdown_text
 from fairseq_plugins.tools.lib.bleu import compare, sacrebleu_scores, tokenised_scores
-from fairseq_plugins.tools.lib.each_once import each_once
+from fairseq_plugins.tools.lib.command import Command, each_once
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references, refuse_other_test_set
-from fairseq_plugins.tools.lib.out_file import refuse_inputs
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--system",
-        type=Path,
-        nargs="+",
-        required=True,
-        metavar="FILE",
-        help="output of fairseq-generate, one file per seed",
-    )
-    parser.add_argument(
-        "--baseline", type=Path, nargs="+", required=True, metavar="FILE", help="the same for the baseline"
-    )
+    parser = Command(__doc__)
+    for flag, words in (("--system", "output of fairseq-generate, a file per seed"), ("--baseline", "the same for it")):
+        parser.option(flag, Path, None, "FILE", words, nargs="+", required=True)
     parser.add_argument("--references", type=Path, required=True, help="raw references, one per line")
     parser.add_argument("--lang", required=True, help="target language, for Moses and sacreBLEU")
     parser.add_argument("--lowercase", action="store_true", help="ignore case in sacreBLEU")
-    parser.add_argument(
-        "--names", nargs=2, default=["system", "baseline"], metavar="NAME", help="names of the two systems in the table"
-    )
-    args = parser.parse_args()
-    refuse_inputs(args)
+    parser.option("--names", str, ["system", "baseline"], "NAME", "the two systems in the table", nargs=2)
+    args = parser.parse()
     if len(args.system) != len(args.baseline):
         raise UserError(
             f"--system has {len(args.system)} files and --baseline {len(args.baseline)}: give one file of"

@@ -12,18 +12,18 @@ one a line, in the model's order. docs/published_checkpoints.md says where the a
 score.
 """
 
-import argparse
 from pathlib import Path
 
 from fairseq_plugins.conversion.sources import SOURCES, source
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.options.ranges import RANGES, whole
+from fairseq_plugins.tools.lib.command import Command
 
 SPECIAL = ("span_ramp", "mem_len", "activation_fn", "prenorm")  # options that only some repositories need
 
 
 def main():
-    args = options().parse_args()
+    args = options().parse()
     repository = source(args.source)
     for name in SPECIAL:
         if getattr(args, name) is not None and name not in repository.flags:
@@ -49,23 +49,18 @@ def main():
     print(writing.told(args.out, converted, written))
 
 
-def options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def options() -> Command:
+    parser = Command(__doc__)
     parser.add_argument("checkpoint", type=Path, help="the file that the repository saved; a folder for transformers")
     parser.add_argument("--from", dest="source", choices=SOURCES, required=True, help="the repository")
-    parser.add_argument("--vocabulary", type=Path, metavar="FILE", help="where its symbols are")
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new folder")
-    parser.add_argument(
-        "--span-ramp", type=RANGES["span_ramp"], metavar="N", help="width of the soft edge of adaptive spans (32)"
-    )
-    parser.add_argument("--mem-len", type=whole(1), metavar="N", help="tokens in the memory (as log.txt says, or 512)")
+    parser.option("--vocabulary", Path, None, "FILE", "where its symbols are")
+    parser.option("--out", Path, None, "FOLDER", "a new folder", required=True)
+    parser.option("--span-ramp", RANGES["span_ramp"], None, "N", "width of the soft edge of adaptive spans (32)")
+    parser.option("--mem-len", whole(1), None, "N", "tokens in the memory (as log.txt says, or 512)")
     parser.add_argument("--activation-fn", help="activation of feed-forward layers (as log.txt says, or relu)")
-    parser.add_argument(
-        "--prenorm", action="store_const", const=True, help="the model has pre-norm (as log.txt says, or not)"
-    )
-    parser.add_argument(
-        "--tokens-per-sample", type=whole(1), metavar="N", help="tokens in a block (as the repository's scripts have)"
-    )
+    words = "the model has pre-norm (as log.txt says, or not)"
+    parser.add_argument("--prenorm", action="store_const", const=True, help=words)
+    parser.option("--tokens-per-sample", whole(1), None, "N", "tokens in a block (as the repository's scripts have)")
     return parser
 
 

@@ -11,11 +11,8 @@ the columns by layer, and the mean deviation of a layer's heads.
 
 from __future__ import annotations
 
-import argparse
-import logging
 import math
 import statistics
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,11 +22,10 @@ from tqdm import tqdm
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.reading import checkpoint
-from fairseq_plugins.files.whole import write_json
-from fairseq_plugins.options import ranges
 from fairseq_plugins.options.combinations import dictionary
+from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.tools.lib import markdown_text
-from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
+from fairseq_plugins.tools.lib.command import Command, tell
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -44,38 +40,29 @@ METRICS = {
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Command(__doc__)
     parser.add_argument("checkpoint", type=checkpoint)
-    parser.add_argument("--data", type=Path, metavar="DIR", help="binarised data (default: as in training)")
+    parser.option("--data", Path, None, "DIR", "binarised data (default: as in training)")
     parser.add_argument("--split", default="valid", help="split to evaluate (%(default)s)")
     parser.add_argument("--metric", choices=METRICS, default="ppl", help="perplexity, or bits per token (%(default)s)")
-    parser.add_argument(
-        "--batch-size", type=ranges.whole(1), default=1, metavar="B", help="number of streams (%(default)s)"
-    )
-    parser.add_argument(
-        "--tokens-per-sample", type=ranges.whole(1), metavar="M", help="tokens of a block (default: as in training)"
-    )
-    parser.add_argument("--model-overrides", default="{}", metavar="DICT", help="as in fairseq-eval-lm")
-    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the table there, too (.json)")
-    parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
-    args = parser.parse_args()
-    refuse_inputs(args, "json")
-    logging.disable(logging.INFO)
+    parser.option("--batch-size", whole(1), 1, "B", "number of streams")
+    parser.option("--tokens-per-sample", whole(1), None, "M", "tokens of a block (default: as in training)")
+    parser.option("--model-overrides", str, "{}", "DICT", "as in fairseq-eval-lm")
+    parser.add_cpu()
+    args = parser.parse()
     model, task = load_split(args)
     measure = METRICS[args.metric]
     nats = score(model, task, args)
-    whole = measure(nats)
+    with_all = measure(nats)
     rises = [
-        [measure(score(model, task, args)) - whole for _ in each_head_pruned(attention)]
+        [measure(score(model, task, args)) - with_all for _ in each_head_pruned(attention)]
         for attention in tqdm(attentions(model), desc="layers", leave=False)
     ]
     print(table(rises))
-    if args.json:
-        write_json(args.json, by_layer(rises))
-    print(f"\nwith all heads: {args.metric} {whole:.4f}")
+    print(f"\nwith all heads: {args.metric} {with_all:.4f}")
     if nats > math.log(words := len(task.source_dictionary)):
         even = measure(math.log(words))
-        print(f"This is above {even:.4g}, that of even guesses: the rises say nothing yet.", file=sys.stderr)
+        tell(f"This is above {even:.4g}, that of even guesses: the rises say nothing yet.")
 
 
 def load_split(args):

@@ -23,8 +23,6 @@ The first two are printed, too.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
@@ -33,9 +31,9 @@ from typing import TYPE_CHECKING
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.reading import checkpoint
-from fairseq_plugins.files.whole import write_whole
+from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.options.ranges import whole
-from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
+from fairseq_plugins.tools.lib.command import Command
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,29 +63,24 @@ def main():
     kind = KINDS[str(task.args.kind)] if isinstance(task, SyntheticStreamTask) else None
     if kind and kind.groups:
         metrics |= by_group(right, labelled, groups_of(dataset, task, kind))
-    text = json.dumps({"split": args.split, **metrics})
     if args.json:
-        write_whole(args.json, lambda path: path.write_text(text + "\n"))
+        write_json(args.json, {"split": args.split, **metrics})
     print(f"accuracy {metrics['accuracy']:.2f} %, of whole episodes {metrics['sequence_accuracy']:.2f} %")
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Command(__doc__)
     parser.add_argument("checkpoint", type=checkpoint)
     parser.add_argument("--split", default="test", help="train, valid, or a name that starts with test (%(default)s)")
-    parser.add_argument(
-        "--streams", type=whole(1), default=32, metavar="B", help="maximum number of parallel streams (%(default)s)"
-    )
-    parser.add_argument(
-        "--data", metavar="DIR", help="data of labelled_stream, with the dictionary of training (default: training's)"
-    )
+    parser.option("--streams", whole(1), 32, "B", "maximum number of parallel streams")
+    words = "data of labelled_stream, with the dictionary of training (default: training's)"
+    parser.option("--data", str, None, "DIR", words)
     for name, words in (("episodes", "number of drawn episodes"), ("length", "length of a drawn episode")):
-        parser.add_argument(f"--{name}", type=whole(1), metavar="N", help=f"{words} (default: as in training)")
-    parser.add_argument("--bins", type=whole(1), default=50, help="maximum number of entries by position (%(default)s)")
-    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the metrics there (.json)")
-    parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
-    args = parser.parse_args()
-    refuse_inputs(args, "json")
+        parser.option(f"--{name}", whole(1), None, "N", f"{words} (default: as in training)")
+    parser.option("--bins", whole(1), 50, "N", "maximum number of entries by position")
+    parser.add_json("write the metrics there")
+    parser.add_cpu()
+    args = parser.parse()
     if args.split not in ("train", "valid") and not args.split.startswith("test"):
         raise UserError(f"--split {args.split} is not a split; choose train, valid, or a name that starts with test.")
     return args

@@ -22,6 +22,8 @@ from pathlib import Path
 from textwrap import shorten
 from unittest import mock
 
+from fairseq_plugins.tools.lib.command import Command
+
 
 class Parsed(BaseException):
     """The command line was right. No Exception: a command that catches its errors must not catch this.
@@ -40,9 +42,9 @@ class Refused(Exception):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Command(__doc__)
     parser.add_argument("commands", type=Path, help="file with one command a line")
-    lines = parser.parse_args().commands.read_text(encoding="utf-8").splitlines()
+    lines = parser.parse().commands.read_text(encoding="utf-8").splitlines()
     logging.disable()
     refused = 0
     checked: set[frozenset] = set()

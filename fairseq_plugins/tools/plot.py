@@ -45,9 +45,6 @@ over it, else a bar for each row (Figures 4, 5 and 7 to 9 of the Feedback paper)
 of the column paper, too, where it has any.
 """
 
-import argparse
-import logging
-import sys
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
@@ -56,63 +53,49 @@ from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.tools import skip_schedule
 from fairseq_plugins.tools.lib import reward_pictures, row_pictures, training_log
-from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
-from fairseq_plugins.tools.lib.pictures import BESIDE, add_out, legend_name, named, new_figure, save, shades
+from fairseq_plugins.tools.lib.command import Command, tell
+from fairseq_plugins.tools.lib.pictures import BESIDE, add_out, finish, legend_name, named, new_figure, save, shades
 
 MOST_UPDATES = 500  # --updates: each has a column of a sixth of an inch, with numbers that can be read
 
 
 def main():
-    args = parse()
-    refuse_inputs(args, *{"out", "json"}.intersection(vars(args)))
-    logging.disable(logging.INFO)  # fairseq sets the levels of loggers when it is imported, which is later
+    args = command().parse()
     save(args.draw(args), args.out)
     tell(f"wrote {args.out}")
 
 
-def tell(sentence: str) -> None:
-    """Say something on standard error: standard output is for numbers that other programs read."""
-    print(sentence, file=sys.stderr)
-
-
-def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def command() -> Command:
+    parser = Command(__doc__)
     kinds = parser.add_subparsers(required=True, metavar="KIND")
 
     def add(name, draw, words):
         kind = kinds.add_parser(name, help=words)
         kind.set_defaults(draw=draw)
+        add_out(kind)
         return kind
 
     curves = add("curves", draw_curves, "a metric over updates")
     curves.add_argument("runs", nargs="+", metavar="NAME=RUN")
-    curves.add_argument("--metric", default="bpc", help="as in the log: bpc, ppl, loss (%(default)s)")
+    curves.option("--metric", str, "bpc", "METRIC", "as in the log: bpc, ppl, loss")
     add("spans", draw_spans, "the span of every head").add_argument("run", type=Path)
     add("memory", draw_memory, "the weight of each layer in the feedback memory").add_argument("run", type=Path)
     attention = add("attention", draw_attention, "attention maps of heads")
     attention.add_argument("checkpoint", type=checkpoint)
-    attention.add_argument("--data", type=Path, metavar="DIR", help="binarised data (default: as in training)")
-    attention.add_argument("--split", default="test", help="split to read (%(default)s)")
-    attention.add_argument(
-        "--tokens", type=whole(1), default=64, metavar="M", help="number of tokens, the rows of a map (%(default)s)"
-    )
-    attention.add_argument("--heads", type=whole(1), default=4, metavar="N", help="number of heads (%(default)s)")
-    attention.add_argument("--json", type=JSON, metavar="FILE", help="write the numbers of heads there, too (.json)")
+    attention.option("--data", Path, None, "DIR", "binarised data (default: as in training)")
+    attention.option("--split", str, "test", "SPLIT", "split to read")
+    attention.option("--tokens", whole(1), 64, "M", "number of tokens, the rows of a map")
+    attention.option("--heads", whole(1), 4, "N", "number of heads")
     lags = add("lags", draw_lags, "the age of each layer's memory")
     skip_schedule.add_schedule(lags)
-    lags.add_argument(
-        "--updates", type=whole(1, MOST_UPDATES), default=64, metavar="U", help="number of updates (%(default)s)"
-    )
+    lags.option("--updates", whole(1, MOST_UPDATES), 64, "U", "number of updates")
     reward_pictures.add_curves(add("rewards", reward_pictures.draw_curves, "rewards of agents over steps"))
     reward_pictures.add_sizes(add("rewards_by_size", reward_pictures.draw_sizes, "rewards of agents over a size"))
     row_pictures.add_rows(add("rows", row_pictures.draw_rows, "columns of a recipe's table"))
-    for kind in kinds.choices.values():
-        add_out(kind)
-    return parser.parse_args()
+    return parser
 
 
 # Learning curves
-
 
 FEW = 10  # as many lines have colours of their own, and room for a legend among them
 STYLES = ("-", "--", ":", "-.")  # of further lines
@@ -123,130 +106,89 @@ def draw_curves(args):
     for number, run in enumerate(args.runs):
         name, path = named(run, "NAME=RUN", "feedback=runs/a")
         log = training_log.read(Path(path))
-        training, validation = log.series("train", args.metric), log.series("valid", args.metric)
-        if not (training[0] or validation[0]):
+        if not log.has(args.metric):
             raise UserError(f"the log of {path} has no {args.metric}; choose another --metric.")
         look = {"color": f"C{number}", "linestyle": STYLES[number // FEW % len(STYLES)]}
-        axes.plot(*training, alpha=0.35, linewidth=0.8, **look)
-        axes.plot(*validation, marker=".", markersize=4, label=legend_name(name), **look)
-    axes.set(xlabel="updates", ylabel=f"{args.metric}, validation (thin: training)")
+        axes.plot(*log.series("train", args.metric), alpha=0.35, linewidth=0.8, **look)
+        axes.plot(*log.series("valid", args.metric), marker=".", markersize=4, label=legend_name(name), **look)
     if args.metric == "ppl":  # the values of an untrained model are very large
         axes.set_yscale("log", subs=[])
         axes.yaxis.get_major_locator().set_params(subs=(1, 2, 3, 5))
         axes.yaxis.set_major_formatter("{x:g}")
-    axes.grid(alpha=0.3)
-    axes.legend(**(BESIDE if len(args.runs) > FEW else {}))
+    finish(axes, "updates", f"{args.metric}, validation (thin: training)", **(BESIDE if len(args.runs) > FEW else {}))
     return figure
 
 
-# Spans
+# What a training learns, from its log or its checkpoints
 
 SPAN, MEMORY = r"span_\d{1,4}_\d{1,4}", r"memory_\d{1,4}"  # names in a log: of a layer and a head, of a layer
-RATIO = 50  # of the longest and the shortest span; from it on the axis is logarithmic
-Spans = dict[int, list[list[float]]]  # by layer, of each head at each update
+Learned = tuple[list[float], dict[str, list[float]]]  # updates, and for each name the value at each of them
+
+
+def from_log(run: Path, pattern: str) -> Learned | None:
+    """The values that --log-learned wrote; None if there is no log, or it has none."""
+    log = training_log.read_if_there(run)
+    names = log.names(pattern)
+    entries = log.whole(names) if names else []
+    found = {name: [entry[name] for entry in entries] for name in names}
+    return ([entry["num_updates"] for entry in entries], found) if entries else None
 
 
 def draw_spans(args):
-    return picture_of_spans(*(spans_from_log(args.run) or ([], spans_from_checkpoint(newest_checkpoint(args.run)))))
-
-
-def picture_of_spans(updates: list[float], spans: Spans):
-    """The spans at the end, and beside them, if there are updates, over updates."""
+    """The spans at the end, and beside them, if there are several updates, over updates."""
+    updates, spans = from_log(args.run, SPAN) or spans_from_checkpoint(newest_checkpoint(args.run))
     figure, ((end, *courses),) = new_figure(columns=2, width=12, sharey=True) if updates else new_figure()
-    for (layer, heads), colour in zip(spans.items(), shades(len(spans))):
-        end.scatter([layer + 1] * len(heads), [values[-1] for values in heads], color=colour, s=18)
+    places = [tuple(int(number) + 1 for number in name.split("_")[1:]) for name in spans]
+    layers = dict.fromkeys(layer for layer, _ in places)
+    colours = dict(zip(layers, shades(len(layers))))
+    for (layer, head), values in zip(places, spans.values()):
+        end.scatter(layer, values[-1], color=colours[layer], s=18)
         for axes in courses:
-            for head, values in enumerate(heads, 1):
-                axes.plot(updates, values, color=colour, linewidth=0.8, label=f"layer {layer + 1}, head {head}")
-    end.set(xlabel="layer", ylabel="span of a head, tokens", title="at the end")
-    end.set_xlim(0.5, max(spans) + 1.5)
-    end.set_axisbelow(True)
-    end.grid(alpha=0.3)
+            axes.plot(updates, values, color=colours[layer], linewidth=0.8, label=f"layer {layer}, head {head}")
+    end.set(xlabel="layer", ylabel="span of a head, tokens", title="at the end", xlim=(0.5, max(layers) + 0.5))
     end.xaxis.get_major_locator().set_params(integer=True)
     for axes in courses:
         axes.set(xlabel="updates", title="over updates (dark: first layer)")
+    for axes in (end, *courses):
+        axes.set_axisbelow(True)
         axes.grid(alpha=0.3)
-    span_axis(end, [span for heads in spans.values() for values in heads for span in values])
     return figure
 
 
-def span_axis(axes, spans: list[float]) -> None:
-    """An axis from a little below 0 to a little above the longest span; logarithmic if spans differ very much."""
-    longest = max(spans)
-    if longest < RATIO * max(1, min(spans)):
-        axes.set_ylim(-0.04 * longest - 0.01, 1.08 * longest + 0.05)
-        return
-    axes.set_yscale("symlog", linthresh=1)
-    axes.set_ylim(-0.2, 1.5 * longest)
-    axes.set_yticks([0, *(step * 10**power for power in range(6) for step in (1, 2, 5) if step * 10**power < longest)])
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.minorticks_off()
-
-
-def spans_from_log(run: Path) -> tuple[list[float], Spans] | None:
-    """Updates, and the spans at each; None if there is no log, or they were not logged."""
-    log = training_log.read_if_there(run)
-    names = log.names(SPAN)
-    if not names:
-        return None
-    entries = log.whole(names)
-    if not entries:
-        raise UserError(f"the log of {run} has no entry with all spans as numbers; give another training.")
-    spans: Spans = {}
-    for name in names:
-        spans.setdefault(int(name.split("_")[1]), []).append([entry[name] for entry in entries])
-    return [entry["num_updates"] for entry in entries], spans
-
-
-def spans_from_checkpoint(checkpoint: Path) -> Spans:
-    """The spans in tokens, without the ramp."""
+def spans_from_checkpoint(checkpoint: Path) -> Learned:
+    """The spans in tokens, without the ramp, and no updates."""
     from fairseq import checkpoint_utils
 
     state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
-    ratios = [value for name, value in state["model"].items() if name.endswith("span_ratio")]
+    ratios = [value.float() for name, value in state["model"].items() if name.endswith("span_ratio")]
     if not ratios:
         raise UserError(f"{checkpoint} has no adaptive spans; train with --adaptive-span.")
-    longest = state["cfg"]["model"].attention_span
-    return {layer: [[span] for span in (ratio.float() * longest).tolist()] for layer, ratio in enumerate(ratios)}
-
-
-# Feedback memory
+    spans = [(ratio * state["cfg"]["model"].attention_span).tolist() for ratio in ratios]
+    return [], {f"span_{layer}_{head}": [span] for layer, heads in enumerate(spans) for head, span in enumerate(heads)}
 
 
 def draw_memory(args):
-    updates, weights = memory_from_log(args.run) or memory_from_checkpoints(args.run)
+    updates, weights = from_log(args.run, MEMORY) or memory_from_checkpoints(args.run)
     figure, ((axes,),) = new_figure()
-    for name, values, colour in zip(layer_names(len(weights[0])), zip(*weights), shades(len(weights[0]))):
-        axes.plot(updates, values, color=colour, marker=".", label=name)
-    axes.set(xlabel="updates", ylabel="weight in the memory, softmax(w)")
+    for (name, values), colour in zip(weights.items(), shades(len(weights))):
+        axes.plot(updates, values, color=colour, marker=".", label=part(int(name.split("_")[1])))
     axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
-    axes.legend(**BESIDE)
+    finish(axes, "updates", "weight in the memory, softmax(w)", **BESIDE)
     return figure
 
 
-def layer_names(number: int) -> list[str]:
-    """The parts that a memory is a weighted sum of."""
-    return ["embedding", *(f"layer {layer}" for layer in range(1, number))]
+def part(layer: int) -> str:
+    """The name of a part that a memory is a weighted sum of."""
+    return f"layer {layer}" if layer else "embedding"
 
 
-def memory_from_log(run: Path) -> tuple[list[float], list[list[float]]] | None:
-    """Updates, and the L + 1 weights at each; None if there is no log, or they were not logged."""
-    log = training_log.read_if_there(run)
-    names = log.names(MEMORY)
-    entries = log.whole(names) if names and names == [f"memory_{layer}" for layer in range(len(names))] else []
-    if not entries:
-        return None
-    return [entry["num_updates"] for entry in entries], [[entry[name] for name in names] for entry in entries]
-
-
-def memory_from_checkpoints(run: Path) -> tuple[list[int], list[list[float]]]:
-    """The same from the checkpoints in a folder. At update 0 they are those of a new model."""
+def memory_from_checkpoints(run: Path) -> Learned:
+    """The L + 1 weights from the checkpoints in a folder. At update 0 they are those of a new model."""
     from fairseq import checkpoint_utils
 
     from fairseq_plugins.modules.feedback.memory import WeightedMemory
 
-    found: dict[int, list[float]] = {}
+    found: dict[float, list[float]] = {}
     for path in checkpoints(run):
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
         learned = [value for name, value in state["model"].items() if name.endswith("memory.layer_logits")]
@@ -256,7 +198,9 @@ def memory_from_checkpoints(run: Path) -> tuple[list[int], list[list[float]]]:
         found.setdefault(0, memory.layer_weights()[0])
         memory.load_state_dict({"layer_logits": learned[0]})
         found[state["optimizer_history"][-1]["num_updates"]] = memory.layer_weights()[0]
-    return sorted(found), [found[update] for update in sorted(found)]
+    updates = sorted(found)
+    by_layer = zip(*(found[update] for update in updates))
+    return updates, {f"memory_{layer}": [*values] for layer, values in enumerate(by_layer)}
 
 
 def checkpoints(run: Path) -> list[Path]:
@@ -289,12 +233,8 @@ def draw_attention(args):
         draw_map(figure, axes, head, "memories" if memory_weights else "tokens")
     if memory_weights:
         draw_memory_weights(grid[-1][0], memory_weights)
-    if persistent:
-        tell(
-            "LAYER.HEAD=SHARE, the fraction of a head's attention that goes to the context, not to persistent vectors:"
-        )
-    else:
-        tell("LAYER.HEAD=DISTANCE, how many tokens back a head looks on average:")
+    share = "LAYER.HEAD=SHARE, the fraction of a head's attention that goes to the context, not to persistent vectors:"
+    tell(share if persistent else "LAYER.HEAD=DISTANCE, how many tokens back a head looks on average:")
     values = [f"{head.context_share:.3f}" if persistent else f"{head.distance:.1f}" for head in chosen]
     print(" ".join(f"{head.layer}.{head.head}={value}" for head, value in zip(chosen, values)))
     if args.json:
@@ -332,7 +272,7 @@ def draw_memory_weights(axes, weights: list[list[float]]) -> None:
     for number, row in enumerate(weights):
         places = [layer + (number - (len(weights) - 1) / 2) * width for layer in range(len(row))]
         axes.bar(places, row, width, color=shades(len(weights))[number], label=f"memory of layer {number + 1}")
-    axes.set_xticks(range(len(weights[0])), layer_names(len(weights[0])))
+    axes.set_xticks(range(len(weights[0])), [*map(part, range(len(weights[0])))])
     axes.set_ylabel("weight")
     axes.set_title("what the memory is made of: softmax(w) of equation 1", fontsize=9)
     if len(weights) > 1:

@@ -6,23 +6,19 @@ Each NAME=FILE becomes a line with this name. Where episodes differ in length, f
 less than a twentieth of the labels of the fullest one are left out.
 """
 
-import argparse
-import logging
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.reading import parse_json, regular
-from fairseq_plugins.tools.lib.out_file import refuse_inputs
-from fairseq_plugins.tools.lib.pictures import add_out, legend_name, named, new_figure, save
+from fairseq_plugins.tools.lib.command import Command
+from fairseq_plugins.tools.lib.pictures import add_out, finish, legend_name, new_figure, once_named, save
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Command(__doc__)
     parser.add_argument("runs", nargs="+", metavar="NAME=FILE")
     add_out(parser)
-    args = parser.parse_args()
-    refuse_inputs(args, "out")
-    logging.disable(logging.INFO)  # matplotlib logs every font
+    args = parser.parse()
     save(draw(by_name(args.runs)), args.out)
 
 
@@ -32,13 +28,7 @@ def by_name(runs: list[str]) -> dict[str, dict]:
     Raises:
         UserError: a name is given twice, or a file has other content
     """
-    found: dict[str, dict] = {}
-    for run in runs:
-        name, path = named(run, "NAME=FILE", "feedback=runs/walk/test.json")
-        if name in found:
-            raise UserError(f"{run}: there is another {name}; give each run a name of its own.")
-        found[name] = read(Path(path))
-    return found
+    return {name: read(file) for name, file in once_named(runs, "NAME=FILE", "feedback=runs/walk/test.json").items()}
 
 
 def read(file: Path) -> dict:
@@ -68,10 +58,8 @@ def draw(runs: dict[str, dict]):
     figure, ((axes,),) = new_figure()
     for name, metrics in runs.items():
         axes.plot(*zip(*points(metrics)), label=legend_name(name))
-    axes.set(xlabel="position in the episode, tokens", ylabel="labels right, %")
     axes.set_ylim(0, 101)
-    axes.grid(alpha=0.3)
-    axes.legend()
+    finish(axes, "position in the episode, tokens", "labels right, %")
     return figure
 
 

@@ -12,25 +12,17 @@ convolutions, one after the other.
 import argparse
 
 from fairseq_plugins.options.ranges import whole
+from fairseq_plugins.tools.lib.command import Command
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--kernel-size", type=whole(1), default=20, metavar="K", help="tokens that a convolution covers (%(default)s)"
-    )
-    parser.add_argument("--layers", type=whole(1), default=8, metavar="N", help="number of layers (%(default)s)")
-    parser.add_argument(
-        "--mixer",
-        type=mixer,
-        default="convolution",
-        metavar="KIND",
-        help="as in fairseq-train (%(default)s)",
-    )
-    parser.add_argument(
-        "--bidirectional", "--both-sides", action="store_true", help="not causal, as for the algorithmic tasks"
-    )
-    args = parser.parse_args()
+    parser = Command(__doc__)
+    parser.option("--kernel-size", whole(1), 20, "K", "tokens that a convolution covers")
+    parser.option("--layers", whole(1), 8, "N", "number of layers")
+    parser.option("--mixer", mixer, "convolution", "KIND", "as in fairseq-train")
+    words = "not causal, as for the algorithmic tasks"
+    parser.add_argument("--bidirectional", "--both-sides", action="store_true", help=words)
+    args = parser.parse()
     print(report(args.mixer, args.kernel_size, args.layers, causal=not args.bidirectional))
 
 

@@ -14,18 +14,18 @@ memory.
 The page is one file without links to other files or hosts. It is readable on a phone and in print.
 """
 
-import argparse
 import html
 import json
 from datetime import date
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.files.whole import NotWritten, write_whole
+from fairseq_plugins.files.whole import NotWritten, write_text
 from fairseq_plugins.tools.lib import own_results, statements
+from fairseq_plugins.tools.lib.command import Command
 from fairseq_plugins.tools.lib.html_page import figure, page
 from fairseq_plugins.tools.lib.markdown_text import literal
-from fairseq_plugins.tools.lib.out_file import HTML, refuse_inputs
+from fairseq_plugins.tools.lib.out_file import HTML
 
 TITLE = "Which claims replicate"
 ABOUT = (
@@ -40,18 +40,13 @@ COMMANDS = (
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "results", nargs="*", type=Path, metavar="RESULTS", help="folders of recipes or trainings, results.jsonl, logs"
-    )
-    parser.add_argument(
-        "--out", type=HTML, required=True, metavar="FILE", help="such as report.html; an earlier one is replaced"
-    )
-    args = parser.parse_args()
-    refuse_inputs(args, "out")
+    parser = Command(__doc__)
+    parser.option("results", Path, None, "RESULTS", "folders of recipes or trainings, results.jsonl, logs", nargs="*")
+    parser.option("--out", HTML, None, "FILE", "such as report.html; an earlier one is replaced", required=True)
+    args = parser.parse()
     content = page(TITLE, report(statements.read_papers(), own_results.find_all(args.results)))
     try:
-        write_whole(args.out, lambda path: path.write_text(content, encoding="utf-8"))
+        write_text(args.out, content)
     except NotWritten as error:
         raise UserError(f"--out: {str(error).rstrip('.')}; name a file in a folder where you may write.") from error
     print(f"wrote {args.out}")

@@ -9,7 +9,6 @@ row for all of them: of each number the mean, the smallest and the largest. It s
 than the seed. Values are numbers where they look like numbers.
 """
 
-import argparse
 import fcntl
 import json
 import math
@@ -26,8 +25,9 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))  # recipes run this fi
 
 from fairseq_plugins.errors import UserError  # noqa: E402
 from fairseq_plugins.files.reading import parse_json, regular  # noqa: E402
-from fairseq_plugins.files.whole import NotWritten, followed, write_whole  # noqa: E402
+from fairseq_plugins.files.whole import NotWritten, followed, write_text  # noqa: E402
 from fairseq_plugins.tools.lib import markdown_text  # noqa: E402
+from fairseq_plugins.tools.lib.command import Command  # noqa: E402
 
 # the first letters of words of a command that change no run
 CHOICES = ("SEEDS=", "MODELS=", "TASKS=", "MIXERS=", "DEPTHS=", "JOBS=", "PRUNED=", "--seed=", "--out=", "--gpus=")
@@ -37,23 +37,18 @@ Rows = dict[str, dict[str, Value]]  # columns by cell
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Command(__doc__)
     parser.add_argument("action", choices=("add", "show"))
     parser.add_argument("table", type=Path, help="file of JSON lines")
     parser.add_argument("cell", nargs="?", help="name of the row")
     parser.add_argument("values", nargs="*", metavar="COLUMN=VALUE")
-    args = parser.parse_args()
-    if args.action == "add" and not args.cell:
+    args = parser.parse()
+    if args.action == "show":
+        show(args.table)
+    elif args.cell:
+        add(args.table, args.cell, args.values)
+    else:
         parser.error("add needs the name of a cell.")
-    try:
-        if args.action == "add":
-            add(args.table, args.cell, args.values)
-        else:
-            show(args.table)
-    except UserError as error:
-        parser.error(str(error))
-    except BrokenPipeError:  # as of head, which has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def show(path: Path) -> None:
@@ -65,7 +60,6 @@ def show(path: Path) -> None:
         print("", markdown(of_seeds), sep="\n")
     for model in differing(rows):
         print(f"\n{warning(model)}")
-    sys.stdout.flush()
 
 
 def add(path: Path, cell: str, values: list[str]) -> None:
@@ -138,8 +132,7 @@ def _sound(value) -> bool:
 
 
 def write_rows(path: Path, rows: Rows) -> None:
-    text = "".join(json.dumps({"cell": cell} | row) + "\n" for cell, row in rows.items())
-    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_text(path, "".join(json.dumps({"cell": cell} | row) + "\n" for cell, row in rows.items()))
 
 
 def by_model(rows: Rows) -> dict[str, list[dict[str, Value]]]:

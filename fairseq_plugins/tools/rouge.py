@@ -11,25 +11,22 @@ languages are counted as they are; in languages without spaces between words eac
 which it was.
 """
 
-import argparse
 from pathlib import Path
 
 from fairseq_plugins.files.whole import write_json
+from fairseq_plugins.tools.lib.command import Command
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
-from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
 from fairseq_plugins.tools.lib.rouge import NAMES, rouge, tokenisation
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Command(__doc__)
     parser.add_argument("generated", type=Path, help="output of fairseq-generate")
-    parser.add_argument(
-        "--references", type=Path, required=True, help="raw summaries, one per line, with <q> between sentences"
-    )
+    words = "raw summaries, one per line, with <q> between sentences"
+    parser.add_argument("--references", type=Path, required=True, help=words)
     parser.add_argument("--lang", default="en", help="language, for words and the detokeniser (%(default)s)")
-    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the scores there, too (.json)")
-    args = parser.parse_args()
-    refuse_inputs(args, "json")
+    parser.add_json("write the scores there, too")
+    args = parser.parse()
     examples = read_generation(args.generated)
     references = read_references(args.references, len(examples))
     scores = rouge([example.hypothesis for example in examples], references, args.lang, examples[0].raw)

@@ -12,8 +12,6 @@ language_modeling --sample-break-mode eos) samples up to the end of a line, and 
 
 from __future__ import annotations
 
-import argparse
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,50 +20,33 @@ from fairseq_plugins.files.reading import checkpoint
 from fairseq_plugins.options.ranges import LENGTH, RANGES, SEED, TOP_K, TOP_P, whole
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.reading import read_text
+from fairseq_plugins.tools.lib.command import Command, tell
 from fairseq_plugins.tools.lib.language_model import add_options, keeps_memory, load_language_model
-from fairseq_plugins.tools.lib.out_file import refuse_inputs
 
 if TYPE_CHECKING:
     from fairseq.data import Dictionary
 
-logger = logging.getLogger(__name__)
 NAMED = 10  # unknown symbols in the message
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--path", type=checkpoint, required=True, metavar="CKPT", help="a checkpoint, or its folder")
+    parser = Command(__doc__)
+    parser.option("--path", checkpoint, None, "CKPT", "a checkpoint, or its folder", required=True)
     beginning = parser.add_mutually_exclusive_group()
     beginning.add_argument("--prompt", default="", help="the beginning of the text (default: the beginning of a line)")
     beginning.add_argument("--prompt-file", type=Path, metavar="FILE", help="file with the beginning of the text")
-    parser.add_argument(
-        "--length", type=LENGTH, default=200, metavar="N", help="number of tokens to sample (%(default)s)"
-    )
-    parser.add_argument("--samples", type=whole(1), default=1, metavar="N", help="number of texts (%(default)s)")
-    parser.add_argument(
-        "--temperature",
-        type=RANGES["temperature"],
-        default=1.0,
-        help="values below 1 give more likely text (%(default)s)",
-    )
-    parser.add_argument("--top-k", type=TOP_K, default=-1, metavar="K", help="sample from the K most likely tokens")
-    parser.add_argument(
-        "--top-p",
-        type=TOP_P,
-        default=-1.0,
-        metavar="P",
-        help="sample from the most likely tokens whose probabilities sum to P",
-    )
-    parser.add_argument("--seed", type=SEED, default=1, help="(%(default)s)")
+    parser.option("--length", LENGTH, 200, "N", "number of tokens to sample")
+    parser.option("--samples", whole(1), 1, "N", "number of texts")
+    parser.option("--temperature", RANGES["temperature"], 1.0, "T", "values below 1 give more likely text")
+    parser.option("--top-k", TOP_K, -1, "K", "sample from the K most likely tokens; -1: from all")
+    parser.option("--top-p", TOP_P, -1.0, "P", "sample from the most likely tokens whose probabilities sum to P")
+    parser.option("--seed", SEED, 1, "SEED", "of the random numbers")
     add_options(parser)
-    args = parser.parse_args()
+    args = parser.parse()
     if args.top_k > 0 and args.top_p > 0:
         raise UserError("--top-k and --top-p exclude each other; choose one.")
-    refuse_inputs(args)
     import torch
 
-    logging.basicConfig(format="%(message)s")
-    logging.disable(logging.INFO)  # print the text only
     torch.manual_seed(args.seed)
     model, cfg, task, text = load_language_model(args.path, args.data, args.tokens, args.cpu)
     model.prepare_for_inference_(cfg)
@@ -88,7 +69,7 @@ def encode(prompt: str, dictionary: Dictionary, text: PreparedText) -> list[int]
     if unknown:
         names = list(dict.fromkeys(text.decode(symbol) for symbol in unknown))
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        logger.warning(
+        tell(
             f"the model does not know {len(unknown)} of the prompt's {len(tokens) - 1} symbols:"
             f" {' '.join(names[:NAMED])}{more}"
         )

@@ -13,8 +13,6 @@ training.
 
 from __future__ import annotations
 
-import argparse
-import logging
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,7 +21,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.reading import checkpoint
 from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.options.ranges import SEED, whole
-from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
+from fairseq_plugins.tools.lib.command import Command
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,29 +36,18 @@ class Lines(NamedTuple):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Command(__doc__)
     parser.add_argument("data", type=Path, help="output folder of fairseq-preprocess")
-    parser.add_argument("--path", type=checkpoint, required=True, metavar="CKPT", help="a checkpoint, or its folder")
+    parser.option("--path", checkpoint, None, "CKPT", "a checkpoint, or its folder", required=True)
     parser.add_argument("--split", default="test", help="split to score (%(default)s)")
-    parser.add_argument(
-        "--longest",
-        type=whole(1),
-        default=300,
-        metavar="N",
-        help="most tokens of a line in the second figure (%(default)s)",
-    )
-    parser.add_argument("--batch", type=whole(1), default=64, metavar="N", help="lines of a padded batch (%(default)s)")
-    parser.add_argument(
-        "--batches", type=whole(1), default=100, metavar="N", help="number of padded batches (%(default)s)"
-    )
-    parser.add_argument("--seed", type=SEED, default=1, help="seed of the padded batches (%(default)s)")
-    parser.add_argument("--max-tokens", type=whole(1), default=4000, help="tokens in a step (%(default)s)")
-    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the figures there, too (.json)")
-    parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
-    args = parser.parse_args()
-    refuse_inputs(args, "json")
-    logging.basicConfig()
-    logging.disable(logging.INFO)  # print the figures only
+    parser.option("--longest", whole(1), 300, "N", "most tokens of a line in the second figure")
+    parser.option("--batch", whole(1), 64, "N", "lines of a padded batch")
+    parser.option("--batches", whole(1), 100, "N", "number of padded batches")
+    parser.option("--seed", SEED, 1, "SEED", "of the padded batches")
+    parser.option("--max-tokens", whole(1), 4000, "N", "tokens in a step")
+    parser.add_json()
+    parser.add_cpu()
+    args = parser.parse()
     found = figures(score(args), args)
     print(
         "every line: {lines} lines, {tokens} tokens, {nats:.4f} nats per token, perplexity {perplexity:.2f}\n"

@@ -8,8 +8,6 @@ tenth of a percent, which can be more than the difference between seeds. All fig
 and Matthews correlation need the labels 0 and 1. The standard deviation is that of a sample (n - 1).
 """
 
-import argparse
-import logging
 import math
 import statistics
 from pathlib import Path
@@ -18,27 +16,20 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.reading import checkpoint
 from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.options.ranges import whole
-from fairseq_plugins.tools.lib.each_once import each_once
-from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
+from fairseq_plugins.tools.lib.command import Command, each_once
 
 BINARY = {"0", "1"}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Command(__doc__)
     parser.add_argument("data", type=Path, help="data folder of the task, which contains input0 and label")
-    parser.add_argument(
-        "--path", type=checkpoint, nargs="+", required=True, metavar="FILE", help="checkpoints, one per seed"
-    )
+    parser.option("--path", checkpoint, None, "FILE", "checkpoints, one per seed", nargs="+", required=True)
     parser.add_argument("--split", default="valid", help="split to score (%(default)s)")
-    parser.add_argument(
-        "--batch-size", type=whole(1), default=32, metavar="N", help="sentences in a step (%(default)s)"
-    )
-    parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
-    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the figures there, too (.json)")
-    args = parser.parse_args()
-    refuse_inputs(args, "json")
-    logging.disable(logging.INFO)  # print the figures only
+    parser.option("--batch-size", whole(1), 32, "N", "sentences in a step")
+    parser.add_cpu()
+    parser.add_json()
+    args = parser.parse()
     paths = each_once("--path", args.path)
     runs = [score(*predict(path, args.data, args.split, args.batch_size, args.cpu)) for path in paths]
     figures = over_seeds(runs)

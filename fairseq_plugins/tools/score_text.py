@@ -16,9 +16,7 @@ is given in pieces.
 
 from __future__ import annotations
 
-import argparse
 import json
-import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,20 +27,17 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.reading import checkpoint
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.text.reading import STDIN
+from fairseq_plugins.tools.lib.command import Command
 from fairseq_plugins.tools.lib.language_model import add_options, load_language_model
-from fairseq_plugins.tools.lib.out_file import refuse_inputs
 
 if TYPE_CHECKING:
     from fairseq_plugins.tools.lib.scoring import Figures
 
 
 def main():
-    args = options().parse_args()
-    refuse_inputs(args)
+    args = options().parse()
     from fairseq_plugins.tools.lib.scoring import Figures, Scorer
 
-    logging.basicConfig()
-    logging.disable(logging.INFO)  # print lines and figures only
     model, cfg, task, text = load_language_model(args.checkpoint, args.data, args.tokens, args.cpu)
     model.prepare_for_inference_(cfg)
     scorer = Scorer(model, cfg, task, text, args.tokens_per_sample or cfg.task.tokens_per_sample)
@@ -60,25 +55,14 @@ def main():
         tell_figures(path, figures, scorer.newlines, args)
 
 
-def options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def options() -> Command:
+    parser = Command(__doc__)
     parser.add_argument("checkpoint", type=checkpoint, metavar="CKPT", help="a checkpoint, or its folder")
-    parser.add_argument(
-        "texts",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help=f"raw text, also compressed; {STDIN} is standard input",
-    )
+    parser.option("texts", Path, None, "FILE", f"raw text, also compressed; {STDIN} is standard input", nargs="+")
     parser.add_argument("--totals", action="store_true", help="print the figures of each file only, on standard output")
     parser.add_argument("--json-lines", action="store_true", help="print objects, in place of text, one a line")
-    parser.add_argument(
-        "--tokens-per-sample",
-        type=whole(1),
-        metavar="M",
-        help="tokens that a model over streams reads at once; the figures of some models depend on it (default: as in"
-        " training)",
-    )
+    words = "tokens that a model over streams reads at once; figures may depend on it (default: as in training)"
+    parser.option("--tokens-per-sample", whole(1), None, "M", words)
     add_options(parser)
     return parser
 

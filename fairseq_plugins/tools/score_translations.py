@@ -26,8 +26,6 @@ The preparation may have changed the references of tokenised BLEU, for example t
 baseline is sacreBLEU's paired bootstrap (Koehn, 2004).
 """
 
-import argparse
-import sys
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
@@ -35,38 +33,31 @@ from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.tools.lib.bleu import compare, raw_score, sacrebleu_scores, tokenised_scores
+from fairseq_plugins.tools.lib.command import Command
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references, refuse_other_test_set
-from fairseq_plugins.tools.lib.out_file import JSON, refuse_inputs
 
 # sacreBLEU's own names
 TOKENISERS = ("13a", "zh", "ja-mecab", "ko-mecab", "char", "intl", "flores101", "flores200", "none")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Command(__doc__)
     parser.add_argument("generated", type=Path, help="output of fairseq-generate")
     parser.add_argument("--references", type=Path, help="raw references, one per line, for sacreBLEU")
     parser.add_argument("--lang", help="target language, for Moses and sacreBLEU")
     parser.add_argument("--tokenise", choices=TOKENISERS, help="sacreBLEU's tokeniser (default: the one for --lang)")
-    parser.add_argument(
-        "--prepared-text",
-        type=Path,
-        metavar="DIR",
-        help="data folder with prepared_text.json, to join pieces that fairseq-generate has not joined, and to know raw"
-        " text from tokens",
-    )
-    parser.add_argument("--lowercase", action="store_true", help="ignore case in sacreBLEU")
-    parser.add_argument(
-        "--compound-split", action="store_true", help="split compounds before tokenised BLEU (WMT14 En-De)"
-    )
-    parser.add_argument(
-        "--tokenise-references", action="store_true", help="tokenised BLEU against the raw references, too"
-    )
+    words = "data folder with prepared_text.json, which joins pieces and tells raw text from tokens"
+    parser.option("--prepared-text", Path, None, "DIR", words)
+    for flag, words in (
+        ("--lowercase", "ignore case in sacreBLEU"),
+        ("--compound-split", "split compounds before tokenised BLEU (WMT14 En-De)"),
+        ("--tokenise-references", "tokenised BLEU against the raw references, too"),
+    ):
+        parser.add_argument(flag, action="store_true", help=words)
     parser.add_argument("--baseline", type=Path, help="output of fairseq-generate for the system to compare with")
-    parser.add_argument("--samples", type=whole(1), default=1000, help="number of bootstrap samples (%(default)s)")
-    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the scores there, too (.json)")
-    args = parser.parse_args()
-    refuse_inputs(args, "json")
+    parser.option("--samples", whole(1), 1000, "N", "number of bootstrap samples")
+    parser.add_json("write the scores there, too")
+    args = parser.parse()
 
     if args.references and not args.lang:
         raise UserError("--references needs --lang, the target language, such as en; add it.")

@@ -18,32 +18,24 @@ from typing import TYPE_CHECKING
 from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.options.ranges import RANGES, SEED, whole
 from fairseq_plugins.tools.lib import markdown_text
-from fairseq_plugins.tools.lib.out_file import JSON
+from fairseq_plugins.tools.lib.command import Command
 
 if TYPE_CHECKING:
     from fairseq_plugins.modules.transformer_xl.skip_retain import SkipRetain
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Command(__doc__)
     add_schedule(parser)
-    parser.add_argument("--json", type=JSON, metavar="FILE", help="write the share and the factor there, too (.json)")
-    args = parser.parse_args()
-    probabilities = skip_retain(args).probabilities
-    print("\n".join(table(probabilities)))
-    if args.json:
-        share, factor = skipped_share(probabilities), context_factor(probabilities)
-        write_json(args.json, {"skipped_layers": round(share, 3), "context_factor": round(factor, 3)})
+    print("\n".join(table(skip_retain(parser.parse()).probabilities)))
 
 
-def add_schedule(parser: argparse.ArgumentParser) -> None:
+def add_schedule(parser: Command) -> None:
     """Add the options that ``skip_retain`` reads."""
     parser.add_argument("schedule", type=schedule, help="equations 1 to 5: linear, uniform, not-first, not-last, inner")
-    parser.add_argument("--layers", type=whole(1), required=True, metavar="N", help="number of layers of the model")
-    parser.add_argument(
-        "--p", type=RANGES["skip_p"], default=0.1, help="probability to skip a layer; linear takes none (%(default)s)"
-    )
-    parser.add_argument("--seed", type=SEED, default=1, help="--seed of the training (%(default)s)")
+    parser.option("--layers", whole(1), None, "N", "number of layers of the model", required=True)
+    parser.option("--p", RANGES["skip_p"], 0.1, "P", "probability to skip a layer; linear takes none")
+    parser.option("--seed", SEED, 1, "SEED", "--seed of the training")
 
 
 def schedule(name: str) -> str:

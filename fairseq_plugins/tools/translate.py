@@ -11,8 +11,6 @@ know. Lines are read in buffers, and sorted by length in them; at a terminal, or
 at once.
 """
 
-import argparse
-import logging
 import os
 import stat
 import sys
@@ -22,94 +20,53 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from fairseq_plugins.errors import UserError
+from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.files.reading import checkpoint
 from fairseq_plugins.options.ranges import RANGES, whole
-from fairseq_plugins.tools.lib.out_file import refuse_inputs
+from fairseq_plugins.tools.lib.command import Command, tell
 
 BUFFER = 2000
 NAMED = 10  # numbers of lines in a message
+# options of fairseq's search: their defaults, the names of their values, and words
+SEARCH = {
+    "beam": (5, "N", "beam size"),
+    "lenpen": (1.0, "P", "length penalty: below 1 shorter"),
+    "max_len_a": (1.5, "A", "a translation has at most A times the tokens of its source, and B"),
+    "max_len_b": (200, "B", ""),
+    "min_len": (1, "N", "fewest tokens of a translation"),
+    "no_repeat_ngram_size": (0, "N", "no N tokens come twice in a translation; 0: they may"),
+}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "checkpoints", type=checkpoint, nargs="+", metavar="CHECKPOINT", help="checkpoints, or their folders"
-    )
-    parser.add_argument("--beam", type=whole(1), default=5, metavar="N", help="beam size (%(default)s)")
-    parser.add_argument(
-        "--lenpen",
-        type=RANGES["lenpen"],
-        default=1.0,
-        metavar="P",
-        help="length penalty: below 1 shorter (%(default)s)",
-    )
-    parser.add_argument(
-        "--max-len-a",
-        type=RANGES["max_len_a"],
-        default=1.5,
-        metavar="A",
-        help="a translation has at most A times the tokens of its source, and B (%(default)s)",
-    )
-    parser.add_argument("--max-len-b", type=RANGES["max_len_b"], default=200, metavar="B", help="(%(default)s)")
-    parser.add_argument(
-        "--min-len", type=RANGES["min_len"], default=1, metavar="N", help="fewest tokens of a translation (%(default)s)"
-    )
-    parser.add_argument(
-        "--no-repeat-ngram-size",
-        type=whole(0),
-        default=0,
-        metavar="N",
-        help="no N tokens come twice in a translation (0: they may)",
-    )
-    parser.add_argument(
-        "--max-tokens", type=whole(1), default=4000, metavar="N", help="source tokens of a batch (%(default)s)"
-    )
-    parser.add_argument(
-        "--buffer",
-        type=whole(1),
-        metavar="N",
-        help=f"lines that are read before they are translated (1 at a terminal, else {BUFFER})",
-    )
-    parser.add_argument(
-        "--prepared-text",
-        type=Path,
-        metavar="DIR",
-        help="folder with prepared_text.json and the dictionaries (default: that of the checkpoint, else of its data)",
-    )
-    parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+    parser = Command(__doc__)
+    parser.option("checkpoints", checkpoint, None, "CHECKPOINT", "checkpoints, or their folders", nargs="+")
+    for name, (default, metavar, words) in SEARCH.items():
+        parser.option(flag(name), RANGES[name], default, metavar, words)
+    parser.option("--max-tokens", whole(1), 4000, "N", "source tokens of a batch")
+    words = f"lines that are read before they are translated (1 at a terminal, else {BUFFER})"
+    parser.option("--buffer", whole(1), None, "N", words)
+    words = "folder with prepared_text.json and the dictionaries (default: that of the checkpoint, else of its data)"
+    parser.option("--prepared-text", Path, None, "DIR", words)
+    parser.add_cpu()
     parser.add_argument("--fp16", action="store_true", help="compute in half precision, on a GPU")
-    args = parser.parse_args()
-    refuse_inputs(args)
+    args = parser.parse()
     translator = load_translator(args)
-    buffer = args.buffer or (1 if sys.stdin.isatty() else BUFFER)
-    try:
-        translate(translator, sys.stdin.buffer, sys.stdout.buffer, buffer)
-    except BrokenPipeError:  # the reader has enough, for example head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    translate(translator, sys.stdin.buffer, sys.stdout.buffer, args.buffer or (1 if sys.stdin.isatty() else BUFFER))
 
 
 def load_translator(args):
-    import torch  # imported here and below, so that --help is quick
+    import torch
 
+    from fairseq_plugins.tools.lib.load import check_there
     from fairseq_plugins.tools.lib.translator import Translator, folder_of_text
 
-    for path in args.checkpoints:
-        if not path.is_file():
-            raise UserError(f"the checkpoint {path} does not exist; give one that fairseq-train wrote.")
+    check_there(*args.checkpoints)
     if args.fp16 and (args.cpu or not torch.cuda.is_available()):
         raise UserError("--fp16 needs a GPU; leave it out.")
-    logging.disable(logging.INFO)
-    names = ("beam", "lenpen", "max_len_a", "max_len_b", "min_len", "no_repeat_ngram_size")
-    return Translator(
-        args.checkpoints,
-        args.prepared_text or folder_of_text(args.checkpoints[0]),
-        {name: getattr(args, name) for name in names},
-        args.max_tokens,
-        args.cpu,
-        args.fp16,
-    )
+    text = args.prepared_text or folder_of_text(args.checkpoints[0])
+    search = {name: getattr(args, name) for name in SEARCH}
+    return Translator(args.checkpoints, text, search, args.max_tokens, args.cpu, args.fp16)
 
 
 def translate(translator, source: BinaryIO, target: BinaryIO, buffer: int) -> None:
@@ -136,10 +93,6 @@ def translate(translator, source: BinaryIO, target: BinaryIO, buffer: int) -> No
         tell(f"longer than the {translator.longest} tokens that the model takes, so translated in parts: line {long}")
     if unknown.count:
         tell(f"with symbols that the model does not know, so perhaps translated badly: line {unknown}")
-
-
-def tell(sentence: str) -> None:
-    print(sentence, file=sys.stderr)
 
 
 @dataclass

@@ -9,9 +9,6 @@ episode, from its first state to its last, as an animated picture; --text prints
 to the next reward; only environments of this suite have one.
 """
 
-import argparse
-import json
-import logging
 import math
 import statistics
 from contextlib import closing
@@ -23,9 +20,10 @@ from tempfile import TemporaryFile
 
 from fairseq_plugins.errors import UserError, one_line
 from fairseq_plugins.files.reading import checkpoint
-from fairseq_plugins.files.whole import write_whole
+from fairseq_plugins.files.whole import write_json, write_whole
 from fairseq_plugins.options.ranges import SEED, whole
-from fairseq_plugins.tools.lib.out_file import ANIMATION, JSON, refuse_inputs
+from fairseq_plugins.tools.lib.command import Command
+from fairseq_plugins.tools.lib.out_file import ANIMATION
 
 AGENTS = ("best", "random")
 COPIES = 64  # environments at a time
@@ -34,21 +32,35 @@ LARGEST_GIF = 65535  # points; its headers have 16 bits for each side
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Command(__doc__)
     parser.add_argument("checkpoint", type=checkpoint, nargs="?", help="of an agent, or its folder")
     parser.add_argument("--agent", choices=AGENTS, help="an agent without a checkpoint")
-    parser.add_argument("--environment", metavar="ID", help="environment (default: as in training)")
-    parser.add_argument("--environment-settings", metavar="JSON", help="its arguments (default: as in training)")
-    parser.add_argument("--episodes", type=whole(1), default=1, metavar="N", help="number of episodes (%(default)s)")
-    parser.add_argument("--out", type=ANIMATION, metavar="FILE", help="animated picture of the first episode (.gif)")
+    parser.option("--environment", str, None, "ID", "environment (default: as in training)")
+    parser.option("--environment-settings", str, None, "JSON", "its arguments (default: as in training)")
+    parser.option("--episodes", whole(1), 1, "N", "number of episodes")
+    parser.option("--out", ANIMATION, None, "FILE", "animated picture of the first episode (.gif)")
     parser.add_argument("--text", action="store_true", help="print the first episode")
-    parser.add_argument(
-        "--json", type=JSON, metavar="FILE", help="write the mean reward, for tools.plot rewards (.json)"
-    )
-    parser.add_argument("--seed", type=SEED, default=1, help="(%(default)s)")
-    parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
-    args = parser.parse_args()
-    refuse_inputs(args, "out", "json")
+    parser.add_json("write the mean reward, for tools.plot rewards")
+    parser.option("--seed", SEED, 1, "SEED", "of the environments and the agent")
+    parser.add_cpu()
+    args = parser.parse()
+    check(args)
+    rewards = play(load_agent(args) if args.checkpoint else None, args)
+    found = {"reward": round(statistics.mean(rewards), 4), "episodes": len(rewards)}
+    said = f"mean reward of {len(rewards)} episodes: {found['reward']:.3f}"
+    if len(rewards) > 1:
+        found["standard_error"] = round(statistics.stdev(rewards) / math.sqrt(len(rewards)), 4)
+        said += f", standard error {found['standard_error']:.3f}"
+    print(said)
+    if args.json:
+        write_json(args.json, found)
+
+
+def check(args) -> None:
+    """
+    Raises:
+        UserError: flags do not go together, or the results of the episodes could not be written
+    """
     if (args.checkpoint is None) == (args.agent is None):
         raise UserError("give a checkpoint, or --agent best, or --agent random.")
     if args.agent and not args.environment:
@@ -58,39 +70,24 @@ def main():
     if args.out and not find_spec("PIL"):
         raise UserError("--out needs Pillow: pip install pillow; or print the episode with --text.")
     for path in filter(None, (args.out, args.json)):
-        check_writable(path)
-    logging.disable(logging.INFO)
-    agent = load_agent(args) if args.checkpoint else None
-    rewards = play(agent, args)
-    found = {"reward": round(statistics.mean(rewards), 4), "episodes": len(rewards)}
-    said = f"mean reward of {len(rewards)} episodes: {found['reward']:.3f}"
-    if len(rewards) > 1:
-        found["standard_error"] = round(statistics.stdev(rewards) / math.sqrt(len(rewards)), 4)
-        said += f", standard error {found['standard_error']:.3f}"
-    print(said)
-    if args.json:
-        write_whole(args.json, lambda path: path.write_text(json.dumps(found) + "\n", encoding="utf-8"))
-
-
-def check_writable(path: Path) -> None:
-    """Check this before episodes are played, whose results would else be lost.
-
-    Raises:
-        UserError: there can be no such file
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise UserError(f"{path} could not be written ({error.strerror or error}).") from error
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            TemporaryFile(dir=path.parent).close()
+        except OSError as error:
+            raise UserError(f"{path} could not be written ({error.strerror or error}).") from error
 
 
 def load_agent(args):
     """The model of the checkpoint and its task; fills in the environment that it was trained in."""
     from fairseq_plugins.tools.lib.load import load
 
-    import_environment(args.environment or "")
+    module, _, _ = (args.environment or "").rpartition(":")
+    try:
+        if module:  # of "module:name"; it registers the environment
+            import_module(module)
+    except Exception as error:  # whatever the module raises
+        told = f"{module} cannot be imported: {one_line(error)}"
+        raise UserError(f"--environment {args.environment}: {told}") from error
     model, cfg, task = load(args.checkpoint, {}, args.cpu)
     if not hasattr(model, "start_acting"):
         raise UserError(f"{args.checkpoint} holds no agent; give one of --task reinforcement_learning.")
@@ -99,20 +96,6 @@ def load_agent(args):
         if args.environment_settings is None:
             args.environment_settings = cfg.task.environment_settings
     return model, task
-
-
-def import_environment(name: str) -> None:
-    """Import the module of "module:name", which then registers the environment.
-
-    Raises:
-        UserError: that fails
-    """
-    module, _, _ = name.rpartition(":")
-    try:
-        if module:
-            import_module(module)
-    except Exception as error:  # whatever the module raises
-        raise UserError(f"--environment {name}: {module} cannot be imported: {one_line(error)}") from error
 
 
 def play(agent, args) -> list[float]:
@@ -144,10 +127,7 @@ def play(agent, args) -> list[float]:
 
 
 def check_drawing(args, mode: str) -> None:
-    """
-    Raises:
-        UserError: the environment has no such render mode
-    """
+    """Raises UserError if the environment has no such render mode."""
     from fairseq_plugins.agents.actor import make_environments
 
     with closing(make_environments(args.environment, 1, args.environment_settings or "")) as environments:

@@ -57,7 +57,7 @@ def output(path, references):
     (["a"], ["twice"], [], "twice has sentence 0 twice; give the output of one run"),
     (["a"], ["none"], [], "none has no sentences"),
 ])  # fmt: skip
-def test_runs_that_cannot_be_compared_are_named(system, baseline, flags, sentence, tmp_path, monkeypatch):
+def test_runs_that_cannot_be_compared_are_named(system, baseline, flags, sentence, tmp_path, monkeypatch, main):
     monkeypatch.chdir(tmp_path)
     Path("ref").write_text("\n".join(REFERENCES) + "\n")
     sets = {"a": REFERENCES, "b": REFERENCES, "other": REFERENCES[::-1], "short": REFERENCES[:9], "none": []}
@@ -65,9 +65,8 @@ def test_runs_that_cannot_be_compared_are_named(system, baseline, flags, sentenc
         output(Path(name), references)
     Path("twice").write_text(Path("a").read_text() * 2)
     files = ["--references", "ref", "--system", *system, "--baseline", *baseline]
-    monkeypatch.setattr("sys.argv", ["compare_seeds", "--lang", "en", *files, *flags])
     with pytest.raises(UserError, match=sentence):
-        compare_seeds.main()
+        main(compare_seeds, "--lang", "en", *files, *flags)
 
 
 def test_one_test_set_may_be_lowercased_have_other_marks_or_be_raw_text():

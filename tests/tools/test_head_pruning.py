@@ -39,13 +39,8 @@ def checkpoint(request, run, user_dir, data, tmp_path_factory):
     return folder / "checkpoint_last.pt"
 
 
-def arguments(monkeypatch, checkpoint, *options):
-    monkeypatch.setattr("sys.argv", ["head_pruning", str(checkpoint), "--cpu", *map(str, options)])
-
-
-def test_a_grid_of_layers_and_heads(run, user_dir, checkpoint, data, monkeypatch, capsys, tmp_path):
-    arguments(monkeypatch, checkpoint, "--metric", "bpc", "--json", tmp_path / "grid.json")
-    head_pruning.main()
+def test_a_grid_of_layers_and_heads(run, user_dir, checkpoint, data, main, capsys):
+    main(head_pruning, checkpoint, "--cpu", "--metric", "bpc")
     header, dashes, *rows, _, last = capsys.readouterr().out.splitlines()
     assert header == "| layer | H1 | H2 | stddev |"
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
@@ -89,17 +84,15 @@ def test_the_deviation_is_the_papers():
     "overrides, words",
     [("{'mem_len': 64", "{'mem_len': 64 is not a dictionary"), ("{'memlen': 64}", "no option memlen")],
 )
-def test_overrides_are_a_dictionary_of_options(overrides, words, checkpoint, monkeypatch):
-    arguments(monkeypatch, checkpoint, "--model-overrides", overrides)
+def test_overrides_are_a_dictionary_of_options(overrides, words, checkpoint, main):
     with pytest.raises(UserError, match=words):
-        head_pruning.main()
+        main(head_pruning, checkpoint, "--cpu", "--model-overrides", overrides)
 
 
-def test_a_model_that_is_worse_than_even_guesses_is_told(checkpoint, data, monkeypatch, capsys, tmp_path):
+def test_a_model_that_is_worse_than_even_guesses_is_told(checkpoint, data, main, capsys, tmp_path):
     state = torch.load(checkpoint, weights_only=False)
     state["model"]["decoder.output.bias"][4:7] -= 100  # the words of the text
     torch.save(state, tmp_path / "worse.pt")
     for file, told in ((checkpoint, False), (tmp_path / "worse.pt", True)):
-        arguments(monkeypatch, file, "--data", data)
-        head_pruning.main()
+        main(head_pruning, file, "--cpu", "--data", data)
         assert ("that of even guesses" in capsys.readouterr().err) == told

@@ -1,7 +1,7 @@
 """The accuracy of labels, and its picture."""
 
 import json
-import sys
+from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -49,25 +49,20 @@ def test_labels_of_each_group():
     assert metrics == {"by_group": {"1": 100, "2": 50}, "labels_by_group": {"1": 2, "2": 2}}
 
 
-def parse(monkeypatch, *options):
-    monkeypatch.setattr(sys, "argv", ["label_accuracy", "model.pt", *options])
-    return label_accuracy.parse()
-
-
 @pytest.mark.parametrize("split, episodes, length", [
     ("train", "train_episodes", "train_length"),
     ("valid", "test_episodes", "train_length"),
     ("test", "test_episodes", "test_length"),
     ("test_long", "test_episodes", "test_length"),
 ])  # fmt: skip
-def test_drawn_episodes_are_those_of_the_split(split, episodes, length, monkeypatch):
-    args = parse(monkeypatch, "--split", split, "--episodes", "3", "--length", "50")
+def test_drawn_episodes_are_those_of_the_split(split, episodes, length):
+    args = Namespace(split=split, episodes=3, length=50, data=None)
     assert label_accuracy.overrides(args) == {episodes: 3, length: 50}
 
 
-def test_other_splits_are_refused(monkeypatch):
+def test_other_splits_are_refused(main):
     with pytest.raises(UserError, match="--split trian is not a split; choose train, valid"):
-        parse(monkeypatch, "--split", "trian")
+        main(label_accuracy, "model.pt", "--split", "trian")
 
 
 SOUND = {"span": 1, "by_position": [50, None], "labels_by_position": [1, 0]}
@@ -88,18 +83,16 @@ def test_other_files_are_refused(wrong, tmp_path):
 
 def test_two_files_of_one_name_are_refused(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(SOUND))
-    with pytest.raises(UserError, match="there is another lstm; give each run a name of its own"):
+    with pytest.raises(UserError, match="there is another lstm=.*; give each NAME=FILE a name of its own"):
         position_accuracy.by_name([f"lstm={tmp_path / 'a.json'}"] * 2)
     with pytest.raises(UserError, match="does not have the form NAME=FILE"):
         position_accuracy.by_name(["a.json"])
 
 
-def test_the_picture_leaves_out_positions_with_few_labels(tmp_path, monkeypatch):
+def test_the_picture_leaves_out_positions_with_few_labels(tmp_path, main):
     pytest.importorskip("matplotlib")
     metrics = {"span": 10, "by_position": [90.0, None, 80.0, 0.0], "labels_by_position": [100, 0, 5, 4]}
     (tmp_path / "a.json").write_text(json.dumps(metrics))
-    command = ["position_accuracy", f"a={tmp_path / 'a.json'}", "--out", str(tmp_path / "a.png")]
-    monkeypatch.setattr(sys, "argv", command)
-    position_accuracy.main()
+    main(position_accuracy, f"a={tmp_path / 'a.json'}", "--out", tmp_path / "a.png")
     words = "labels right, % over position in the episode, tokens. a from 90 to 80."
     assert read_description(tmp_path / "a.png") == words

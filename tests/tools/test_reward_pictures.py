@@ -91,5 +91,5 @@ def test_one_reward_is_a_point(tmp_path):
 def test_a_line_has_a_name_of_its_own(tmp_path):
     (tmp_path / "best.json").write_text('{"reward": 9}')
     lines = [f"best={tmp_path / 'best.json'}"] * 2
-    with pytest.raises(UserError, match="names best twice"):
+    with pytest.raises(UserError, match="there is another best="):
         draw_curves(Namespace(runs=[f"lstm={agent_run(tmp_path / 'a', [1])}"], line=lines))

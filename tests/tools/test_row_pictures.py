@@ -27,14 +27,13 @@ MEMORIES = {
 
 
 @pytest.fixture
-def draw(tmp_path, monkeypatch):
+def draw(tmp_path, main):
     """draw(rows, options...): the description of the picture, which says what is in it."""
 
     def draw(rows, *options):
         write_rows(tmp_path / "results.jsonl", rows)
         out = tmp_path / "picture.png"
-        monkeypatch.setattr("sys.argv", ["plot", "rows", str(tmp_path), *options, "--out", str(out)])
-        plot.main()
+        main(plot, "rows", tmp_path, *options, "--out", out)
         return read_description(out)
 
     return draw

@@ -53,9 +53,9 @@ def test_fillers_of_the_dictionary_do_not_change_its_kind():
     assert level_of(dictionary) == TOKENS["characters"]
 
 
-def test_what_the_dictionary_lacks_is_counted_and_named(caplog):
+def test_what_the_dictionary_lacks_is_counted_and_named(capsys):
     sample.encode("abxyx", LETTERS, text_of(LETTERS))
-    assert "the model does not know 3 of the prompt's 5 symbols: x y\n" in caplog.text
+    assert "the model does not know 3 of the prompt's 5 symbols: x y\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,9 @@ def test_a_prompt_from_a_file_and_text_as_it_was_prepared(tool, checkpoint, tmp_
         (["--path", "none.pt"], "the checkpoint none.pt does not exist"),
     ],
 )
-def test_wrong_flags(options, words, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["sample", "--path", "model.pt", *map(str, options)])
+def test_wrong_flags(options, words, main):
     with pytest.raises(UserError, match=words):
-        sample.main()
+        main(sample, "--path", "model.pt", *options)
 
 
 def test_a_model_of_single_lines_takes_one_line():

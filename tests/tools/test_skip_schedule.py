@@ -13,9 +13,8 @@ from fairseq_plugins.modules.transformer_xl.stack import XLStack
 from fairseq_plugins.tools import skip_schedule
 
 
-def test_every_layer_of_equation_1(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr("sys.argv", ["skip_schedule", "linear", "--layers", "8", "--json", str(tmp_path / "8.json")])
-    skip_schedule.main()
+def test_every_layer_of_equation_1(capsys, main):
+    main(skip_schedule, "linear", "--layers", 8)
     header, dashes, *rows = capsys.readouterr().out.splitlines()
     assert rows[0] == "| 1 | 0 | 1.000 | 1 |" and rows[4] == "| 5 | 0.25 | 1.333 | 4 |"
     assert rows[7] == "| 8 | 0 | 1.000 | 1 |"
@@ -59,7 +58,7 @@ def test_lags_are_those_of_a_stacks_memories():
     assert max(map(max, seen)) > 2
 
 
-def test_a_picture_of_the_lags(capsys, monkeypatch):
+def test_a_picture_of_the_lags(capsys, main):
     pytest.importorskip("matplotlib")
     from fairseq_plugins.tools import plot
 
@@ -67,7 +66,6 @@ def test_a_picture_of_the_lags(capsys, monkeypatch):
     axes, _ = plot.draw_lags(given).axes
     (picture,) = axes.get_images()
     assert picture.get_array().T.tolist() == skip_schedule.lags(SkipRetain("linear", 6), 20)
-    monkeypatch.setattr("sys.argv", ["plot", "lags", "linear", "--layers", "6", "--updates", "400000"])
     with pytest.raises(SystemExit):
-        plot.parse()
+        main(plot, "lags", "linear", "--layers", 6, "--updates", 400000)
     assert "--updates: 400000 does not fit; give a whole number from 1 to 500" in capsys.readouterr().err

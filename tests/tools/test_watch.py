@@ -1,5 +1,4 @@
 import json
-import logging
 import re
 
 import pytest
@@ -61,36 +60,27 @@ def test_other_observations_than_in_training_are_one_sentence(run, agent):
 
 
 @pytest.mark.parametrize("error", [gymnasium.error.DependencyNotInstalled("pygame is\nmissing"), RuntimeError()])
-def test_pictures_that_fail_are_one_sentence(monkeypatch, error):
+def test_pictures_that_fail_are_one_sentence(monkeypatch, main, error):
     def render(self):
         raise error
 
     monkeypatch.setattr("gymnasium.envs.toy_text.frozen_lake.FrozenLakeEnv.render", render)
-    monkeypatch.setattr("sys.argv", ["watch", *RANDOM, "FrozenLake-v1", "--text"])
     said = " ".join(str(error).split()) or "RuntimeError"
     with pytest.raises(UserError, match=f"--environment FrozenLake-v1 cannot be drawn: {said}"):
-        watch.main()
+        main(watch, *RANDOM, "FrozenLake-v1", "--text")
 
 
-def test_a_missing_pillow_is_one_sentence(monkeypatch, tmp_path):
+def test_a_missing_pillow_is_one_sentence(monkeypatch, main, tmp_path):
     monkeypatch.setattr(watch, "find_spec", lambda name: None)
-    monkeypatch.setattr("sys.argv", ["watch", *RANDOM, "FrozenLake-v1", "--out", str(tmp_path / "a.gif")])
     with pytest.raises(UserError, match="--out needs Pillow: pip install pillow"):
-        watch.main()
+        main(watch, *RANDOM, "FrozenLake-v1", "--out", tmp_path / "a.gif")
 
 
-def test_environments_are_closed(monkeypatch):
+def test_environments_are_closed(monkeypatch, main):
     closed = []
     monkeypatch.setattr("gymnasium.envs.toy_text.frozen_lake.FrozenLakeEnv.close", lambda self: closed.append(self))
-    monkeypatch.setattr("sys.argv", ["watch", *RANDOM, "FrozenLake-v1", "--episodes", "3"])
-    watch.main()
+    main(watch, *RANDOM, "FrozenLake-v1", "--episodes", 3)
     assert len(closed) == 3
-
-
-@pytest.fixture(autouse=True)
-def logging_as_before():
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def test_the_best_and_the_random_agent(run, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.text.levels import Bytes, Characters, Level, Words, guess, join_pieces
 from fairseq_plugins.text.prepared import FILE, PreparedText, find, folder_of
 from fairseq_plugins.text.tokenisers import Plain
+from fairseq_plugins.tools.lib.command import Command
 
 if TYPE_CHECKING:
     from fairseq.data import Dictionary
@@ -26,15 +26,12 @@ class JoinedWords(Words):
 TOKENS: dict[str, Level] = {"bytes": Bytes(), "characters": Characters(space="_"), "words": JoinedWords()}
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: Command) -> None:
     """The options of a tool that calls load_language_model."""
-    parser.add_argument(
-        "--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the checkpoint's, or as in training)"
-    )
-    parser.add_argument(
-        "--tokens", choices=TOKENS, help="kind of symbols, where prepared_text.json is missing or wrong"
-    )
-    parser.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+    parser.option("--data", Path, None, "DIR", "folder of dict.txt (default: the checkpoint's, or as in training)")
+    words = "kind of symbols, where prepared_text.json is missing or wrong"
+    parser.add_argument("--tokens", choices=TOKENS, help=words)
+    parser.add_cpu()
 
 
 def load_language_model(checkpoint: Path, data: Path | None, tokens: str | None = None, cpu: bool = False):
@@ -68,12 +65,8 @@ def load_language_model(checkpoint: Path, data: Path | None, tokens: str | None 
     found = None if tokens else find(folder, Path(utils.split_paths(cfg.task.data)[0]))
     if not (found or tokens):
         refuse_lost(checkpoint, folder)
-    return (
-        model,
-        cfg,
-        task,
-        found or PreparedText(Plain(), Plain(), TOKENS[tokens] if tokens else level_of(task.dictionary)),
-    )
+    text = found or PreparedText(Plain(), Plain(), TOKENS[tokens] if tokens else level_of(task.dictionary))
+    return model, cfg, task, text
 
 
 def refuse_lost(checkpoint: Path, folder: Path) -> None:

@@ -26,9 +26,7 @@ def load(path: Path, overrides: dict, cpu: bool = False, check=None):
 
 def load_ensemble(paths: list[Path], overrides: dict, cpu: bool = False, check=None):
     """The same for several checkpoints: their models; the configuration and the task of the first."""
-    for path in paths:
-        if not path.is_file():
-            raise UserError(f"the checkpoint {path} does not exist; give one that fairseq-train wrote.")
+    check_there(*paths)
     if check:
         check(checkpoint_utils.load_checkpoint_to_cpu(str(paths[0]))["cfg"].task)
     with before_overrides(lambda cfg: check_options(cfg, overrides)):
@@ -41,6 +39,12 @@ def load_ensemble(paths: list[Path], overrides: dict, cpu: bool = False, check=N
             model.cuda()
         model.eval()
     return models, cfg, task
+
+
+def check_there(*paths: Path) -> None:
+    for path in paths:
+        if not path.is_file():
+            raise UserError(f"the checkpoint {path} does not exist; give one that fairseq-train wrote.")
 
 
 def on_device(model, sample):

@@ -42,19 +42,19 @@ PICTURE = OutFile(".png", ".pdf", ".svg")
 ANIMATION = OutFile(".gif")
 
 
-def refuse_inputs(args: argparse.Namespace, *outputs: str) -> None:
-    """
-    Args:
-        outputs: the arguments that name files to write; all others may name files to read
+WRITTEN = ("json", "out", "output")  # the arguments that name files to write; all others may name files to read
 
+
+def refuse_inputs(args: argparse.Namespace) -> None:
+    """
     Raises:
         UserError: a file would be read and written
     """
     printed = os.fstat(1)
     if stat.S_ISREG(printed.st_mode) and os.path.samestat(os.fstat(0), printed):
         raise UserError("standard output goes into the file of standard input; send it to another file.")
-    written = {flag(name): getattr(args, name) for name in outputs if getattr(args, name)}
-    others = [value for name, value in vars(args).items() if name not in outputs]
+    written = {flag(name): path for name in WRITTEN if (path := getattr(args, name, None))}
+    others = [value for name, value in vars(args).items() if name not in WRITTEN]
     for path in filter(Path.is_file, (Path(part) for value in others for part in parts_of(value))):
         for name, output in written.items():
             if output.exists() and path.samefile(output):

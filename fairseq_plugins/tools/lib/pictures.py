@@ -5,13 +5,14 @@ from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
+from fairseq_plugins.tools.lib.command import Command
 from fairseq_plugins.tools.lib.out_file import PICTURE
 
 BESIDE = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}  # a legend beside the axes, where it covers no line
 
 
-def add_out(parser) -> None:
-    parser.add_argument("--out", type=PICTURE, required=True, metavar="FILE", help=".png, .pdf or .svg")
+def add_out(parser: Command) -> None:
+    parser.option("--out", PICTURE, None, "FILE", ".png, .pdf or .svg", required=True)
 
 
 def named(argument: str, form: str, example: str) -> tuple[str, str]:
@@ -24,6 +25,30 @@ def named(argument: str, form: str, example: str) -> tuple[str, str]:
     if not path:
         raise UserError(f"{argument} does not have the form {form}; write it as {example}.")
     return name, path
+
+
+def by_name(arguments: list[str], form: str = "NAME=RUN", example: str = "feedback=runs/a") -> dict[str, list[str]]:
+    """The paths of NAME=PATH... by name."""
+    found: dict[str, list[str]] = {}
+    for name, path in (named(argument, form, example) for argument in arguments):
+        found.setdefault(name, []).append(path)
+    return found
+
+
+def once_named(arguments: list[str], form: str, example: str) -> dict[str, Path]:
+    """The path of each NAME=PATH. Raises UserError if a name is given twice."""
+    found = by_name(arguments, form, example)
+    for name, paths in found.items():
+        if len(paths) > 1:
+            raise UserError(f"there is another {name}={paths[1]}; give each {form} a name of its own.")
+    return {name: Path(path) for name, (path,) in found.items()}
+
+
+def finish(axes, x: str, y: str, **legend) -> None:
+    """Name the axes of lines, and add a grid and a legend."""
+    axes.set(xlabel=x, ylabel=y)
+    axes.grid(alpha=0.3)
+    axes.legend(**legend)
 
 
 def save(figure, out: Path) -> None:

@@ -7,25 +7,27 @@ from statistics import fmean
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.reading import parse_json, regular
 from fairseq_plugins.tools.lib import training_log
-from fairseq_plugins.tools.lib.each_once import each_once
-from fairseq_plugins.tools.lib.pictures import BESIDE, legend_name, named, new_figure
+from fairseq_plugins.tools.lib.command import Command, each_once
+from fairseq_plugins.tools.lib.pictures import BESIDE, by_name, finish, legend_name, new_figure, once_named
 
+REWARD = "reward of an episode ({}: lowest to highest trial)"
 Curve = tuple[list[float], list[float]]  # steps, and the reward at each
 
 
-def add_curves(parser) -> None:
+def add_curves(parser: Command) -> None:
     parser.add_argument("runs", nargs="+", metavar="NAME=RUN", help="runs of one NAME are trials of one agent")
-    parser.add_argument(
-        "--line", nargs="+", default=[], metavar="NAME=FILE", help="a mean reward to compare with: watch --json FILE"
-    )
+    add_lines(parser)
 
 
-def add_sizes(parser) -> None:
+def add_lines(parser: Command) -> None:
+    words = "mean rewards to compare with, of watch --json FILE"
+    parser.add_argument("--line", nargs="+", default=[], metavar="NAME=FILE", help=words)
+
+
+def add_sizes(parser: Command) -> None:
     parser.add_argument("runs", nargs="+", metavar="NAME=SIZE:RUN", help="runs of one NAME and SIZE are trials")
-    parser.add_argument(
-        "--size", default="attention span, steps", metavar="TEXT", help="the name of the sizes (%(default)s)"
-    )
-    parser.add_argument("--line", nargs="+", default=[], metavar="NAME=FILE", help="as of rewards")
+    parser.option("--size", str, "attention span, steps", "TEXT", "the name of the sizes")
+    add_lines(parser)
 
 
 # Reward over steps
@@ -33,17 +35,16 @@ def add_sizes(parser) -> None:
 
 def draw_curves(args):
     figure, ((axes,),) = new_figure()
-    for number, (name, runs) in enumerate(grouped(args.runs).items()):
+    for number, (name, runs) in enumerate(by_name(args.runs).items()):
         steps, rewards = common_steps(name, [*map(curve, logs_of(name, runs))])
         millions = [step / 1e6 for step in steps]
         label = legend_name(name if len(runs) == 1 else f"{name}, {len(runs)} trials")
         means, lowest, highest = ([value(trials) for trials in rewards] for value in (fmean, min, max))
         axes.plot(millions, means, color=f"C{number}", label=label, marker="o" if len(steps) == 1 else None)
         axes.fill_between(millions, lowest, highest, color=f"C{number}", alpha=0.2, linewidth=0)
-    axes.set(
-        xlabel="steps of all environments, millions", ylabel="reward of an episode (band: lowest to highest trial)"
-    )
-    return finished(figure, axes, args.line)
+    draw_means(axes, args.line)
+    finish(axes, "steps of all environments, millions", REWARD.format("band"), **BESIDE)
+    return figure
 
 
 def logs_of(name: str, runs: list[str]) -> list[Path]:
@@ -84,7 +85,7 @@ def common_steps(name: str, curves: list[Curve]) -> tuple[list[float], list[list
 
 def draw_sizes(args):
     figure, ((axes,),) = new_figure()
-    for number, (name, runs) in enumerate(grouped(args.runs).items()):
+    for number, (name, runs) in enumerate(by_name(args.runs).items()):
         sizes = [size_and_run(name, run) for run in runs]
         rewards: dict[int, list[float]] = {size: [] for size in sorted(size for size, _ in sizes)}
         for (size, _), log in zip(sizes, logs_of(name, [run for _, run in sizes])):
@@ -96,8 +97,9 @@ def draw_sizes(args):
         axes.errorbar([*rewards], means, [below, above], label=legend_name(name), **look)
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.set(xlabel=args.size, ylabel="reward of an episode (bars: lowest to highest trial)")
-    return finished(figure, axes, args.line)
+    draw_means(axes, args.line)
+    finish(axes, args.size, REWARD.format("bars"), **BESIDE)
+    return figure
 
 
 def size_and_run(name: str, argument: str) -> tuple[int, str]:
@@ -118,25 +120,12 @@ def last_reward(run: Path) -> float:
 # Both
 
 
-def grouped(runs: list[str]) -> dict[str, list[str]]:
-    """NAME=RUN... by name."""
-    found: dict[str, list[str]] = {}
-    for name, run in (named(run, "NAME=RUN", "feedback=runs/a") for run in runs):
-        found.setdefault(name, []).append(run)
-    return found
-
-
-def finished(figure, axes, lines: list[str]):
-    """The figure with a dashed line for each NAME=FILE, at the mean reward in the file."""
-    for number, (name, files) in enumerate(grouped(lines).items()):
-        if len(files) > 1:
-            raise UserError(f"--line names {name} twice; give each line a name of its own.")
+def draw_means(axes, lines: list[str]) -> None:
+    """A dashed line for each NAME=FILE, at the mean reward in the file."""
+    for number, (name, file) in enumerate(once_named(lines, "NAME=FILE", "best=best.json").items()):
         look = {"color": "black", "linestyle": ("--", ":", "-.")[number % 3]}
-        axes.axhline(mean_reward(Path(files[0])), label=legend_name(name), **look)
+        axes.axhline(mean_reward(file), label=legend_name(name), **look)
     axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
-    axes.grid(alpha=0.3)
-    axes.legend(**BESIDE)
-    return figure
 
 
 def mean_reward(file: Path) -> float:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import results_table
+from fairseq_plugins.tools.lib.command import Command
 from fairseq_plugins.tools.lib.pictures import legend_name, new_figure
 
 NUMBERED = re.compile(r"(.+)-(\d+)")  # the name of a row that is a point of a line, as feedback-2
@@ -13,16 +14,11 @@ NARROW = 0.5  # bars begin at 0, unless all of them are longer than this part of
 Values = dict[str, tuple[float, float]]  # by row our number and the paper's; nan where there is none
 
 
-def add_rows(parser) -> None:
-    parser.add_argument("table", type=Path, metavar="ROWS", help="a results.jsonl, or the folder that it is in")
-    parser.add_argument(
-        "--metric",
-        nargs="+",
-        required=True,
-        metavar="COLUMN[=PAPER]",
-        help="columns, a panel each, and the columns that have the paper's numbers of them",
-    )
-    parser.add_argument("--over", default="layers", metavar="TEXT", help="the name of the numbers (%(default)s)")
+def add_rows(parser: Command) -> None:
+    parser.option("table", Path, None, "ROWS", "a results.jsonl, or the folder that it is in")
+    words = "columns, a panel each, and the columns that have the paper's numbers of them"
+    parser.add_argument("--metric", nargs="+", required=True, metavar="COLUMN[=PAPER]", help=words)
+    parser.option("--over", str, "layers", "TEXT", "the name of the numbers")
 
 
 def draw_rows(args):

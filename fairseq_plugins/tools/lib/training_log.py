@@ -26,6 +26,9 @@ class TrainingLog:
         entries = [entry for entry in getattr(self, split) if name in entry]
         return [entry["num_updates"] for entry in entries], [entry[name] for entry in entries]
 
+    def has(self, name: str) -> bool:
+        return any(name in entry for entry in self.train + self.valid)
+
     def whole(self, names: list[str]) -> list[dict[str, float]]:
         """The training entries in which all of these are numbers, and finite."""
         return [entry for entry in self.train if all(isfinite(entry.get(name, nan)) for name in names)]
