@@ -6,16 +6,14 @@ r"""Choose the length penalty, and for summaries the minimum and maximum length,
         --max-len-b 100 140 --metric rougeLsum --references valid.ref -- --remove-bpe
 
 Runs fairseq-generate once for every combination; flags after ``--`` are passed on to it, and --user-dir is added. A
-combination that was run before is run again only if its command, the checkpoint, the data or the references have
-changed. The table is written to stderr and to OUT/best.json, the chosen flags to stdout, for the command that
-translates the test set.
+combination that was run before is run again only if its command, the checkpoint or the data have changed. The table is
+written to stderr and to OUT/best.json, the chosen flags to stdout, for the command that translates the test set.
 
 The metrics bleu and compound-bleu are of tokens; sacrebleu and chrf are of raw text, and in a language without spaces
 between words there are no others. They take the references of the set itself, unless --references names raw ones.
 sacreBLEU's tokeniser is the one for the target language.
 """
 
-import argparse
 import glob
 import itertools
 import os
@@ -31,11 +29,13 @@ from typing import Any
 from tqdm import tqdm
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.files.reading import checkpoint, parse_json, regular
-from fairseq_plugins.files.whole import write_json, write_whole
+from fairseq_plugins.files.reading import checkpoint
+from fairseq_plugins.files.steps import Step
+from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.options.ranges import RANGES
 from fairseq_plugins.text.prepared import FILE, find
 from fairseq_plugins.tools.lib.bleu import raw_score, raw_text, sacrebleu_scores, tokenised_scores
+from fairseq_plugins.tools.lib.command import Command, tell
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references
 from fairseq_plugins.tools.lib.rouge import rouge
 
@@ -45,23 +45,17 @@ GRID = ("lenpen", "min-len", "max-len-b")
 
 def main():
     own, extra = _split(sys.argv[1:])
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Command(__doc__)
     parser.add_argument("data", help="binarised data")
     parser.add_argument("--path", type=checkpoint, required=True, help="checkpoint, or its folder")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for outputs and scores")
+    parser.option("--out", Path, None, "DIR", "folder for outputs and scores", required=True)
     parser.add_argument("--subset", default="valid", help="set to tune on (%(default)s)")
     parser.add_argument("--metric", choices=METRICS, default="bleu", help="score to maximise (%(default)s)")
     parser.add_argument("--references", type=Path, help="raw references of the set, which ROUGE needs")
-    parser.add_argument(
-        "--lenpen", type=RANGES["lenpen"], nargs="+", required=True, metavar="P", help="length penalties to try"
-    )
-    parser.add_argument(
-        "--min-len", type=RANGES["min_len"], nargs="+", metavar="N", help="shortest outputs to try, in tokens"
-    )
-    parser.add_argument(
-        "--max-len-b", type=RANGES["max_len_b"], nargs="+", metavar="N", help="longest outputs to try, in tokens"
-    )
-    args = parser.parse_args(own)
+    parser.option("--lenpen", RANGES["lenpen"], None, "P", "length penalties to try", nargs="+", required=True)
+    parser.option("--min-len", RANGES["min_len"], None, "N", "shortest outputs to try, in tokens", nargs="+")
+    parser.option("--max-len-b", RANGES["max_len_b"], None, "N", "longest outputs to try, in tokens", nargs="+")
+    args = parser.parse(own)
     if args.metric.startswith("rouge") and not args.references:
         raise UserError(f"--metric {args.metric} needs --references, the file of raw summaries; add it.")
     for flag, path in (("--path", args.path), ("--references", args.references)):
@@ -76,43 +70,28 @@ def main():
     best = max(points, key=lambda point: point["score"])
     for point in points:
         mark = "  <- best" if point is best else ""
-        print(f"{' '.join(point['flags'])}: {args.metric} {point['score']:.2f}{mark}", file=sys.stderr)
+        tell(f"{' '.join(point['flags'])}: {args.metric} {point['score']:.2f}{mark}")
     for name, values in grid.items():
         chosen = best["flags"][best["flags"].index(f"--{name}") + 1]
         if len(values) > 1 and chosen in (f"{min(values):g}", f"{max(values):g}"):
-            warning = f"--{name} {chosen} is the smallest or largest value that was tried: try values beyond it."
-            print(warning, file=sys.stderr)
+            tell(f"--{name} {chosen} is the smallest or largest value that was tried: try values beyond it.")
     write_json(args.out / "best.json", {"metric": args.metric, "subset": args.subset, **best, "points": points})
     print(" ".join(best["flags"]))
 
 
 def score_point(args, flags: list[str], extra: list[str]) -> float:
-    """The score of one combination. It is generated only if there is no result of this command and of these files."""
+    """The score of one combination, which is generated only if it has not been by this command from these files."""
     command = ["fairseq-generate", args.data, "--path", str(args.path), "--gen-subset", args.subset, *flags, *extra]
     folder = Path(args.data.split(os.pathsep)[0])  # fairseq reads all sets but the training set from the first one
-    read = [path for path in (args.path, args.references) if path] + data_files(folder, args.subset)
-    files = {str(path): [path.stat().st_size, path.stat().st_mtime_ns] for path in read}
-    key = {"command": command, "metric": args.metric, "files": files}
     name = "_".join(flag.lstrip("-") for flag in flags)
-    generated, result = args.out / f"{name}.txt", args.out / f"{name}.json"
-    if (done := earlier(result)) and done.get("key") == key:
-        return done["score"]
-    write_whole(generated, lambda temporary: _generate(command, temporary, generated.with_suffix(".err")))
+    generated = args.out / f"{name}.txt"
+    step = Step(name, args.out, [args.path, *data_files(folder, args.subset)], [generated], command)
+    if not step.done():
+        step.run(lambda temporary: _generate(command, temporary, generated.with_suffix(".err")))
     text = find(folder)
     examples = read_generation(generated, text)
     references = read_references(args.references, len(examples)) if args.references else None
-    score = METRICS[args.metric](examples, references, (text and text.target_language) or "en")
-    write_json(result, {"key": key, "score": score})
-    return score
-
-
-def earlier(result: Path) -> dict:
-    """The result of an earlier call; empty where there is none, or it is damaged."""
-    try:
-        found = parse_json(regular(result).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return METRICS[args.metric](examples, references, (text and text.target_language) or "en")
 
 
 def data_files(folder: Path, subset: str) -> list[Path]:
