@@ -59,13 +59,12 @@ class Page(HTMLParser):
 
 
 @pytest.fixture
-def make(monkeypatch, tmp_path):
+def make(main, tmp_path):
     """make(results...): the page with the papers and these results"""
 
     def make(*results):
         out = tmp_path / "report.html"
-        monkeypatch.setattr("sys.argv", ["report", *map(str, results), "--out", str(out)])
-        report.main()
+        main(report, *results, "--out", out)
         return Page(out.read_text(encoding="utf-8"))
 
     return make
@@ -132,12 +131,11 @@ def test_results_of_ones_own_have_a_table_the_command_and_curves(own, tmp_path):
     of_2001(recipe(tmp_path / "runs/fig5", row, row | {"cell": "weighted-seed2", "dev bpc": 1.7}) / "results.jsonl")
     page = own(tmp_path / "runs")
     assert page.links <= page.ids and "own-1" in page.links and "own-2" not in page.ids
-    assert "runs/fig5" in page.text and str(tmp_path) not in page.text
-    for words in ("weighted-seed1", "dev bpc", "1.65 (1.6 to 1.7)", "<1.5", row["command"], "Last row: 2001-09-09"):
+    assert "fig5" in page.text and str(tmp_path) not in page.text
+    for words in ("weighted-seed1", "dev bpc", "1.65 (1.6 to 1.7)", "<1.5", row["command"], "Last entry: 2001-09-09"):
         assert words in page.text
     assert [image["alt"] for image in page.images] == [
-        "Validation loss over updates, of 1 training; lower is better. loss, validation (thin: training) over updates. "
-        "weighted from 3 to 1.",
+        "Loss over updates; lower is better. loss, validation (thin: training) over updates. weighted from 3 to 1.",
         "Weight of each layer in the feedback memory over updates, of weighted. weight in the memory, softmax(w) over "
         "updates. embedding from 0.5 to 0.5; layer 1 from 0.5 to 0.5.",
     ]
@@ -149,14 +147,6 @@ def test_a_training_without_a_recipe_has_curves_and_a_date(own, tmp_path, name):
     page = own(tmp_path / "mine" / name)
     (image,) = page.images
     assert image["alt"].endswith(f"{name or 'mine'} from 3 to 1.") and "Last entry: 2001-09-09" in page.text
-
-
-def test_many_trainings_have_pictures_of_ten(own, tmp_path):
-    for number in range(12):
-        training(tmp_path / f"run{number:02}")
-    assert [image["alt"].partition(";")[0] for image in own(tmp_path).images] == [
-        f"Validation loss over updates, of {which} of 12 trainings" for which in ("1 to 10", "11 to 12")
-    ]
 
 
 def test_a_picture_that_cannot_be_drawn_is_said(own, tmp_path):
@@ -180,11 +170,8 @@ def test_names_of_any_kind_are_shown(own, tmp_path):
 def test_places_of_one_name_are_told_apart_and_shown_once(own, tmp_path):
     runs = [training(tmp_path / run) for run in ("a/model", "b/model", "c")]
     page = own(runs[0] / "train.log", *runs, tmp_path / "a")
-    headings = page.text.partition("Your own results")[2]
-    assert all(name in headings for name in ("train.log", "model", "c")) and "/model" not in headings
+    assert all(name in page.text for name in ("a/model/train.log", "b/model", "c")) and str(tmp_path) not in page.text
     assert "own-3" in page.ids and "own-4" not in page.ids
-    page = own(*runs)
-    assert all(name in page.text for name in ("a/model", "b/model"))
 
 
 def test_trainings_beside_a_recipe_are_shown_with_it(own, tmp_path):
@@ -199,14 +186,13 @@ def test_trainings_beside_a_recipe_are_shown_with_it(own, tmp_path):
 
 
 def test_the_tables_of_a_recipe(own, tmp_path):
-    """Rows with the same columns are one table, and many commands are folded."""
     rows = [{"cell": f"lm-seed{n}", "bpc": n, "command": f"PASS={n} lm.sh"} for n in (2, 5)]
     rows += [{"cell": f"mt{n}", "BLEU": n, "loss": float("nan"), "command": f"mt.sh {n}"} for n in range(4)]
     text = own(recipe(tmp_path, *rows)).text
     words = " ".join(text.split())
     assert "3.5 (2 to 5)" in text and "The seeds of lm have different commands" in text
-    assert "bpc lm-seed2 2" in words and "BLEU loss mt0 0 not a number" in words and "nan" not in text
-    assert "6 commands PASS=2 lm.sh" in words
+    assert "bpc BLEU loss lm-seed2 2" in words and "mt0 0 not a number" in words and "nan" not in text
+    assert "Commands PASS=2 lm.sh" in words
 
 
 def test_pictures_of_a_recipe_say_what_they_show(own, tmp_path):
@@ -242,7 +228,7 @@ def test_a_damaged_table_is_said_and_an_earlier_page_stays(own, tmp_path, conten
     assert (tmp_path / "report.html").read_text() == "earlier"
 
 
-def test_places_without_results_or_room_are_said(own, monkeypatch, tmp_path):
+def test_places_without_results_or_room_are_said(own, main, tmp_path):
     (tmp_path / "notes.txt").write_text("nothing")
     for path, words in {
         tmp_path: "neither a results.jsonl nor a train.log",
@@ -251,6 +237,5 @@ def test_places_without_results_or_room_are_said(own, monkeypatch, tmp_path):
     }.items():
         with pytest.raises(UserError, match=words):
             own(path)
-    monkeypatch.setattr("sys.argv", ["report", "--out", str(tmp_path / "notes.txt/report.html")])
     with pytest.raises(UserError, match="--out: .*; name a file in a folder where you may write"):
-        report.main()
+        main(report, "--out", tmp_path / "notes.txt/report.html")

@@ -3,12 +3,10 @@
 import argparse
 import io
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
-from itertools import chain
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
@@ -18,7 +16,7 @@ from fairseq_plugins.tools.lib.html_page import figure
 from fairseq_plugins.tools.lib.markdown_text import code_block, literal, table
 from fairseq_plugins.tools.lib.pictures import describe, read_description
 
-RECIPES_TABLE = "results.jsonl"
+RECIPES_TABLE, LOG = "results.jsonl", "train.log"
 PNG = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"  # how the file begins and ends
 
 
@@ -27,49 +25,40 @@ class Results:
     """The rows and trainings that are found in one place.
 
     Attributes:
-        name: of the place, as the page shows it
         where: the folder, or the file
-        rows: of its results.jsonl, by cell
-        written: when the last of them was
-        logs: of the trainings there, by the folder of each
+        table: the file of the rows, if there is one
+        rows: by cell
+        logs: of the trainings there, by their files
+        name: of the place, as the page shows it
     """
 
-    name: str
     where: Path
-    rows: results_table.Rows = field(default_factory=dict)
-    written: str = ""
-    logs: dict[Path, training_log.TrainingLog] = field(default_factory=dict)
+    table: Path | None
+    rows: results_table.Rows
+    logs: dict[Path, training_log.TrainingLog]
+    name: str = ""
 
 
 def find_all(paths: list[Path]) -> list[Results]:
-    """The results in all of these paths. A training that is found twice is shown once. Places of one name are told
-    apart by the folders that they are in.
+    """The results in all of these paths. A table or a training that is found twice is shown once.
 
     Raises:
-        UserError: there is nothing, or a file is damaged
+        UserError: a path has no results, or a file is damaged
     """
-    found: dict[Path, Results] = {}
-    trainings: set[Path] = set()
-    for results in chain.from_iterable(map(find, paths)):
-        results.logs = {run: log for run, log in results.logs.items() if training_folder(run) not in trainings}
-        trainings.update(map(training_folder, results.logs))
+    seen: set[Path] = set()
+    found: list[Results] = []
+    for results in (results for path in paths for results in find(path)):
+        results.logs = {file: log for file, log in results.logs.items() if file.resolve() not in seen}
+        if results.table and results.table.resolve() in seen:
+            results.rows = {}
+        seen.update(file.resolve() for file in (results.table, *results.logs) if file)
         if results.rows or results.logs:
-            found.setdefault(results.where.resolve(), results)
-    names = Counter(results.name for results in found.values())
-    for where, results in found.items():
-        if names[results.name] > 1:
-            results.name = next(name for name in endings(where) if sum(name in endings(other) for other in found) == 1)
-    return [*found.values()]
-
-
-def endings(path: Path) -> list[str]:
-    """c, b/c and a/b/c of a/b/c"""
-    return ["/".join(path.parts[-number:]) for number in range(1, len(path.parts) + 1)]
-
-
-def training_folder(run: Path) -> Path:
-    """The folder of a training that is named by it, or by its train.log."""
-    return (run.parent if run.name == "train.log" else run).resolve()
+            found.append(results)
+    if found:  # pages are for others: they show no folders above all of the places
+        above = os.path.commonpath([results.where.resolve().parent for results in found])
+        for results in found:
+            results.name = results.where.resolve().relative_to(above).as_posix()
+    return found
 
 
 def find(path: Path) -> list[Results]:
@@ -80,9 +69,8 @@ def find(path: Path) -> list[Results]:
         UserError: there is nothing, or a file is damaged
     """
     if path.is_dir():
-        found = [of_recipe(file, short(file.parent, path)) for file in sorted(path.rglob(RECIPES_TABLE))]
-        if logs := logs_in(path):
-            found.append(Results(short(path, path), path, logs=logs))
+        found = [of_recipe(file) for file in sorted(path.rglob(RECIPES_TABLE))]
+        found += [Results(path, None, {}, logs)] if (logs := logs_in(path)) else []
         if not found:
             raise UserError(
                 f"{path} has neither a results.jsonl nor a train.log with metrics; name the --out of a recipe or the "
@@ -92,9 +80,9 @@ def find(path: Path) -> list[Results]:
     if not path.exists():
         raise UserError(f"{path} does not exist; name a folder of runs, a results.jsonl or a train.log.")
     if path.suffix == ".jsonl" or not path.is_file():
-        return [of_recipe(path, short(path.parent, path.parent) if path.name == RECIPES_TABLE else path.name)]
+        return [of_recipe(path)]
     try:
-        return [Results(path.name, path, logs={path: training_log.read(path)})]
+        return [Results(path, None, {}, {path: training_log.read(path)})]
     except UserError:
         raise UserError(
             f"{path} is neither a results.jsonl nor a log of fairseq-train with metrics of a training; name one of "
@@ -102,77 +90,58 @@ def find(path: Path) -> list[Results]:
         ) from None
 
 
-def of_recipe(file: Path, name: str) -> Results:
+def of_recipe(file: Path) -> Results:
     """The rows of a table, and the trainings beside it. Files beside a table of another name than results.jsonl may be
     of other runs."""
-    try:
-        rows = results_table.read_rows(file)
-    except OSError as error:
-        raise UserError(str(error)) from None
+    rows = results_table.read_rows(file)
     if not rows:
         raise UserError(f"{file} has no rows yet; wait until its recipe has written the first, or leave it out.")
-    written = written_on(file.stat().st_mtime)
     if file.name == RECIPES_TABLE:
-        return Results(name, file.parent, rows, written, logs_in(file.parent))
-    return Results(name, file, rows, written)
-
-
-def short(folder: Path, start: Path) -> str:
-    """The folder from the one that was named on: pages are for others, who have no such path."""
-    return Path(os.path.relpath(folder.resolve(), start.resolve().parent)).as_posix()
+        return Results(file.parent, file, rows, logs_in(file.parent))
+    return Results(file, file, rows, {})
 
 
 def logs_in(folder: Path) -> dict[Path, training_log.TrainingLog]:
     """The logs of trainings below the folder; one that has no metrics yet is left out."""
     found = {}
-    for file in sorted(folder.rglob("train.log")):
+    for file in sorted(folder.rglob(LOG)):
         with suppress(UserError):
-            found[file.parent] = training_log.read(file)
+            found[file] = training_log.read(file)
     return found
-
-
-FEW_COMMANDS = 5  # as many are shown, more are folded
 
 
 def section(results: Results, heading: str) -> str:
     """In Markdown: means over seeds where there are some, every row, the commands, the date of the last entry, and
     pictures."""
-    means = results_table.means(results.rows)
-    warnings = map(literal, map(results_table.warning, results_table.differing(results.rows)))
-    tables = [*cells(means), *warnings, *cells(results.rows)]
-    return "\n\n".join([heading, *tables, *commands(results.rows), last_entry(results), *pictures(results)])
+    rows = results.rows
+    warnings = map(literal, map(results_table.warning, results_table.differing(rows)))
+    parts = [heading, *cells(results_table.means(rows)), *warnings, *cells(rows), *commands(rows)]
+    last = max(file.stat().st_mtime for file in ([results.table] if results.table else results.logs))
+    parts += [f"Last entry: {date.fromtimestamp(last).isoformat()}."]
+    parts += [] if rows else ["The first lines of a training's log have all its settings."]
+    return "\n\n".join([*parts, *pictures(results)])
 
 
-def cells(rows: dict[str, dict]) -> list[str]:
-    """Rows of results_table, without their commands: those with the same columns in one table."""
-    groups: dict[frozenset, list[dict[str, str]]] = {}
-    for cell, row in rows.items():
-        shown = {column: results_table.shown(value) for column, value in row.items() if column != "command"}
-        groups.setdefault(frozenset(shown), []).append({"": cell} | shown)
-    return [
-        table(map(literal, group[0]), [[literal(row[column]) for column in group[0]] for row in group])
-        for group in groups.values()
+def cells(rows: results_table.Rows) -> list[str]:
+    """Rows of results_table, without their commands; nothing where there are none."""
+    columns = dict.fromkeys(column for row in rows.values() for column in row if column != "command")
+    lines = [
+        [literal(cell), *(literal(results_table.shown(row.get(column, ""))) for column in columns)]
+        for cell, row in rows.items()
     ]
+    return [table(["", *map(literal, columns)], lines)] if rows else []
 
 
-def commands(rows: dict[str, dict]) -> list[str]:
-    blocks = [*map(code_block, dict.fromkeys(row["command"] for row in rows.values() if "command" in row))]
-    if len(blocks) <= FEW_COMMANDS:
-        return blocks
-    summary = f"<summary>{len(blocks)} commands</summary>"
-    return ["\n\n".join([f'<details markdown="1">\n{summary}', *blocks, "</details>"])]
+def commands(rows: results_table.Rows) -> list[str]:
+    blocks = [*map(code_block, dict.fromkeys(str(row["command"]) for row in rows.values() if "command" in row))]
+    return ['<details markdown="1">\n<summary>Commands</summary>', *blocks, "</details>"] if blocks else []
 
 
-def last_entry(results: Results) -> str:
-    """The date of the last row, or of the last entry of a log. A log has no command."""
-    if results.written:
-        return f"Last row: {results.written}"
-    last = max(training_log.log_of(run).stat().st_mtime for run in results.logs)
-    return f"Last entry: {written_on(last)}. The first lines of a training's log have all its settings."
-
-
-def written_on(seconds: float) -> str:
-    return date.fromtimestamp(seconds).isoformat()
+# names of the metrics that --log-learned writes into a log, what draws them, and a caption
+LEARNED: list[tuple[str, Callable, str]] = [
+    (plot.SPAN, plot.draw_spans, "Span of each head by layer, in tokens"),
+    (plot.MEMORY, plot.draw_memory, "Weight of each layer in the feedback memory over updates"),
+]
 
 
 def pictures(results: Results) -> Iterator[str]:
@@ -180,25 +149,22 @@ def pictures(results: Results) -> Iterator[str]:
     files = sorted(results.where.glob("*.png")) if results.rows and results.where.is_dir() else []
     for file in filter(Path.is_file, files):
         yield recipes_picture(file, results.name)
-    runs = [run for run, log in results.logs.items() if log.series("valid", "loss")[0]]
-    if len(runs) < len(results.logs):
-        yield f"{len(results.logs) - len(runs)} of {len(results.logs)} trainings have no validation yet."
-    for first in range(0, len(runs), plot.FEW):
-        some = [f"{shown(run, results).replace('=', ' ')}={run}" for run in runs[first : first + plot.FEW]]
-        which = f"{first + 1} to {first + len(some)} of " if len(runs) > plot.FEW else ""
-        trainings = f"{which}{len(runs)} training{'s' * (len(runs) > 1)}"
-        caption = f"Validation loss over updates, of {trainings}; lower is better."
-        yield drawn(plot.draw_curves, caption, runs=some, metric="loss")
-    for run, log in results.logs.items():
+    runs = [file for file, log in results.logs.items() if log.has("loss")]
+    if runs:
+        named = [f"{training(file, results).replace('=', ' ')}={file}" for file in runs]
+        yield drawn(plot.draw_curves, "Loss over updates; lower is better.", runs=named, metric="loss")
+    for file, log in results.logs.items():
         for pattern, draw, caption in LEARNED:
             if log.names(pattern):
-                yield drawn(draw, f"{caption}, of {shown(run, results)}.", run=run)
+                yield drawn(draw, f"{caption}, of {training(file, results)}.", run=file)
 
 
-def shown(run: Path, results: Results) -> str:
-    """The name of a training in the place where it was found."""
-    inside = os.path.relpath(run, results.where)
-    return results.where.resolve().name if inside == "." else inside
+def training(file: Path, results: Results) -> str:
+    """The name of a training in the place where its log was found."""
+    if file == results.where:
+        return file.name
+    inside = file.parent.relative_to(results.where)
+    return str(inside) if inside.parts else results.where.resolve().name
 
 
 def recipes_picture(file: Path, name: str) -> str:
@@ -207,13 +173,6 @@ def recipes_picture(file: Path, name: str) -> str:
         return f"{literal(file.name)} is damaged and left out; run the recipe's plot again."
     what = f"{file.stem.replace('_', ' ')}, of {name}"
     return figure(data, f"{what}. {read_description(file) or 'The table above has its numbers.'}", f"{what}.")
-
-
-# names of the metrics that --log-learned writes into a log, what draws them, and a caption
-LEARNED: list[tuple[str, Callable, str]] = [
-    (plot.SPAN, plot.draw_spans, "Span of each head by layer, in tokens"),
-    (plot.MEMORY, plot.draw_memory, "Weight of each layer in the feedback memory over updates"),
-]
 
 
 def drawn(draw: Callable, caption: str, **arguments) -> str:
