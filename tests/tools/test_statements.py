@@ -1,8 +1,6 @@
-"""The papers' statements: numbers come from rows and pages and are in the right row, words agree with them, and the
-size of an effect follows from them."""
+"""The papers' statements: numbers come from rows and pages and are in the right row, and words agree with them.
+tests/docs/test_generated.py compares what is made of them with the pages."""
 
-import copy
-import itertools
 import json
 import re
 import sys
@@ -144,19 +142,6 @@ def test_numbers_are_in_the_row_of_their_name(name):
     assert not misplaced(ENTRIES[name])
 
 
-@measured
-def test_swapped_numbers_are_found(name):
-    entry, shown = ENTRIES[name], RESOLVED[name]["rows"]
-    for column in {column for _, _, column, _ in cells(entry)}:
-        for row, other in itertools.combinations(range(len(shown)), 2):
-            values = [shown[number].get(column, "") for number in (row, other)]
-            if values[0] != values[1] and all(re.search(r"\d", value) for value in values):
-                swapped = copy.deepcopy(entry)
-                for number, source in ((row, other), (other, row)):
-                    swapped["rows"][number][column] = entry["rows"][source].get(column, "")
-                assert misplaced(swapped), (column, row, other)
-
-
 def values_by_run(entry):
     """What the table takes from each run: of a row of a results.jsonl, or of the file of one run, rounded as shown."""
     found = {}
@@ -263,19 +248,6 @@ def test_the_readme_counts_the_verdicts():
     assert said.format(count.total(), *(count[verdict] for verdict in statements.VERDICTS)) in text
 
 
-def test_rows_fill_in_the_sources_of_their_columns():
-    bits = {"file": "char_lm.jsonl", "cell": ["{name}-seed1", "{name}-seed2"], "column": "{split} bpc"}
-    rows = {"feedback": {"split": "dev"}, "twin": {"name": "feed-forward", "split": "test", "the paper": "not given"}}
-    feedback, twin = statement_numbers.sources({"columns": {"bits": bits, "the paper": "1.0"}, "rows": rows})
-    assert feedback["bits"] == bits | {"cell": ["feedback-seed1", "feedback-seed2"], "column": "dev bpc"}
-    assert twin["bits"] == bits | {"cell": ["feed-forward-seed1", "feed-forward-seed2"], "column": "test bpc"}
-    assert [feedback["the paper"], twin["the paper"]] == ["1.0", "not given"]
-    (twin,) = statement_numbers.sources({"columns": {"bits": "{name}"}, "rows": {"twin": "feed-forward"}})
-    assert twin == {"": "twin", "bits": "feed-forward"}
-    with pytest.raises(UserError, match="the row twin must say 'split'"):
-        statement_numbers.sources({"columns": {"bits": {"column": "{split} bpc"}}, "rows": {"twin": {}}})
-
-
 LM = {"file": "char_lm.jsonl", "cell": ["feedback-seed1", "feedback-seed2"], "column": "test bpc"}
 SPEEDS = {"section": "Training", "column": "ratio"}
 SHC = {"paper": "skip_cross_head", "table": "Table 1", "row": "skip-cross-head-1600", "column": "dev bpc"}
@@ -312,52 +284,3 @@ def test_equal_columns_of_the_paper_are_said_once():
         [[{"": "feedback", "the paper": "99.1"}]],
         "The paper gives no number.",
     )
-
-
-def judged(compare, *rows):
-    return statements.verdict({"item": "Table 1", "verdict": "holds", "tables": [rows], "compare": compare})
-
-
-SPEED = {"as": "ratio", "pairs": [["batch 1"], ["batch 2"]], "ours": "ours", "paper": "the paper", "unit": "times"}
-SCORE = {"as": "difference", "pairs": [["new", "old"]], "ours": "ours", "paper": "the paper", "unit": "%"}
-
-
-RATIOS = [
-    {"": f"batch {n}", "ours": f"{ratio} (0.1 to 4; n = 2)", "the paper": "2 / 1 = 2.0"}
-    for n, ratio in ((1, 4.0), (2, 0.5))
-]
-SCORES = [{"": "new", "ours": "14 (3)", "the paper": "30"}, {"": "old", "ours": "15", "the paper": "10"}]
-NO_NUMBERS = {name: value for name, value in SCORE.items() if name != "paper"} | {"claims": "lower"}
-
-
-@pytest.mark.parametrize("compare, rows, size", [
-    (SPEED, RATIOS, "both directions, -100 to 200 % of the effect"),  # of logarithms
-    (SPEED | {"pairs": [["batch 1"]]}, RATIOS, "same direction, 200 % of the effect"),
-    (SCORE, SCORES, "opposite direction, -5 % of the effect"),
-    (SCORE | {"the paper's unit": "perplexity"}, SCORES, "opposite direction"),
-    (SCORE | {"claims": "level"}, SCORES, "the paper claims no difference"),
-    (NO_NUMBERS, SCORES, "same direction"),
-])  # fmt: skip
-def test_the_size_of_an_effect(compare, rows, size):
-    assert judged(compare, *rows) == f"**holds**: {size}"
-
-
-def test_a_cell_that_no_table_has_is_named():
-    with pytest.raises(UserError, match="no table has a column 'ours' in a row 'old'; correct compare"):
-        judged(SCORE, {"": "new", "ours": "1", "the paper": "2"})
-
-
-def test_the_overview_has_the_statements_by_verdict_and_those_not_tried_below():
-    tried = {"tables": [], "size": "small", "ours": "80 %"}
-    entries = [
-        {"item": "Table 1", "verdict": "not tried", "claim": "More."},
-        {"item": "Table 2", "verdict": "not decided", "claim": "Much.", **tried},
-        {"item": "Table 3", "verdict": "holds", "claim": "Less.", **tried},
-    ]
-    papers = {"paper": {"title": "A paper", "statements": entries}}
-    title, listed, *others = statements.overview(papers, lambda name, _, place: f"#{name}-{place}", str).split("\n\n")
-    assert listed.splitlines()[2:] == [
-        "| **holds** | Less. [Table 3](#paper-3) | no number | 80 % | small |",
-        "| **not decided** | Much. [Table 2](#paper-2) | no number | 80 % | small |",
-    ]
-    assert [title, *others] == ["### A paper", "Not tried:", "- [Table 1](#paper-1): More."]
