@@ -266,21 +266,3 @@ def test_the_number_of_a_source(source, page, number):
     else:
         with pytest.raises(UserError, match="which is not there; correct it"):
             statement_numbers.number(source, page)
-
-
-def test_equal_columns_of_the_paper_are_said_once():
-    rows = [
-        {"": "feedback", "reward": "1.0", "at random": "0.3", "the paper": "figure only"},
-        {"": "lstm", "reward": "1.0", "at random": "0.3", "the paper": "figure only"},
-    ]
-    narrow, words = statements.without_shared([rows, rows])
-    assert narrow == [[{"": "feedback", "reward": "1.0"}, {"": "lstm", "reward": "1.0"}]] * 2
-    figure = "The paper's numbers are in a figure, which the text that we have does not show."
-    assert words == f"In all rows: at random: 0.3. {figure}"
-    rows[1] |= {"at random": "0.4", "the paper": "99.1"}
-    assert statements.without_shared([rows]) == ([rows], "")
-    row = {"": "feedback", "the paper": "99.1", "the paper, 8 layers": "not given"}  # a single one keeps its number
-    assert statements.without_shared([[row]]) == (
-        [[{"": "feedback", "the paper": "99.1"}]],
-        "The paper gives no number.",
-    )

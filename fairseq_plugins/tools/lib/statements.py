@@ -181,35 +181,11 @@ def listed(pairs: list[list[str]], unit: str) -> str:
 
 def details(statement: dict, picture: Callable[[dict], str]) -> str:
     """The outcome, the reasons, the numbers, the pictures and the commands of a statement."""
-    rows, words = without_shared(statement.get("tables", []))
     notes = [f"*{title}*: {statement[key]}" for key, title in NOTES.items() if key in statement]
     parts = [statement["claim"], " ".join(filter(None, [statement.get("here"), statement["why"]]))]
-    parts += [table([*each[0]], [[*row.values()] for row in each]) for each in rows]
-    parts += [words, *map(picture, statement.get("pictures", [])), *notes]
+    parts += [table([*each[0]], [[*row.values()] for row in each]) for each in statement.get("tables", [])]
+    parts += [*map(picture, statement.get("pictures", [])), *notes]
     for command in statement.get("commands", []):
         parts += [f"{command['date']}:", code_block(command["run"])]
     parts += [f"Page: `benchmarks/{statement['page']}`"] if "page" in statement else []
     return "\n\n".join(filter(None, parts))
-
-
-# the first words of columns that may be the same in every row
-SHARED = ("the paper", "at random", "best possible")
-NO_NUMBERS = {
-    "figure only": "The paper's numbers are in a figure, which the text that we have does not show.",
-    "not given": "The paper gives no number.",
-}
-
-
-def without_shared(tables: list[list[dict[str, str]]]) -> tuple[list[list[dict[str, str]]], str]:
-    """The tables of a statement without the columns on the paper and on a task's bounds that are alike in all rows, and
-    these in words. Of a table with a single row only columns without a number are left out."""
-    narrow, sentences = [], []
-    for rows in tables:
-        columns = {name: {row.get(name, "") for row in rows} for name in rows[0] if name.startswith(SHARED)}
-        same = {name: cells.pop() for name, cells in columns.items() if len(cells) == 1 and cells != {""}}
-        same = {name: cell for name, cell in same.items() if len(rows) > 1 or cell in NO_NUMBERS}
-        words = ", ".join(f"{name}: {value}" for name, value in same.items() if value not in NO_NUMBERS)
-        sentences += [f"In all rows: {words}."] if words else []
-        sentences += [NO_NUMBERS[value] for value in same.values() if value in NO_NUMBERS]
-        narrow.append([{name: cell for name, cell in row.items() if name not in same} for row in rows])
-    return narrow, " ".join(dict.fromkeys(sentences))
