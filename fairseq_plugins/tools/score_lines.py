@@ -63,7 +63,7 @@ def score(args) -> Lines:
     import numpy as np
     import torch
 
-    from fairseq_plugins.tools.lib.load import load, on_device
+    from fairseq_plugins.tools.lib.load import batches, load
 
     with torch.no_grad():
         model, cfg, task = load(args.path, {"data": str(args.data)}, args.cpu)
@@ -72,10 +72,9 @@ def score(args) -> Lines:
         task.load_dataset(args.split)
         dataset = task.dataset(args.split)
         longest = int(dataset.sizes.max())
-        batches = task.get_batch_iterator(dataset, max_tokens=max(args.max_tokens, longest))
         nats, first, tokens = np.zeros(len(dataset)), np.zeros(len(dataset)), np.zeros(len(dataset), dtype=int)
-        for sample in batches.next_epoch_itr(shuffle=False):
-            lines, sample = sample["id"].numpy(), on_device(model, sample)
+        for sample in batches(model, task, dataset, max_tokens=max(args.max_tokens, longest)):
+            lines = sample["id"].cpu().numpy()
             real = sample["target"].ne(task.dictionary.pad())
             tokens[lines] = real.sum(1).cpu().numpy()
             log_probs = model.get_normalized_probs(model(**sample["net_input"]), log_probs=True)

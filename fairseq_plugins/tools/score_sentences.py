@@ -43,7 +43,7 @@ def predict(path: Path, data: Path, split: str, batch_size: int, cpu: bool) -> t
     """The predicted and the right labels of the sentences of a split."""
     import torch
 
-    from fairseq_plugins.tools.lib.load import load, on_device
+    from fairseq_plugins.tools.lib.load import batches, load
 
     def check(task):
         if task._name != "sentence_prediction":
@@ -52,15 +52,11 @@ def predict(path: Path, data: Path, split: str, batch_size: int, cpu: bool) -> t
     with torch.no_grad():
         model, _, task = load(path, {"data": str(data)}, cpu, check)
         task.load_dataset(split)
-        batches = task.get_batch_iterator(
-            task.dataset(split), max_sentences=batch_size, max_positions=task.max_positions()
-        ).next_epoch_itr(shuffle=False)
         predicted, right = [], []
-        for batch in batches:
-            batch = on_device(model, batch)
-            scores, _ = model(
-                **batch["net_input"], features_only=True, classification_head_name=task.cfg.classification_head_name
-            )
+        head = {"features_only": True, "classification_head_name": task.cfg.classification_head_name}
+        limits = {"max_sentences": batch_size, "max_positions": task.max_positions()}
+        for batch in batches(model, task, task.dataset(split), **limits):
+            scores, _ = model(**batch["net_input"], **head)
             predicted += scores.argmax(dim=1).tolist()
             right += batch["target"].view(-1).tolist()
         symbols = task.label_dictionary

@@ -10,7 +10,7 @@ import pytest
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json
-from fairseq_plugins.tools import results_table
+from fairseq_plugins.tools import results_table, score_translations
 from fairseq_plugins.tools.lib.out_file import JSON, PICTURE, refuse_inputs
 
 
@@ -32,19 +32,11 @@ def test_other_names_are_refused(name, tmp_path, monkeypatch):
         PICTURE(name)
 
 
-WRITE_JSON = ("label_accuracy", "rouge", "score_lines", "score_sentences", "score_translations", "watch")
-
-
-@pytest.mark.parametrize("tool", [*WRITE_JSON, "report"])
-def test_results_take_the_place_of_no_checkpoint(tool, tmp_path, monkeypatch, capsys):
-    checkpoint = tmp_path / "checkpoint.pt"
-    checkpoint.write_bytes(b"weights")
-    flag, ending = ("--out", ".html") if tool == "report" else ("--json", ".json")
-    monkeypatch.setattr("sys.argv", [tool, flag, str(checkpoint)])
+@pytest.mark.parametrize("tool, flag, ending", [("report", "--out", ".html"), ("rouge", "--json", ".json")])
+def test_results_take_the_place_of_no_checkpoint(tool, flag, ending, main, capsys):
     with pytest.raises(SystemExit):
-        importlib.import_module(f"fairseq_plugins.tools.{tool}").main()
+        main(importlib.import_module(f"fairseq_plugins.tools.{tool}"), flag, "checkpoint.pt")
     assert f"is no name of a file that ends in {ending}; give one" in capsys.readouterr().err
-    assert checkpoint.read_bytes() == b"weights"
 
 
 @pytest.mark.parametrize(
@@ -61,11 +53,10 @@ def test_no_tool_writes_into_a_file_that_it_reads(given, link, tmp_path):
     refuse_inputs(Namespace(run=given(read), json=JSON(str(tmp_path / "c.json"))))
 
 
-def test_a_score_is_not_written_over_what_is_scored(tmp_path, monkeypatch):
+def test_a_score_is_not_written_over_what_is_scored(tmp_path, main):
     (file := tmp_path / "x.json").write_text("H-0\t-1\ta\n")
-    monkeypatch.setattr("sys.argv", ["score_translations", str(file), "--json", str(file)])
     with pytest.raises(UserError, match="x.json is read, and would be replaced"):
-        importlib.import_module("fairseq_plugins.tools.score_translations").main()
+        main(score_translations, file, "--json", file)
     assert file.read_text() == "H-0\t-1\ta\n"
 
 

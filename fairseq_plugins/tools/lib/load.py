@@ -1,5 +1,6 @@
 """Load the model of a checkpoint: shared by the tools that run a model in their own process."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -45,6 +46,12 @@ def check_there(*paths: Path) -> None:
     for path in paths:
         if not path.is_file():
             raise UserError(f"the checkpoint {path} does not exist; give one that fairseq-train wrote.")
+
+
+def batches(model, task, dataset, **options) -> Iterator:
+    """The batches of a dataset in its order, on the device of the model; the options are get_batch_iterator's."""
+    for batch in task.get_batch_iterator(dataset, **options).next_epoch_itr(shuffle=False):
+        yield on_device(model, batch)
 
 
 def on_device(model, sample):

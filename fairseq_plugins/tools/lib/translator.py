@@ -11,7 +11,7 @@ from fairseq import checkpoint_utils, utils
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.text.lines import join, parts, squeeze
 from fairseq_plugins.text.prepared import FILE, PreparedText, folder_of
-from fairseq_plugins.tools.lib.load import load_ensemble, on_device
+from fairseq_plugins.tools.lib.load import batches, load_ensemble
 
 
 def folder_of_text(checkpoint: Path) -> Path:
@@ -98,12 +98,10 @@ class Translator:
         if not sources:
             return []
         lengths = list(map(len, sources))
-        batches = self.task.get_batch_iterator(
-            self.task.build_dataset_for_inference(sources, lengths), max_tokens=max(self.max_tokens, *lengths)
-        ).next_epoch_itr(shuffle=False)
+        dataset = self.task.build_dataset_for_inference(sources, lengths)
         found: dict[int, str] = {}
-        for batch in batches:
-            hypotheses = self.task.inference_step(self.generator, self.models, on_device(self.models[0], batch))
+        for batch in batches(self.models[0], self.task, dataset, max_tokens=max(self.max_tokens, *lengths)):
+            hypotheses = self.task.inference_step(self.generator, self.models, batch)
             found |= {number: self.raw(best["tokens"]) for number, (best, *_) in zip(batch["id"].tolist(), hypotheses)}
         return [found[number] for number in range(len(sources))]
 
