@@ -66,7 +66,7 @@ def test_the_legend_is_inside_the_picture(metric, tmp_path):
 
 def test_bars_over_names(draw):
     assert draw(MEMORIES, "--metric", "dev bpc=paper") == (
-        "dev bpc (bars begin at 1.1). ours feedback-layer-1 1.25, ours transformer 1.27, ours _feedback $x$ 1.19, "
+        "dev bpc. ours feedback-layer-1 1.25, ours transformer 1.27, ours _feedback $x$ 1.19, "
         "the paper's transformer 1.3."
     )
     assert draw({"a": {"x": 1.0}, "b": {"x": 5.0}}, "--metric", "x") == "x. ours a 1, ours b 5."

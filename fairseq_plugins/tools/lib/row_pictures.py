@@ -1,7 +1,7 @@
 """Pictures of the rows of a recipe's table, as in Figures 4, 5 and 7 to 9 of the Feedback paper."""
 
 import re
-from math import floor, isfinite, isnan, log10, nan
+from math import isfinite, isnan, nan
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
@@ -10,7 +10,6 @@ from fairseq_plugins.tools.lib.command import Command
 from fairseq_plugins.tools.lib.pictures import legend_name, new_figure
 
 NUMBERED = re.compile(r"(.+)-(\d+)")  # the name of a row that is a point of a line, as feedback-2
-NARROW = 0.5  # bars begin at 0, unless all of them are longer than this part of the longest
 Values = dict[str, tuple[float, float]]  # by row our number and the paper's; nan where there is none
 
 
@@ -104,22 +103,9 @@ def draw_bars(axes, rows: Values, metric: str) -> None:
         axes.barh([place + 0.2 for place in papers], papers.values(), **look)
     for bars in axes.containers:
         axes.bar_label(bars, fmt="%#.4g", padding=4, fontsize=8)
-    start, end = limits([*ours, *papers.values()])
-    axes.set_xlim(start, end + 0.18 * (end - start))  # room for the number behind the longest bar
+    axes.margins(x=0.18)  # room for the number behind the longest bar
     axes.set_yticks(range(len(rows)), [legend_name(name) for name in rows])
     axes.invert_yaxis()
-    axes.set(xlabel=metric + (f" (bars begin at {start:.6g})" if start > 0 else ""))
+    axes.set(xlabel=metric)
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
-
-
-def limits(found: list[float]) -> tuple[float, float]:
-    """Where bars begin, and where the longest ends: at 0, or at a round number if their differences were not seen."""
-    lowest, highest = min(found), max(found)
-    if not any(found):
-        return 0, 1
-    difference = highest - lowest or 0.1 * abs(highest)
-    if not lowest > NARROW * highest > 0:
-        return min(0, lowest), max(0, highest)
-    step = 10.0 ** floor(log10(difference))
-    return floor((lowest - difference / 2) / step) * step, highest
