@@ -4,6 +4,7 @@ import json
 import math
 import random
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,35 +13,26 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import head_pruning
 from fairseq_plugins.tools.lib.load import load
 
+CHECKPOINTS = Path(__file__).parents[1] / "models/checkpoints"
+
 
 @pytest.fixture(scope="module")
 def data(run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("heads")
     draw = random.Random(1)
-    for split, lines in (("train", 60), ("valid", 6)):
-        (folder / split).write_text("".join(" ".join(draw.choices("abc", k=9)) + "\n" for _ in range(lines)))
-    prefixes = [word for split in ("train", "valid") for word in (f"--{split}pref", folder / split)]
-    run("fairseq-preprocess", "--only-source", *prefixes, "--destdir", folder / "bin")
+    (folder / "text").write_text("".join(" ".join(draw.choices("abc", k=9)) + "\n" for _ in range(6)))
+    words = ["--srcdict", CHECKPOINTS / "dict.txt", "--validpref", folder / "text", "--destdir", folder / "bin"]
+    run("fairseq-preprocess", "--only-source", *words)
     return folder / "bin"
 
 
-MODELS = ["transformer_xl_lm_tiny --weight-init skip-cross-head", "all_attention_lm_tiny"]
-
-
-@pytest.fixture(scope="module", params=MODELS)
-def checkpoint(request, run, user_dir, data, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model")
-    command = (
-        f"fairseq-train {data} --user-dir {user_dir} --task streaming_language_modeling --arch {request.param}"
-        " --criterion streaming_lm --optimizer adam --lr 0.01 --batch-size 4 --max-update 5 --tokens-per-sample 16"
-        f" --cpu --num-workers 0 --save-dir {folder} --disable-validation"
-    )
-    run(*command.split())
-    return folder / "checkpoint_last.pt"
+@pytest.fixture(params=["transformer_xl_lm_tiny", "all_attention_lm_tiny"])
+def checkpoint(request):
+    return CHECKPOINTS / f"{request.param}.pt"
 
 
 def test_a_grid_of_layers_and_heads(run, user_dir, checkpoint, data, main, capsys):
-    main(head_pruning, checkpoint, "--cpu", "--metric", "bpc")
+    main(head_pruning, checkpoint, "--data", data, "--cpu", "--metric", "bpc")
     header, dashes, *rows, _, last = capsys.readouterr().out.splitlines()
     assert header == "| layer | H1 | H2 | stddev |"
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
@@ -55,17 +47,17 @@ def test_a_grid_of_layers_and_heads(run, user_dir, checkpoint, data, main, capsy
     assert written["mean"]["stddev"] == pytest.approx((deviation + float(cells[1][3])) / 2, abs=1e-4)
     done = run(
         "fairseq-eval-lm", data, "--user-dir", user_dir, "--task", "streaming_language_modeling", "--path", checkpoint,
-        "--gen-subset", "valid", "--batch-size", 1, "--tokens-per-sample", 16, "--cpu", "--num-workers", 0,
+        "--gen-subset", "valid", "--batch-size", 1, "--tokens-per-sample", 8, "--cpu", "--num-workers", 0,
     )  # fmt: skip
     said = done.stdout + done.stderr
     bits = re.search(r"[ :]with end-of-line: .* ([\d.]+) bits", said)[1]
     assert float(last.removeprefix("with all heads: bpc ")) == pytest.approx(float(bits), abs=1e-4)
-    described = "block 16, memory 32, clamp none, same length: False, positions pairwise; the figures depend"
+    described = "block 8, memory 6, clamp none, same length: False, positions pairwise; the figures depend"
     assert (described in said) == ("transformer_xl" in str(torch.load(checkpoint)["cfg"]["model"]))
 
 
 def test_each_head_is_put_back(checkpoint):
-    attention = head_pruning.attentions(load(checkpoint, {})[0])[0]
+    attention = head_pruning.attentions(load(checkpoint, {"data": str(CHECKPOINTS)})[0])[0]
     before = attention.out_proj.weight.clone()
     left_out = [attention.out_proj.weight.clone() for _ in head_pruning.each_head_pruned(attention)]
     assert torch.equal(attention.out_proj.weight, before) and len(left_out) == 2
@@ -84,14 +76,14 @@ def test_the_deviation_is_the_papers():
     "overrides, words",
     [("{'mem_len': 64", "{'mem_len': 64 is not a dictionary"), ("{'memlen': 64}", "no option memlen")],
 )
-def test_overrides_are_a_dictionary_of_options(overrides, words, checkpoint, main):
+def test_overrides_are_a_dictionary_of_options(overrides, words, checkpoint, data, main):
     with pytest.raises(UserError, match=words):
-        main(head_pruning, checkpoint, "--cpu", "--model-overrides", overrides)
+        main(head_pruning, checkpoint, "--data", data, "--cpu", "--model-overrides", overrides)
 
 
 def test_a_model_that_is_worse_than_even_guesses_is_told(checkpoint, data, main, capsys, tmp_path):
     state = torch.load(checkpoint, weights_only=False)
-    state["model"]["decoder.output.bias"][4:7] -= 100  # the words of the text
+    state["model"]["decoder.output.bias"][4:12] -= 100  # the words of the text
     torch.save(state, tmp_path / "worse.pt")
     for file, told in ((checkpoint, False), (tmp_path / "worse.pt", True)):
         main(head_pruning, file, "--cpu", "--data", data)

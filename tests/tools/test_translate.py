@@ -202,13 +202,6 @@ def test_the_text_is_found_beside_the_checkpoint_in_its_data_folder_or_by_the_fl
     assert "neither its folder nor its data folder mine/bin has a prepared_text.json" in refused(nowhere)
 
 
-def test_a_byte_order_mark_is_no_text(work):
-    line = "女孩看见月亮。\n"
-    marked = work.translate(f"\ufeff{line}")
-    assert marked.stdout == work.translate(line).stdout
-    assert "symbols that the model does not know" not in marked.stderr.decode()
-
-
 def test_only_the_first_line_may_have_a_byte_order_mark():
     assert decode("\ufeffone\n".encode(), 1) == "one"
     assert decode("\ufefftwo\n".encode(), 2) == "\ufefftwo"  # as preparation reads a file
