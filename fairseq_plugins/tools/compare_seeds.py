@@ -25,7 +25,7 @@ def main():
         parser.option(flag, Path, None, "FILE", words, nargs="+", required=True)
     parser.add_argument("--references", type=Path, required=True, help="raw references, one per line")
     parser.add_argument("--lang", required=True, help="target language, for Moses and sacreBLEU")
-    parser.add_argument("--lowercase", action="store_true", help="ignore case in sacreBLEU")
+    parser.switch("--lowercase", "ignore case in sacreBLEU")
     parser.option("--names", str, ["system", "baseline"], "NAME", "the two systems in the table", nargs=2)
     args = parser.parse()
     if len(args.system) != len(args.baseline):

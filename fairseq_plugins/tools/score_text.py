@@ -59,8 +59,8 @@ def options() -> Command:
     parser = Command(__doc__)
     parser.add_argument("checkpoint", type=checkpoint, metavar="CKPT", help="a checkpoint, or its folder")
     parser.option("texts", Path, None, "FILE", f"raw text, also compressed; {STDIN} is standard input", nargs="+")
-    parser.add_argument("--totals", action="store_true", help="print the figures of each file only, on standard output")
-    parser.add_argument("--json-lines", action="store_true", help="print objects, in place of text, one a line")
+    parser.switch("--totals", "print the figures of each file only, on standard output")
+    parser.switch("--json-lines", "print objects, in place of text, one a line")
     words = "tokens that a model over streams reads at once; figures may depend on it (default: as in training)"
     parser.option("--tokens-per-sample", whole(1), None, "M", words)
     add_options(parser)

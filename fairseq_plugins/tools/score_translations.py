@@ -48,12 +48,9 @@ def main():
     parser.add_argument("--tokenise", choices=TOKENISERS, help="sacreBLEU's tokeniser (default: the one for --lang)")
     words = "data folder with prepared_text.json, which joins pieces and tells raw text from tokens"
     parser.option("--prepared-text", Path, None, "DIR", words)
-    for flag, words in (
-        ("--lowercase", "ignore case in sacreBLEU"),
-        ("--compound-split", "split compounds before tokenised BLEU (WMT14 En-De)"),
-        ("--tokenise-references", "tokenised BLEU against the raw references, too"),
-    ):
-        parser.add_argument(flag, action="store_true", help=words)
+    parser.switch("--lowercase", "ignore case in sacreBLEU")
+    parser.switch("--compound-split", "split compounds before tokenised BLEU (WMT14 En-De)")
+    parser.switch("--tokenise-references", "tokenised BLEU against the raw references, too")
     parser.add_argument("--baseline", type=Path, help="output of fairseq-generate for the system to compare with")
     parser.option("--samples", whole(1), 1000, "N", "number of bootstrap samples")
     parser.add_json("write the scores there, too")

@@ -49,7 +49,7 @@ def main():
     words = "folder with prepared_text.json and the dictionaries (default: that of the checkpoint, else of its data)"
     parser.option("--prepared-text", Path, None, "DIR", words)
     parser.add_cpu()
-    parser.add_argument("--fp16", action="store_true", help="compute in half precision, on a GPU")
+    parser.switch("--fp16", "compute in half precision, on a GPU")
     args = parser.parse()
     translator = load_translator(args)
     translate(translator, sys.stdin.buffer, sys.stdout.buffer, args.buffer or (1 if sys.stdin.isatty() else BUFFER))

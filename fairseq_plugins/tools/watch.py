@@ -39,7 +39,7 @@ def main():
     parser.option("--environment-settings", str, None, "JSON", "its arguments (default: as in training)")
     parser.option("--episodes", whole(1), 1, "N", "number of episodes")
     parser.option("--out", ANIMATION, None, "FILE", "animated picture of the first episode (.gif)")
-    parser.add_argument("--text", action="store_true", help="print the first episode")
+    parser.switch("--text", "print the first episode")
     parser.add_json("write the mean reward, for tools.plot rewards")
     parser.option("--seed", SEED, 1, "SEED", "of the environments and the agent")
     parser.add_cpu()

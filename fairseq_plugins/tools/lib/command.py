@@ -21,8 +21,11 @@ class Command(argparse.ArgumentParser):
         shown = words if default is None else f"{words} (%(default)s)".lstrip()
         self.add_argument(flag, type=kind, default=default, metavar=metavar, help=shown, **more)
 
+    def switch(self, flag: str, words: str) -> None:
+        self.add_argument(flag, action="store_true", help=words)
+
     def add_cpu(self) -> None:
-        self.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+        self.switch("--cpu", "use the CPU even if there is a GPU")
 
     def add_json(self, words: str = "write the figures there, too") -> None:
         self.option("--json", JSON, None, "FILE", f"{words} (.json)")
