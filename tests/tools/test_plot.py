@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 from argparse import Namespace
-from functools import lru_cache
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +12,8 @@ from plain_recurrence import PlainRecurrence
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools.lib import attention_maps, training_log
+
+CHECKPOINTS = Path(__file__).parents[1] / "models/checkpoints"
 
 
 def entry(kind, **values):
@@ -146,75 +148,53 @@ def test_the_memory_by_layer(plot, run_folder):
     assert lines_of(axes) == {"embedding": [0.2, 0.2], "layer 1": [0.8, 0.8]}
 
 
-@pytest.fixture(scope="session")
-def streams(run, tmp_path_factory):
-    """Binarised letters, of which a model can learn spans and a memory: bin, with 2000, 300 and 300 tokens."""
-    folder = tmp_path_factory.mktemp("streams")
-    for split, number in (("train", 400), ("valid", 60), ("test", 60)):
-        (folder / split).write_text("a b c d\n" * number)
-    splits = [word for split in ("train", "valid", "test") for word in (f"--{split}pref", folder / split)]
-    run("fairseq-preprocess", "--only-source", *splits, "--destdir", folder / "bin", "--workers", 1)
+def kept(name):
+    return CHECKPOINTS / f"{name}_tiny.pt"
+
+
+@pytest.fixture(scope="module")
+def letters(run, tmp_path_factory):
+    """Letters that the kept checkpoints know, binarised."""
+    folder = tmp_path_factory.mktemp("letters")
+    (folder / "text").write_text("a b c d\n" * 20)
+    words = ["--srcdict", CHECKPOINTS / "dict.txt", "--testpref", folder / "text", "--destdir", folder / "bin"]
+    run("fairseq-preprocess", "--only-source", *words, "--workers", 1)
     return folder / "bin"
 
 
-MODELS = {
-    "spans": ("all_attention_lm_tiny", "--adaptive-span", "--span-init", 0.5),
-    "feedback": ("feedback_lm_tiny",),
-    "xl": ("transformer_xl_lm_tiny", "--mem-len", 12),
-    "same length": ("transformer_xl_lm_tiny", "--mem-len", 12, "--same-length"),
-}
-
-
-@pytest.fixture(scope="session")
-def trained(run, user_dir, streams, tmp_path_factory):
-    """trained(name): the folder of one of MODELS after 20 updates"""
-
-    @lru_cache
-    def train(name):
-        folder = tmp_path_factory.mktemp("trained")
-        arch, *flags = MODELS[name]
-        out = run(
-            "fairseq-train", streams, "--user-dir", user_dir, "--task", "streaming_language_modeling", "--arch", arch,
-            "--criterion", "streaming_lm", "--optimizer", "adam", "--lr", 0.01, "--batch-size", 4,
-            "--tokens-per-sample", 16, "--max-update", 20, "--log-format", "json", "--log-interval", 10,
-            "--save-dir", folder, "--cpu", "--num-workers", 0, "--save-interval-updates", 10, *flags,
-        )  # fmt: skip
-        (folder / "train.log").write_text(out.stdout + out.stderr)
-        return folder
-
-    return train
-
-
-@pytest.mark.parametrize("name, width, vectors, first", [
-    ("spans", 32, 64, None), ("feedback", 32, 0, None), ("xl", 19, 0, 19), ("same length", 19, 0, 12),
+@pytest.mark.parametrize("name, width, vectors, seen", [
+    ("all_attention_lm", 6, 4, None), ("feedback_lm", 6, 0, None), ("transformer_xl_lm", 13, 0, 13),
+    ("same length", 13, 0, 6),
 ])  # fmt: skip
-def test_attention_maps_of_trained_models(name, width, vectors, first, trained):
+def test_attention_maps_of_trained_models(name, width, vectors, seen, letters, tmp_path):
     """A token of a Transformer-XL sees itself and, unless all see as many, what of its block is before it and the whole
-    memory."""
-    maps, memory = attention_maps.attention_maps(trained(name) / "checkpoint_last.pt", None, "test", 7)
+    memory of 6."""
+    checkpoint = kept(name)
+    if name == "same length":
+        state = torch.load(kept("transformer_xl_lm"), weights_only=False)
+        state["cfg"]["model"]["same_length"] = True
+        torch.save(state, checkpoint := tmp_path / "same.pt")
+    maps, memory = attention_maps.attention_maps(checkpoint, letters, "test", 7)
     assert [(head.layer, head.head) for head in maps] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     for head in maps:
         assert head.context.shape == (7, width) and head.persistent.shape == (7, vectors)
         torch.testing.assert_close(torch.cat([head.context, head.persistent], dim=-1).sum(-1), torch.ones(7))
-        if first:
-            assert (head.context > 0).sum(-1).tolist() == [min(first, 13 + token) for token in range(7)]
+        if seen:
+            assert (head.context > 0).sum(-1).tolist() == [min(seen, 7 + token) for token in range(7)]
             assert (head.context[:, -1] > 0).all()  # each token itself
     shares = [head.context_share for head in maps]
     assert [head.context_share for head in attention_maps.choose(maps, 2)] == [min(shares), max(shares)]
-    assert [len(row) for row in memory] == [3] * (name == "feedback") and all(
-        sum(row) == pytest.approx(1) for row in memory
-    )
+    assert [len(row) for row in memory] == [3] * (name == "feedback_lm")
+    assert all(sum(row) == pytest.approx(1) for row in memory)
 
 
 @pytest.mark.parametrize("name, value, label, said", [
-    ("spans", r"0\.\d{3}", "tokens before (-1: the nearest)", "SHARE, the fraction of a head's attention"),
-    ("feedback", r"\d+\.\d", "memories before (-1: the nearest)", "DISTANCE, how many tokens back a head looks"),
-    ("xl", r"\d+\.\d", "tokens before (0: the token itself)", "DISTANCE"),
+    ("all_attention_lm", r"0\.\d{3}", "tokens before (-1: the nearest)", "SHARE, the fraction of a head's attention"),
+    ("feedback_lm", r"\d+\.\d", "memories before (-1: the nearest)", "DISTANCE, how many tokens back a head looks"),
+    ("transformer_xl_lm", r"\d+\.\d", "tokens before (0: the token itself)", "DISTANCE"),
 ])  # fmt: skip
-def test_a_picture_of_attention(name, value, label, said, trained, plot, capsys, tmp_path):
-    checkpoint, file = trained(name) / "checkpoint_last.pt", tmp_path / "heads.json"
-    args = Namespace(checkpoint=checkpoint, data=None, split="test", tokens=7, heads=2, json=file)
-    figure = plot.draw_attention(args)
+def test_a_picture_of_attention(name, value, label, said, letters, plot, capsys):
+    figure = plot.draw_attention(Namespace(checkpoint=kept(name), data=letters, split="test", tokens=7, heads=2))
     printed = capsys.readouterr()
     assert re.fullmatch(rf"\d\.\d={value} \d\.\d={value}", printed.out.strip()) and said in printed.err
     heads = re.findall(r"(\d)\.(\d)=([\d.]+)", printed.out)
@@ -224,28 +204,30 @@ def test_a_picture_of_attention(name, value, label, said, trained, plot, capsys,
     }
     assert figure.axes[0].get_xlabel() == label
     left, right, *_ = figure.axes[0].get_images()[0].get_extent()
-    assert (left, right) == ((-18.5, 0.5) if name == "xl" else (-32.5, -0.5))
-    if name == "feedback":
-        (weights,) = attention_maps.attention_maps(args.checkpoint, None, "test", 7)[1]
+    assert (left, right) == ((-12.5, 0.5) if name == "transformer_xl_lm" else (-6.5, -0.5))
+    if name == "feedback_lm":
+        (weights,) = attention_maps.attention_maps(kept(name), letters, "test", 7)[1]
         assert [bar.get_height() for bar in figure.axes[2].patches] == weights
 
 
-def test_the_memory_and_the_spans_from_checkpoints(trained, plot, tmp_path):
-    folder = trained("feedback")
-    updates, learned = plot.memory_from_checkpoints(folder)
-    weights = [list(row) for row in zip(*learned.values())]
-    assert updates == [0, 10, 20] and weights[0] == [pytest.approx(1 / 3)] * 3
-    assert all(sum(row) == pytest.approx(1) for row in weights) and weights[2] != weights[0]
-    shutil.copytree(folder, tmp_path / "without", ignore=shutil.ignore_patterns("train.log"))
-    (axes,) = plot.draw_memory(Namespace(run=tmp_path / "without")).axes
-    assert [list(row) for row in zip(*lines_of(axes).values())] == weights
-    _, spans = plot.spans_from_checkpoint(trained("spans") / "checkpoint_last.pt")
+def test_the_memory_and_the_spans_from_checkpoints(plot, tmp_path):
+    state = torch.load(kept("feedback_lm"), weights_only=False)
+    for update, weights in ((10, [0.2, 0.3, 0.5]), (20, [0.1, 0.1, 0.8])):
+        state["model"]["decoder.body.stack.memory.layer_logits"] = torch.tensor(weights).log()
+        state["optimizer_history"][-1]["num_updates"] = update
+        torch.save(state, tmp_path / f"checkpoint_1_{update}.pt")
+    (axes,) = plot.draw_memory(Namespace(run=tmp_path)).axes
+    assert axes.get_lines()[0].get_xdata().tolist() == [0, 10, 20]
+    expected = {"embedding": [1 / 3, 0.2, 0.1], "layer 1": [1 / 3, 0.3, 0.1], "layer 2": [1 / 3, 0.5, 0.8]}
+    assert lines_of(axes) == {name: pytest.approx(values) for name, values in expected.items()}
+    _, spans = plot.spans_from_checkpoint(kept("all_attention_lm"))
     assert list(spans) == ["span_0_0", "span_0_1", "span_1_0", "span_1_1"]
-    assert all(0 <= span <= 32 for (span,) in spans.values())
+    assert all(0 <= span <= 6 for (span,) in spans.values())
     with pytest.raises(UserError, match="has no adaptive spans"):
-        plot.spans_from_checkpoint(trained("xl") / "checkpoint_last.pt")
+        plot.spans_from_checkpoint(kept("transformer_xl_lm"))
+    shutil.copy(kept("transformer_xl_lm"), tmp_path / "checkpoint_1_30.pt")
     with pytest.raises(UserError, match="has no learned memory"):
-        plot.memory_from_checkpoints(trained("xl"))
+        plot.memory_from_checkpoints(tmp_path)
 
 
 def test_attention_is_that_of_the_forward_pass():
