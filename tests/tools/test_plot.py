@@ -1,6 +1,5 @@
 """Pictures, and above all the numbers behind them."""
 
-import json
 import re
 import shutil
 from argparse import Namespace
@@ -9,17 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 from plain_recurrence import PlainRecurrence
+from training_logs import entry
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools.lib import attention_maps, training_log
 
 CHECKPOINTS = Path(__file__).parents[1] / "models/checkpoints"
-
-
-def entry(kind, **values):
-    prefix = "valid_" if kind == "valid" else ""
-    logged = {"epoch": 1, **{prefix + name: str(value) for name, value in values.items()}}
-    return f"2026-01-01 00:00:00 | INFO | {kind} | {json.dumps(logged)}\n"
 
 
 @pytest.fixture

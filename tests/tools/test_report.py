@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from training_logs import entry
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import plot, report
@@ -18,12 +19,9 @@ pytest.importorskip("markdown")
 
 STATEMENTS = statements.all_statements(statements.read_papers())
 LOG = "".join(
-    f"2026-11-24 10:00:00 | INFO | {kind} | {json.dumps(values)}\n"
+    entry("train_inner", loss=3, num_updates=update, memory_0=0.5, memory_1=0.5)
+    + entry("valid", loss=4 - update, num_updates=update)
     for update in (1, 2, 3)
-    for kind, values in (
-        ("train_inner", {"epoch": 1, "loss": "3", "num_updates": str(update), "memory_0": "0.5", "memory_1": "0.5"}),
-        ("valid", {"epoch": 1, "valid_loss": str(4 - update), "valid_num_updates": str(update)}),
-    )
 )
 CURVES = LOG.replace("memory", "other")  # nothing else to draw
 
@@ -97,16 +95,12 @@ def test_the_page_has_every_statement(make):
     page = make()
     assert not page.elsewhere and not page.open
     assert "url(" not in html_page.STYLE and "@import" not in html_page.STYLE
-    for entry in STATEMENTS:
-        assert all(
-            entry[key].replace("`", "") in page.text
-            for key in ("item", "claim", "here", "size", "setting")
-            if key in entry
-        )
-        for command in entry.get("commands", []):
-            assert command["run"] in page.text and command["date"] in page.text
+    for each in STATEMENTS:
+        shown = [each[key].replace("`", "") for key in ("item", "claim", "here", "size", "setting") if key in each]
+        shown += [words for command in each.get("commands", []) for words in (command["run"], command["date"])]
+        assert all(words in page.text for words in shown)
     assert all(rule in page.text for rule in statements.VERDICTS.values())
-    assert len(page.images) == sum(len(entry.get("pictures", [])) for entry in STATEMENTS)
+    assert len(page.images) == sum(len(each.get("pictures", [])) for each in STATEMENTS)
     assert all(len(image["alt"]) > 20 for image in page.images)
     assert page.links <= page.ids and len(page.links) > len(STATEMENTS)
 

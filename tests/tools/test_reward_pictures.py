@@ -1,10 +1,10 @@
 """Rewards of agents over several trials: the numbers behind the pictures."""
 
-import json
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
+from training_logs import entry
 
 from fairseq_plugins.errors import UserError
 
@@ -16,15 +16,9 @@ from fairseq_plugins.tools.lib.reward_pictures import draw_curves, draw_sizes  #
 def agent_run(folder, rewards, last=None):
     """The log of an agent with 100 steps an update and a reward every 10 updates."""
     folder.mkdir(parents=True)
-    lines = [
-        {"epoch": "1", "num_updates": f"{10 * n}", "reward": f"{reward}", "wpb": "100"}
-        for n, reward in enumerate(rewards, 1)
-    ]
-    log = "".join(f"2026 | INFO | train_inner | {json.dumps(line)}\n" for line in lines)
-    if last is not None:
-        entry = {"epoch": "1", "valid_num_updates": f"{10 * len(rewards)}", "valid_reward": f"{last}"}
-        log += f"2026 | INFO | valid | {json.dumps(entry)}\n"
-    (folder / "train.log").write_text(log)
+    lines = [entry("train_inner", num_updates=10 * n, reward=reward, wpb=100) for n, reward in enumerate(rewards, 1)]
+    lines += [] if last is None else [entry("valid", num_updates=10 * len(rewards), reward=last)]
+    (folder / "train.log").write_text("".join(lines))
     return folder
 
 
@@ -77,7 +71,7 @@ def test_wrong_files_are_named(draw, runs, line, words, tmp_path, monkeypatch):
     for name, rewards in {"good": [0, 1], "short": [1], "late": ["nan", 2], "bare": []}.items():
         agent_run(Path(name), rewards)
     agent_run(Path("diverged"), [0, 1], last="nan")
-    Path("bare/train.log").write_text('x | INFO | train_inner | {"epoch": "1", "num_updates": "1", "loss": "2"}\n')
+    Path("bare/train.log").write_text(entry("train_inner", num_updates=1, loss=2))
     Path("nan.json").write_text('{"reward": NaN}')
     with pytest.raises(UserError, match=words):
         draw(Namespace(runs=runs, line=[line] if line else [], size="span"))
