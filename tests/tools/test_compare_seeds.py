@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from generation_logs import write_log
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import compare_seeds
@@ -40,15 +41,6 @@ def test_one_seed_has_no_spread():
     assert "(one seed)" in text and "p = 1.000" in text
 
 
-def output(path, references):
-    """The output of fairseq-generate, with the references as hypotheses."""
-    lines = [
-        f"{kind}-{n}\t{text}" for n, ref in enumerate(references) for kind, text in (("T", ref), ("H", f"-1\t{ref}"))
-    ]
-    path.write_text("\n".join([*lines, "Generate test"]) + "\n")
-    return path
-
-
 @pytest.mark.parametrize("system, baseline, flags, sentence", [
     (["a"], ["other"], [], "other and .*a have other references; give outputs for one test set"),
     (["a"], ["short"], [], "short and .*a have other references"),
@@ -62,7 +54,7 @@ def test_runs_that_cannot_be_compared_are_named(system, baseline, flags, sentenc
     Path("ref").write_text("\n".join(REFERENCES) + "\n")
     sets = {"a": REFERENCES, "b": REFERENCES, "other": REFERENCES[::-1], "short": REFERENCES[:9], "none": []}
     for name, references in sets.items():
-        output(Path(name), references)
+        write_log(Path(name), references, references)
     Path("twice").write_text(Path("a").read_text() * 2)
     files = ["--references", "ref", "--system", *system, "--baseline", *baseline]
     with pytest.raises(UserError, match=sentence):

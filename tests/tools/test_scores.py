@@ -5,6 +5,7 @@ import re
 
 import pytest
 import sacrebleu
+from generation_logs import write_log
 from sacrebleu.metrics import bleu as sacrebleu_bleu
 from sentences import sentences
 
@@ -34,22 +35,6 @@ HYPOTHESES = [
     "die U-Bahn-Station &quot; Alt Mitte &quot; ist heute zu .",
     "wir sehen den alten Hund im Garten nicht .",
 ]
-
-
-def write_log(path, hypotheses, references, order=None, end=True, raw=None):
-    """A log as fairseq-generate prints it, sentences in batch order. ``raw``: what it brought back (--bpe prepared),
-    with raw references."""
-    lines = ["INFO:fairseq_cli.generate:loading model(s)"]
-    for n in order or range(len(hypotheses)):
-        lines += [
-            f"S-{n}\tsource {n}",
-            f"T-{n}\t{references[n]}",
-            f"H-{n}\t-0.5\t{hypotheses[n]}",
-            f"D-{n}\t-0.5\t{(raw or hypotheses)[n]}",
-            f"P-{n}\t-0.5 -0.5",
-        ]
-    path.write_text("\n".join(lines + ["Generate test with beam=5: BLEU4 = 0.0"] * end) + "\n", encoding="utf-8")
-    return path
 
 
 def test_raw_references_keep_their_own_punctuation(tmp_path, tool):
