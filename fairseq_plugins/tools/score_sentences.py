@@ -8,7 +8,6 @@ tenth of a percent, which can be more than the difference between seeds. All fig
 and Matthews correlation need the labels 0 and 1. The standard deviation is that of a sample (n - 1).
 """
 
-import math
 import statistics
 from pathlib import Path
 
@@ -66,14 +65,13 @@ def predict(path: Path, data: Path, split: str, batch_size: int, cpu: bool) -> t
 
 def score(predicted: list[str], right: list[str]) -> dict[str, float]:
     """Figures in percent; F1 and Matthews correlation only if the labels are 0 and 1."""
-    pairs = list(zip(predicted, right, strict=True))
-    figures = {"accuracy": 100 * sum(p == r for p, r in pairs) / len(pairs)}
+    from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef  # as in fairseq's criterion
+
+    figures = {"accuracy": accuracy_score(right, predicted)}
     if {*predicted, *right} <= BINARY:
-        hits, wrong, missed, rest = (pairs.count(pair) for pair in (("1", "1"), ("1", "0"), ("0", "1"), ("0", "0")))
-        figures["f1"] = 100 * 2 * hits / max(2 * hits + wrong + missed, 1)
-        margins = (hits + wrong) * (hits + missed) * (rest + wrong) * (rest + missed)
-        figures["matthews"] = 100 * (hits * rest - wrong * missed) / math.sqrt(margins) if margins else 0.0
-    return figures
+        figures["f1"] = f1_score(right, predicted, pos_label="1", zero_division=0)
+        figures["matthews"] = matthews_corrcoef(right, predicted)
+    return {name: 100 * float(figure) for name, figure in figures.items()}
 
 
 def over_seeds(runs: list[dict[str, float]]) -> dict[str, float]:
