@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from fairseq_plugins.errors import UserError
 from fairseq_plugins.tools import results_table
 
 
@@ -89,6 +90,22 @@ def test_wrong_arguments_are_refused(tmp_path):
     assert "'ours' is not COLUMN=VALUE" in table("add", rows, "depth-1", "ours").stderr
     assert "cell is the row's name" in table("add", rows, "depth-1", "cell=5").stderr
     assert "table.jsonl does not exist" in table("show", rows).stderr
-    rows.write_text('{"cell": "depth-1"}\n{"cell": "dep')
-    broken = table("add", rows, "depth-1")
-    assert broken.returncode == 1 and "table.jsonl has no whole row in line 2" in broken.stderr
+
+
+DAMAGED = {
+    b'{"cell": "depth-1"}\n{"cell": "dep': "no whole row in line 2",
+    b"{}": "no whole row in line 1",
+    b"\xff\xfe": "no text in UTF-8",
+    b'{"cell": "a", "bpc": [1]}': "neither a text nor a number",
+    b'{"cell": "a", "bpc": 1%s}' % (b"0" * 400): "neither a text nor a number",
+    b'{"cell": 3, "bpc": 1}': "neither a text nor a number",
+    b'{"cell": [3], "bpc": 1}': "neither a text nor a number",
+    b'{"cell": "a", "bpc": 1}\n' * 2: "has the row a in line 1 and in line 2; delete one",
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_table_is_refused(content, tmp_path):
+    (tmp_path / "table.jsonl").write_bytes(content)
+    with pytest.raises(UserError, match=f"table.jsonl .*{DAMAGED[content]}"):
+        results_table.read_rows(tmp_path / "table.jsonl")
