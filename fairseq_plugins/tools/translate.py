@@ -32,7 +32,7 @@ SEARCH = {
     "beam": (5, "N", "beam size"),
     "lenpen": (1.0, "P", "length penalty: below 1 shorter"),
     "max_len_a": (1.5, "A", "a translation has at most A times the tokens of its source, and B"),
-    "max_len_b": (200, "B", ""),
+    "max_len_b": (200, "B", "the B of --max-len-a"),
     "min_len": (1, "N", "fewest tokens of a translation"),
     "no_repeat_ngram_size": (0, "N", "no N tokens come twice in a translation; 0: they may"),
 }

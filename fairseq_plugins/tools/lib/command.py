@@ -18,7 +18,7 @@ class Command(argparse.ArgumentParser):
 
     def option(self, flag: str, kind: Callable, default, metavar: str, words: str, **more) -> None:
         """An option with a value. --help shows its default behind the words, unless it is None."""
-        shown = words if default is None else f"{words} (%(default)s)".lstrip()
+        shown = words if default is None else f"{words} (%(default)s)"
         self.add_argument(flag, type=kind, default=default, metavar=metavar, help=shown, **more)
 
     def switch(self, flag: str, words: str) -> None:
