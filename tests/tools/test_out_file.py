@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from argparse import ArgumentTypeError, Namespace
+from pathlib import Path
 
 import pytest
 
@@ -96,3 +97,8 @@ def test_a_table_behind_a_link_stays_there(tmp_path):
 def test_files_of_a_model_are_no_results():
     with pytest.raises(ArgumentTypeError, match="is the name of a file of a model"):
         JSON("bin/prepared_text.json")
+
+
+def test_an_argument_may_be_too_long_for_the_name_of_a_file():
+    """As the --prompt of tools.sample."""
+    refuse_inputs(Namespace(prompt="word " * 100, out=Path("name" * 100)))

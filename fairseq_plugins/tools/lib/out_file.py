@@ -55,9 +55,9 @@ def refuse_inputs(args: argparse.Namespace) -> None:
         raise UserError("standard output goes into the file of standard input; send it to another file.")
     written = {flag(name): path for name in WRITTEN if (path := getattr(args, name, None))}
     others = [value for name, value in vars(args).items() if name not in WRITTEN]
-    for path in filter(Path.is_file, (Path(part) for value in others for part in parts_of(value))):
+    for path in (Path(part) for value in others for part in parts_of(value) if os.path.isfile(part)):
         for name, output in written.items():
-            if output.exists() and path.samefile(output):
+            if os.path.exists(output) and path.samefile(output):
                 raise UserError(f"{name} {output} is read, and would be replaced; name another file.")
         if os.path.samestat(path.stat(), printed):
             raise UserError(f"standard output goes into {path}, which is read; send it to another file.")
