@@ -22,6 +22,7 @@ from tqdm import tqdm
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.reading import checkpoint
+from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.options.combinations import dictionary
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.tools.lib import markdown_text
@@ -48,6 +49,7 @@ def main():
     parser.option("--batch-size", whole(1), 1, "B", "number of streams")
     parser.option("--tokens-per-sample", whole(1), None, "M", "tokens of a block (default: as in training)")
     parser.option("--model-overrides", str, "{}", "DICT", "as in fairseq-eval-lm")
+    parser.add_json("write the table there, too")
     parser.add_cpu()
     args = parser.parse()
     model, task = load_split(args)
@@ -59,6 +61,8 @@ def main():
         for attention in tqdm(attentions(model), desc="layers", leave=False)
     ]
     print(table(rises))
+    if args.json:
+        write_json(args.json, by_layer(rises))
     print(f"\nwith all heads: {args.metric} {with_all:.4f}")
     if nats > math.log(words := len(task.source_dictionary)):
         even = measure(math.log(words))

@@ -86,6 +86,7 @@ def command() -> Command:
     attention.option("--split", str, "test", "SPLIT", "split to read")
     attention.option("--tokens", whole(1), 64, "M", "number of tokens, the rows of a map")
     attention.option("--heads", whole(1), 4, "N", "number of heads")
+    attention.add_json("write the numbers of heads there, too")
     lags = add("lags", draw_lags, "the age of each layer's memory")
     skip_schedule.add_schedule(lags)
     lags.option("--updates", whole(1, MOST_UPDATES), 64, "U", "number of updates")

@@ -33,7 +33,7 @@ from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.tools.lib.bleu import compare, raw_score, sacrebleu_scores, tokenised_scores
-from fairseq_plugins.tools.lib.command import Command
+from fairseq_plugins.tools.lib.command import Command, tell
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references, refuse_other_test_set
 
 # sacreBLEU's own names
@@ -78,7 +78,7 @@ def main():
     if references:
         scores |= sacrebleu_scores(examples, references, args.lang or "", args.lowercase, args.tokenise)
         if missing := scores.pop("no_sacrebleu", None):
-            print(f"no sacreBLEU: {missing}", file=sys.stderr)
+            tell(f"no sacreBLEU: {missing}")
         else:
             print(f"sacreBLEU = {scores['sacrebleu']:.2f} {scores['signature']}")
         print(f"chrF = {scores['chrf']:.2f} {scores['chrf_signature']}")

@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 def main():
     parser = Command(__doc__)
     add_schedule(parser)
-    print("\n".join(table(skip_retain(parser.parse()).probabilities)))
+    parser.add_json("write the share and the factor there, too")
+    args = parser.parse()
+    probabilities = skip_retain(args).probabilities
+    print("\n".join(table(probabilities)))
+    if args.json:
+        share, factor = skipped_share(probabilities), context_factor(probabilities)
+        write_json(args.json, {"skipped_layers": round(share, 3), "context_factor": round(factor, 3)})
 
 
 def add_schedule(parser: Command) -> None:

@@ -31,8 +31,8 @@ def checkpoint(request):
     return CHECKPOINTS / f"{request.param}.pt"
 
 
-def test_a_grid_of_layers_and_heads(run, user_dir, checkpoint, data, main, capsys):
-    main(head_pruning, checkpoint, "--data", data, "--cpu", "--metric", "bpc")
+def test_a_grid_of_layers_and_heads(run, user_dir, checkpoint, data, main, capsys, tmp_path):
+    main(head_pruning, checkpoint, "--data", data, "--cpu", "--metric", "bpc", "--json", tmp_path / "grid.json")
     header, dashes, *rows, _, last = capsys.readouterr().out.splitlines()
     assert header == "| layer | H1 | H2 | stddev |"
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]

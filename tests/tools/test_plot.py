@@ -1,5 +1,6 @@
 """Pictures, and above all the numbers behind them."""
 
+import json
 import re
 import shutil
 from argparse import Namespace
@@ -187,8 +188,10 @@ def test_attention_maps_of_trained_models(name, width, vectors, seen, letters, t
     ("feedback_lm", r"\d+\.\d", "memories before (-1: the nearest)", "DISTANCE, how many tokens back a head looks"),
     ("transformer_xl_lm", r"\d+\.\d", "tokens before (0: the token itself)", "DISTANCE"),
 ])  # fmt: skip
-def test_a_picture_of_attention(name, value, label, said, letters, plot, capsys):
-    figure = plot.draw_attention(Namespace(checkpoint=kept(name), data=letters, split="test", tokens=7, heads=2))
+def test_a_picture_of_attention(name, value, label, said, letters, plot, capsys, tmp_path):
+    file = tmp_path / "heads.json"
+    args = Namespace(checkpoint=kept(name), data=letters, split="test", tokens=7, heads=2, json=file)
+    figure = plot.draw_attention(args)
     printed = capsys.readouterr()
     assert re.fullmatch(rf"\d\.\d={value} \d\.\d={value}", printed.out.strip()) and said in printed.err
     heads = re.findall(r"(\d)\.(\d)=([\d.]+)", printed.out)

@@ -13,8 +13,8 @@ from fairseq_plugins.modules.transformer_xl.stack import XLStack
 from fairseq_plugins.tools import skip_schedule
 
 
-def test_every_layer_of_equation_1(capsys, main):
-    main(skip_schedule, "linear", "--layers", 8)
+def test_every_layer_of_equation_1(capsys, main, tmp_path):
+    main(skip_schedule, "linear", "--layers", 8, "--json", tmp_path / "8.json")
     header, dashes, *rows = capsys.readouterr().out.splitlines()
     assert rows[0] == "| 1 | 0 | 1.000 | 1 |" and rows[4] == "| 5 | 0.25 | 1.333 | 4 |"
     assert rows[7] == "| 8 | 0 | 1.000 | 1 |"
