@@ -14,8 +14,8 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.trainer import Trainer
 
 from fairseq_plugins.compat.patch import replace, temporarily
+from fairseq_plugins.error_messages import sentence
 from fairseq_plugins.errors import OF_BEFORE, UserError, causes
-from fairseq_plugins.startup.error_messages import sentence
 
 ANOTHER = "take another checkpoint"
 
@@ -80,7 +80,7 @@ def checkpoints_hold_what_they_should():
 @contextmanager
 def content_errors(path, instead: str):
     """Report an error inside this context as one of a checkpoint's content. Excepted are errors with a sentence of
-    their own (see ``startup/error_messages.py``), and a lack of memory, of a file, of a package or of another process.
+    their own (see ``error_messages.py``), and a lack of memory, of a file, of a package or of another process.
 
     Args:
         instead: the user's way out

@@ -6,8 +6,8 @@ import select
 import sys
 from collections.abc import Callable
 
+from fairseq_plugins.error_messages import sentence
 from fairseq_plugins.startup import standard_files
-from fairseq_plugins.startup.error_messages import sentence
 
 handle_error = logging.Handler.handleError  # before ``install`` replaces it
 LOST: set[logging.Handler] = set()  # logs that cannot be written

@@ -14,10 +14,11 @@ from itertools import chain
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files import file_errors
 from fairseq_plugins.files.steps import STAMPS, Step, lock
 from fairseq_plugins.files.whole import content
 from fairseq_plugins.options.ranges import whole
-from fairseq_plugins.startup import error_hook, file_errors
+from fairseq_plugins.startup import error_hook
 from fairseq_plugins.tools.lib.signs_of_life import SILENCE, Display
 
 # errors for which Python gives no file name, or the temporary one

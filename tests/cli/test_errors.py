@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from fairseq_plugins.error_messages import sentence
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.startup.error_messages import sentence
 
 
 class RunsCode:

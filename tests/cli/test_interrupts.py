@@ -10,7 +10,7 @@ import pytest
 import torch
 from fairseq.trainer import Trainer
 
-from fairseq_plugins.startup.error_messages import sentence
+from fairseq_plugins.error_messages import sentence
 
 FULL = "standard output could not be written (No space left on device)"
 CLOSED = "standard output could not be written (Bad file descriptor)"

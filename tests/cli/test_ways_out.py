@@ -17,8 +17,8 @@ from in_forks import run_forked
 from reversals import write_reversals
 from warm import Done
 
+from fairseq_plugins.error_messages import ERROR_MESSAGES
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.startup.error_messages import ERROR_MESSAGES
 from fairseq_plugins.tools.lib.generation_log import read_generation
 
 PLUGINS = f"--user-dir {Path(__file__).resolve().parents[2] / 'fairseq_plugins'}"

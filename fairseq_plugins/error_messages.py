@@ -3,7 +3,7 @@
 import re
 
 from fairseq_plugins.errors import OF_BEFORE, UserError, causes
-from fairseq_plugins.startup import file_errors
+from fairseq_plugins.files import file_errors
 
 # Patterns and the sentences for them. A pattern is searched in the lines "Type: text" of an error and its causes, the
 # outermost first.
@@ -115,7 +115,7 @@ ERROR_MESSAGES = {
         "this --arch takes {0} from its --task, which does not have it; choose another --arch or --task.",
     r"Missing mandatory value: (\w+)":
         "{0} is missing; give it as a flag, with - for _.",
-    # any other file; file_errors.py knows the other errors of the system
+    # any other file; files/file_errors.py knows the other errors of the system
     r"FileExistsError: ([^\n]*dict\.[^\n]*txt)$":
         "{0} exists already; choose another --destdir, or use the dictionaries that are there with --srcdict and "
         "--tgtdict, without --joined-dictionary.",
