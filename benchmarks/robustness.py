@@ -91,7 +91,7 @@ def damage(folder: Path, number: int) -> bool:
     files = {
         "checkpoint": (folder / "save/checkpoint_last.pt", checkpoint),
         "average": (average, checkpoint),
-        "memory": (folder / "save/checkpoint_last.pt.memory-0-of-1", lambda path: rank_files.load(Path(path))),
+        "memory": (folder / "save/checkpoint_last.pt.memory-0-of-1", lambda path: rank_files.load(Path(path), "")),
         "checkpoint of others": (others, checkpoint),
     }
     draw, right = random.Random(2), True

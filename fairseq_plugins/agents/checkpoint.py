@@ -9,18 +9,15 @@ import torch
 from fairseq_plugins.agents.actor import Actor
 from fairseq_plugins.agents.observations import Observations
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.files import sealed
-from fairseq_plugins.random_states import random_state, restore_random_state
-from fairseq_plugins.streams import rank_files as files
-from fairseq_plugins.streams.checkpoint import rank_of
+from fairseq_plugins.random_states import restore_random_state
+from fairseq_plugins.streams.rank_files import RankFiles
 
 logger = logging.getLogger(__name__)
 
-ANEW = "begin new episodes"
-WAY_OUT = f"{ANEW} with --reset-dataloader"
+WAY_OUT = "begin new episodes with --reset-dataloader"
 
 
-class ActorCheckpoints:
+class ActorCheckpoints(RankFiles):
     """Saves and restores an actor. Environments that cannot say their state begin new episodes when a training is
     resumed; those of this suite can.
 
@@ -28,34 +25,22 @@ class ActorCheckpoints:
         environment: its name and its settings in JSON; a training is resumed in the same one
     """
 
+    what, anew = "state of the environments", "begin new episodes"
+    way_out = WAY_OUT
+
     def __init__(self, actor: Actor, environment: tuple[str, str]):
         self.actor, self.environment = actor, list(environment)
 
-    def before_checkpoints(self, folder: Path, trainer) -> None:
-        state = {
-            "updates": trainer.get_num_updates(),
-            "identity": trainer.checkpoint_identity,
-            "environment": self.environment,
-            "actor": plain(actor_state(self.actor)),
-            "random": random_state(),
-        }
-        sealed.save(state, files.newest_file(folder, *rank_of(trainer)))
-
-    def after_checkpoints(self, checkpoints: list[Path], trainer) -> None:
-        if checkpoints:
-            files.name_after(checkpoints, *rank_of(trainer))
+    def state(self) -> dict:
+        return {"environment": self.environment, "actor": plain(actor_state(self.actor))}
 
     def after_loading(self, checkpoint: Path, trainer, epoch_itr) -> None:
         if epoch_itr.epoch == 1 and not epoch_itr.iterations_in_epoch:  # --reset-dataloader, --finetune-from-model
             logger.info("new episodes begin")
             return
-        rank, world_size = rank_of(trainer)
-        updates, identity = trainer.get_num_updates(), trainer.checkpoint_identity
-        state = files.find(checkpoint, rank, world_size, updates, identity, WAY_OUT)
-        if state is None:
-            copy = f"copy it with its checkpoint, or {WAY_OUT}"
-            raise UserError(files.why_missing(checkpoint, world_size, "state of the environments", ANEW, copy))
-        with files.content_errors(checkpoint, WAY_OUT):
+        if (state := self.find(checkpoint, trainer)) is None:
+            raise self.missing(checkpoint, trainer)
+        with self.content_errors(checkpoint):
             self.check_environment(state["environment"])
             restore_actor(self.actor, unplain(state["actor"]), trainer.get_model())
             restore_random_state(state["random"])

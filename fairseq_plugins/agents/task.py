@@ -3,7 +3,6 @@
 import json
 import logging
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Optional
 
 import torch
@@ -59,7 +58,6 @@ class ReinforcementLearningTask(FairseqTask):
         self.settings = json.dumps(json.loads(cfg.environment_settings or "{}"), sort_keys=True)
         self.ranks = (0, 1)  # the number of this rank, and how many there are
         self.actor: Any = None  # in training
-        self.checkpoints: Any = None
         self.rolled: tuple = (None, None)  # the number of the last block, and the block
 
     def new_actor(self, seed: int, copies: int):
@@ -121,7 +119,10 @@ class ReinforcementLearningTask(FairseqTask):
                 logger.warning("checkpoint_best.pt will have the lowest loss, not the highest reward")
             self.ranks = (shard_id, num_shards)
             self.actor = self.new_actor(self.cfg.seed, self.cfg.batch_size)
-            self.checkpoints = ActorCheckpoints(self.actor, (self.cfg.environment, self.settings))
+            files = ActorCheckpoints(self.actor, (self.cfg.environment, self.settings))
+            # compat.checkpoints calls these on every rank
+            self.before_checkpoints, self.after_checkpoints = files.before_checkpoints, files.after_checkpoints
+            self.after_loading = files.after_loading
         if dataset not in self.dataset_to_epoch_iter:
             facts = {flag(name): getattr(self.cfg, name) for name in ("updates_per_epoch", "bptt", "seed")}
             numbers = [[number] for number in range(len(dataset))]
@@ -173,17 +174,6 @@ class ReinforcementLearningTask(FairseqTask):
         losses, steps, logs = zip(*blocks)
         logged = {name: sum(log[name] for log in logs) for name in logs[0]}
         return sum(losses), sum(steps), {**logged, "nsentences": actor.copies}
-
-    # Called on every rank by compat.checkpoints
-
-    def before_checkpoints(self, folder: Path, trainer) -> None:
-        self.checkpoints.before_checkpoints(folder, trainer)
-
-    def after_checkpoints(self, checkpoints: list[Path], trainer) -> None:
-        self.checkpoints.after_checkpoints(checkpoints, trainer)
-
-    def after_loading(self, checkpoint: Path, trainer, epoch_itr) -> None:
-        self.checkpoints.after_loading(checkpoint, trainer, epoch_itr)
 
 
 def counted_steps(ends: torch.Tensor, ended: torch.Tensor, each: int) -> torch.Tensor:

@@ -11,45 +11,44 @@ from fairseq import utils
 
 from fairseq_plugins.compat.distributed import of_all_ranks
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.files import sealed
-from fairseq_plugins.random_states import random_state, restore_random_state
-from fairseq_plugins.streams import rank_files as files
+from fairseq_plugins.random_states import restore_random_state
 from fairseq_plugins.streams.groups import split_sample
 from fairseq_plugins.streams.memory import TrainingMemory
+from fairseq_plugins.streams.rank_files import RankFiles
 from fairseq_plugins.streams.stopping import Convergence, LossGuard
 
 logger = logging.getLogger(__name__)
 
 
-class StreamCheckpoints:
+class StreamCheckpoints(RankFiles):
     """Saves and restores the memory, the loss guard, the convergence and the random state of this rank.
 
-    ``compat.checkpoints.every_rank_saves_its_state`` calls ``before_checkpoints``, ``after_checkpoints`` and
-    ``after_loading`` on every rank, through the task, whose options are ``args``.
+    Args:
+        args: options of the task
     """
+
+    what, anew = "memory", "start the streams from the beginning"
+    way_out = "resume with --memory-in-checkpoint replay, which is not exact, or with --reset-dataloader"
 
     def __init__(self, args, training: TrainingMemory, guard: LossGuard, convergence: Convergence):
         self.args, self.training, self.guard, self.convergence = args, training, guard, convergence
         self.full = args.memory_in_checkpoint == "full"
 
+    def state(self) -> dict:
+        return {
+            "memory": self.training.state_dict(),
+            "guard": self.guard.state_dict(),
+            "convergence": self.convergence.state_dict(),
+        }
+
     def before_checkpoints(self, folder: Path, trainer) -> None:
-        """Write this rank's file, before the checkpoints that it belongs to are written."""
         self.convergence.end_if_reached(trainer)
         if self.full:
-            state = {
-                "updates": trainer.get_num_updates(),
-                "identity": trainer.checkpoint_identity,
-                "memory": self.training.state_dict(),
-                "guard": self.guard.state_dict(),
-                "convergence": self.convergence.state_dict(),
-                "random": random_state(),
-            }
-            sealed.save(state, files.newest_file(folder, *rank_of(trainer)))
+            super().before_checkpoints(folder, trainer)
 
     def after_checkpoints(self, checkpoints: list[Path], trainer) -> None:
-        """Name this rank's file after the checkpoints just written."""
-        if checkpoints and self.full:
-            files.name_after(checkpoints, *rank_of(trainer))
+        if self.full:
+            super().after_checkpoints(checkpoints, trainer)
 
     def after_loading(self, checkpoint: Path, trainer, epoch_itr) -> None:
         """Resume the streams where the checkpoint left them. In the middle of an epoch the memory is needed; at the
@@ -64,9 +63,8 @@ class StreamCheckpoints:
             return
         if anew and not updates:  # only the weights are wanted
             return
-        rank, world_size = rank_of(trainer)
         try:
-            state = files.find(checkpoint, rank, world_size, updates, trainer.checkpoint_identity)
+            state = self.find(checkpoint, trainer)
         except UserError:
             if not anew:
                 raise
@@ -75,9 +73,9 @@ class StreamCheckpoints:
             state = None  # on one rank as on all: they must agree on whether the training has converged
         if state is None:
             if blocks:
-                raise UserError(files.why_missing(checkpoint, world_size))
+                raise self.missing(checkpoint, trainer)
             return
-        with files.content_errors(checkpoint):
+        with self.content_errors(checkpoint):
             if blocks:
                 self.restore_memory(state["memory"], trainer)
             self.guard.load_state_dict(state["guard"])
@@ -127,8 +125,3 @@ def replay(training: TrainingMemory, trainer, epoch_itr) -> None:
         f"--memory-in-checkpoint replay: the memory was recomputed from {min(enough, end)} tokens with the current"
         " parameters; the losses will differ slightly from those of an uninterrupted training"
     )
-
-
-def rank_of(trainer) -> tuple[int, int]:
-    """Rank and world size."""
-    return trainer.data_parallel_rank, trainer.data_parallel_world_size

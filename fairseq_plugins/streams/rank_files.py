@@ -1,4 +1,4 @@
-"""The file that each rank writes beside a checkpoint: its name, and the checkpoint that it belongs to.
+"""The file that each rank writes beside a checkpoint: its content, its name, and the checkpoint that it belongs to.
 
     checkpoint_last.pt.memory-0-of-2      of rank 0, where the world size is 2
     newest.memory-0-of-2                  the same file
@@ -13,15 +13,114 @@ import os
 import pickle
 import re
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files import sealed
 from fairseq_plugins.files.whole import write_whole
+from fairseq_plugins.random_states import random_state
 
-WAY_OUT = "resume with --memory-in-checkpoint replay, which is not exact, or with --reset-dataloader"
+# errors that a file of unexpected content may cause; torch refuses types that it does not trust
+WRONG_CONTENT = (
+    ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, RuntimeError, TypeError, ValueError,
+    pickle.UnpicklingError,
+)  # fmt: skip
+
+
+class RankFiles:
+    """Saves the state of this rank, and finds it again.
+
+    ``compat.checkpoints.every_rank_saves_its_state`` calls ``before_checkpoints``, ``after_checkpoints`` and
+    ``after_loading``, which the subclass has, on every rank.
+    """
+
+    what: ClassVar[str]  # the state, in words
+    anew: ClassVar[str]  # the effect of --reset-dataloader, as a command
+    way_out: ClassVar[str]  # of a training whose file is lost
+
+    def state(self) -> dict:
+        """What the file holds beside the random state."""
+        raise NotImplementedError
+
+    def before_checkpoints(self, folder: Path, trainer) -> None:
+        """Write this rank's file, before the checkpoints that it belongs to are written."""
+        state = {"updates": trainer.get_num_updates(), "identity": trainer.checkpoint_identity}
+        sealed.save({**state, **self.state(), "random": random_state()}, newest_file(folder, *rank_of(trainer)))
+
+    def after_checkpoints(self, checkpoints: list[Path], trainer) -> None:
+        """Name this rank's file after the checkpoints just written, and remove the files of checkpoints that are
+        gone."""
+        if checkpoints:
+            rank, world_size = rank_of(trainer)
+            newest = newest_file(checkpoints[0].parent, rank, world_size)
+            share(newest, [file_beside(path, rank, world_size) for path in checkpoints])
+            if rank == 0:
+                remove_orphans(checkpoints, world_size)
+
+    def find(self, checkpoint: Path, trainer) -> dict | None:
+        """The state that was saved with a checkpoint, or None.
+
+        Raises:
+            UserError: one file is damaged or has another content, and the other does not belong to the checkpoint
+        """
+        updates, identity = trainer.get_num_updates(), trainer.checkpoint_identity
+        beside, newest = file_beside(checkpoint, *rank_of(trainer)), newest_file(checkpoint.parent, *rank_of(trainer))
+        damaged = None
+        for path in filter(Path.exists, (beside, newest)):
+            try:
+                with self.content_errors(path):
+                    state = load(path, self.way_out)
+                    # with --reset-optimizer fairseq has forgotten the number of updates: the identity is enough; files
+                    # of earlier versions have none
+                    same_updates, same = state["updates"] == updates, state.get("identity") == identity
+            except UserError as error:
+                damaged = damaged or error
+                continue
+            if same and (same_updates or identity is not None):
+                if path == newest:  # the next save overwrites it
+                    with suppress(OSError):  # the folder may not be writable; this training saves elsewhere
+                        share(newest, [beside])
+                return state
+        if damaged:
+            raise damaged
+        return None
+
+    @contextmanager
+    def content_errors(self, path: Path) -> Iterator[None]:
+        """A context that raises any error as a UserError about the file's content. Its checksum has been verified."""
+        try:
+            yield
+        except UserError:
+            raise
+        except WRONG_CONTENT as error:
+            raise UserError(
+                f"the memory of {path} does not fit this model, or was not saved by this suite"
+                f" ({type(error).__name__}): {self.way_out}."
+            ) from error
+
+    def missing(self, checkpoint: Path, trainer) -> UserError:
+        """Why ``find`` found nothing."""
+        saved = {file.name.rpartition("-")[2] for file in checkpoint.parent.glob(f"{checkpoint.name}.memory-*-of-*")}
+        world_size = trainer.data_parallel_world_size
+        if saved and str(world_size) not in saved:
+            return UserError(
+                f"{checkpoint} was saved by {' or '.join(sorted(saved))} process(es), this training has {world_size}:"
+                f" start as many, or {self.anew} with --reset-dataloader."
+            )
+        return UserError(
+            f"the {self.what} of {checkpoint} is missing or belongs to another checkpoint ({checkpoint.name}.memory-*"
+            f" in the same folder): copy it with its checkpoint, or {self.way_out}."
+        )
+
+
+def rank_of(trainer) -> tuple[int, int]:
+    """Rank and world size."""
+    return trainer.data_parallel_rank, trainer.data_parallel_world_size
 
 
 def newest_file(folder: Path, rank: int, world_size: int) -> Path:
@@ -32,12 +131,9 @@ def file_beside(checkpoint: Path, rank: int, world_size: int) -> Path:
     return checkpoint.with_name(f"{checkpoint.name}.memory-{rank}-of-{world_size}")
 
 
-def load(path: Path, way_out: str = WAY_OUT) -> dict:
+def load(path: Path, way_out: str) -> dict:
     """Read a file that ``sealed.save`` wrote, or one of an earlier version, which has its checksum in the first line.
-
-    Raises:
-        UserError: the file is damaged, or its checksum is right but its content is not of this suite
-    """
+    Raises UserError if the file is damaged, and errors of torch if its checksum is right but its content is foreign."""
     with open(path, "rb") as file:
         start = file.read(65)
         of_earlier_version = re.fullmatch(rb"[0-9a-f]{64}\n", start)
@@ -47,11 +143,10 @@ def load(path: Path, way_out: str = WAY_OUT) -> dict:
         raise damaged
     if not of_earlier_version and not start.startswith(b"PK"):
         raise damaged
-    with content_errors(path, way_out):
-        try:
-            return torch.load(io.BytesIO(content) if of_earlier_version else path, map_location="cpu")
-        except UserError as error:  # of compat.checkpoints.verify_when_loading
-            raise damaged from error
+    try:
+        return torch.load(io.BytesIO(content) if of_earlier_version else path, map_location="cpu")
+    except UserError as error:  # of compat.checkpoints.verify_when_loading
+        raise damaged from error
 
 
 def share(file: Path, others: list[Path]) -> None:
@@ -65,96 +160,6 @@ def share(file: Path, others: list[Path]) -> None:
 
     for other in others:
         write_whole(other, link_or_copy)
-
-
-def name_after(checkpoints: list[Path], rank: int, world_size: int) -> None:
-    """Name the rank's newest file after the checkpoints just written, and remove the files of checkpoints that are
-    gone."""
-    newest = newest_file(checkpoints[0].parent, rank, world_size)
-    share(newest, [file_beside(path, rank, world_size) for path in checkpoints])
-    if rank == 0:
-        remove_orphans(checkpoints, world_size)
-
-
-def find(
-    checkpoint: Path, rank: int, world_size: int, updates: int, identity: str | None = None, way_out: str = WAY_OUT
-) -> dict | None:
-    """The state that was saved with a checkpoint, or None.
-
-    Args:
-        updates: the number of updates after which the checkpoint was saved; it counts where there is no identity
-        identity: a name that only this checkpoint and its files share; None in files of earlier versions
-        way_out: the advice in an error
-
-    Raises:
-        UserError: one file is damaged or has another content, and the other does not belong to the checkpoint
-    """
-    beside, newest = file_beside(checkpoint, rank, world_size), newest_file(checkpoint.parent, rank, world_size)
-    damaged = None
-    for path in filter(Path.exists, (beside, newest)):
-        try:
-            state = load(path, way_out)
-            with content_errors(path, way_out):
-                # with --reset-optimizer fairseq has forgotten the number of updates: the identity is enough
-                same_updates, same = state["updates"] == updates, state.get("identity") == identity
-            belongs = same and (same_updates or identity is not None)
-        except UserError as error:
-            damaged = damaged or error
-            continue
-        if belongs:
-            if path == newest:  # the next save overwrites it
-                with suppress(OSError):  # the folder may not be writable; this training saves elsewhere
-                    share(newest, [beside])
-            return state
-    if damaged:
-        raise damaged
-    return None
-
-
-# errors that a file of unexpected content may cause; torch refuses types that it does not trust
-WRONG_CONTENT = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    pickle.UnpicklingError,
-)
-
-
-@contextmanager
-def content_errors(path: Path, way_out: str = WAY_OUT):
-    """A context that raises any error as a UserError about the file's content. Its checksum has been verified."""
-    try:
-        yield
-    except WRONG_CONTENT as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(
-            f"the memory of {path} does not fit this model, or was not saved by this suite ({type(error).__name__}):"
-            f" {way_out}."
-        ) from error
-
-
-def why_missing(
-    checkpoint: Path, world_size: int, what: str = "memory", anew: str = "start the streams from the beginning",
-    way_out: str = WAY_OUT,
-) -> str:  # fmt: skip
-    """A sentence on why ``find`` found nothing. ``what`` is missing, and ``anew`` is the effect of
-    --reset-dataloader."""
-    saved = {file.name.rpartition("-")[2] for file in checkpoint.parent.glob(f"{checkpoint.name}.memory-*-of-*")}
-    if saved and str(world_size) not in saved:
-        return (
-            f"{checkpoint} was saved by {' or '.join(sorted(saved))} process(es), this training has {world_size}: start"
-            f" as many, or {anew} with --reset-dataloader."
-        )
-    return (
-        f"the {what} of {checkpoint} is missing or belongs to another checkpoint ({checkpoint.name}.memory-* in the"
-        f" same folder): {way_out}."
-    )
 
 
 def remove_orphans(written: list[Path], world_size: int) -> None:
