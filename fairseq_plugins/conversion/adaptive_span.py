@@ -8,16 +8,18 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from fairseq_plugins.conversion.adaptive_io import take_adaptive_io
 from fairseq_plugins.conversion.sources import Converted, Source
-from fairseq_plugins.conversion.spans import heads, take_span
 from fairseq_plugins.conversion.vocabulary import Vocabulary, by_appearance, by_count, words
 from fairseq_plugins.conversion.weights import Weights, model_of
+from fairseq_plugins.errors import UserError
 
 NAME = "adaptive-span"
 BLOCK = 512  # --block-sz of the scripts for characters
+RAMP = 32  # the default, and that of transformer-sequential
 
 # Names there and here. All positions are one table [1, D, S], whose last column is that of the nearest token, as here
 PLAIN_IO = {
@@ -55,7 +57,7 @@ def convert(checkpoint: Any, args: Namespace) -> Converted:
     position = weights.take("key_pe", dim=3)[0]  # [D, S]
     span_options, notes = take_span(weights, position, adaptive, args.span_ramp, "--adapt-span-ramp")
     layers = weights.count("layers.")
-    io_options, state = take_io(weights)
+    io_options, state = ({}, weights.take_all(PLAIN_IO)) if "in_emb.weight" in weights else take_adaptive_io(weights)
     state["body.position.weight"] = position
     for layer in range(layers if adaptive else 0):
         copies = [f"layers.{layer}.{name}" for name in SPANS[: 1 + persistent]]
@@ -80,9 +82,33 @@ def convert(checkpoint: Any, args: Namespace) -> Converted:
     return Converted("all_attention_lm", options, state, BLOCK, notes)
 
 
-def take_io(weights: Weights) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Options and parameters of the input and the output layer."""
-    return ({}, weights.take_all(PLAIN_IO)) if "in_emb.weight" in weights else take_adaptive_io(weights)
+def heads(query: Tensor, position: Tensor) -> int:
+    """H, from the weights of the query projection [H D, C] and the positions [D, S]."""
+    return query.unflatten(0, (-1, len(position))).size(0)
+
+
+def take_span(
+    weights: Weights, position: Tensor, adaptive: bool, ramp: int | None, their_flag: str
+) -> tuple[dict[str, Any], list[str]]:
+    """The options of a span, and sentences for the user. Raises UserError if there is a ramp for a fixed span, or a
+    constant of the spans has another value.
+
+    Args:
+        position: [D, S]
+        ramp: of --span-ramp
+        their_flag: the repository's flag for it
+    """
+    length = position.size(1)
+    if not adaptive:
+        if ramp:
+            raise UserError(f"--span-ramp {ramp} is for adaptive spans, and this model has fixed ones; leave it out.")
+        return {"attention_span": length}, []
+    weights.drop("mask.mask_template", torch.arange(1.0 - length, 1))
+    note = (
+        f"span ramp {RAMP}, the default of {weights.repository}: the file does not hold it. If the training had another"
+        f" {their_flag}, convert again with --span-ramp"
+    )
+    return {"attention_span": length, "adaptive_span": True, "span_ramp": ramp or RAMP}, [] if ramp else [note]
 
 
 def counted_vocabulary(train: Path, converted: Converted) -> Vocabulary:

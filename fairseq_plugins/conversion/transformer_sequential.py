@@ -11,7 +11,6 @@ from typing import Any
 
 from fairseq_plugins.conversion import adaptive_span
 from fairseq_plugins.conversion.sources import UNKNOWN, Converted, Source
-from fairseq_plugins.conversion.spans import heads, take_span
 from fairseq_plugins.conversion.vocabulary import Vocabulary, by_count, words
 from fairseq_plugins.conversion.weights import Weights, model_of
 
@@ -50,13 +49,13 @@ def convert(checkpoint: Any, args: Namespace) -> Converted:
     layers = weights.count("layers.")
     feedback, pre_norm, adaptive = MIXING in weights, "out_norm.weight" in weights, f"layers.0.{SPAN}" in weights
     position = weights.take_same(of_layers(POSITION, layers), dim=3)[0]  # [D, S]
-    span_options, notes = take_span(weights, position, adaptive, args.span_ramp, "--adapt-span-len")
+    span_options, notes = adaptive_span.take_span(weights, position, adaptive, args.span_ramp, "--adapt-span-len")
     ratios = [weights.take(name).flatten() for name in of_layers(SPAN, layers)] if adaptive else []
     shared = feedback and shares_keys_and_values(weights, layers, pre_norm)
     state = weights.take_all(IO | (OUT_NORM if pre_norm else {})) | weights.take_layers(LAYER)
     state["body.position.weight"] = position
     width = state["embed.weight"].size(1)
-    number = heads(state["body.layers.0.attention.q_proj.weight"], position)
+    number = adaptive_span.heads(state["body.layers.0.attention.q_proj.weight"], position)
     options: dict[str, Any] = {
         "decoder_layers": layers,
         "decoder_embed_dim": width,

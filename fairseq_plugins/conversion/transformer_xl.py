@@ -12,7 +12,7 @@ from fairseq_plugins.conversion.reading import StandIn
 from fairseq_plugins.conversion.sources import END_OF_LINE, Converted, Source
 from fairseq_plugins.conversion.vocabulary import Vocabulary, words
 from fairseq_plugins.conversion.weights import Weights
-from fairseq_plugins.conversion.xl import ARCH, Words, notes_of, take_xl
+from fairseq_plugins.conversion.xl import ARCH, Words, take_xl
 from fairseq_plugins.errors import UserError
 
 NAME = "transformer-xl"
@@ -70,8 +70,7 @@ def convert(checkpoint: Any, args: Namespace) -> Converted:
         reverse_clusters=True,
     )
     weights = Weights(checkpoint.state_dict(), NAME)
-    notes = notes_of(weights)
-    options, state = take_xl(weights, form)
+    options, state, notes = take_xl(weights, form)
     rate = attribute(checkpoint.get_submodule("drop"), "p", float)
     options |= {
         "float32_scores": True,

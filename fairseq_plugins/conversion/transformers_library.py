@@ -9,7 +9,7 @@ from typing import Any
 from fairseq_plugins.conversion.sources import Converted, Source
 from fairseq_plugins.conversion.transformer_xl import counted_vocabulary
 from fairseq_plugins.conversion.weights import Weights
-from fairseq_plugins.conversion.xl import ARCH, BLOCK, Words, notes_of, take_xl
+from fairseq_plugins.conversion.xl import ARCH, BLOCK, Words, take_xl
 from fairseq_plugins.errors import UserError
 
 NAME = "transformers"
@@ -46,8 +46,7 @@ def convert(checkpoint: Any, args: Namespace) -> Converted:
     weights = Weights(checkpoint, NAME, PREFIX)
     form = Words(config["d_model"], config["d_embed"], config["cutoffs"], config["div_val"], reverse_clusters=False)
     tie(weights, config)
-    notes = notes_of(weights)
-    options, state = take_xl(weights, form)
+    options, state, notes = take_xl(weights, form)
     options |= {
         "decoder_normalize_before": config["pre_lnorm"],
         "mem_len": config["mem_len"],

@@ -52,9 +52,10 @@ class Words(NamedTuple):
     reverse_clusters: bool
 
 
-def take_xl(weights: Weights, words: Words) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The options that sizes tell, and the parameters by our names. Raises UserError if the parameters are no
-    Transformer-XL's, or copies of one of them differ."""
+def take_xl(weights: Weights, words: Words) -> tuple[dict[str, Any], dict[str, Tensor], list[str]]:
+    """The options that sizes tell, the parameters by our names, and sentences for the user. Raises UserError if the
+    parameters are no Transformer-XL's, or copies of one of them differ."""
+    notes = notes_of(weights)
     weights.drop("pos_emb.inv_freq")
     layers = weights.count("layers.")
     biases = take_biases(weights, layers)
@@ -74,7 +75,7 @@ def take_xl(weights: Weights, words: Words) -> tuple[dict[str, Any], dict[str, T
     }
     io_options, io_state = take_io(weights, words)
     weights.finish()
-    return options | io_options, state | io_state
+    return options | io_options, state | io_state, notes
 
 
 def notes_of(weights: Weights) -> list[str]:
