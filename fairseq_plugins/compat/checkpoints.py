@@ -7,7 +7,6 @@ import importlib
 import logging
 import os
 import pickle
-import re
 import typing
 import uuid
 from pathlib import Path
@@ -77,11 +76,10 @@ def load_safely():
         except UNREADABLE as error:
             if getattr(error, "filename", None):  # the file cannot be opened
                 raise
-            # torch names a forbidden type in one of these two ways; other errors mean that the file is unreadable
-            foreign = re.search(r"GLOBAL (\S+)|add_safe_globals`, but got <class '(\S+)'>", str(error))
-            if isinstance(error, pickle.UnpicklingError) and foreign:
+            foreign = sealed.foreign_type(error)
+            if isinstance(error, pickle.UnpicklingError) and foreign:  # other errors mean that the file is unreadable
                 raise UserError(
-                    f"the checkpoint {path} holds a {foreign[1] or foreign[2]}, a type that fairseq does not save and"
+                    f"the checkpoint {path} holds a {foreign}, a type that fairseq does not save and"
                     " that could run code. It was not loaded; if you trust the source of the file, set"
                     f" {UNSAFE_SWITCH}=1."
                 ) from error

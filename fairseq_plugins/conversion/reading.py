@@ -4,7 +4,6 @@ torch's safe loader builds tensors and plain Python types only. A repository's o
 names. Their objects become stand-ins, which have the attributes in the file and no method of the class.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,9 +64,9 @@ def read(path: Path, types: Iterable[str] = (), types_of: str = "it") -> Any:
     except Exception as error:  # torch raises many kinds, by where a file is cut
         if isinstance(error, OSError) and error.strerror:
             raise UserError(f"{path} cannot be read ({error.strerror}); check the path.") from error
-        if foreign := re.search(r"GLOBAL (\S+)|but got <class '(\S+)'>", str(error)):
+        if foreign := sealed.foreign_type(error):
             raise UserError(
-                f"{path} holds a {foreign[1] or foreign[2]}, which {types_of} does not save there and which could run"
+                f"{path} holds a {foreign}, which {types_of} does not save there and which could run"
                 " code. It was not loaded; check --from, or get the file from its authors."
             ) from error
         raise UserError(

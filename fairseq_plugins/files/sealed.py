@@ -6,6 +6,7 @@ before it. So ``torch.load`` can read the file, and the file may be copied and r
 
 import hashlib
 import os
+import re
 import shutil
 import time
 import zipfile
@@ -36,12 +37,7 @@ def save(state, path: Path) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a sealed file.
-
-    Raises:
-        NotWritten: the file could not be written
-        UserError: the source is damaged
-    """
+    """Copy a sealed file. Raises NotWritten if that fails, as it does for a damaged source."""
 
     def write(temporary: Path) -> None:
         shutil.copyfile(source, temporary)
@@ -107,6 +103,12 @@ def damage(file: BinaryIO) -> str | None:
         return str(error)
     finally:
         file.seek(start)
+
+
+def foreign_type(error: BaseException) -> str | None:
+    """The type that torch's safe loader refused, by its error, which names it in one of two ways."""
+    found = re.search(r"GLOBAL (\S+)|but got <class '(\S+)'>", str(error))
+    return found and (found[1] or found[2])
 
 
 def _digest(file: BinaryIO, size: int) -> bytes:
