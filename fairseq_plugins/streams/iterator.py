@@ -32,13 +32,11 @@ class ResumableIterator(iterators.EpochBatchIterator):
     def load_state_dict(self, state_dict: dict) -> None:
         """Raises UserError for a state from the middle of an epoch with other settings."""
         if state_dict["iterations_in_epoch"]:
-            check_facts(self.facts_in(state_dict), self.facts, self.reset)
+            # checkpoints of earlier versions call them "cut", and some of them otherwise, or say nothing
+            before = state_dict.get("facts", state_dict.get("cut", {}))
+            before = {RENAMED.get(name, name): value for name, value in before.items()}
+            check_facts(before, self.facts, self.reset)
         super().load_state_dict(state_dict)
-
-    @staticmethod
-    def facts_in(state_dict: dict) -> dict[str, Any]:
-        """The facts of a state; checkpoints of earlier versions call them "cut", or say nothing."""
-        return state_dict.get("facts", state_dict.get("cut", {}))
 
 
 def check_facts(before: dict[str, Any], now: dict[str, Any], reset: str) -> None:
@@ -104,20 +102,8 @@ class StreamIterator(ResumableIterator):
 
     def __init__(self, dataset: StreamDataset, layout: StreamLayout, rank: int = 0, **options):
         self.layout = layout
-        super().__init__(
-            dataset,
-            layout.blocks,
-            layout.facts(dataset),
-            num_shards=layout.world_size,
-            shard_id=rank,
-            reuse_dataloader=True,
-            **options,
-        )
-
-    @staticmethod
-    def facts_in(state_dict: dict) -> dict[str, Any]:
-        facts = ResumableIterator.facts_in(state_dict)
-        return {RENAMED.get(name, name): value for name, value in facts.items()}
+        options |= {"num_shards": layout.world_size, "shard_id": rank, "reuse_dataloader": True}
+        super().__init__(dataset, layout.blocks, layout.facts(dataset), **options)
 
     def begin_after(self, updates: int) -> None:
         """Count ``updates`` updates before epoch 1, so that the schedule of block lengths continues from there."""
