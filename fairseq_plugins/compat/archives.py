@@ -41,14 +41,8 @@ def archives_stay_as_they_are():
 
 
 def unpacked(archive: Path, name) -> Path:
-    """The folder of the model in an archive, which is unpacked unless that was done before.
-
-    Args:
-        name: the user's name of the archive
-
-    Raises:
-        UserError: it is no archive of one model, or there is no place for it
-    """
+    """The folder of the model in an archive, to which the user gave this name. It is unpacked unless that was done
+    before. Raises UserError if it is no archive of one model, or there is no place for it."""
     if not archive.is_file() or archive.suffix == ".pt":
         raise UserError(f"{name} is neither a folder nor an archive: {WANTED}.")
     cache = Path(file_utils.PYTORCH_FAIRSEQ_CACHE)
@@ -79,11 +73,8 @@ def unpacked(archive: Path, name) -> Path:
 
 def model_in(folder: Path, name) -> Path:
     """The folder that has the checkpoints, or the dictionaries if there are none: the whole, or the only one in it.
-    Files beside it count for nothing, nor do macOS's of hidden names.
-
-    Raises:
-        UserError: there is none, or there are several
-    """
+    Files beside it count for nothing, nor do macOS's of hidden names. Raises UserError if there is none, or there are
+    several."""
     if any(map(shown, [*folder.glob("*.pt"), *folder.glob("dict*.txt")])):
         return folder
     for kind in ("*.pt", "dict*.txt"):

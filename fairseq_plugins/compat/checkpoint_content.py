@@ -81,13 +81,7 @@ def checkpoints_hold_what_they_should():
 def content_errors(path, instead: str):
     """Report an error inside this context as one of a checkpoint's content. Excepted are errors with a sentence of
     their own (see ``error_messages.py``), and a lack of memory, of a file, of a package or of another process.
-
-    Args:
-        instead: the user's way out
-
-    Raises:
-        UserError: an error occurred
-    """
+    ``instead`` is the user's way out."""
     try:
         yield
     except Exception as error:

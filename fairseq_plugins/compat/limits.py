@@ -31,11 +31,7 @@ class Limits:
 
     @classmethod
     def of(cls, generator, net_input: dict, prefix: Tensor | None) -> "Limits":
-        """The limits of a batch.
-
-        Raises:
-            UserError: a prompt is as long as the model takes, or --min-len is more than it takes
-        """
+        """The limits of a batch. Raises UserError if a prompt is as long as the model takes, or --min-len is more."""
         tokens = net_input["src_tokens"]
         words = tokens.ne(generator.pad)
         prefix = tokens[:, :0] if prefix is None else prefix

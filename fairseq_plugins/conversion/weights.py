@@ -45,14 +45,8 @@ class Weights:
         return len({name.removeprefix(prefix).split(".")[0] for name in self.left if name.startswith(prefix)})
 
     def take(self, name: str, dim: int | None = None) -> Tensor:
-        """A parameter, in float32 at least.
-
-        Args:
-            dim: the number of dimensions that it must have; None: any
-
-        Raises:
-            UserError: there is no parameter of this name and form
-        """
+        """A parameter, in float32 at least. Raises UserError if there is none of this name and, unless ``dim`` is
+        None, of this number of dimensions."""
         if name not in self.left:
             raise UserError(f"the checkpoint has no {name}, so {self.repository} did not save it; check --from.")
         tensor = self.left.pop(name)
@@ -94,14 +88,8 @@ class Weights:
         return [self.take(name, dim) for name in (first, *others)][0]
 
     def drop(self, ending: str, constant: Tensor | None = None) -> None:
-        """Leave out the tensors whose names end so, which are no parameters.
-
-        Args:
-            constant: the value of each; None: any
-
-        Raises:
-            UserError: one of them has another value
-        """
+        """Leave out the tensors whose names end so, which are no parameters. Raises UserError if one of them has
+        another value than the constant."""
         for name in [name for name in self.left if name.endswith(ending)]:
             tensor = self.left.pop(name)
             if constant is not None and not torch.allclose(tensor.float(), constant):

@@ -126,11 +126,8 @@ def prepared_text(symbols: list[str]) -> PreparedText:
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """A new folder, which gets this name at the end of the context. After an error it is removed.
-
-    Raises:
-        NotWritten: the system could not write it
-    """
+    """A new folder, which gets this name at the end of the context. After an error it is removed. Raises NotWritten if
+    the system could not write it."""
     try:
         with replacing(folder.resolve()) as (temporary,):
             temporary.mkdir()

@@ -20,11 +20,8 @@ def regular(path: Path) -> Path:
 
 
 def checkpoint(text: str) -> Path:
-    """The path of a checkpoint; for a folder, of its best checkpoint, or else of its last one.
-
-    Raises:
-        ArgumentTypeError: the folder has neither
-    """
+    """The path of a checkpoint; for a folder, of its best checkpoint, or else of its last one. Raises ArgumentTypeError
+    if the folder has neither."""
     path = Path(text)
     if not path.is_dir():
         return path

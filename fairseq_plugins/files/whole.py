@@ -15,11 +15,7 @@ class NotWritten(UserError):
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Call ``write(temporary_path)``, and rename its file to ``path`` (see ``replacing``).
-
-    Raises:
-        NotWritten: the file could not be written
-    """
+    """Call ``write(temporary_path)``, and rename its file to ``path`` (see ``replacing``). Raises NotWritten."""
     try:
         if path.exists() and not path.is_file():
             raise NotWritten(f"{path} is a folder or a device, which no file replaces; give the name of a file.")
@@ -34,11 +30,7 @@ def replacing(*paths: Path) -> Iterator[list[Path]]:
     """A temporary path for each file or folder. At the end of the context all are flushed to the disk and renamed.
 
     A folder replaces an empty folder only. After an error the temporary files are removed, and so are new folders above
-    them; earlier files are unchanged.
-
-    Raises:
-        OSError: the system could not write a file
-    """
+    them; earlier files are unchanged. Raises OSError if the system could not write a file."""
     temporary = [path.with_name(f"{path.name}.{os.getpid()}.partial") for path in paths]
     above = [parent for path in paths for parent in path.parents if not parent.exists()]
     try:
@@ -76,11 +68,8 @@ def remove(path: Path) -> None:
 
 
 def followed(path: Path) -> Path:
-    """The file that a link leads to, which need not be there; the path itself if it is no link.
-
-    Raises:
-        NotWritten: the link leads in a circle
-    """
+    """The file that a link leads to, which need not be there; the path itself if it is no link. Raises NotWritten if
+    the link leads in a circle."""
     if not path.is_symlink():
         return path
     try:

@@ -28,11 +28,7 @@ def _divisors(batch: int) -> list[int]:
 @contextmanager
 def memory_errors(way_out: str) -> Iterator[None]:
     """A context in which running out of memory ends the training. fairseq would leave out the batch, but each block
-    belongs to its streams.
-
-    Raises:
-        OutOfMemory: memory ran out; the text ends in ``way_out``
-    """
+    belongs to its streams. Raises OutOfMemory with a text that ends in ``way_out``."""
     try:
         yield
     except RuntimeError as error:
@@ -79,11 +75,7 @@ def _rows(sample: dict, rows: slice) -> dict:
 
 
 def split_state(state: dict, groups: int) -> list[dict]:
-    """The `StreamMemory.state_dict` of N groups, from that of B streams.
-
-    Raises:
-        ValueError: the memory is of a number of streams that cannot be cut into N groups
-    """
+    """The `StreamMemory.state_dict` of N groups, from that of B streams. Raises ValueError if N does not divide B."""
 
     def split(tensor: Tensor) -> Sequence[Tensor]:
         if not tensor.is_floating_point():
@@ -97,11 +89,8 @@ def split_state(state: dict, groups: int) -> list[dict]:
 
 
 def join_states(states: list[dict]) -> dict:
-    """The `StreamMemory.state_dict` of B streams, from those of N groups. So a file does not depend on N.
-
-    Raises:
-        ValueError: the memories are of other models or places
-    """
+    """The `StreamMemory.state_dict` of B streams, from those of N groups. So a file does not depend on N. Raises
+    ValueError if the memories are of other models or places."""
 
     def join(*parts: Tensor) -> Tensor:
         if parts[0].is_floating_point():

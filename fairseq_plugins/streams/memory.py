@@ -12,10 +12,7 @@ NO_STREAM = "--sample-break-mode eos is for fairseq-generate, which takes lines 
 
 def with_memory(sample: dict, memory: StreamMemory) -> dict:
     """A copy of a sample, with the memory of the blocks before it in its ``net_input``. Block 0 resets the memory.
-
-    Raises:
-        UserError: the sample is not a block of a stream, or not the block that the memory is waiting for
-    """
+    Raises UserError if the sample is not a block of a stream, or not the block that the memory is waiting for."""
     if "block" not in sample:
         raise UserError(NO_STREAM)
     if sample["block"] == 0:
@@ -69,11 +66,8 @@ class TrainingMemory:
         return join_states([memory.state_dict() for memory in self.groups])
 
     def load_state_dict(self, state: dict, device=None) -> None:
-        """Restore a ``state_dict``, also one of another number of groups.
-
-        Raises:
-            ValueError: the memory does not fit these groups, or is empty though tokens were read
-        """
+        """Restore a ``state_dict``, also one of another number of groups. Raises ValueError if the memory does not fit
+        these groups, or is empty though tokens were read."""
         for memory, part in zip(self.groups, split_state(state, len(self.groups))):
             memory.load_state_dict(part, device)
 

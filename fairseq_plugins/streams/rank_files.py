@@ -63,11 +63,8 @@ class RankFiles:
                 remove_orphans(checkpoints, world_size)
 
     def find(self, checkpoint: Path, trainer) -> dict | None:
-        """The state that was saved with a checkpoint, or None.
-
-        Raises:
-            UserError: one file is damaged or has another content, and the other does not belong to the checkpoint
-        """
+        """The state that was saved with a checkpoint, or None. Raises UserError if one file is damaged or has another
+        content, and the other does not belong to the checkpoint."""
         updates, identity = trainer.get_num_updates(), trainer.checkpoint_identity
         beside, newest = file_beside(checkpoint, *rank_of(trainer)), newest_file(checkpoint.parent, *rank_of(trainer))
         damaged = None

@@ -26,11 +26,8 @@ class LossGuard:
         self.blocks, self.mean, self.lowest = 0, 0.0, math.inf
 
     def check(self, loss: float, update: int, block: int) -> None:
-        """Take the loss of a block, in nats per token.
-
-        Raises:
-            UserError: the loss is not finite, or the running mean has risen too far
-        """
+        """Take the loss of a block, in nats per token. Raises UserError if it is not finite, or the running mean has
+        risen too far."""
         if not self.margin:
             return
         if not math.isfinite(loss):
