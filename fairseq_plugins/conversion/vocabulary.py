@@ -42,19 +42,16 @@ def read_vocabulary(path: Path, source: Source, converted: Converted) -> Vocabul
         found = Vocabulary(listed, source.ends_lines(None, listed))
     else:
         found = source.counted_vocabulary(path, converted)
-    check(path, found.symbols, converted.symbols)
-    return found
-
-
-def check(path: Path, symbols: list[str], wanted: int) -> None:
-    if len(symbols) != wanted:
+    count, wanted = len(found.symbols), converted.symbols
+    if count != wanted:
         raise UserError(
-            f"--vocabulary {path} has {len(symbols)} symbols, but the model has {wanted}; give the corpus, the"
-            " training text or the list of symbols that belongs to the checkpoint."
+            f"--vocabulary {path} has {count} symbols, but the model has {wanted}; give the corpus, the training text"
+            " or the list of symbols that belongs to the checkpoint."
         )
-    if len(set(symbols)) != len(symbols):
-        twice = next(symbol for symbol, count in Counter(symbols).items() if count > 1)
+    if len(set(found.symbols)) != count:
+        twice, _ = Counter(found.symbols).most_common(1)[0]
         raise UserError(f"--vocabulary {path} has the symbol {twice!r} twice; give the file of this checkpoint.")
+    return found
 
 
 def pickled_vocabulary(corpus: Any, source: Source) -> Vocabulary:
