@@ -46,10 +46,7 @@ class ActorCheckpoints(RankFiles):
             restore_random_state(state["random"])
 
     def check_environment(self, saved: list[str]) -> None:
-        """
-        Raises:
-            UserError: the state is of another environment, or of one with other settings
-        """
+        """Raises UserError if the state is of another environment, or of one with other settings."""
         if saved != self.environment:
             now, then = (f"--environment {name} with {settings}" for name, settings in (self.environment, saved))
             raise UserError(f"{now} is not that of the checkpoint, {then}; give the same, or {WAY_OUT}.")
@@ -68,10 +65,7 @@ def actor_state(actor: Actor) -> dict:
 
 
 def restore_actor(actor: Actor, state: dict, agent) -> None:
-    """
-    Raises:
-        UserError: the state is of another number of environments
-    """
+    """Raises UserError if the state is of another number of environments."""
     if state["copies"] != actor.copies:
         raise UserError(
             f"--batch-size {actor.copies} differs from the {state['copies']} of the checkpoint; give the same number,"
