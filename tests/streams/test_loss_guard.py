@@ -6,15 +6,16 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.streams.stopping import LossGuard
 
 
-def test_a_falling_and_a_noisy_loss_pass():
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [3 + 4 * 0.98**update + (2 if update % 10 == 0 else 0) for update in range(400)],  # falls, with noise
+        [6.2, 8.6, 30.0, 12.0, *[7.0] * 100],  # has a wild start
+    ],
+)
+def test_a_usual_loss_passes(losses):
     guard = LossGuard(margin=1.0)
-    for update in range(400):
-        guard.check(3 + 4 * 0.98**update + (2 if update % 10 == 0 else 0), update, block=update)
-
-
-def test_a_wild_start_passes():
-    guard = LossGuard(margin=1.0)
-    for update, loss in enumerate([6.2, 8.6, 30.0, 12.0, *[7.0] * 100]):
+    for update, loss in enumerate(losses):
         guard.check(loss, update, block=update)
 
 

@@ -82,28 +82,22 @@ def test_each_rank_is_dealt_its_own_streams(processes):
 # The schedule of block lengths
 
 
-def lengths(schedule, longest, epoch):
-    cuts = schedule.cuts(longest, epoch)
-    assert [start for start, _ in cuts] == [0, *itertools.accumulate(length for _, length in cuts)][:-1]
-    assert sum(length for _, length in cuts) == longest
-    return [length for _, length in cuts]
-
-
-def test_blocks_of_one_length():
-    assert lengths(BlockSchedule(4), longest=10, epoch=3) == [4, 4, 2]
-
-
-def test_short_blocks_first_then_whole_ones_across_epochs():
-    schedule = BlockSchedule(8, warm_length=3, warm_updates=6)
-    assert lengths(schedule, longest=11, epoch=1) == [3, 3, 3, 2]
-    assert lengths(schedule, longest=11, epoch=2) == [3, 3, 5]
-    assert lengths(schedule, longest=11, epoch=3) == [8, 3]
-
-
-def test_updates_of_several_blocks():
-    """Two blocks an update in the first epoch (two updates of 2 + 2 blocks), three afterwards."""
-    schedule = BlockSchedule(8, warm_length=3, warm_updates=3, update_freq=(2, 3))
-    assert lengths(schedule, longest=11, epoch=1) == [3, 3, 3, 2]
-    assert lengths(schedule, longest=20, epoch=1) == [3, 3, 3, 3, 3, 3, 2]
-    assert lengths(schedule, longest=11, epoch=2) == [3, 3, 3, 2]
-    assert lengths(schedule, longest=11, epoch=3) == [8, 3]
+@pytest.mark.parametrize(
+    "schedule, longest, epoch, lengths",
+    [
+        ({}, 19, 3, [8, 8, 3]),
+        # short blocks first, then whole ones, across epochs
+        ({"warm_updates": 6}, 11, 1, [3, 3, 3, 2]),
+        ({"warm_updates": 6}, 11, 2, [3, 3, 5]),
+        ({"warm_updates": 6}, 11, 3, [8, 3]),
+        # two blocks an update in the first epoch (two updates of 2 + 2 blocks), three afterwards
+        ({"warm_updates": 3, "update_freq": (2, 3)}, 11, 1, [3, 3, 3, 2]),
+        ({"warm_updates": 3, "update_freq": (2, 3)}, 20, 1, [3, 3, 3, 3, 3, 3, 2]),
+        ({"warm_updates": 3, "update_freq": (2, 3)}, 11, 2, [3, 3, 3, 2]),
+        ({"warm_updates": 3, "update_freq": (2, 3)}, 11, 3, [8, 3]),
+    ],
+)
+def test_the_lengths_of_blocks(schedule, longest, epoch, lengths):
+    cuts = BlockSchedule(8, warm_length=3, **schedule).cuts(longest, epoch)
+    assert [length for _, length in cuts] == lengths
+    assert [start for start, _ in cuts] == [0, *itertools.accumulate(lengths)][:-1] and sum(lengths) == longest
