@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from fairseq_plugins.conversion.placing import places
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 
 GOLDENS = Path(__file__).parents[1] / "goldens"
@@ -72,6 +73,20 @@ class Case:
         path = folder / "symbols.txt"
         path.write_text("".join(f"{symbol}\n" for symbol in self.symbols))
         return path
+
+    def compare(self, model, tolerance: float, relative: float = 0) -> None:
+        """The model says what the public code says. The symbols of fairseq's that it lacks have exactly no
+        probability."""
+        rows, memory = places(self.symbols).rows, StreamMemory()
+        for tokens, targets, expected in self.blocks():
+            with torch.no_grad():
+                output = model(rows[tokens], memory=memory)
+                said = model.get_normalized_probs(output, log_probs=True).double()
+                losses = model.token_nll(output, rows[targets]).double()
+            wanted = -expected.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+            torch.testing.assert_close(said[..., rows], expected, atol=tolerance, rtol=relative)
+            torch.testing.assert_close(losses, wanted, atol=tolerance, rtol=relative)
+            assert said.exp()[..., [0, 1]].eq(0).all() and said.size(-1) == len(rows) + 2
 
     def blocks(self) -> list[tuple[torch.Tensor, ...]]:
         """Tokens, targets and the log-probabilities of all symbols of each block, from an empty stream on."""

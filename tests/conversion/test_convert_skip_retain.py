@@ -7,10 +7,8 @@ import torch
 from golden_files import Case
 
 from fairseq_plugins.conversion.adaptive_span import PLAIN_IO
-from fairseq_plugins.conversion.placing import places
 from fairseq_plugins.conversion.skip_retain import BIASES, LAYER, convert, counted_vocabulary
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.tools.lib.load import load
 
 GOLDEN_NAMES = {
@@ -56,12 +54,7 @@ def test_a_model_says_what_the_public_code_says(name, convert_case):
     folder = convert_case(case)
     settings = {key: case.config[key] for key in ("mem_len", "clamp_len", "same_length")}
     model, *_ = load(folder / "checkpoint_best.pt", {"data": str(folder), **settings}, cpu=True)
-    rows, memory = places(case.symbols).rows, StreamMemory()
-    for tokens, targets, said in case.blocks():
-        with torch.no_grad():
-            losses = model.double().token_nll(model(rows[tokens], memory=memory), rows[targets])
-        wanted = -said.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-        torch.testing.assert_close(losses, wanted, rtol=0, atol=1e-5)
+    case.compare(model.double(), 1e-5)
 
 
 @pytest.fixture

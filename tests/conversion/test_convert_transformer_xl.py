@@ -7,9 +7,7 @@ import torch
 from golden_files import Command
 from xl_files import XLGolden
 
-from fairseq_plugins.conversion.placing import places
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.tools.lib.load import load
 
 GOLDENS = [
@@ -42,16 +40,8 @@ def convert_folder(converted, tmp_path):
 
 def compare(golden, folder, **settings):
     """Parameters are saved in float32, so log-probabilities agree as well as that."""
-    model, _, task = load(folder / "checkpoint_best.pt", {"data": str(folder), **settings}, cpu=True)
-    rows, memory = places(golden.symbols).rows, StreamMemory()
-    for tokens, targets, expected in golden.blocks():
-        with torch.no_grad():
-            output = model(rows[tokens], memory=memory)
-            said = model.get_normalized_probs(output, log_probs=True)[..., rows]
-            losses = model.token_nll(output, rows[targets])
-        torch.testing.assert_close(said.double(), expected, atol=1e-5, rtol=0)
-        wanted = -expected.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-        torch.testing.assert_close(losses.double(), wanted, atol=1e-5, rtol=0)
+    model, *_ = load(folder / "checkpoint_best.pt", {"data": str(folder), **settings}, cpu=True)
+    golden.compare(model, 1e-5)
     return model
 
 
