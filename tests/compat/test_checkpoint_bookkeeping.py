@@ -3,7 +3,6 @@
 A save after every second update, an epoch of four: updates 2, 4 (an epoch's end), 6, 8 (an end), ... 16.
 """
 
-import inspect
 import math
 import re
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
+from fakes import Epochs, Trainer, fairseqs
 
 from fairseq_plugins.compat import bookkeeping
 from fairseq_plugins.compat.patch import training_module
@@ -41,31 +41,6 @@ UPDATES = {f"checkpoint_{(update + 3) // 4}_{update}" for update in SAVES}
 LAST, BEST = {"checkpoint_last"}, {"checkpoint_best"}
 
 
-class Trainer(SimpleNamespace):
-    """What saving needs of a trainer. A checkpoint says after how many updates it was written, and the best value."""
-
-    def __init__(self, task=None, suffix=""):
-        super().__init__(
-            cfg=SimpleNamespace(task=SimpleNamespace()), task=task, checkpoint_suffix=suffix, updates=0,
-            data_parallel_rank=0, data_parallel_world_size=1, is_data_parallel_master=True,
-            should_save_checkpoint_on_current_rank=True, consolidate_optimizer=lambda: None,
-        )  # fmt: skip
-
-    def get_num_updates(self):
-        return self.updates
-
-    def save_checkpoint(self, filename, extra_state):
-        checkpoint_utils.torch_persistent_save({"updates": self.updates, "best": extra_state.get("best")}, filename)
-        return filename
-
-
-class Epochs(SimpleNamespace):
-    """The iterator of epochs of four updates, after so many."""
-
-    def __init__(self, updates):
-        super().__init__(epoch=(updates + 3) // 4, end_of_epoch=lambda: updates % 4 == 0, state_dict=dict)
-
-
 @pytest.fixture(autouse=True)
 def no_best_before(monkeypatch):
     for module in (sealed, whole):
@@ -77,7 +52,7 @@ def no_best_before(monkeypatch):
 
 def save_all(folder: Path, values=FALLING, saves=SAVES, save=None, task=None, **flags) -> set[str]:
     """The names, without .pt, of what is in the folder after the saves."""
-    trainer = Trainer(task, flags.get("checkpoint_suffix", ""))
+    trainer = Trainer(task=task, checkpoint_suffix=flags.get("checkpoint_suffix", ""))
     cfg = CheckpointConfig(save_dir=str(folder), **{"best_checkpoint_metric": "score", **flags})
     for trainer.updates, value in zip(saves, values):
         (save or checkpoint_utils.save_checkpoint)(cfg, trainer, Epochs(trainer.updates), value)
@@ -167,12 +142,12 @@ def test_the_best_are_there(values, number, maximize, tmp_path):
 
 def test_what_fairseq_itself_keeps(tmp_path, monkeypatch):
     """The faults, in fairseq's own function."""
-    fairseqs = inspect.unwrap(checkpoint_utils.save_checkpoint)
+    save = fairseqs(checkpoint_utils.save_checkpoint)
 
     def kept(values, number=2, **flags):
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         vars(checkpoint_utils.save_checkpoint).pop("best", None)
-        there = save_all(folder, values, save=fairseqs, keep_best_checkpoints=number, **flags)
+        there = save_all(folder, values, save=save, keep_best_checkpoints=number, **flags)
         return updates_of(folder, [name for name in there if name.startswith("checkpoint.best_")])
 
     assert kept(FALLING) == [14, 16], "where nothing is wrong"
@@ -184,10 +159,10 @@ def test_what_fairseq_itself_keeps(tmp_path, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(UserError, match="File name too long"):
         patch.setattr(sealed, "PAUSE", 0)
         kept(METRICS["huge"])
-    there = save_all(tmp_path / "ends", save=fairseqs, save_interval_updates=2)
+    there = save_all(tmp_path / "ends", save=save, save_interval_updates=2)
     assert UPDATES - there == {f"checkpoint_{n}_{4 * n}" for n in (1, 2, 3, 4)}
     vars(checkpoint_utils.save_checkpoint).pop("best", None)
-    save_all(tmp_path / "nan", METRICS["not numbers"], save=fairseqs)
+    save_all(tmp_path / "nan", METRICS["not numbers"], save=save)
     assert updates_of(tmp_path / "nan", BEST) == [16] != the_best(METRICS["not numbers"], 1, False), "nan forgets 1"
 
 
@@ -211,8 +186,7 @@ def test_the_last_updates_are_averaged(tmp_path):
 @pytest.fixture(scope="module")
 def train(tmp_path_factory):
     """fairseq-train, whose functions are replaced when a training begins."""
-    trainer = Trainer()
-    trainer.load_checkpoint = lambda *args, **kwargs: 1 / 0
+    trainer = Trainer(load_checkpoint=lambda *args, **kwargs: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         checkpoint_utils.load_checkpoint(CheckpointConfig(save_dir=str(tmp_path_factory.mktemp("none"))), trainer)
     return training_module()
@@ -225,7 +199,6 @@ def trained(train, monkeypatch, tmp_path):
 
     def trained(validate_and_save=train.validate_and_save, dataset={}, **flags):
         trainer = Trainer()
-        trainer.cumulative_training_time = lambda: 0
         monkeypatch.setattr(train, "validate", lambda *args: [validated.append(trainer.updates) or 1.0])
         dataset = {"disable_validation": False, "validate_interval": 1, "validate_interval_updates": 0, **dataset}
         cfg = SimpleNamespace(
@@ -241,23 +214,25 @@ def trained(train, monkeypatch, tmp_path):
     return trained
 
 
-@pytest.mark.parametrize("whose, updates", [("fairseq's", 12), ("ours", 16)])
+def ours(function):
+    return function
+
+
+@pytest.mark.parametrize("whose, updates", [(fairseqs, 12), (ours, 16)])
 def test_the_last_epoch_is_saved(whose, updates, train, trained, tmp_path):
     """Where --save-interval leaves it out."""
-    function = inspect.unwrap(train.validate_and_save) if whose == "fairseq's" else train.validate_and_save
-    trained(function, save_interval=3)
+    trained(whose(train.validate_and_save), save_interval=3)
     assert updates_of(tmp_path, LAST) == [updates] and not (tmp_path / "checkpoint4.pt").exists()
 
 
-@pytest.mark.parametrize("whose, updates", [("fairseq's", [2, 6, 8, 10, 14, 16]), ("ours", [*SAVES])])
+@pytest.mark.parametrize("whose, updates", [(fairseqs, [2, 6, 8, 10, 14, 16]), (ours, [*SAVES])])
 def test_what_is_saved_by_update_is_validated(whose, updates, train, trained):
-    function = inspect.unwrap(train.validate_and_save) if whose == "fairseq's" else train.validate_and_save
-    assert trained(function, {"validate_interval": 2}, save_interval_updates=2) == updates
+    assert trained(whose(train.validate_and_save), {"validate_interval": 2}, save_interval_updates=2) == updates
 
 
-@pytest.mark.parametrize("whose, stops", [("fairseq's", True), ("ours", False)])
+@pytest.mark.parametrize("whose, stops", [(fairseqs, True), (ours, False)])
 def test_patience_after_a_value_that_is_no_number(whose, stops, train, monkeypatch):
-    function = inspect.unwrap(train.should_stop_early) if whose == "fairseq's" else train.should_stop_early
+    function = whose(train.should_stop_early)
     for name in ("best", "num_runs"):
         monkeypatch.setattr(train.should_stop_early, name, None, raising=False)
     cfg = SimpleNamespace(checkpoint=CheckpointConfig(patience=2))
@@ -270,33 +245,19 @@ def test_a_value_that_is_missing_in_a_validation(train):
     assert trainer.validation_loss == 3
     checkpoint_utils.save_checkpoint.best = 30
     with pytest.raises(KeyError):
-        inspect.unwrap(train.get_valid_stats)(cfg, trainer, {"loss": 3}, True)
-
-
-def test_an_agent_that_diverged_is_not_saved(tmp_path):
-    """Whatever its best checkpoints are chosen by."""
-    trainer = Trainer()
-    trainer.updates, trainer.validation_loss = 7, math.nan
-    cfg = CheckpointConfig(save_dir=str(tmp_path), best_checkpoint_metric="reward")
-    with pytest.raises(UserError, match="not a number after update 7. Checkpoints .* if there are any"):
-        checkpoint_utils.save_checkpoint(cfg, trainer, Epochs(7), 0.5)
+        fairseqs(train.get_valid_stats)(cfg, trainer, {"loss": 3}, True)
 
 
 @pytest.mark.parametrize("there, best", [(True, 3.5), (False, None)], ids=["same folder", "another folder"])
 def test_the_best_value_of_a_resumed_training(there, best, train, monkeypatch, tmp_path):
     """It counts where its checkpoint is. fairseq makes no checkpoint_best.pt in another folder until a later value is
     better, and takes that of the training before in one process, which was 0."""
-    trainer, cfg = Trainer(), CheckpointConfig(save_dir=str(tmp_path))
-    place = SimpleNamespace(epoch=1, load_state_dict=lambda state: None)
-    trainer.load_checkpoint = lambda *args, **kwargs: {"best": 3.5, "train_iterator": {"epoch": 1}}
-    trainer.get_train_iterator, trainer.lr_step = lambda **kwargs: place, lambda epoch: None
-    trainer.cumulative_training_time = lambda: 0
-    limits = SimpleNamespace(max_update=0, stop_time_hours=0)
-    trainer.cfg = SimpleNamespace(task=SimpleNamespace(), optimization=limits, checkpoint=cfg)
+    state = {"best": 3.5, "train_iterator": {"epoch": 1}}
+    trainer, cfg = Trainer(load_checkpoint=lambda *args, **kwargs: state), CheckpointConfig(save_dir=str(tmp_path))
     if there:
         save_all(tmp_path, [0])
     checkpoint_utils.save_checkpoint.best = 0
     checkpoint_utils.load_checkpoint(cfg, trainer)
     assert bookkeeping.best_value() == best
-    inspect.unwrap(checkpoint_utils.load_checkpoint)(cfg, trainer)
+    fairseqs(checkpoint_utils.load_checkpoint)(cfg, trainer)
     assert bookkeeping.best_value() == 3.5

@@ -1,15 +1,17 @@
-"""Each patch of fairseq_plugins.compat.advice, against fairseq's own function. Whole commands: cli/test_ways_out.py."""
+"""The patches of compat/advice.py. Whole commands are in cli/test_ways_out.py."""
 
 import types
 
 import numpy as np
 import pytest
-import torch
-from fairseq.data import Dictionary, ListDataset, data_utils, indexed_dataset
+from fairseq.data import ListDataset, data_utils, indexed_dataset
 from fairseq.tasks import FairseqTask
+from fakes import binarise, dictionary_of
 
 from fairseq_plugins.compat import advice
 from fairseq_plugins.errors import UserError
+
+ABC = dictionary_of("abc")
 
 
 class Lines(ListDataset):
@@ -55,39 +57,29 @@ def test_the_advice_is_for_the_command():
 
 
 @pytest.fixture
-def dictionary():
-    made = Dictionary()
-    for letter in "abc":
-        made.add_symbol(letter)
-    return made
-
-
-@pytest.fixture
-def binarised(tmp_path, dictionary):
+def binarised(tmp_path):
     for form in ("mmap", "cached"):
-        builder = indexed_dataset.make_builder(str(tmp_path / f"{form}.bin"), form, len(dictionary))
-        builder.add_item(torch.tensor([4, 5, 2]))
-        builder.finalize(str(tmp_path / f"{form}.idx"))
+        binarise(tmp_path / form, [[4, 5, 2]], form)
     (tmp_path / "raw").write_text("a b\n")
     return tmp_path
 
 
 @pytest.mark.parametrize("form", ["mmap", "cached", "raw"])
 @pytest.mark.parametrize("asked", [None, "mmap", "cached", "lazy", "raw", "fasta", "huffman"])
-def test_another_form_is_named(form, asked, binarised, dictionary):
+def test_another_form_is_named(form, asked, binarised):
     path, same = str(binarised / form), asked == form or {asked, form} == {"cached", "lazy"}
     if same or (asked is None and form != "raw"):
         assert indexed_dataset.dataset_exists(path, asked)
-        assert data_utils.load_indexed_dataset(path, dictionary, asked).sizes.tolist() == [3]
+        assert data_utils.load_indexed_dataset(path, ABC, asked).sizes.tolist() == [3]
         return
     words = "give --dataset-impl raw" if form == "raw" else "leave --dataset-impl out"
     with pytest.raises(UserError, match=words):
         indexed_dataset.dataset_exists(path, asked)
     if asked is None:  # a language model's data are found
-        assert len(data_utils.load_indexed_dataset(path, dictionary)) == 1
+        assert len(data_utils.load_indexed_dataset(path, ABC)) == 1
     else:
         with pytest.raises(UserError, match=words):
-            data_utils.load_indexed_dataset(path, dictionary, asked)
+            data_utils.load_indexed_dataset(path, ABC, asked)
 
 
 def test_fairseq_does_not_find_another_form(binarised):
@@ -95,11 +87,11 @@ def test_fairseq_does_not_find_another_form(binarised):
     assert indexed_dataset.dataset_exists.__wrapped__(str(binarised / "mmap"), "lazy")  # and fails when it opens it
 
 
-def test_text_of_a_language_model_is_found(tmp_path, dictionary):
+def test_text_of_a_language_model_is_found(tmp_path):
     (tmp_path / "train.None-None").write_text("a b\nc\n")  # as fairseq-preprocess names it
     path, raw = str(tmp_path / "train"), indexed_dataset.IndexedRawTextDataset
     assert not raw.exists.__wrapped__(path)
     for asked in ("raw", None):
-        assert [*map(len, data_utils.load_indexed_dataset(path, dictionary, asked))] == [3, 2]
+        assert [*map(len, data_utils.load_indexed_dataset(path, ABC, asked))] == [3, 2]
     (tmp_path / "train").write_text("a\n")
-    assert len(data_utils.load_indexed_dataset(path, dictionary)) == 1
+    assert len(data_utils.load_indexed_dataset(path, ABC)) == 1

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.dataclass.configs import CheckpointConfig
+from fakes import Epochs, Trainer, write_checkpoint
 from omegaconf import OmegaConf
 
 from fairseq_plugins.compat import checkpoint_content
@@ -130,10 +132,8 @@ def test_what_the_content_is_not_to_blame_for(error):
 
 def test_parts_of_a_model_need_no_settings(tmp_path):
     """A task whose model loads a checkpoint, and another model, while it is built from a checkpoint with settings."""
-    parts = {"model": {}, "optimizer_history": [{"best_loss": 0.0}], "extra_state": {}}
-    settings = {"model": {"_name": "transformer_lm"}}
-    torch.save({**parts, "args": None}, tmp_path / "part.pt")
-    torch.save({**parts, "cfg": settings}, tmp_path / "whole.pt")
+    write_checkpoint(tmp_path / "part.pt", model={}, args=None)
+    write_checkpoint(tmp_path / "whole.pt", model={}, args=None, cfg={"model": MODEL})
 
     class Model(torch.nn.Module):
         def set_num_updates(self, num_updates):
@@ -156,20 +156,19 @@ def test_parts_of_a_model_need_no_settings(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "metric, loss, words",
+    "metric, value, loss, words",
     [
-        ("loss", math.nan, "diverged: the validation loss is not a number after update 7"),
-        ("loss", math.inf, None),
-        ("loss", None, None),
-        ("pearson", math.nan, None),  # of answers that are all the same
+        ("loss", math.nan, None, "diverged: the validation loss is not a number after update 7. .* if there are any"),
+        ("reward", 0.5, math.nan, "diverged: the validation loss is not a number after update 7"),
+        ("loss", math.inf, None, None),
+        ("loss", None, None, None),
+        ("pearson", math.nan, 3.0, None),  # of answers that are all the same
     ],
 )
-def test_a_diverged_model_is_not_saved(metric, loss, words, tmp_path):
-    cfg = SimpleNamespace(best_checkpoint_metric=metric, save_dir=str(tmp_path), no_save=True, keep_best_checkpoints=0)
-    trainer = SimpleNamespace(get_num_updates=lambda: 7, data_parallel_rank=0, task=None, checkpoint_suffix="")
-    trainer.cfg = SimpleNamespace(task=SimpleNamespace())
-    cfg.maximize_best_checkpoint_metric, trainer.should_save_checkpoint_on_current_rank = False, False
-    expect(words, checkpoint_utils.save_checkpoint, cfg, trainer, None, loss)
+def test_a_diverged_model_is_not_saved(metric, value, loss, words, tmp_path):
+    cfg = CheckpointConfig(save_dir=str(tmp_path), best_checkpoint_metric=metric, no_save=True)
+    trainer = Trainer(updates=7, validation_loss=loss)
+    expect(words, checkpoint_utils.save_checkpoint, cfg, trainer, Epochs(7), value)
 
 
 def expect(words, function, *arguments):

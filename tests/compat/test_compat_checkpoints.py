@@ -1,15 +1,9 @@
-"""Each patch of fairseq_plugins.compat.checkpoints, against fairseq's own function, which shows the fault.
+"""The patches of compat/checkpoints.py."""
 
-A patched function keeps fairseq's as ``__wrapped__``. What only shows in whole commands is in cli/.
-"""
-
-import argparse
 import errno
-import inspect
 import os
 import pickle
 import re
-import types
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +14,7 @@ import torch
 from fairseq import checkpoint_utils, file_io
 from fairseq.data import Dictionary
 from fairseq.dataclass.configs import CheckpointConfig
+from fakes import Epochs, Trainer, fairseqs, write_checkpoint
 
 from fairseq_plugins.compat import checkpoints
 from fairseq_plugins.errors import UserError
@@ -36,13 +31,8 @@ class RunsCode:
         return os.mkdir, (str(self.marker),)
 
 
-def save(path: Path, **extra) -> Path:
-    torch.save({"model": {"weight": torch.ones(2)}, "args": argparse.Namespace(arch="transformer"), **extra}, path)
-    return path
-
-
 def test_a_checkpoint_cannot_run_code(tmp_path):
-    path = save(tmp_path / "evil.pt", extra=RunsCode(tmp_path / "ran"))
+    path = write_checkpoint(tmp_path / "evil.pt", extra=RunsCode(tmp_path / "ran"))
     with pytest.raises(UserError, match=r"evil.pt holds a \w+\.mkdir"):
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
     assert not (tmp_path / "ran").exists()
@@ -52,7 +42,7 @@ def test_a_checkpoint_cannot_run_code(tmp_path):
 
 def test_safe_loading_does_not_depend_on_torchs_default(tmp_path, monkeypatch):
     """Even where torch's own default is to trust every file."""
-    path = save(tmp_path / "evil.pt", extra=RunsCode(tmp_path / "ran"))
+    path = write_checkpoint(tmp_path / "evil.pt", extra=RunsCode(tmp_path / "ran"))
     trusting = lambda *args, weights_only=False, **kwargs: weights_only  # noqa: E731
     monkeypatch.setattr(torch, "load", trusting)
     monkeypatch.setattr(checkpoint_utils, "load_checkpoint_to_cpu", None)
@@ -61,17 +51,29 @@ def test_safe_loading_does_not_depend_on_torchs_default(tmp_path, monkeypatch):
     assert torch.load(path, weights_only=False) is False
 
 
-@pytest.mark.parametrize("held", [Path("x"), types.SimpleNamespace(a=1), np.array(["text"]), Dictionary()])
+@pytest.mark.parametrize("held", [Path("x"), SimpleNamespace(a=1), np.array(["text"]), Dictionary()])
 def test_a_foreign_type_is_named(tmp_path, held):
-    path = save(tmp_path / "foreign.pt", extra=held)
+    path = write_checkpoint(tmp_path / "foreign.pt", extra=held)
     with pytest.raises(UserError, match=f"{path} holds a .*(Path|SimpleNamespace|StrDType|Dictionary)"):
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
 
 
-def test_what_fairseq_stores_is_loaded(tmp_path):
-    meters = {"counts": np.arange(4), "sum": np.float32(1.5), "flag": np.bool_(True)}
-    path = save(tmp_path / "meters.pt", meters=meters)
-    assert torch.load(path)["meters"]["counts"].tolist() == [0, 1, 2, 3]
+@pytest.mark.parametrize("core", ["core", "_core"])
+def test_what_fairseq_stores_is_loaded(tmp_path, core):
+    """numpy 1 and 2 write different names of the functions that make arrays and numbers."""
+    whole = write_checkpoint(
+        tmp_path / "whole.pt", meters={"counts": np.arange(4), "sum": np.float32(1.5), "flag": np.bool_(True)}
+    )
+    path = tmp_path / "named.pt"
+    with zipfile.ZipFile(whole) as saved, zipfile.ZipFile(path, "w") as named:
+        for entry in saved.infolist():
+            content = saved.read(entry)
+            if entry.filename.endswith("data.pkl"):
+                content = re.sub(rb"numpy\._?core\.", f"numpy.{core}.".encode(), content)
+                assert content.count(f"numpy.{core}.multiarray".encode()) == 2
+            named.writestr(entry, content)
+    loaded = torch.load(path)["meters"]
+    assert loaded["counts"].tolist() == [0, 1, 2, 3] and loaded["sum"] == 1.5 and loaded["flag"]
     torch.serialization.clear_safe_globals()
     try:
         with pytest.raises(pickle.UnpicklingError, match="Namespace"):
@@ -80,24 +82,8 @@ def test_what_fairseq_stores_is_loaded(tmp_path):
         torch.serialization.add_safe_globals(checkpoints.checkpoint_types())
 
 
-@pytest.mark.parametrize("core", ["core", "_core"])
-def test_either_numpy_may_have_written_the_checkpoint(tmp_path, core):
-    """numpy 1 and 2 write different names of the functions that make arrays and numbers."""
-    meters = {"counts": np.arange(4), "sum": np.float32(1.5)}
-    path = tmp_path / "named.pt"
-    with zipfile.ZipFile(save(tmp_path / "meters.pt", meters=meters)) as saved, zipfile.ZipFile(path, "w") as named:
-        for entry in saved.infolist():
-            content = saved.read(entry)
-            if entry.filename.endswith("data.pkl"):
-                content = re.sub(rb"numpy\._?core\.", f"numpy.{core}.".encode(), content)
-                assert content.count(f"numpy.{core}.multiarray".encode()) == 2
-            named.writestr(entry, content)
-    loaded = torch.load(path)["meters"]
-    assert loaded["counts"].tolist() == [0, 1, 2, 3] and loaded["sum"] == 1.5
-
-
 def test_the_switch_that_allows_code_is_named(tmp_path, run):
-    path = save(tmp_path / "evil.pt", extra=RunsCode(tmp_path / "ran"))
+    path = write_checkpoint(tmp_path / "evil.pt", extra=RunsCode(tmp_path / "ran"))
     load = f"import fairseq_plugins, fairseq, torch; torch.load({str(path)!r})"
     done = run("python", "-c", load, env={checkpoints.UNSAFE_SWITCH: "1"})
     assert checkpoints.UNSAFE_SWITCH in done.stderr
@@ -106,7 +92,7 @@ def test_the_switch_that_allows_code_is_named(tmp_path, run):
 
 @pytest.mark.parametrize("size", [0, 4, 100, 1000, None])
 def test_a_truncated_checkpoint_or_a_text_is_refused(tmp_path, size):
-    path = save(tmp_path / "cut.pt")
+    path = write_checkpoint(tmp_path / "cut.pt")
     if size is None:
         path.write_text("no checkpoint at all\n" * 100)
     else:
@@ -119,23 +105,23 @@ def test_a_truncated_checkpoint_or_a_text_is_refused(tmp_path, size):
 @pytest.mark.parametrize("opened", [False, True], ids=["path", "open file"])
 def test_a_damaged_checkpoint_is_refused(tmp_path, opened):
     """Of whomever: torch's archives hold a checksum of each part, at which torch itself does not look."""
-    path = save(tmp_path / "flipped.pt")
+    path = write_checkpoint(tmp_path / "flipped.pt")
     content = path.read_bytes()
     path.write_bytes(content.replace(torch.ones(2).numpy().tobytes(), torch.tensor([1.0, 2.0]).numpy().tobytes()))
     fairseqs_own = checkpoint_utils.load_checkpoint_to_cpu.__wrapped__
     for load in (torch.load, fairseqs_own, checkpoint_utils.load_checkpoint_to_cpu):
         with pytest.raises(UserError, match=f"{path} is damaged, truncated or no"):
             load(open(path, "rb") if opened and load is torch.load else str(path))  # noqa: SIM115
-    assert inspect.unwrap(torch.load)(path)["model"]["weight"].tolist() == [1.0, 2.0]
+    assert fairseqs(torch.load)(path)["model"]["weight"].tolist() == [1.0, 2.0]
 
 
 def going_on(folder, restore_file="checkpoint_last.pt", continue_once=None):
     """Whether fairseq is asked to load what these flags of fairseq-train name; UserError where that is refused."""
-    cfg = types.SimpleNamespace(save_dir=str(folder), restore_file=restore_file, continue_once=continue_once)
+    cfg = SimpleNamespace(save_dir=str(folder), restore_file=restore_file, continue_once=continue_once)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkpoint_utils, "load_checkpoint", lambda cfg, trainer: True)
         checkpoints.never_restart_from_zero()
-        return checkpoint_utils.load_checkpoint(cfg, types.SimpleNamespace(checkpoint_suffix=""))
+        return checkpoint_utils.load_checkpoint(cfg, SimpleNamespace(checkpoint_suffix=""))
 
 
 def test_a_checkpoint_behind_a_url_is_restored(tmp_path, monkeypatch):
@@ -148,13 +134,13 @@ def test_a_checkpoint_behind_a_url_is_restored(tmp_path, monkeypatch):
 
 def test_continue_once(tmp_path):
     """It names what to go on from, so a folder without checkpoint_last.pt is no loss; a missing file is."""
-    earlier = save(tmp_path / "checkpoint1.pt")
+    earlier = write_checkpoint(tmp_path / "checkpoint1.pt")
     with pytest.raises(UserError, match="no checkpoint_last.pt"):
         going_on(tmp_path)
     with pytest.raises(UserError, match="--continue-once none.pt does not exist"):
         going_on(tmp_path, continue_once="none.pt")
     assert going_on(tmp_path, continue_once=str(earlier))
-    save(tmp_path / "checkpoint_last.pt")
+    write_checkpoint(tmp_path / "checkpoint_last.pt")
     assert going_on(tmp_path, continue_once="none.pt"), "it is for the first launch only"
 
 
@@ -222,12 +208,7 @@ def trainer(tmp_path):
         before_checkpoints=lambda folder, trainer: told.append(sorted(path.name for path in folder.glob("*"))),
         after_checkpoints=lambda paths, trainer: told.append(sorted(path.name for path in paths)),
     )
-    return SimpleNamespace(
-        cfg=SimpleNamespace(task=SimpleNamespace()), is_data_parallel_master=True,
-        task=task, told=told, data_parallel_rank=0, data_parallel_world_size=1, checkpoint_suffix="",
-        should_save_checkpoint_on_current_rank=True, consolidate_optimizer=lambda: None, get_num_updates=lambda: 6,
-        save_checkpoint=lambda path, state: checkpoint_utils.torch_persistent_save({"new": True}, path),
-    )  # fmt: skip
+    return Trainer(task=task, told=told, updates=6)
 
 
 def test_a_task_is_told_which_checkpoints_were_written(trainer, tmp_path):
@@ -235,7 +216,7 @@ def test_a_task_is_told_which_checkpoints_were_written(trainer, tmp_path):
     (tmp_path / "checkpoint1.pt").write_text("old")
     (tmp_path / "checkpoint_last.pt").write_text("old")
     cfg = CheckpointConfig(save_dir=str(tmp_path), save_interval_updates=3)
-    epoch_itr = SimpleNamespace(epoch=2, end_of_epoch=lambda: False, state_dict=dict)
+    epoch_itr = Epochs(6)
     checkpoint_utils.save_checkpoint(cfg, trainer, epoch_itr, None)
     assert trainer.told == [["checkpoint1.pt", "checkpoint_last.pt"], ["checkpoint_2_6.pt", "checkpoint_last.pt"]]
 
@@ -248,10 +229,10 @@ def test_a_task_is_told_nothing_where_nothing_is_saved(trainer, tmp_path):
 def test_a_save_that_stays_impossible_deletes_nothing_and_names_what_is_good(trainer, tmp_path, monkeypatch, no_pause):
     """With --keep-interval-updates 1, where fairseq would now delete the checkpoint before."""
     cfg = CheckpointConfig(save_dir=str(tmp_path), save_interval_updates=3, keep_interval_updates=1)
-    epoch_itr = SimpleNamespace(epoch=2, end_of_epoch=lambda: False, state_dict=dict)
+    epoch_itr = Epochs(6)
     checkpoint_utils.save_checkpoint(cfg, trainer, epoch_itr, None)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    trainer.get_num_updates = lambda: 9
+    trainer.updates = 9
     monkeypatch.setattr(torch, "save", fails(3, errno.ENOSPC))
     with pytest.raises(UserError) as refused:
         checkpoint_utils.save_checkpoint(cfg, trainer, epoch_itr, None)
@@ -262,7 +243,7 @@ def test_a_save_that_stays_impossible_deletes_nothing_and_names_what_is_good(tra
 
 def test_checkpoints_written_together_share_an_identity(trainer, tmp_path):
     trainer.save_checkpoint = lambda path, state: identities.append(trainer.checkpoint_identity)
-    identities, epoch_itr = [], SimpleNamespace(epoch=2, end_of_epoch=lambda: False, state_dict=dict)
+    identities, epoch_itr = [], Epochs(6)
     for _ in range(2):
         checkpoint_utils.save_checkpoint(CheckpointConfig(save_dir=str(tmp_path)), trainer, epoch_itr, None)
     assert len(set(identities)) == 2

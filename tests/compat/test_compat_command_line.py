@@ -1,13 +1,10 @@
-"""Each patch of fairseq_plugins.compat.command_line, against fairseq's own function, which shows the fault.
-
-A patched function keeps fairseq's as ``__wrapped__``. What only shows in whole commands is in cli/.
-"""
+"""The patches of compat/command_line.py."""
 
 import argparse
-import inspect
 
 import pytest
 from fairseq import checkpoint_utils, options
+from fakes import fairseqs
 from omegaconf import OmegaConf
 
 from fairseq_plugins.compat.command_line import check_configuration, check_options
@@ -17,28 +14,25 @@ from fairseq_plugins.options import combinations
 TRAINING = "data --arch transformer_tiny --optimizer adam".split()
 
 
-@pytest.mark.parametrize("flags, tpu", [(["--bf16"], False), (["--bf16", "--tpu"], True), ([], False)])
+def parse(flags, parse=options.parse_args_and_arch):
+    return parse(options.get_training_parser(), [*TRAINING, *flags.split()])
+
+
+def fairseq_parses(flags):
+    return parse(flags, parse=fairseqs(options.parse_args_and_arch))
+
+
+@pytest.mark.parametrize("flags, tpu", [("--bf16", False), ("--bf16 --tpu", True), ("", False)])
 def test_bf16_is_not_tpu(flags, tpu, monkeypatch):
     monkeypatch.setattr(combinations, "installed", lambda name: True)  # torch_xla
-    assert options.parse_args_and_arch(options.get_training_parser(), TRAINING + flags).tpu == tpu
-
-
-def test_fairseq_takes_bf16_for_tpu():
-    assert inspect.unwrap(options.parse_args_and_arch)(options.get_training_parser(), [*TRAINING, "--bf16"]).tpu
+    assert parse(flags).tpu == tpu and fairseq_parses(flags).tpu == bool(flags)
 
 
 def test_help_shows_the_flags_of_an_architecture(capsys):
-    command = ["--help", "--task", "streaming_language_modeling", "--arch", "feedback_lm"]
-    for parse, shown in ((options.parse_args_and_arch, True), (inspect.unwrap(options.parse_args_and_arch), False)):
+    for parses, shown in ((parse, True), (fairseq_parses, False)):
         with pytest.raises(SystemExit):
-            parse(options.get_training_parser(), command)
+            parses("--help --task streaming_language_modeling --arch feedback_lm")
         assert ("--feedback-memory" in capsys.readouterr().out) == shown
-
-
-def test_a_mistyped_choice_is_answered_with_the_nearest():
-    for arch, sentence in (("feedback_ml", "the nearest are feedback_lm, "), ("x", "--help lists the choices")):
-        with pytest.raises(UserError, match=f"--arch/-a: invalid choice: '{arch}'; {sentence}"):
-            options.parse_args_and_arch(options.get_training_parser(), ["data", "--arch", arch])
 
 
 def test_overrides_name_options_of_the_checkpoint():
@@ -61,39 +55,33 @@ def test_only_names_of_the_command_are_looked_for():
         overwrite(cfg, {"memlen": 6})
 
 
-PREPROCESS = "--only-source --trainpref train --destdir bin".split()
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        ("--lr -1", "--lr -1 does not fit; give one or more numbers of at least 0"),
+        ("--encoder-layers -1", "--encoder-layers -1 does not fit"),  # of the architecture
+        ("--adam-betas x", "--adam-betas x does not fit; give 2 numbers"),  # of the optimizer
+        ("--learn", "--learn"),
+        ("--arch feedback_ml", "--arch/-a: invalid choice: 'feedback_ml'; the nearest are feedback_lm, "),
+        ("--arch x", "--arch/-a: invalid choice: 'x'; --help lists the choices"),
+    ],
+)
+def test_a_parser_errs_in_one_sentence(flags, words, capsys):
+    with pytest.raises(UserError, match=words):
+        parse(flags)
+    assert capsys.readouterr().err == ""
+    assert flags != "--lr -1" or fairseq_parses(flags).lr == [-1]
 
 
-def test_numbers_fit_their_options():
-    with pytest.raises(UserError, match="--lr -1 does not fit; give one or more numbers of at least 0"):
-        options.parse_args_and_arch(options.get_training_parser(), [*TRAINING, "--lr", "-1"])
-    with pytest.raises(UserError, match="--encoder-layers -1 does not fit"):  # of the architecture
-        options.parse_args_and_arch(options.get_training_parser(), [*TRAINING, "--encoder-layers", "-1"])
-    with pytest.raises(UserError, match="--adam-betas x does not fit; give 2 numbers"):  # of the optimizer
-        options.parse_args_and_arch(options.get_training_parser(), [*TRAINING, "--adam-betas", "x"])
+def test_numbers_fit_in_other_parsers():
+    """Also where options are parsed without their defaults, as fairseq-validate parses them a second time."""
     with pytest.raises(UserError, match="--workers 0 does not fit"):
-        options.get_preprocessing_parser().parse_args([*PREPROCESS, "--workers", "0"])
-
-
-def test_numbers_fit_where_options_are_parsed_without_their_defaults():
-    """As fairseq-validate parses them a second time."""
+        options.get_preprocessing_parser().parse_args("--only-source --trainpref a --destdir b --workers 0".split())
     given = ["data", "--path", "model.pt", "--task", "translation", "--max-tokens"]
     parsed = options.parse_args_and_arch(options.get_validation_parser(), [*given, "99"], suppress_defaults=True)
     assert parsed.max_tokens == 99
     with pytest.raises(UserError, match="--max-tokens 0 does not fit"):
         options.parse_args_and_arch(options.get_validation_parser(), [*given, "0"], suppress_defaults=True)
-
-
-def test_fairseq_takes_any_number():
-    parse = inspect.unwrap(options.parse_args_and_arch)
-    assert parse(options.get_training_parser(), [*TRAINING, "--lr", "-1"]).lr == [-1]
-
-
-def test_a_parser_errs_in_one_sentence(capsys):
-    for wrong, words in [("--arch=mine", "--arch/-a: invalid choice: 'mine'; --help lists"), ("--learn", "--learn")]:
-        with pytest.raises(UserError, match=words):
-            options.parse_args_and_arch(options.get_training_parser(), [*TRAINING, wrong])
-    assert capsys.readouterr().err == ""
 
 
 def test_configurations_are_held_against_the_tables_of_flags():

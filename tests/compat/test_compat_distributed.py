@@ -1,7 +1,4 @@
-"""Each patch of fairseq_plugins.compat.distributed, against fairseq's own function, which shows the fault.
-
-A patched function keeps fairseq's as ``__wrapped__``. What only shows in whole commands is in cli/.
-"""
+"""The patches of compat/distributed.py."""
 
 import importlib
 import sys
@@ -26,38 +23,33 @@ def test_torchrun_on_cpu_makes_one_training(monkeypatch):
     assert seen.distributed_no_spawn and seen.distributed_init_method == "env://"
 
 
-def test_one_process_is_left_alone():
-    assert launch_of("fairseq_cli.train").distributed_init_method is None
-
-
-@pytest.mark.parametrize("command", ["eval_lm", "validate"])
-def test_evaluation_in_several_processes_is_refused(command, monkeypatch):
-    with pytest.raises(UserError, match="without torchrun"):
-        launch_of(f"fairseq_cli.{command}", distributed_world_size=2)
-
-
-def test_spawning_without_gpus_is_refused():
-    with pytest.raises(UserError, match="torchrun --nproc_per_node 3"):
-        launch_of("fairseq_cli.train", distributed_world_size=3)
-
-
-def test_fp16_on_a_cpu_is_refused():
-    with pytest.raises(UserError, match="--fp16 needs a GPU.*--bf16"):
-        launch_of("fairseq_cli.train", common={"fp16": True})
+@pytest.mark.parametrize(
+    "command, settings, words",
+    [
+        ("eval_lm", {"distributed_world_size": 2}, "without torchrun"),
+        ("validate", {"distributed_world_size": 2}, "without torchrun"),
+        ("train", {"distributed_world_size": 3}, "torchrun --nproc_per_node 3"),
+        ("train", {"common": {"fp16": True}}, "--fp16 needs a GPU.*--bf16"),
+    ],
+)
+def test_a_launch_that_cannot_work_is_refused(command, settings, words):
+    with pytest.raises(UserError, match=words):
+        launch_of(f"fairseq_cli.{command}", **settings)
 
 
 @pytest.mark.parametrize(
     "command, common",
     [
+        ("train", {}),
         ("train", {"fp16": True, "memory_efficient_fp16": True}),
         ("train", {"fp16": True, "fp16_no_flatten_grads": True}),
         ("train", {"fp16": True, "cpu": False}),
         ("validate", {"fp16": True}),
     ],
 )
-def test_fp16_is_let_through_where_it_works(command, common, monkeypatch):
+def test_one_process_is_left_alone(command, common, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert launch_of(f"fairseq_cli.{command}", common=common)
+    assert launch_of(f"fairseq_cli.{command}", common=common).distributed_init_method is None
 
 
 def launch_of(module, common={}, **settings):

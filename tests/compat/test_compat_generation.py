@@ -1,7 +1,4 @@
-"""Each patch of fairseq_plugins.compat.generation, against fairseq's own function, which shows the fault.
-
-A patched function keeps fairseq's as ``__wrapped__``. What only shows in whole commands is in cli/.
-"""
+"""The patches of compat/generation.py."""
 
 import math
 import sys
@@ -21,19 +18,14 @@ from fairseq_plugins.compat.generation import PLACES  # (applies the patches)
 
 def test_a_forced_token_that_is_too_unlikely_to_draw_is_drawn():
     """As of a prompt, at a low temperature; and a likely one is drawn as before."""
-    dictionary = Dictionary()
-    lprobs = torch.full((2, 1, len(dictionary)), -math.inf)
+    sampling = search.Sampling(Dictionary(), sampling_topk=2)
+    lprobs = torch.full((2, 1, 6), -math.inf)
     lprobs[0, 0, 3], lprobs[1, 0, 2] = -500.0, -0.1
-    scores, drawn, _ = search.Sampling(dictionary, sampling_topk=2).step(0, lprobs, None)
+    scores, drawn, _ = sampling.step(0, lprobs, None)
     assert drawn.flatten().tolist() == [3, 2]
     assert scores[1].item() == pytest.approx(-0.1)
-
-
-def test_fairseq_cannot_draw_it():
-    lprobs = torch.full((1, 1, 6), -math.inf)
-    lprobs[0, 0, 3] = -500.0
     with pytest.raises(RuntimeError, match="invalid multinomial distribution"):
-        search.Sampling.step.__wrapped__(search.Sampling(Dictionary(), sampling_topk=2), 0, lprobs, None)
+        search.Sampling.step.__wrapped__(sampling, 0, lprobs, None)
 
 
 @pytest.mark.parametrize("error", [None, KeyError])

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import inputs
 import pytest
-import torch
 from fairseq import checkpoint_utils, file_utils, options, tasks
 from fairseq.data import encoders
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 from fairseq.models.transformer import TransformerModel
+from fakes import write_checkpoint
 from omegaconf import OmegaConf
 
 from fairseq_plugins.agents.checkpoint import ActorCheckpoints
@@ -201,9 +201,7 @@ def settings(args) -> dict:
 
 
 def save(settings: dict, model=None) -> None:
-    history = {"optimizer_name": "FairseqAdam", "lr_scheduler_state": {}, "num_updates": 0}
-    rest = {"optimizer_history": [history], "extra_state": {"train_iterator": {"epoch": 1}}}
-    torch.save({"model": model.state_dict() if model else {}, "cfg": settings, **rest}, "a.pt")
+    write_checkpoint("a.pt", cfg=settings, args=None, model=model.state_dict() if model else {})
 
 
 @pytest.fixture
@@ -361,8 +359,7 @@ def test_old_checkpoints_name_nothing_either(tmp_path, monkeypatch, args):
     monkeypatch.chdir(tmp_path)
     inner = Namespace(tensorboard_logdir="mine", environment=CANARIES[0])
     vars(args).update(save_predictions="mine", w2v_args=inner, bpe="gpt2", lists=[{"user_dir": "x"}])
-    save(None)
-    torch.save({**torch.load("a.pt"), "args": args}, "a.pt")
+    write_checkpoint("a.pt", args=args, cfg=None)
     state = checkpoint_utils.load_checkpoint_to_cpu("a.pt")
     found = vars(state["args"])
     assert found["save_predictions"] is None and found["w2v_args"].tensorboard_logdir is None

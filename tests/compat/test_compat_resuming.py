@@ -1,9 +1,5 @@
-"""Each patch of fairseq_plugins.compat.resuming, against fairseq's own function, which shows the fault.
+"""The patches of compat/resuming.py. Whole trainings that stop and go on are in cli/test_resumed_epochs.py."""
 
-Whole trainings that stop and go on are in cli/test_resumed_epochs.py.
-"""
-
-import inspect
 import types
 
 import numpy as np
@@ -21,8 +17,7 @@ from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import (
 )
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
-
-import fairseq_plugins  # noqa: F401  (patches fairseq)
+from fakes import fairseqs
 
 
 class Numbers(FairseqDataset):
@@ -65,10 +60,6 @@ def make_batches(make=FairseqTask.get_batch_iterator, dataset=None, **options):
 
 def composed(batches) -> list:
     return [batch.tolist() for batch in batches.frozen_batches]
-
-
-def fairseqs(function):
-    return inspect.unwrap(function)
 
 
 def test_batches_are_those_of_epoch_1_wherever_a_process_begins():

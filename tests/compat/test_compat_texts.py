@@ -13,6 +13,7 @@ from fairseq.data import Dictionary
 from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
 from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.tasks.translation import TranslationConfig
+from fakes import Trainer, write_checkpoint
 from omegaconf import OmegaConf
 
 from fairseq_plugins.errors import UserError
@@ -162,27 +163,15 @@ def test_the_record_of_a_checkpoint_is_checked(copy, tmp_path):
 
 @pytest.fixture
 def trainer(tmp_path):
-    """What loading needs of a trainer."""
-    read = lambda path, *others, **more: checkpoint_utils.load_checkpoint_to_cpu(path)["extra_state"]  # noqa: E731
+    """A training with the data in the folder bin."""
     options = Namespace(data=str(tmp_path / "bin"))
-    return SimpleNamespace(
-        cfg=SimpleNamespace(
-            task=options, optimization=Namespace(max_update=0, stop_time_hours=0), checkpoint=Namespace(patience=-1)
-        ), get_num_updates=lambda: 0, task=SimpleNamespace(cfg=options), checkpoint_suffix="",
-        load_checkpoint=read, get_train_iterator=lambda **place: Namespace(epoch=1, load_state_dict=lambda state: None),
-        lr_step=lambda epoch: None,
-    )  # fmt: skip
+    return Trainer(options, task=SimpleNamespace(cfg=options))
 
 
 def checkpoint_of(data: Path, path: Path, with_record=True) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    extra = {"train_iterator": {"epoch": 1}, "metrics": None}
-    history = [{"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}]
-    if with_record:
-        extra["text"] = Record.of_data(data, None).as_state()
-    args, weights = Namespace(arch="transformer"), {"weight": torch.ones(2)}
-    torch.save({"model": weights, "args": args, "extra_state": extra, "optimizer_history": history}, path)
-    return path
+    record = {"text": Record.of_data(data, None).as_state()} if with_record else {}
+    return write_checkpoint(path, extra_state={"train_iterator": {"epoch": 1}, "metrics": None, **record})
 
 
 @pytest.mark.parametrize("option", ["finetune_from_model", "restore_file"])
