@@ -221,11 +221,6 @@ def test_a_task_is_told_which_checkpoints_were_written(trainer, tmp_path):
     assert trainer.told == [["checkpoint1.pt", "checkpoint_last.pt"], ["checkpoint_2_6.pt", "checkpoint_last.pt"]]
 
 
-def test_a_task_is_told_nothing_where_nothing_is_saved(trainer, tmp_path):
-    checkpoint_utils.save_checkpoint(CheckpointConfig(save_dir=str(tmp_path), no_save=True), trainer, None, None)
-    assert trainer.told == []
-
-
 def test_a_save_that_stays_impossible_deletes_nothing_and_names_what_is_good(trainer, tmp_path, monkeypatch, no_pause):
     """With --keep-interval-updates 1, where fairseq would now delete the checkpoint before."""
     cfg = CheckpointConfig(save_dir=str(tmp_path), save_interval_updates=3, keep_interval_updates=1)
