@@ -4,13 +4,11 @@ import ast
 import importlib
 import os
 import re
-from argparse import Namespace
 from pathlib import Path
 
 import fairseq
 import pytest
-import torch
-from fairseq import checkpoint_utils, options, tasks, utils
+from fairseq import utils
 from fairseq.data.fasta_dataset import FastaDataset
 
 from fairseq_plugins.errors import UserError
@@ -178,49 +176,3 @@ def test_a_files_name_is_no_command(tmp_path, monkeypatch):
     (tmp_path / f"{name}.fasta").write_text(">one\nabc\n")
     FastaDataset._build_index(None, name)
     assert os.listdir() == [f"{name}.fasta"]
-
-
-# What a checkpoint can choose: an architecture, and a string that it evaluates.
-CHOICES = [
-    ("feedback_transformer_tiny", "adaptive_softmax_cutoff", {}),
-    ("transformer", "adaptive_softmax_cutoff", {}),
-    ("fconv", "encoder_layers", {}),
-    ("fconv", "decoder_layers", {}),
-    ("fconv", "decoder_attention", {}),
-    ("fconv_self_att", "encoder_layers", {}),
-    ("fconv_self_att", "pretrained", {}),
-    ("fconv_self_att", "gated_attention", {}),
-    ("transformer_lm", "character_filters", {"character_embeddings": True}),
-    ("transformer_lm", "adaptive_input_cutoff", {"adaptive_input": True}),
-    ("fconv_lm", "decoder_layers", {}),
-    ("lightconv_lm", "character_filters", {"character_embeddings": True}),
-    ("wav2vec", "conv_feature_layers", {}),
-    ("wav2vec2", "conv_feature_layers", {}),
-]
-
-
-@pytest.mark.parametrize("old", [False, True], ids=["cfg", "args"])
-@pytest.mark.parametrize("architecture, setting, rest", CHOICES, ids=lambda value: str(value))
-def test_a_checkpoint_cannot_run_code_by_a_setting(
-    architecture, setting, rest, old, reverse_corpus, tmp_path, monkeypatch
-):
-    task = tasks.setup_task(Namespace(task="translation", data=str(reverse_corpus.bin), source_lang="src",
-                                      target_lang="tgt", left_pad_source=True, left_pad_target=False))  # fmt: skip
-    task.dictionary = task.target_dictionary  # as tasks of one language have it
-    monkeypatch.chdir(tmp_path)
-    command = [str(reverse_corpus.bin), *f"--arch {architecture} --source-lang src --target-lang tgt".split()]
-    args = options.parse_args_and_arch(options.get_training_parser(), command)
-    vars(args).update(rest, **{setting: EVIL[1]})
-    settings = {"args": args} if old else {"cfg": {"model": {"_name": architecture, **plain(args)}}}
-    history = {"optimizer_name": "FairseqAdam", "lr_scheduler_state": {}, "num_updates": 0}
-    rest = {"optimizer_history": [history], "extra_state": {"train_iterator": {"epoch": 1}}}
-    torch.save({"model": {}, **rest, **settings}, "evil.pt")
-    # settings of old checkpoints pass a grammar of Hydra's first, which refuses some of them
-    with pytest.raises(UserError, match="could be code|evil.pt is damaged" if old else "could be code"):
-        checkpoint_utils.load_model_ensemble_and_task(["evil.pt"], task=task)
-    assert os.listdir() == ["evil.pt"]
-
-
-def plain(args: Namespace) -> dict:
-    """What a configuration can hold of a parsed command."""
-    return {name: value for name, value in vars(args).items() if isinstance(value, int | float | str | list | None)}
