@@ -3,7 +3,7 @@
 The Feedback paper trains with A2C (Fan et al., 2020, section 7), the synchronous form of A3C (Mnih et al., 2016).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -13,6 +13,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.options.fields import option
 
 
 def discounted(rewards: Tensor, ends: Tensor, after: Tensor, discount: float) -> Tensor:
@@ -61,12 +62,11 @@ LossReduction: Any = ChoiceEnum(["mean", "sum"])
 
 @dataclass
 class A2CConfig(FairseqDataclass):
-    discount: float = field(default=0.99, metadata={"help": "discount of the rewards of later steps"})
-    entropy_cost: float = field(default=0.0005, metadata={"help": "coefficient of the policy's entropy in the loss"})
-    value_cost: float = field(default=0.5, metadata={"help": "coefficient of the values' squared error in the loss"})
-    loss_reduction: LossReduction = field(
-        default="mean",
-        metadata={"help": "over the steps of a block; sum is for RMSprop with a large --rmsprop-eps"},
+    discount: float = option(0.99, "discount of the rewards of later steps")
+    entropy_cost: float = option(0.0005, "coefficient of the policy's entropy in the loss")
+    value_cost: float = option(0.5, "coefficient of the values' squared error in the loss")
+    loss_reduction: LossReduction = option(
+        "mean", "over the steps of a block; sum is for RMSprop with a large --rmsprop-eps"
     )
 
 

@@ -4,7 +4,7 @@ language model over streams, and gives the policy and the value. The body is Fee
 N environments, T steps of a block, A actions, C width.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
@@ -24,6 +24,7 @@ from fairseq_plugins.modules.lstm import LSTMStack
 from fairseq_plugins.modules.span.attention import SpanConfig
 from fairseq_plugins.modules.span.stack import SpanStack
 from fairseq_plugins.options.checks import check_fields, check_heads
+from fairseq_plugins.options.fields import option
 
 
 class SeenEmbedding(nn.Module):
@@ -167,26 +168,23 @@ KeysAndValues: Any = ChoiceEnum(list(KEYS_AND_VALUES))
 
 @dataclass
 class AgentConfig(FairseqDataclass):
-    decoder_embed_dim: int = field(default=256, metadata={"help": "width of the model"})
-    decoder_layers: int = field(default=2, metadata={"help": "number of layers"})
+    decoder_embed_dim: int = option(256, "width of the model")
+    decoder_layers: int = option(2, "number of layers")
 
 
 @dataclass
 class AttentionAgentConfig(AgentConfig):
-    decoder_ffn_embed_dim: int = field(default=1024, metadata={"help": "width of feed-forward layers"})
-    decoder_attention_heads: int = field(default=4, metadata={"help": "number of attention heads"})
-    # Optional: fairseq does not understand `int | None`
-    decoder_head_dim: Optional[int] = field(
-        default=None, metadata={"help": "width of a head (default: --decoder-embed-dim divided by the number of heads)"}
+    decoder_ffn_embed_dim: int = option(1024, "width of feed-forward layers")
+    decoder_attention_heads: int = option(4, "number of attention heads")
+    decoder_head_dim: Optional[int] = option(
+        None, "width of a head (default: --decoder-embed-dim divided by the number of heads)"
     )
-    attention_span: int = field(default=200, metadata={"help": "number of earlier steps that a head attends to"})
+    attention_span: int = option(200, "number of earlier steps that a head attends to")
 
 
 @dataclass
 class FeedbackAgentConfig(FeedbackConfig, AttentionAgentConfig):
-    feedback_kv: KeysAndValues = field(
-        default="shared", metadata={"help": "one key and one value matrix for all layers, or one per layer"}
-    )
+    feedback_kv: KeysAndValues = option("shared", "one key and one value matrix for all layers, or one per layer")
 
 
 @register_model("feedback_agent", dataclass=FeedbackAgentConfig)

@@ -1,19 +1,21 @@
 """torch's RMSprop, with which the Feedback paper trains agents (section 7.2). fairseq has none."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 
+from fairseq_plugins.options.fields import option
+
 
 @dataclass
 class RMSpropConfig(FairseqDataclass):
-    rmsprop_alpha: float = field(default=0.99, metadata={"help": "decay of the mean of squared gradients"})
-    rmsprop_eps: float = field(default=1e-8, metadata={"help": "added to its square root"})
-    weight_decay: float = field(default=0.0, metadata={"help": "weight decay"})
+    rmsprop_alpha: float = option(0.99, "decay of the mean of squared gradients")
+    rmsprop_eps: float = option(1e-8, "added to its square root")
+    weight_decay: float = option(0.0, "weight decay")
     lr: list[float] = II("optimization.lr")
 
 

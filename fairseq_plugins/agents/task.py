@@ -2,7 +2,7 @@
 
 import json
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
@@ -13,6 +13,7 @@ from omegaconf import II
 
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.options.checks import check_ranges
+from fairseq_plugins.options.fields import no_data, option
 from fairseq_plugins.streams.iterator import ResumableIterator
 
 logger = logging.getLogger(__name__)
@@ -22,21 +23,12 @@ SEED_OF_EVALUATION = 1_000_000  # added to --seed: other episodes than those of 
 
 @dataclass
 class ReinforcementLearningConfig(FairseqDataclass):
-    # argparse_const makes the positional argument optional
-    data: Optional[str] = field(default="", metadata={"help": "leave it out: there are no data", "argparse_const": ""})
-    environment: str = field(
-        default="fairseq_plugins/MazeNavigation-v0", metadata={"help": "name of an environment of gymnasium"}
-    )
-    environment_settings: str = field(
-        default="", metadata={"help": "arguments of the environment in JSON, such as '{\"size\": 5}'"}
-    )
-    bptt: int = field(default=100, metadata={"help": "M, steps of each environment in an update"})
-    updates_per_epoch: int = field(
-        default=1000, metadata={"help": "blocks of an epoch; fairseq-train validates and saves after an epoch"}
-    )
-    test_episodes: int = field(
-        default=100, metadata={"help": "episodes of a validation, rounded up to the same number of each environment"}
-    )
+    data: Optional[str] = no_data()
+    environment: str = option("fairseq_plugins/MazeNavigation-v0", "name of an environment of gymnasium")
+    environment_settings: str = option("", "arguments of the environment in JSON, such as '{\"size\": 5}'")
+    bptt: int = option(100, "M, steps of each environment in an update")
+    updates_per_epoch: int = option(1000, "blocks of an epoch; fairseq-train validates and saves after an epoch")
+    test_episodes: int = option(100, "episodes of a validation, rounded up to the same number of each environment")
     batch_size: Optional[int] = II("dataset.batch_size")  # N, environments on each rank
     batch_size_valid: Optional[int] = II("dataset.batch_size_valid")
     max_tokens: Optional[int] = II("dataset.max_tokens")

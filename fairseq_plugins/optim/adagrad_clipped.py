@@ -1,7 +1,7 @@
 """Adagrad that clips each tensor's gradient on its own (section 5.1 of the all-attention paper)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from fairseq.dataclass import FairseqDataclass
@@ -10,6 +10,7 @@ from omegaconf import II
 from torch import Tensor
 
 from fairseq_plugins.options.checks import check_ranges
+from fairseq_plugins.options.fields import option
 
 
 class ClippedAdagrad(torch.optim.Optimizer):
@@ -59,16 +60,13 @@ def update(parameter: Tensor, gradient: Tensor, state: dict, group: dict) -> Non
 
 @dataclass
 class AdagradClippedConfig(FairseqDataclass):
-    clip_tensor_norm: float = field(
-        default=0.0,
-        metadata={"help": "clip each tensor's gradient to this norm; 0: no clipping. Use it with --clip-norm 0"},
+    clip_tensor_norm: float = option(
+        0.0, "clip each tensor's gradient to this norm; 0: no clipping. Use it with --clip-norm 0"
     )
-    weight_decay: float = field(default=0.0, metadata={"help": "weight decay, added to gradients"})
-    adagrad_lr_decay: float = field(
-        default=0.0, metadata={"help": "divide the learning rate by 1 + this value times the number of updates"}
-    )
-    adagrad_initial_accumulator: float = field(default=0.0, metadata={"help": "initial value of the sum of squares"})
-    adagrad_eps: float = field(default=1e-10, metadata={"help": "added to the root of the sum of squares"})
+    weight_decay: float = option(0.0, "weight decay, added to gradients")
+    adagrad_lr_decay: float = option(0.0, "divide the learning rate by 1 + this value times the number of updates")
+    adagrad_initial_accumulator: float = option(0.0, "initial value of the sum of squares")
+    adagrad_eps: float = option(1e-10, "added to the root of the sum of squares")
     lr: list[float] = II("optimization.lr")
 
 

@@ -1,22 +1,21 @@
 """The learning rate of the Skip Cross-Head paper: a cosine that falls and rises again, without jumps."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq.optim.lr_scheduler import register_lr_scheduler
 from fairseq.optim.lr_scheduler.cosine_lr_scheduler import CosineLRSchedule, CosineLRScheduleConfig
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.options.fields import option
 
 
 @dataclass
 class CosineWaveConfig(CosineLRScheduleConfig):
-    wave_in_warmup: bool = field(
-        default=False,
-        metadata={
-            "help": "start the cosine at update 1, during the warm-up: after a warm-up of one period the rate jumps to"
-            " --min-lr and rises. Without this flag the cosine starts after the warm-up, at --lr"
-        },
+    wave_in_warmup: bool = option(
+        False,
+        "start the cosine at update 1, during the warm-up: after a warm-up of one period the rate jumps to"
+        " --min-lr and rises. Without this flag the cosine starts after the warm-up, at --lr",
     )
 
 

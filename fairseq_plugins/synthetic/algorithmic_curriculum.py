@@ -3,7 +3,7 @@
 B sequences in a batch.
 """
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -18,6 +18,7 @@ from omegaconf import II
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import model_class
 from fairseq_plugins.options.checks import check_ranges
+from fairseq_plugins.options.fields import option
 from fairseq_plugins.streams.iterator import ResumableIterator
 from fairseq_plugins.synthetic.algorithms import ALGORITHMS, Algorithm
 
@@ -141,18 +142,15 @@ AlgorithmName: Any = ChoiceEnum(list(ALGORITHMS))
 
 @dataclass
 class AlgorithmicCurriculumConfig(FairseqDataclass):
-    algorithm: AlgorithmName = field(default="reverse", metadata={"help": "the algorithm to learn"})
-    start_size: int = field(default=5, metadata={"help": "initial size of sequences"})
-    # Optional: fairseq does not understand `int | None`
-    size_step: Optional[int] = field(
-        default=None,
-        metadata={"help": "how much the size grows at a time (default: 2 for addition and multiply, else 1)"},
+    algorithm: AlgorithmName = option("reverse", "the algorithm to learn")
+    start_size: int = option(5, "initial size of sequences")
+    size_step: Optional[int] = option(
+        None, "how much the size grows at a time (default: 2 for addition and multiply, else 1)"
     )
-    vocabulary: Optional[int] = field(
-        default=None,
-        metadata={"help": "integers are below this number (default: 100 for reverse, 3 for binary tasks, else 20)"},
+    vocabulary: Optional[int] = option(
+        None, "integers are below this number (default: 100 for reverse, 3 for binary tasks, else 20)"
     )
-    epoch_batches: int = field(default=100, metadata={"help": "number of batches in an epoch"})
+    epoch_batches: int = option(100, "number of batches in an epoch")
     seed: int = II("common.seed")
 
 

@@ -1,6 +1,6 @@
 """Streams of episodes with labels for tokens: the toy tasks of the Feedback paper (section 4.1)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Optional
 
@@ -10,6 +10,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 
 from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.options.fields import no_data, option
 from fairseq_plugins.synthetic import programs
 from fairseq_plugins.synthetic.episodes import Kind
 from fairseq_plugins.synthetic.random_walk import RANDOM_WALK
@@ -59,19 +60,15 @@ KindName: Any = ChoiceEnum(list(KINDS))
 
 @dataclass
 class SyntheticStreamConfig(StreamingLanguageModelingConfig):
-    # argparse_const makes the positional argument optional
-    data: Optional[str] = field(default="", metadata={"help": "leave it out: there are no data", "argparse_const": ""})
-    kind: KindName = field(default="random-walk", metadata={"help": "kind of episodes"})
-    train_episodes: int = field(default=10_000, metadata={"help": "number of episodes in the training split"})
-    test_episodes: int = field(default=1_000, metadata={"help": "number of episodes in every other split"})
-    # Optional: fairseq does not understand `int | None`
-    train_length: Optional[int] = field(
-        default=None, metadata={"help": "number of actions, statements or symbols in an episode (default: the paper's)"}
+    data: Optional[str] = no_data()
+    kind: KindName = option("random-walk", "kind of episodes")
+    train_episodes: int = option(10_000, "number of episodes in the training split")
+    test_episodes: int = option(1_000, "number of episodes in every other split")
+    train_length: Optional[int] = option(
+        None, "number of actions, statements or symbols in an episode (default: the paper's)"
     )
-    test_length: Optional[int] = field(
-        default=None, metadata={"help": "the same for splits whose names start with test"}
-    )
-    data_seed: int = field(default=1, metadata={"help": "seed of the episodes, which do not depend on --seed"})
+    test_length: Optional[int] = option(None, "the same for splits whose names start with test")
+    data_seed: int = option(1, "seed of the episodes, which do not depend on --seed")
 
 
 @register_task("synthetic_stream", dataclass=SyntheticStreamConfig)

@@ -29,7 +29,6 @@ class StreamingLanguageModelConfig(FairseqDataclass):
     decoder_embed_dim: int = option(512, "width of the model")
     decoder_layers: int = option(12, "number of layers")
     decoder_attention_heads: int = option(8, "number of attention heads")
-    # Optional: fairseq does not understand `int | None`
     decoder_head_dim: Optional[int] = option(
         None, "width of a head (default: --decoder-embed-dim divided by the number of heads)"
     )
