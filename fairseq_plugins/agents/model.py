@@ -8,22 +8,25 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import FairseqDataclass
 from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 
 from fairseq_plugins.agents.rollout import Episodes, Rollout, Steps, memory_of_rows
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.models.common.architectures import register_architecture, with_defaults
-from fairseq_plugins.models.common.feedback import FeedbackConfig
-from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
-from fairseq_plugins.modules.feedback.stack import KEYS_AND_VALUES
-from fairseq_plugins.modules.feedback.stream import FeedbackStream
-from fairseq_plugins.modules.feedback.window import MemoryWindow
+from fairseq_plugins.models.common.architectures import (
+    attention_sizes,
+    checked_options,
+    help_of,
+    register_architecture,
+    sizes,
+)
+from fairseq_plugins.models.common.feedback import FeedbackConfig, KeysAndValues, feedback_body, keys_and_values
+from fairseq_plugins.models.common.span import span
 from fairseq_plugins.modules.lstm import LSTMStack
 from fairseq_plugins.modules.span.attention import SpanConfig
 from fairseq_plugins.modules.span.stack import SpanStack
-from fairseq_plugins.options.checks import check_fields, check_heads
+from fairseq_plugins.options.checks import check_heads, naming_flags
 from fairseq_plugins.options.fields import option
 
 
@@ -80,17 +83,12 @@ class Agent(BaseFairseqModel):
     def build_model(cls, config, task):
         if not hasattr(task, "agent_sizes"):
             raise UserError(f"--arch {config._name} is an agent; it needs --task reinforcement_learning.")
-        options = getattr(cls, "__dataclass")
-        config = with_defaults(config, options())
-        check_fields(config, options)
-        if issubclass(options, AttentionAgentConfig):
+        config = checked_options(cls, config)
+        if hasattr(config, "decoder_attention_heads"):
             check_heads(config)
-        sizes, numbers, actions = task.agent_sizes()
-        width = config.decoder_embed_dim
-        try:
+        width, (sizes, numbers, actions) = config.decoder_embed_dim, task.agent_sizes()
+        with naming_flags(help_of(config)):
             body = cls.build_body(config)
-        except ValueError as error:
-            raise UserError(f"{error}; see the model's flags (fairseq-train --arch {config._name} --help).") from error
         return cls(SeenEmbedding(sizes, numbers, actions, width), body, width, actions)
 
     @property
@@ -163,9 +161,6 @@ class Acting:
             self.body.step(self.state, self.agent.embed(seen))
 
 
-KeysAndValues: Any = ChoiceEnum(list(KEYS_AND_VALUES))
-
-
 @dataclass
 class AgentConfig(FairseqDataclass):
     decoder_embed_dim: int = option(256, "width of the model")
@@ -184,7 +179,7 @@ class AttentionAgentConfig(AgentConfig):
 
 @dataclass
 class FeedbackAgentConfig(FeedbackConfig, AttentionAgentConfig):
-    feedback_kv: KeysAndValues = option("shared", "one key and one value matrix for all layers, or one per layer")
+    feedback_kv: KeysAndValues = keys_and_values("shared")
 
 
 @register_model("feedback_agent", dataclass=FeedbackAgentConfig)
@@ -193,18 +188,7 @@ class FeedbackAgent(Agent):
 
     @classmethod
     def build_body(cls, config):
-        layer = FeedbackLayerConfig(
-            embed_dim=config.decoder_embed_dim,
-            ffn_dim=config.decoder_ffn_embed_dim,
-            heads=config.decoder_attention_heads,
-            head_dim=config.decoder_head_dim,
-            attention_bias=False,
-            pre_norm=True,
-        )
-        window = MemoryWindow(config.attention_span, config.decoder_layers, layer.heads, layer.head_dim)
-        return FeedbackStream(
-            layer, config.decoder_layers, window, config.feedback_memory, config.feedback_kv, config.feedback_engine
-        )
+        return feedback_body(config, pre_norm=True)
 
 
 @register_model("span_transformer_agent", dataclass=AttentionAgentConfig)
@@ -213,14 +197,8 @@ class SpanTransformerAgent(Agent):
 
     @classmethod
     def build_body(cls, config):
-        layer = SpanConfig(
-            embed_dim=config.decoder_embed_dim,
-            heads=config.decoder_attention_heads,
-            span=config.attention_span,
-            head_dim=config.decoder_head_dim,
-            ffn_dim=config.decoder_ffn_embed_dim,
-            pre_norm=True,
-        )
+        ffn = config.decoder_ffn_embed_dim
+        layer = SpanConfig(**attention_sizes(config), span=config.attention_span, ffn_dim=ffn, pre_norm=True)
         return SpanStack(layer, config.decoder_layers)
 
 
@@ -233,21 +211,10 @@ class LSTMAgent(Agent):
         return LSTMStack(config.decoder_embed_dim, config.decoder_layers)
 
 
-def sizes(layers: int, width: int, heads: int) -> dict:
-    """The paper gives layers, width, heads and span, but not the feed-forward width: four times the width here."""
-    return {
-        "decoder_layers": layers,
-        "decoder_embed_dim": width,
-        "decoder_ffn_embed_dim": 4 * width,
-        "decoder_attention_heads": heads,
-        "attention_span": 200,
-    }
-
-
-ARCHITECTURES = {
-    "maze": sizes(2, 256, heads=4),
-    "water_maze": sizes(2, 64, heads=1),
-    "tiny": {**sizes(2, 32, heads=2), "attention_span": 16},  # for tests; not from a paper
+ARCHITECTURES = {  # the paper gives no feed-forward width: four times the width of the model here
+    "maze": {**sizes(2, 256, 1024, heads=4), **span(200)},
+    "water_maze": {**sizes(2, 64, 256, heads=1), **span(200)},
+    "tiny": {**sizes(2, 32, 128, heads=2), **span(16)},  # for tests; not from a paper
 }
 LSTM_ARCHITECTURES = {"maze": (3, 256), "water_maze": (2, 64), "tiny": (2, 32)}
 for name, defaults in ARCHITECTURES.items():

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.active_memory_lm import WEIGHT_INITS, ActiveMemoryConfig, OutputProjection, build_stack
-from fairseq_plugins.models.common.architectures import with_defaults
+from fairseq_plugins.models.common.architectures import checked_options
 from fairseq_plugins.models.common.embeddings import ScaledEmbedding
 from fairseq_plugins.modules.active_memory.stack import ActiveMemoryStack
 from fairseq_plugins.modules.common.adaptive_io import log_softmax
@@ -49,7 +49,7 @@ class ActiveMemoryAlgorithmic(BaseFairseqModel):
                 f"--arch {args._name} is bidirectional: it reads the tokens that a language model predicts. Use --task"
                 " algorithmic_curriculum, or --arch active_memory_lm."
             )
-        config = with_defaults(args, ActiveMemoryAlgorithmicConfig())
+        config = checked_options(cls, args)
         words = task.source_dictionary
         model = cls(build_stack(config, causal=False), config.decoder_embed_dim, len(words), words.pad())
         return model.apply(WEIGHT_INITS[str(config.weight_init)])

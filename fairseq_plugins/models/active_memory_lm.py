@@ -12,8 +12,7 @@ from fairseq.models import FairseqLanguageModel, register_model
 from omegaconf import II
 from torch import Tensor, nn
 
-from fairseq_plugins.errors import UserError
-from fairseq_plugins.models.common.architectures import register_architecture, with_defaults
+from fairseq_plugins.models.common.architectures import attention_sizes, checked_options, register_architecture
 from fairseq_plugins.models.common.decoder import UNBOUNDED, StepwiseDecoder
 from fairseq_plugins.models.common.embeddings import ScaledEmbedding
 from fairseq_plugins.models.common.hub import FromFolder, LineHub
@@ -22,7 +21,7 @@ from fairseq_plugins.modules.active_memory.self_attention import SCALINGS, SelfA
 from fairseq_plugins.modules.active_memory.stack import ActiveMemoryStack
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.sinusoids import WAVELENGTHS
-from fairseq_plugins.options.checks import check_fields, check_heads
+from fairseq_plugins.options.checks import check_heads, naming_flags
 from fairseq_plugins.options.fields import option
 
 
@@ -120,21 +119,21 @@ class ActiveMemoryLanguageModelConfig(ActiveMemoryConfig):
     max_target_positions: Optional[int] = II("task.max_target_positions")
 
 
+def mixer_options(config) -> dict[str, Any]:
+    """The options of every model with active memory that its mixers take."""
+    return {
+        "kernel_size": config.kernel_size,
+        "activation": str(config.convolution_activation),
+        "attention_dropout": config.attention_dropout,
+        "attention_scaling": str(config.attention_scaling),
+    }
+
+
 def build_stack(config, causal: bool) -> ActiveMemoryStack:
     """The layers that the flags of an ActiveMemoryConfig describe. Raises UserError for flags that do not fit."""
-    check_fields(config, ActiveMemoryConfig)
     check_heads(config)
-    try:
-        mixer = MixerConfig(
-            embed_dim=config.decoder_embed_dim,
-            kernel_size=config.kernel_size,
-            heads=config.decoder_attention_heads,
-            head_dim=config.decoder_head_dim,
-            causal=causal,
-            activation=str(config.convolution_activation),
-            attention_dropout=config.attention_dropout,
-            attention_scaling=str(config.attention_scaling),
-        )
+    with naming_flags("--decoder-embed-dim, --mixer and the activations' flags"):
+        mixer = MixerConfig(**attention_sizes(config), **mixer_options(config), causal=causal)
         return ActiveMemoryStack(
             mixer,
             config.decoder_layers,
@@ -145,8 +144,6 @@ def build_stack(config, causal: bool) -> ActiveMemoryStack:
             config.activation_dropout,
             str(config.wavelengths),
         )
-    except ValueError as error:
-        raise UserError(f"{error}. See --decoder-embed-dim, --mixer and the activations' flags.") from error
 
 
 class LineDecoder(StepwiseDecoder):
@@ -188,7 +185,7 @@ class ActiveMemoryLanguageModel(FromFolder, FairseqLanguageModel):
 
     @classmethod
     def build_model(cls, args, task):
-        config = with_defaults(args, ActiveMemoryLanguageModelConfig())
+        config = checked_options(cls, args)
         stack = build_stack(config, causal=True)
         longest = config.max_target_positions or UNBOUNDED
         model = cls(LineDecoder(task.source_dictionary, stack, config.decoder_embed_dim, longest))

@@ -7,15 +7,14 @@ added to the embeddings only, as in fairseq.
 from typing import Any
 
 from fairseq.models import register_model
-from fairseq.models.transformer import TransformerConfig
 from torch import nn
 
-from fairseq_plugins.errors import UserError
-from fairseq_plugins.models.active_memory_lm import MixerFlags, initialise_glorot
+from fairseq_plugins.models.active_memory_lm import MixerFlags, initialise_glorot, mixer_options
 from fairseq_plugins.models.common.architectures import register_architecture, set_defaults
 from fairseq_plugins.models.common.translation import TINY, TranslationDecoder, TranslationModel, both_sides
 from fairseq_plugins.modules.active_memory.mixers import MixerConfig, build_mixers
 from fairseq_plugins.modules.contracts import Mixer
+from fairseq_plugins.options.checks import naming_flags
 
 
 class MixerAttention(nn.Module):
@@ -49,17 +48,10 @@ class ActiveMemoryDecoder(TranslationDecoder):
 
     def __init__(self, cfg, dictionary, embed_tokens, output_projection=None):
         super().__init__(cfg, dictionary, embed_tokens, output_projection=output_projection)
-        try:
+        with naming_flags("--kernel-size and --decoder-attention-heads"):
             config = MixerConfig(
-                embed_dim=cfg.decoder.embed_dim,
-                kernel_size=cfg.kernel_size,
-                heads=cfg.decoder.attention_heads,
-                activation=str(cfg.convolution_activation),
-                attention_dropout=cfg.attention_dropout,
-                attention_scaling=str(cfg.attention_scaling),
+                embed_dim=cfg.decoder.embed_dim, heads=cfg.decoder.attention_heads, **mixer_options(cfg)
             )
-        except ValueError as error:
-            raise UserError(f"{error}. See --kernel-size and --decoder-attention-heads.") from error
         mixers = build_mixers(str(cfg.mixer), config, len(self.layers))
         for number, mixer in enumerate(mixers):  # by number, since with LayerDrop iteration skips layers
             self.layers[number].self_attn = MixerAttention(mixer.apply(initialise_glorot))
@@ -70,6 +62,7 @@ class ActiveMemoryTransformer(TranslationModel):
     """fairseq's Transformer encoder, and a decoder with active memory."""
 
     FLAGS = MixerFlags
+    DECODER = ActiveMemoryDecoder
     UNSUPPORTED = {
         "cross_self_attention": "mixing and cross-attention have different sources",
         "scale_heads": "a mixer's heads have no such factor",
@@ -86,10 +79,6 @@ class ActiveMemoryTransformer(TranslationModel):
         """fairseq's sizes, and pre-norm layers as in the paper."""
         set_defaults(args, **both_sides(normalize_before=True))
         super().complete(args)
-
-    @classmethod
-    def build_decoder(cls, args, tgt_dict, embed_tokens):
-        return ActiveMemoryDecoder(TransformerConfig.from_namespace(args), tgt_dict, embed_tokens)
 
 
 for name, defaults in {"": {}, "_tiny": {**TINY, "kernel_size": 5}}.items():

@@ -6,19 +6,22 @@ from fairseq.models import register_model
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import register_architecture, sizes
-from fairseq_plugins.models.common.feedback import TABLE_9, FeedbackConfig, KeysAndValues
+from fairseq_plugins.models.common.feedback import (
+    TABLE_9,
+    FeedbackConfig,
+    KeysAndValues,
+    feedback_body,
+    keys_and_values,
+)
 from fairseq_plugins.models.common.span import PRE_NORM, SpanLanguageModel, SpanLanguageModelConfig, span
-from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.memory import WeightedMemory
-from fairseq_plugins.modules.feedback.stream import FeedbackStream
-from fairseq_plugins.modules.feedback.window import MemoryWindow
 from fairseq_plugins.options.fields import option
 
 
 @dataclass
 class FeedbackLanguageModelConfig(FeedbackConfig, SpanLanguageModelConfig):
     decoder_ffn_embed_dim: int = option(2048, "width of feed-forward layers")
-    feedback_kv: KeysAndValues = option("per-layer", "one key and one value matrix for all layers, or one per layer")
+    feedback_kv: KeysAndValues = keys_and_values("per-layer")
     normalise_memory_twice: bool = option(
         False,
         "memories of earlier blocks are normalised once more, by the lowest layer, as the paper's code does with"
@@ -38,33 +41,9 @@ class FeedbackLanguageModel(SpanLanguageModel):
 
     @classmethod
     def build_body(cls, config):
-        layer = FeedbackLayerConfig(
-            embed_dim=config.decoder_embed_dim,
-            ffn_dim=config.decoder_ffn_embed_dim,
-            heads=config.decoder_attention_heads,
-            head_dim=config.decoder_head_dim,
-            attention_bias=False,
-            pre_norm=config.decoder_normalize_before,
-            attention_dropout=config.dropout,
-            activation_dropout=config.dropout,
-        )
-        window = MemoryWindow(
-            config.attention_span,
-            config.decoder_layers,
-            layer.heads,
-            layer.head_dim,
-            ramp=config.span_ramp if config.adaptive_span else None,
-            initial=config.span_init,
-        )
-        return FeedbackStream(
-            layer,
-            config.decoder_layers,
-            window,
-            config.feedback_memory,
-            config.feedback_kv,
-            config.feedback_engine,
-            config.normalise_memory_twice,
-        )
+        ramp = config.span_ramp if config.adaptive_span else None
+        pre_norm, twice = config.decoder_normalize_before, config.normalise_memory_twice
+        return feedback_body(config, pre_norm, config.dropout, twice, ramp=ramp, initial=config.span_init)
 
     def evaluation_settings(self, block):
         twice = self.decoder.body.stack.normalise_twice

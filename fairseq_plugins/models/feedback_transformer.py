@@ -7,7 +7,6 @@ specify the memory of the first step.
 
 import torch
 from fairseq.models import register_model
-from fairseq.models.transformer import TransformerConfig
 from torch import nn
 
 from fairseq_plugins.errors import UserError
@@ -22,6 +21,7 @@ from fairseq_plugins.models.common.translation import (
 )
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.stack import FeedbackStack
+from fairseq_plugins.options.checks import naming_flags
 
 STATE = "feedback_recurrence"  # key in fairseq's incremental state
 ROWS = "rows"  # key in the encoder's output
@@ -97,7 +97,7 @@ class FeedbackTransformerDecoder(TranslationDecoder):
 
     def __init__(self, cfg, dictionary, embed_tokens, output_projection=None):
         super().__init__(cfg, dictionary, embed_tokens, output_projection=output_projection)
-        try:
+        with naming_flags("--feedback-memory, --decoder-layers and --activation-fn"):
             config = FeedbackLayerConfig(
                 embed_dim=cfg.decoder.embed_dim,
                 ffn_dim=cfg.decoder.ffn_embed_dim,
@@ -112,8 +112,6 @@ class FeedbackTransformerDecoder(TranslationDecoder):
             stack = FeedbackDecoderLayers(
                 config, cfg.decoder.layers, cfg.feedback_memory, cfg.feedback_kv, cfg.feedback_engine
             )
-        except ValueError as error:
-            raise UserError(f"{error}. See --feedback-memory, --decoder-layers and --activation-fn.") from error
         self.layers = nn.ModuleList([stack])
         self.num_layers = 1
 
@@ -152,11 +150,7 @@ class FeedbackTransformerModel(TranslationModel):
         "scale_resids": "the decoder's residuals have no such factor",
         "export": "a loop over time steps cannot be exported to TorchScript or ONNX",
     }
-    ENCODER = FeedbackTransformerEncoder
-
-    @classmethod
-    def build_decoder(cls, args, tgt_dict, embed_tokens):
-        return FeedbackTransformerDecoder(TransformerConfig.from_namespace(args), tgt_dict, embed_tokens)
+    ENCODER, DECODER = FeedbackTransformerEncoder, FeedbackTransformerDecoder
 
     def __prepare_scriptable__(self):
         raise UserError(

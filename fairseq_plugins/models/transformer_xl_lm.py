@@ -11,7 +11,7 @@ from omegaconf import II
 from torch import nn
 
 from fairseq_plugins.errors import UserError, flag
-from fairseq_plugins.models.common.architectures import register_architecture, sizes
+from fairseq_plugins.models.common.architectures import attention_sizes, register_architecture, sizes
 from fairseq_plugins.models.common.base import StreamingLanguageModel, StreamingLanguageModelConfig
 from fairseq_plugins.models.common.decoder import StreamingDecoder
 from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS, ScaledEmbedding, build_embeddings
@@ -195,9 +195,7 @@ class TransformerXLLanguageModel(StreamingLanguageModel):
     @classmethod
     def build_body(cls, config):
         layer = XLConfig(
-            embed_dim=config.decoder_embed_dim,
-            heads=config.decoder_attention_heads,
-            head_dim=config.decoder_head_dim,
+            **attention_sizes(config),
             ffn_dim=config.decoder_ffn_embed_dim,
             mem_len=config.mem_len,
             clamp_len=config.clamp_len,

@@ -5,6 +5,7 @@ The parsers of commands check numbers, too. These checks are for options from Py
 
 import dataclasses
 from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from types import NoneType
 from typing import Any, Union, get_args, get_origin
@@ -40,6 +41,17 @@ def check_numbers(args, *names: str) -> None:
         if isinstance(value := getattr(args, name), str):
             raise TypeError(f"{flag(name)} is the text {value!r}, not a number")
         ranges.check(name, value, ranges.OURS.get(name))
+
+
+@contextmanager
+def naming_flags(flags: str) -> Iterator[None]:
+    """A ValueError of a module, which knows no flags, is a UserError that says which to look at."""
+    try:
+        yield
+    except UserError:
+        raise
+    except ValueError as error:
+        raise UserError(f"{error}. See {flags}.") from error
 
 
 def own_fields(options: type) -> Iterator[dataclasses.Field]:

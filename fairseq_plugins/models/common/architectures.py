@@ -4,9 +4,10 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import Any
 
-from fairseq.dataclass import FairseqDataclass
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, register_model_architecture
 from omegaconf import DictConfig, OmegaConf
+
+from fairseq_plugins.options.checks import check_fields
 
 
 def model_class(name: str) -> type | None:
@@ -43,8 +44,24 @@ def sizes(layers: int, width: int, ffn: int, heads: int = 8, head_dim: int | Non
     }
 
 
-def with_defaults(args, defaults: FairseqDataclass):
-    """The options of a checkpoint, completed by the options that did not exist when it was written."""
-    if not isinstance(args, DictConfig):
-        return args
-    return OmegaConf.merge({name: value for name, value in vars(defaults).items() if name not in args}, args)
+def attention_sizes(config) -> dict[str, Any]:
+    """The options of ``sizes`` that every layer with attention takes, by the names that modules give them."""
+    return {
+        "embed_dim": config.decoder_embed_dim,
+        "heads": config.decoder_attention_heads,
+        "head_dim": config.decoder_head_dim,
+    }
+
+
+def checked_options(model: type, args):
+    """The options of a model, completed by those that did not exist when its checkpoint was written. Raises UserError
+    for a value that does not fit."""
+    options = getattr(model, "__dataclass")
+    if isinstance(args, DictConfig):
+        args = OmegaConf.merge({name: value for name, value in vars(options()).items() if name not in args}, args)
+    check_fields(args, options)
+    return args
+
+
+def help_of(args) -> str:
+    return f"the model's flags (fairseq-train --arch {args._name} --help)"

@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.models.common.architectures import model_class, with_defaults
+from fairseq_plugins.models.common.architectures import checked_options, help_of, model_class
 from fairseq_plugins.models.common.decoder import StreamingDecoder
 from fairseq_plugins.models.common.embeddings import build_embeddings, check_adaptive_embeddings
 from fairseq_plugins.models.common.hub import FromFolder, StreamHub
 from fairseq_plugins.modules.common.adaptive_io import log_softmax
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
-from fairseq_plugins.options.checks import check_fields
+from fairseq_plugins.options.checks import naming_flags
 from fairseq_plugins.options.fields import option
 
 
@@ -92,18 +92,12 @@ class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
                 f"--arch {args._name} needs --task streaming_language_modeling: with another task each block would"
                 " start from an empty memory."
             )
-        options = getattr(cls, "__dataclass")
-        args = with_defaults(args, options())
-        check_fields(args, options)
+        args = checked_options(cls, args)
         cls.check_options(args)
         dictionary = task.source_dictionary
-        try:
+        with naming_flags(help_of(args)):
             body = cls.build_body(args)
             embed, output = cls.build_embeddings(args, len(dictionary))
-        except UserError:
-            raise
-        except ValueError as error:
-            raise UserError(f"{error}; see the model's flags (fairseq-train --arch {args._name} --help).") from error
         decoder = StreamingDecoder(dictionary, embed, body, output, args.embed_dropout, args.output_dropout)
         return cls(decoder, args)
 

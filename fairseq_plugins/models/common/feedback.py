@@ -1,14 +1,18 @@
-"""Flags of the models of the Feedback paper (Fan et al., 2020), and the sizes of its Table 9."""
+"""Models of the Feedback paper (Fan et al., 2020): their flags, the body of those over streams, and the sizes of Table
+9."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
-from fairseq_plugins.models.common.architectures import sizes
+from fairseq_plugins.models.common.architectures import attention_sizes, sizes
 from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS
 from fairseq_plugins.models.common.span import PRE_NORM, dropout, span
+from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.stack import ENGINES, FORMER_ENGINES, KEYS_AND_VALUES
+from fairseq_plugins.modules.feedback.stream import FeedbackStream
+from fairseq_plugins.modules.feedback.window import MemoryWindow
 from fairseq_plugins.options.fields import option
 
 KeysAndValues: Any = ChoiceEnum(list(KEYS_AND_VALUES))
@@ -32,6 +36,33 @@ class FeedbackConfig(FairseqDataclass):
         "how the recurrence is computed: fast has CUDA graphs on a GPU, eager has none; of the names of earlier"
         " versions fused is fast and reference is eager",
     )
+
+
+def keys_and_values(default: str) -> Any:
+    """--feedback-kv of a model without an encoder."""
+    return option(default, "one key and one value matrix for all layers, or one per layer")
+
+
+def feedback_body(
+    config, pre_norm: bool, dropout: float = 0.0, normalise_twice: bool = False, **adaptive: Any
+) -> FeedbackStream:
+    """The body that the options of a ``FeedbackConfig``, its sizes and its span describe.
+
+    Args:
+        dropout: of attention weights and of feed-forward activations
+        adaptive: ``ramp`` and ``initial`` of the MemoryWindow
+    """
+    layer = FeedbackLayerConfig(
+        **attention_sizes(config),
+        ffn_dim=config.decoder_ffn_embed_dim,
+        attention_bias=False,
+        pre_norm=pre_norm,
+        attention_dropout=dropout,
+        activation_dropout=dropout,
+    )
+    window = MemoryWindow(config.attention_span, config.decoder_layers, layer.heads, layer.head_dim, **adaptive)
+    memory, kv, engine = config.feedback_memory, config.feedback_kv, config.feedback_engine
+    return FeedbackStream(layer, config.decoder_layers, window, memory, kv, engine, normalise_twice)
 
 
 # Table 9: the Feedback Transformers, and the Transformers of the same sizes that they are compared with

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_plugins.errors import UserError, flag
+from fairseq_plugins.models.common.architectures import attention_sizes
 from fairseq_plugins.models.common.base import StreamingLanguageModel, StreamingLanguageModelConfig
 from fairseq_plugins.models.common.decoder import StreamingDecoder
 from fairseq_plugins.modules.common.adaptive_span import AdaptiveSpan
@@ -88,10 +89,8 @@ def span_config(args, **sizes: int) -> SpanConfig:
     """The configuration of layers with span attention, from the options of a SpanStackConfig; ``sizes`` are those of
     the sublayer after the attention."""
     return SpanConfig(
-        embed_dim=args.decoder_embed_dim,
-        heads=args.decoder_attention_heads,
+        **attention_sizes(args),
         span=args.attention_span,
-        head_dim=args.decoder_head_dim,
         ramp=args.span_ramp if args.adaptive_span else None,
         initial_span=args.span_init,
         pre_norm=args.decoder_normalize_before,

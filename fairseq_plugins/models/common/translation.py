@@ -37,12 +37,13 @@ class TranslationDecoder(TransformerDecoderBase):
 
 
 class TranslationModel(FromFolder, TransformerModel):
-    """fairseq's encoder, with a decoder that a subclass builds in ``build_decoder``."""
+    """fairseq's encoder, with the decoder of a subclass."""
 
     HUB = TranslationHub
     FLAGS: type[FairseqDataclass]  # the decoder's flags beside fairseq's
     UNSUPPORTED: dict[str, str]  # fairseq's options that the decoder does not support, and why
     ENCODER = TranslationEncoder
+    DECODER: type[TranslationDecoder]
 
     @classmethod
     def add_args(cls, parser):
@@ -67,6 +68,10 @@ class TranslationModel(FromFolder, TransformerModel):
     @classmethod
     def build_encoder(cls, args, src_dict, embed_tokens):
         return cls.ENCODER(TransformerConfig.from_namespace(args), src_dict, embed_tokens)
+
+    @classmethod
+    def build_decoder(cls, args, tgt_dict, embed_tokens):
+        return cls.DECODER(TransformerConfig.from_namespace(args), tgt_dict, embed_tokens)
 
     @classmethod
     def check_options(cls, args: Namespace) -> None:
