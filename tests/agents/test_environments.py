@@ -117,7 +117,7 @@ def test_the_view_turns_with_the_agent():
     assert world.direction.tolist() == [0]
 
 
-def test_blocks_stop_an_agent_that_goes_up_right_down_or_left():
+def test_walls_stop_an_agent_that_goes_up_right_down_or_left():
     world = make("MazeNavigationEasy-v0").unwrapped.world
     world.reset(np.array([0]))
     world.cells[0, 1:-1, 1:-1] = np.indices((9, 9)).sum(0) < 3  # free in one corner

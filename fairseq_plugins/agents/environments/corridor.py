@@ -13,7 +13,7 @@ acts at random needs three steps for a cell on average, so it gets to the end ab
 import numpy as np
 from gymnasium import spaces
 
-from fairseq_plugins.agents.environments.pictures import BLOCK, COLOURS, FREE
+from fairseq_plugins.agents.environments.pictures import COLOURS, FREE, WALL_COLOUR
 from fairseq_plugins.agents.environments.world import Scene, World, check_whole
 
 BLUE, GREEN = 1, 2
@@ -27,7 +27,7 @@ class Corridor(World):
         length: cells of the corridor
     """
 
-    colours = [FREE, COLOURS[4], COLOURS[2], COLOURS[4], COLOURS[2], BLOCK]
+    colours = [FREE, COLOURS[4], COLOURS[2], COLOURS[4], COLOURS[2], WALL_COLOUR]
     letters = ".bgBG#"  # objects in small letters, doors in large ones
 
     def __init__(self, copies: int, max_steps: int | None = None, length: int = 100):

@@ -1,7 +1,7 @@
 """Mazes by Kruskal's algorithm, without dead ends (Fan et al., 2020, section 7.2).
 
-A maze is a square of free cells and blocks, with an odd number of cells to a side. Rooms lie on even rows and
-columns. Two rooms that are next to each other are two cells apart: the cell between them is a passage or a block.
+A maze is a square of free cells and walls, with an odd number of cells to a side. Rooms lie on even rows and
+columns. Two rooms that are next to each other are two cells apart: the cell between them is a passage or a wall.
 """
 
 from itertools import product
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def maze(size: int, draw: np.random.Generator) -> np.ndarray:
-    """Free cells [size, size] of a random maze: a spanning tree of its rooms, with one block more taken away at each
+    """Free cells [size, size] of a random maze: a spanning tree of its rooms, with one wall more taken away at each
     dead end."""
     free = spanning_tree(size, draw)
     remove_dead_ends(free, draw)
@@ -42,11 +42,11 @@ def spanning_tree(size: int, draw: np.random.Generator) -> np.ndarray:
 
 
 def remove_dead_ends(free: np.ndarray, draw: np.random.Generator) -> None:
-    """Open one of the blocks around each cell with one free neighbour, chosen at random. Changes ``free``."""
+    """Open one of the walls around each cell with one free neighbour, chosen at random. Changes ``free``."""
     size = len(free)
     for row, column in np.argwhere(free).tolist():
         around = [(row - 1, column), (row, column + 1), (row + 1, column), (row, column - 1)]
         around = [(r, c) for r, c in around if 0 <= r < size and 0 <= c < size]
-        blocks = [cell for cell in around if not free[cell]]
-        if len(around) - len(blocks) == 1:
-            free[blocks[draw.integers(len(blocks))]] = True
+        walls = [cell for cell in around if not free[cell]]
+        if len(around) - len(walls) == 1:
+            free[walls[draw.integers(len(walls))]] = True

@@ -4,7 +4,7 @@ One colour is the target. Reaching its object gives a reward of 1, and another c
 the 3 x 3 cells around it, and the target's colour. In Maze Navigation it goes forward or turns, and sees the cells as
 it faces them. In the easy version it goes up, right, down or left.
 
-Our choices: the maze fills the whole square, with blocks around it; objects do not stand in the way; the new target is
+Our choices: the maze fills the whole square, with walls around it; objects do not stand in the way; the new target is
 another colour than the old one; the agent starts on a free cell without an object.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from fairseq_plugins.agents.environments.kruskal import maze
-from fairseq_plugins.agents.environments.pictures import BLOCK, COLOURS, FREE, LETTERS, enlarge
+from fairseq_plugins.agents.environments.pictures import COLOURS, FREE, LETTERS, WALL_COLOUR, enlarge
 from fairseq_plugins.agents.environments.world import MOVES, Scene, World, check_whole
 
 WALL, EMPTY, OBJECT = 0, 1, 2  # the content of a cell; objects count on from here, one number a colour
@@ -24,7 +24,7 @@ FAR = np.iinfo(np.int32).max - 1  # steps to a target that cannot be reached
 
 class MazeNavigationEasy(World):
     """The actions are 0: up, 1: right, 2: down, 3: left. An observation has the nine cells of the view, row by row
-    (0: block, 1: free, 2 and more: an object), and the target's colour.
+    (0: wall, 1: free, 2 and more: an object), and the target's colour.
 
     Args:
         size: cells to a side, an odd number
@@ -33,7 +33,7 @@ class MazeNavigationEasy(World):
 
     actions = len(MOVES)
     headings = 1  # directions that the agent can face
-    colours = [BLOCK, FREE, *COLOURS]
+    colours = [WALL_COLOUR, FREE, *COLOURS]
     letters = f"#.{LETTERS}"
 
     def __init__(self, copies: int, max_steps: int = 200, size: int = 9, objects: int = 8):
@@ -46,7 +46,7 @@ class MazeNavigationEasy(World):
         self.size, self.objects = size, objects
         self.observation_space = spaces.MultiDiscrete([OBJECT + objects] * len(VIEW) + [objects])
         self.action_space = spaces.Discrete(self.actions)
-        self.cells = np.full((copies, size + 2, size + 2), WALL, dtype=np.int64)  # with blocks around the maze
+        self.cells = np.full((copies, size + 2, size + 2), WALL, dtype=np.int64)  # with walls around the maze
         self.places = np.zeros((copies, objects, 2), dtype=np.int64)  # of the objects, in the maze
         self.place = np.zeros((copies, 2), dtype=np.int64)  # of the agent
         self.direction = np.zeros(copies, dtype=np.int64)  # that the agent faces, an index of MOVES
@@ -78,7 +78,7 @@ class MazeNavigationEasy(World):
         return reached.astype(np.float64), np.zeros(self.copies, dtype=bool)
 
     def after(self, copies, places: np.ndarray, directions: np.ndarray, actions) -> tuple[np.ndarray, np.ndarray]:
-        """Places [K, 2] and directions [K] after actions in copies, K or one of each. Blocks stop an agent."""
+        """Places [K, 2] and directions [K] after actions in copies, K or one of each. Walls stop an agent."""
         directions, moves = self.go(directions, actions)
         there = places + moves
         free = self.cells[copies, there[:, 0] + 1, there[:, 1] + 1] != WALL

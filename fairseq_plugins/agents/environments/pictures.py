@@ -2,7 +2,7 @@
 
 import numpy as np
 
-BLOCK, FREE, AGENT = (60, 60, 60), (240, 240, 240), (0, 0, 0)
+WALL_COLOUR, FREE, AGENT = (60, 60, 60), (240, 240, 240), (0, 0, 0)
 COLOURS = np.array(  # told apart with any colour vision as far as eight can be (Okabe and Ito)
     [
         (230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66),
