@@ -1,7 +1,7 @@
 """Text of symbols between spaces becomes the files that fairseq-train reads: dict.txt, and SPLIT.bin and SPLIT.idx.
 
 The files are those of fairseq-preprocess, byte for byte. fairseq-preprocess itself takes seconds to start, calls
-several functions of Python for every token, and holds a number for every line; this module reads blocks of text, so
+several functions of Python for every token, and holds a number for every line; this module reads chunks of text, so
 that memory holds the dictionary and nothing else, whatever the size of the text and of its lines.
 """
 
@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # the first symbols of every dictionary of fairseq, in this order
 END, UNKNOWN = SPECIAL.index("</s>"), SPECIAL.index("<unk>")
-BLOCK = 2**20  # bytes that are read at once
+CHUNK = 2**20  # bytes that are read at once
 
 # Which lines get an end-of-line token: all; those with a newline, which the last line may lack; or none
 ALL, NEWLINES, NONE = "all", "newlines", "none"
@@ -46,8 +46,8 @@ def count(texts: Iterable[Path]) -> Counter:
     """How often each symbol occurs in the texts."""
     counts = Counter()
     for path in texts:
-        for block in read_blocks(path, f"{path.name}: dictionary"):
-            counts.update(block.split())
+        for chunk in read_chunks(path, f"{path.name}: dictionary"):
+            counts.update(chunk.split())
     return counts
 
 
@@ -92,7 +92,7 @@ def binarise(text: Path, prefix: Path, indices: Indices, ends: str = ALL) -> Bin
     kind, code = (np.uint16, 8) if len(indices) < 65500 else (np.uint32, 9)  # fairseq's choice, and its number for it
     line_end = [END] if ends != NONE else []
     lines = tokens = unknown = 0
-    block = "\n"
+    chunk = "\n"
     borders = Path(f"{prefix}.borders")  # for each line the number of tokens up to its end
     with open(f"{prefix}.bin", "wb") as data, open(borders, "wb") as borders_file:
 
@@ -100,9 +100,9 @@ def binarise(text: Path, prefix: Path, indices: Indices, ends: str = ALL) -> Bin
             np.array(found, dtype=kind).tofile(data)
             np.array(new_borders, dtype=np.int64).tofile(borders_file)
 
-        for block in read_blocks(text, f"{text.name}: binarise"):
+        for chunk in read_chunks(text, f"{text.name}: binarise"):
             found, new_borders = [], []
-            *whole, rest = block.split("\n")
+            *whole, rest = chunk.split("\n")
             for line in whole:
                 found += map(indices.__getitem__, line.split())
                 found += line_end
@@ -111,7 +111,7 @@ def binarise(text: Path, prefix: Path, indices: Indices, ends: str = ALL) -> Bin
             lines, tokens, unknown = lines + len(whole), tokens + len(found), unknown + found.count(UNKNOWN)
             write(found, new_borders)
         made = lines if line_end else 0
-        if not block.endswith("\n"):
+        if not chunk.endswith("\n"):
             last_end = [END] if ends == ALL else []
             lines, tokens, made = lines + 1, tokens + len(last_end), made + len(last_end)
             write(last_end, [tokens])
@@ -120,14 +120,14 @@ def binarise(text: Path, prefix: Path, indices: Indices, ends: str = ALL) -> Bin
     return Binarised(lines, made, tokens - made, unknown)
 
 
-def read_blocks(path: Path, doing: str) -> Iterator[str]:
+def read_chunks(path: Path, doing: str) -> Iterator[str]:
     """Blocks of the text that end after white space, with a progress bar on a terminal."""
     rest = b""
     with (
         open(path, "rb") as file,
         tqdm(desc=doing, total=path.stat().st_size, unit="B", unit_scale=True, disable=None, leave=False) as bar,
     ):
-        while read := file.read(BLOCK):
+        while read := file.read(CHUNK):
             bar.update(len(read))
             data = rest + read
             cut = max(data.rfind(b"\n"), data.rfind(b" ")) + 1
@@ -152,6 +152,6 @@ def _begins_and_ends(borders: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Where lines begin and end in tokens, a part of the lines at a time."""
     begin = 0
     with open(borders, "rb") as file:
-        while len(ends := np.fromfile(file, dtype=np.int64, count=BLOCK)):
+        while len(ends := np.fromfile(file, dtype=np.int64, count=CHUNK)):
             yield np.concatenate([[begin], ends[:-1]]), ends
             begin = ends[-1]

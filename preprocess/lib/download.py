@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from lib.steps import UNWRITABLE, Steps, UserError
 
-BLOCK = 1 << 20
+CHUNK = 1 << 20
 ATTEMPTS = 3  # per mirror; each attempt resumes the one before
 
 
@@ -118,9 +118,9 @@ def _fetch_on(url: str, partial: Path) -> bool:
         have = file.tell()
         total = have + int(left) if left else None
         with tqdm(desc=partial.name, initial=have, total=total, unit="B", unit_scale=True, disable=None) as bar:
-            while block := answer.read(BLOCK):
-                file.write(block)
-                bar.update(len(block))
+            while chunk := answer.read(CHUNK):
+                file.write(chunk)
+                bar.update(len(chunk))
     return total is None or partial.stat().st_size == total
 
 

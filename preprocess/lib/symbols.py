@@ -16,7 +16,7 @@ from lib.steps import UserError
 from lib.workers import map_in_order
 
 SAMPLE = 20_000_000  # bytes of the training text that an encoding is learned from
-BLOCK = 2**18  # characters that a process encodes at once
+CHUNK = 2**18  # characters that a process encodes at once
 WORD_END = "</w>"  # subword-nmt's mark in codes
 
 
@@ -48,8 +48,8 @@ def byte_pairs(codes: Path, train: Path) -> list[str]:
         train: the symbols of the text, between spaces. The codes may come from a sample of this text
     """
     characters = set()
-    for block in binarise.read_blocks(train, f"{train.name}: characters"):
-        characters.update(block.replace("@@ ", " "))
+    for chunk in binarise.read_chunks(train, f"{train.name}: characters"):
+        characters.update(chunk.replace("@@ ", " "))
     characters = {character for character in characters if not character.isspace()}
     with open(codes, encoding="utf-8") as file:
         next(file)  # the version
@@ -81,26 +81,26 @@ def encode(prepared: PreparedText, raw: Path, workers: int, output: Path) -> str
     """Write the symbols of each line of the text. If the last line has no newline, none is written."""
     with (
         open(output, "w", encoding="utf-8", newline="\n") as file,
-        tqdm(desc=f"{raw.name}: encode", unit=" blocks", disable=None, leave=False) as bar,
+        tqdm(desc=f"{raw.name}: encode", unit=" chunks", disable=None, leave=False) as bar,
     ):
-        for block in map_in_order(partial(_encode_block, prepared), _blocks(raw, prepared.errors), workers):
-            file.write(block)
+        for chunk in map_in_order(partial(_encode_chunk, prepared), _chunks(raw, prepared.errors), workers):
+            file.write(chunk)
             bar.update()
     return f"{raw.stat().st_size} bytes in, {output.stat().st_size} bytes of symbols out"
 
 
-def _encode_block(prepared: PreparedText, pieces: list[str]) -> str:
+def _encode_chunk(prepared: PreparedText, pieces: list[str]) -> str:
     return "".join(
         prepared.encode(piece.removesuffix("\n")) + ("\n" if piece.endswith("\n") else " ") for piece in pieces
     )
 
 
-def _blocks(raw: Path, errors: str) -> Iterator[list[str]]:
-    block, characters = [], 0
+def _chunks(raw: Path, errors: str) -> Iterator[list[str]]:
+    chunk, characters = [], 0
     for piece in read_text(raw, errors):
-        block.append(piece)
+        chunk.append(piece)
         characters += len(piece)
-        if characters >= BLOCK:
-            yield block
-            block, characters = [], 0
-    yield block
+        if characters >= CHUNK:
+            yield chunk
+            chunk, characters = [], 0
+    yield chunk

@@ -28,9 +28,9 @@ def read(prefix, dictionary):
     return [" ".join(dictionary[token] for token in data[line]) for line in range(len(data))]
 
 
-@pytest.mark.parametrize("block, multiple, min_count", [(2**20, 8, 1), (5, 1, 40)])
-def test_files_are_those_of_fairseq_preprocess(block, multiple, min_count, texts, run, tmp_path, monkeypatch):
-    monkeypatch.setattr(binarise, "BLOCK", block)
+@pytest.mark.parametrize("chunk, multiple, min_count", [(2**20, 8, 1), (5, 1, 40)])
+def test_files_are_those_of_fairseq_preprocess(chunk, multiple, min_count, texts, run, tmp_path, monkeypatch):
+    monkeypatch.setattr(binarise, "CHUNK", chunk)
     prefixes = [word for split, path in texts.items() for word in (f"--{split}pref", path)]
     options = ["--padding-factor", multiple, "--thresholdsrc", min_count, "--workers", 1]
     run("fairseq-preprocess", "--only-source", *prefixes, *options, "--destdir", tmp_path / "theirs")
