@@ -18,7 +18,7 @@ from fairseq_plugins.modules.feedback.layer import AttentionProjections, Feedbac
 from fairseq_plugins.modules.feedback.memory import mix
 from fairseq_plugins.modules.feedback.window import Limits
 
-BLOCK = 32  # in step-by-step decoding, masks of dropout are drawn for so many steps at once
+DRAWN_AT_ONCE = 32  # in step-by-step decoding, masks of dropout are drawn for so many steps at once
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
@@ -58,7 +58,7 @@ class PlainRecurrence:
         self.memories: list[Tensor] = []  # [G, B, C] for each time step
         self.padding: list[Tensor] = []  # [B] for each time step, True where the memory is of padding
         self.dropouts: dict[tuple[FeedbackLayer, nn.Module], StepDropout] = {}  # by the place where they are
-        self.block = BLOCK
+        self.block = DRAWN_AT_ONCE
         if limits is not None:
             assert memories is not None, "a stream has memories from its start"
             self.memories += torch.stack(memories).unbind(2)

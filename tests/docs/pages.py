@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-class Block(NamedTuple):
+class CodeBlock(NamedTuple):
     """
     Attributes:
         page: its page
@@ -49,15 +49,15 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def blocks(page: Path) -> list[Block]:
+def blocks(page: Path) -> list[CodeBlock]:
     text = page.read_text(encoding="utf-8")
     return [
-        Block(page, text.count("\n", 0, match.start(3)) + 1, match[2], match[1] or "", match[3])
-        for match in BLOCK.finditer(text)
+        CodeBlock(page, text.count("\n", 0, match.start(3)) + 1, match[2], match[1] or "", match[3])
+        for match in FENCE.finditer(text)
     ]
 
 
-def every_block(language: str, *pages: Path) -> list[Block]:
+def every_block(language: str, *pages: Path) -> list[CodeBlock]:
     """Those that are to be tried, of some pages, by default of all."""
     found = [block for page in pages or PAGES for block in blocks(page)]
     return [block for block in found if block.language == language and not block.left_out]
