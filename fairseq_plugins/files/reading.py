@@ -19,16 +19,20 @@ def regular(path: Path) -> Path:
     return path
 
 
+def best_or_last(folder: Path) -> Path | None:
+    """The best checkpoint of a training, or else its last one; None if the folder has neither."""
+    return next((folder / name for name in (BEST, LAST) if (folder / name).is_file()), None)
+
+
 def checkpoint(text: str) -> Path:
     """The path of a checkpoint; for a folder, of its best checkpoint, or else of its last one. Raises ArgumentTypeError
     if the folder has neither."""
     path = Path(text)
     if not path.is_dir():
         return path
-    for name in (BEST, LAST):
-        if (path / name).is_file():
-            return path / name
-    raise ArgumentTypeError(f"{path} has neither {BEST} nor {LAST}; name a checkpoint in it")
+    if (found := best_or_last(path)) is None:
+        raise ArgumentTypeError(f"{path} has neither {BEST} nor {LAST}; name a checkpoint in it")
+    return found
 
 
 def parse_json(text: str, **options):

@@ -31,18 +31,18 @@ from fairseq_plugins.tools.lib.command import Command
 from fairseq_plugins.tools.lib.language_model import add_options, load_language_model
 
 if TYPE_CHECKING:
-    from fairseq_plugins.tools.lib.scoring import Figures
+    from fairseq_plugins.tools.lib.scoring import TextFigures
 
 
 def main():
     args = options().parse()
-    from fairseq_plugins.tools.lib.scoring import Figures, Scorer
+    from fairseq_plugins.tools.lib.scoring import Scorer, TextFigures
 
     model, cfg, task, text = load_language_model(args.checkpoint, args.data, args.tokens, args.cpu)
     model.prepare_for_inference_(cfg)
     scorer = Scorer(model, cfg, task, text, args.tokens_per_sample or cfg.task.tokens_per_sample)
     for path in args.texts:
-        figures = Figures()
+        figures = TextFigures()
         mixed = sys.stdout.isatty() and not args.totals  # the bar would be between lines of text
         with tqdm(desc=str(path), unit="B", unit_scale=True, disable=mixed or None, file=sys.stderr) as bar:
             for line, score in scorer.score(path, figures):
@@ -80,7 +80,7 @@ def tell_json(record: dict) -> None:
     sys.stdout.buffer.write(text.decode(errors="replace").encode() + b"\n")
 
 
-def tell_figures(path: Path, figures: Figures, newlines: bool, args) -> None:
+def tell_figures(path: Path, figures: TextFigures, newlines: bool, args) -> None:
     """Print the figures of a file.
 
     Args:

@@ -2,9 +2,12 @@
 
 from functools import partial
 
+import architectures
 import pytest
 import torch
+from fairseq.models import ARCH_MODEL_REGISTRY
 
+from fairseq_plugins.agents.model import Agent
 from fairseq_plugins.modules.active_memory.mixers import MIXERS, MixerConfig, build_mixers
 from fairseq_plugins.modules.contracts import BodyMemory, DecodingState, EpisodeBody, Mixer, Recurrence, StreamBody
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
@@ -193,3 +196,17 @@ def test_padding_leaves_the_memory_alone(make):
     for row, expected in enumerate((whole, shorter, shortest)):
         for tensor, other in zip(memory.tensors(), expected.tensors(), strict=True):
             assert torch.allclose(tensor[row], other[row], atol=1e-12)
+
+
+def test_every_registered_model_has_one_of_these_bodies():
+    """An agent one whose rows may end and start at different steps."""
+    ours = {
+        arch: model for arch, model in ARCH_MODEL_REGISTRY.items() if model.__module__.startswith("fairseq_plugins")
+    }
+    with_body = {arch: model for arch, model in ours.items() if hasattr(model, "build_body")}
+    tiny = {model: arch for arch, model in with_body.items() if arch.endswith("_tiny")}
+    assert {*tiny} == {*with_body.values()}
+    for model, arch in tiny.items():
+        built, agent = architectures.build(arch, words=24), issubclass(model, Agent)
+        tried = {type(make()) for make in (EPISODES if agent else BODIES).values()}
+        assert type(built.body if agent else built.decoder.body) in tried, arch

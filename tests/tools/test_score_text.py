@@ -23,7 +23,7 @@ from fairseq_plugins.text.tokenisers import Plain
 from fairseq_plugins.tools import score_text
 from fairseq_plugins.tools.lib import scoring
 from fairseq_plugins.tools.lib.language_model import load_language_model
-from fairseq_plugins.tools.lib.scoring import Figures, Scorer, check_length
+from fairseq_plugins.tools.lib.scoring import Scorer, TextFigures, check_length
 
 CHECKPOINTS = Path(__file__).parents[1] / "models/checkpoints"
 LINES = ["abc", "", "a", "hgfedcba", "bad cafe", "\t?", "b"]  # the space, the tab and ? are unknown
@@ -61,7 +61,7 @@ def indices(loaded, text: str) -> list[int]:
 
 @pytest.mark.parametrize("block", [1, 4, 512])
 def test_a_stream_goes_on_from_line_to_line(block, stream, file):
-    figures = Figures()
+    figures = TextFigures()
     scored = list(Scorer(*stream, block).score(file, figures))
     assert [line for line, _ in scored] == LINES
     lengths = [len(line) + 1 for line in LINES[:-1]] + [1]  # the last line has no newline
@@ -73,9 +73,9 @@ def test_a_stream_goes_on_from_line_to_line(block, stream, file):
 
 
 def test_a_long_line_is_scored_in_pieces(stream, file, monkeypatch):
-    whole = dict(Scorer(*stream, 8).score(file, Figures()))
+    whole = dict(Scorer(*stream, 8).score(file, TextFigures()))
     monkeypatch.setattr(reading, "LONGEST", 3)
-    figures = Figures()
+    figures = TextFigures()
     pieces = list(Scorer(*stream, 8).score(file, figures))
     assert "".join(piece for piece, _ in pieces) == TEXT.replace("\n", "")
     assert sum(score for _, score in pieces) == pytest.approx(sum(whole.values()))
@@ -83,7 +83,7 @@ def test_a_long_line_is_scored_in_pieces(stream, file, monkeypatch):
 
 
 def test_each_single_line_starts_anew(single_lines, file):
-    figures = Figures()
+    figures = TextFigures()
     scored = dict(Scorer(*single_lines, 512).score(file, figures))
     for line in LINES:
         expected = by_hand(single_lines, indices(single_lines, f"{line}\n")).sum().item()
@@ -101,7 +101,7 @@ def test_a_line_beyond_the_learned_positions_is_named():
 def test_without_newlines_as_tokens_there_is_no_code_of_the_text(stream, file):
     scorer = Scorer(*stream, 512)
     scorer.newlines = False
-    figures = Figures()
+    figures = TextFigures()
     assert len(list(scorer.score(file, figures))) == len(LINES)
     assert figures.all.tokens == len("".join(LINES))
 
@@ -177,6 +177,6 @@ def test_what_is_wrong_is_named(content, sentence, tmp_path, monkeypatch, capfdb
 
 
 def test_figures_are_a_sentence():
-    assert str(Figures(lines=2, bytes=3, all=Sum(3, 3 * math.log(2)))) == (
+    assert str(TextFigures(lines=2, bytes=3, all=Sum(3, 3 * math.log(2)))) == (
         "2 lines, 3 tokens, 1.000000 bits per byte of the raw text, 3 bytes"
     )

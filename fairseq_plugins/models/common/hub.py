@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 from fairseq_plugins.compat.archives import WANTED
 from fairseq_plugins.compat.command_line import before_overrides, options_in
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.files.reading import BEST, LAST
+from fairseq_plugins.files.reading import BEST, LAST, best_or_last
 from fairseq_plugins.models.common.sampling import sample
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.text.keeping import Record
@@ -130,10 +130,10 @@ def _checkpoints(place, names) -> tuple[Path, list[str]]:
     folder = Path(file_utils.load_archive_file(place))
     found = sorted(path.name for path in folder.glob("*.pt"))
     if names is None:
-        if not {BEST, LAST} & set(found):
+        if (chosen := best_or_last(folder)) is None:
             others = f". It has {', '.join(found[:5])}: name one." if found else f": {WANTED}."
             raise UserError(f"{place} has neither {BEST} nor {LAST}{others}")
-        names = BEST if BEST in found else LAST
+        names = chosen.name
     wanted = str(names).split(os.pathsep)
     for name in wanted:
         if not (folder / name).is_file():

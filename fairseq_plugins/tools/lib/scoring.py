@@ -28,7 +28,7 @@ class Line(NamedTuple):
 
 
 @dataclass
-class Figures:
+class TextFigures:
     """The figures of a text, or of its beginning."""
 
     lines: int = 0
@@ -62,7 +62,7 @@ class Scorer:
         self.stream = keeps_memory(task)
         self.newlines = not getattr(cfg.task, "no_end_of_line", False)  # are they tokens?
 
-    def score(self, path: Path, figures: Figures) -> Iterator[tuple[str, float]]:
+    def score(self, path: Path, figures: TextFigures) -> Iterator[tuple[str, float]]:
         """Each line with its log-probability. ``figures`` is kept up to date."""
         for line, score in (self._stream if self.stream else self._single_lines)(self._read(path)):
             figures.lines += 1
