@@ -14,6 +14,7 @@ from omegaconf import II
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.options.checks import check_ranges
 from fairseq_plugins.options.fields import no_data, option
+from fairseq_plugins.streams.groups import sum_logged
 from fairseq_plugins.streams.iterator import ResumableIterator
 
 logger = logging.getLogger(__name__)
@@ -111,10 +112,10 @@ class ReinforcementLearningTask(FairseqTask):
                 logger.warning("checkpoint_best.pt will have the lowest loss, not the highest reward")
             self.ranks = (shard_id, num_shards)
             self.actor = self.new_actor(self.cfg.seed, self.cfg.batch_size)
-            files = ActorCheckpoints(self.actor, (self.cfg.environment, self.settings))
-            # compat.checkpoints calls these on every rank
-            self.before_checkpoints, self.after_checkpoints = files.before_checkpoints, files.after_checkpoints
-            self.after_loading = files.after_loading
+            checkpoints = ActorCheckpoints(self.actor, (self.cfg.environment, self.settings))
+            # called on every rank by compat.checkpoints
+            self.before_checkpoints, self.after_loading = checkpoints.before_checkpoints, checkpoints.after_loading
+            self.after_checkpoints = checkpoints.after_checkpoints
         if dataset not in self.dataset_to_epoch_iter:
             facts = {flag(name): getattr(self.cfg, name) for name in ("updates_per_epoch", "bptt", "seed")}
             numbers = [[number] for number in range(len(dataset))]
@@ -155,17 +156,12 @@ class ReinforcementLearningTask(FairseqTask):
                 ended += ends.sum(1)
                 finished = zip(counted.t()[ends.t()].tolist(), actor.take_finished(), strict=True)  # step by step
                 episodes = [episode for counts, episode in finished if counts]
-                sample = {
-                    **sample,
-                    "rollout": rollout,
-                    "counted": counted.to(rollout.ends.device),
-                    "episodes": episodes,
-                }
+                counted = counted.to(rollout.ends.device)
+                sample = {**sample, "rollout": rollout, "counted": counted, "episodes": episodes}
                 blocks.append(criterion(model, sample))
                 actor.memory = sample["memory"]
         losses, steps, logs = zip(*blocks)
-        logged = {name: sum(log[name] for log in logs) for name in logs[0]}
-        return sum(losses), sum(steps), {**logged, "nsentences": actor.copies}
+        return sum(losses), sum(steps), {**sum_logged(logs), "nsentences": actor.copies}
 
 
 def counted_steps(ends: torch.Tensor, ended: torch.Tensor, each: int) -> torch.Tensor:
