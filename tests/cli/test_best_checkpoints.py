@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.logging import metrics
+from trainings import assert_same_weights
 
 from fairseq_plugins.agents.a2c import A2CCriterion
 from fairseq_plugins.compat import best_metric
@@ -81,8 +82,7 @@ def test_a_trial_changes_nothing(run, reverse_corpus, tiny_flags, user_dir, tmp_
     command += ["--max-epoch", 1, "--save-interval", 2, "--max-tokens", 4000]
     for metric in ("loss", "ppl"):
         run(*command, "--save-dir", tmp_path / metric, "--best-checkpoint-metric", metric)
-    loss, ppl = (torch.load(tmp_path / metric / "checkpoint_last.pt")["model"] for metric in ("loss", "ppl"))
-    assert all(torch.equal(loss[name], ppl[name]) for name in loss)
+    assert_same_weights(tmp_path / "loss", tmp_path / "ppl")
 
 
 class Trial(SimpleNamespace):

@@ -9,21 +9,11 @@ from pathlib import Path
 import fairseq
 import fairseq_cli
 import pytest
-import torch
+from trainings import hypotheses, weights
 
 import fairseq_plugins
-from fairseq_plugins import compat  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
 
 ROOT = fairseq_plugins.__path__[0].rpartition("/")[0]
-
-
-def parameters(checkpoint):
-    return torch.load(checkpoint)["model"]
-
-
-def hypotheses(output: str) -> dict[int, str]:
-    """Sentence number -> translation, from fairseq-generate or -interactive."""
-    return {int(number): text for number, text in re.findall(r"^H-(\d+)\t\S+\t(.*)$", output, re.MULTILINE)}
 
 
 def installed(folder):
@@ -62,11 +52,11 @@ def test_user_dir(place, run, reverse_corpus, tiny_flags, tmp_path):
 
 @pytest.fixture
 def generate(run, trained, reverse_corpus, user_dir):
-    """generate(options) -> what fairseq-generate prints for the five sentences of test1."""
+    """generate(options): fairseq-generate, of the five sentences of test1."""
 
     def generate(*options):
         command = ["fairseq-generate", reverse_corpus.bin, "--user-dir", user_dir, "--path", trained.checkpoint]
-        return run(*command, "--cpu", "--gen-subset", "test1", *options).stdout
+        return run(*command, "--cpu", "--gen-subset", "test1", *options)
 
     return generate
 
@@ -80,9 +70,9 @@ def test_sampling_draws_by_the_seed(how, generate):
 
 
 def test_print_alignment_names_a_source_token_for_every_target_token(generate, reverse_corpus):
-    printed = generate("--print-alignment")
-    alignments = {int(n): pairs.split() for n, pairs in re.findall(r"^A-(\d+)\t(.*)$", printed, re.MULTILINE)}
-    sources, targets = reverse_corpus.lines("test1", "src"), hypotheses(printed)
+    done = generate("--print-alignment")
+    alignments = {int(n): pairs.split() for n, pairs in re.findall(r"^A-(\d+)\t(.*)$", done.stdout, re.MULTILINE)}
+    sources, targets = reverse_corpus.lines("test1", "src"), hypotheses(done)
     assert sorted(alignments) == list(range(5))
     for number, pairs in alignments.items():
         pairs = [tuple(map(int, pair.split("-"))) for pair in pairs]
@@ -98,14 +88,15 @@ def test_validate_uses_every_line(trained, reverse_corpus, run, user_dir):
     assert re.search(r"valid on 'test1' subset .* bsz 5\b", done.stdout + done.stderr)
 
 
-def test_interactive_translates_in_order(run, trained, reverse_corpus, user_dir):
-    lines = reverse_corpus.lines("test", "src")[:3] + [""]
+def test_interactive_translates_in_order_and_as_generate_does(run, generate, trained, reverse_corpus, user_dir):
+    lines = reverse_corpus.lines("test1", "src") + [""]
     done = run(
         "fairseq-interactive", reverse_corpus.bin, "--user-dir", user_dir, "--path", trained.checkpoint, "--cpu",
         "--beam", 2, input="\n".join(lines) + "\n",
     )  # fmt: skip
     assert re.findall(r"^S-\d+\t(.*)$", done.stdout, re.MULTILINE) == lines
-    assert list(hypotheses(done.stdout)) == [0, 1, 2, 3] and hypotheses(done.stdout)[3] == ""
+    generated = hypotheses(generate("--beam", 2))
+    assert list(hypotheses(done).items()) == [*sorted(generated.items()), (5, "")]
 
 
 def test_the_shipped_configuration_trains_and_its_numbers_are_checked(run, reverse_corpus, tmp_path):
@@ -117,6 +108,6 @@ def test_the_shipped_configuration_trains_and_its_numbers_are_checked(run, rever
         "optimization.max_update=2", "dataset.batch_size=2", "task.tokens_per_sample=8",
     ]  # fmt: skip
     run(*command)
-    assert parameters(tmp_path / "checkpoints/checkpoint_last.pt")
+    assert weights(tmp_path / "checkpoints")
     done = run(*command, "model.dropout=1.5", check=False)
     assert done.returncode and "model.dropout 1.5 does not fit; give a number from 0 to 1." in done.stderr

@@ -1,18 +1,9 @@
 """Several processes on a CPU, started by torchrun as on any cluster."""
 
-import sys
 from pathlib import Path
 
 import pytest
-import torch
-
-from fairseq_plugins import compat  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
-
-BIN = Path(sys.executable).parent
-
-
-def torchrun(run, command, *options, **kwargs):
-    return run("torchrun", "--standalone", "--nproc_per_node", 2, BIN / command[0], *command[1:], *options, **kwargs)
+from trainings import assert_same_weights, torchrun
 
 
 def test_two_processes_are_one_with_twice_the_update_frequency(run, trained, tmp_path):
@@ -22,10 +13,7 @@ def test_two_processes_are_one_with_twice_the_update_frequency(run, trained, tmp
     torchrun(run, trained.command, "--max-update", 4, "--save-dir", two)
     done = torchrun(run, trained.command, "--max-update", 8, "--save-dir", two, "--ddp-backend", "legacy_ddp")
     assert "Loaded checkpoint" in done.stdout + done.stderr
-    one, two = (torch.load(folder / "checkpoint_last.pt")["model"] for folder in (one, two))
-    assert one.keys() == two.keys()
-    for name in one:
-        torch.testing.assert_close(one[name], two[name], rtol=1e-5, atol=1e-6)
+    assert_same_weights(one, two, rtol=1e-5, atol=1e-6)
 
 
 def test_two_trainings_into_one_folder_are_refused(run, reverse_corpus, user_dir, tmp_path):

@@ -7,8 +7,8 @@ import sys
 
 import limits
 import pytest
-import torch
 from fairseq.trainer import Trainer
+from trainings import assert_same_weights
 
 from fairseq_plugins.error_messages import sentence
 
@@ -78,8 +78,7 @@ def test_an_interrupted_training_goes_on_as_if_it_had_not_been(trained, reverse_
     assert stopped.returncode == 130 and stopped.output.endswith("fairseq_plugins: interrupted\n")
     assert "Traceback" not in stopped.output
     assert limits.run(None, tmp_path, *words, "--save-dir", tmp_path / "stopped").verdict == "honoured"
-    one, other = (torch.load(tmp_path / name / "checkpoint_last.pt")["model"] for name in ("whole", "stopped"))
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert_same_weights(tmp_path / "whole", tmp_path / "stopped")
 
 
 def test_what_the_system_says_without_a_name_names_the_outputs(monkeypatch):

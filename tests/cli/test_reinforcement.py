@@ -3,20 +3,14 @@
 import itertools
 import re
 import shutil
-import sys
-from pathlib import Path
 
-import fairseq  # noqa: F401
 import pytest
-import torch
-
-import fairseq_plugins  # noqa: F401  (allows torch.load to read checkpoints)
+from trainings import assert_same_weights, torchrun
 
 pytest.importorskip("gymnasium")
 
 CORRIDOR = "fairseq_plugins/Corridor-v0"
 RMSPROP, SGD = ("--optimizer", "rmsprop", "--rmsprop-eps", 0.01), ("--optimizer", "sgd")
-BIN = Path(sys.executable).parent
 
 
 @pytest.fixture(scope="session")
@@ -42,29 +36,9 @@ def train(run, user_dir):
     return train
 
 
-def parameters(folder: Path) -> dict:
-    return torch.load(folder / "checkpoint_last.pt")["model"]
-
-
-def assert_same(one: Path, other: Path, **tolerance):
-    one, other = parameters(one), parameters(other)
-    for name in one:
-        torch.testing.assert_close(one[name], other[name], **(tolerance or {"rtol": 0, "atol": 0}))
-
-
 def losses(done) -> list[str]:
     """Of the policy, an update each."""
     return re.findall(r"train_inner \|.* policy_loss=([^,]+),", done.stdout)
-
-
-@pytest.mark.parametrize("arch", ["feedback_agent_tiny", "span_transformer_agent_tiny", "lstm_agent_tiny"])
-def test_resumed_is_uninterrupted(train, arch, tmp_path):
-    """In the middle of an epoch, of blocks and of episodes."""
-    whole = train("--max-update", 12, "--save-interval-updates", 5, "--save-dir", tmp_path / "whole", arch=arch)
-    (checkpoint,) = (tmp_path / "whole").glob("checkpoint_*_5.pt")
-    rest = train("--max-update", 12, "--restore-file", checkpoint, "--save-dir", tmp_path / "rest", arch=arch)
-    assert losses(rest) == losses(whole)[5:] != []
-    assert_same(tmp_path / "whole", tmp_path / "rest")
 
 
 @pytest.fixture(scope="module")
@@ -146,17 +120,17 @@ def test_tools_of_language_models_refuse_agents(run, trained, tool, words):
 
 
 def test_two_ranks_are_one_with_twice_the_environments(run, train, tmp_path):
-    def torchrun(command, *options):
-        return run("torchrun", "--standalone", "--nproc_per_node", 2, BIN / command, *options)
-
     def validations(done):
         found = re.findall(r"valid \|.* loss ([^ ]+) .* reward ([^ ]+) ", done.stdout)
         return [*map(float, itertools.chain(*found))]
 
+    def two_ranks(*command):
+        return torchrun(run, command)
+
     options = ("--max-update", 10, "--lr", 0.1, "--test-episodes", 16)
     one = train(*options, "--save-dir", tmp_path / "one", optimizer=SGD)
-    two = train(*options, "--batch-size", 4, "--save-dir", tmp_path / "two", runner=torchrun, optimizer=SGD)
-    assert_same(tmp_path / "one", tmp_path / "two", rtol=1e-4, atol=1e-6)
+    two = train(*options, "--batch-size", 4, "--save-dir", tmp_path / "two", optimizer=SGD, runner=two_ranks)
+    assert_same_weights(tmp_path / "one", tmp_path / "two", rtol=1e-4, atol=1e-6)
     assert len(validations(one)) == 4 and validations(two) == pytest.approx(validations(one), rel=1e-3)
 
 

@@ -4,16 +4,13 @@ import math
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import torch
+from trainings import BIN, assert_same_weights, torchrun, weights
 
-from fairseq_plugins import compat  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
-
-BIN = Path(sys.executable).parent
 ARCH = "span_transformer_lm_tiny"
 TASK = ["--task", "streaming_language_modeling"]
 UPDATES = 40
@@ -88,42 +85,22 @@ def losses(done) -> dict[int, str]:
     return {int(update): loss for loss, update in lines}
 
 
-def parameters(folder: Path) -> dict:
-    return torch.load(folder / "checkpoint_last.pt")["model"]
-
-
-def assert_same(one: Path, other: Path, **tolerance):
-    one, other = parameters(one), parameters(other)
-    assert one.keys() == other.keys()
-    for name in one:
-        torch.testing.assert_close(one[name], other[name], **(tolerance or {"rtol": 0, "atol": 0}))
-
-
 def after(update, losses):
     return {later: loss for later, loss in losses.items() if later > update}
 
 
-def assert_resumed_exactly(train, command, folder: Path) -> Path:
+def assert_resumed_exactly(run, command, folder: Path) -> Path:
     """A training that goes on from its fifth update ends with the same weights, in the folder again. Returns the
     checkpoint of that update."""
-    whole = train(*command, "--save-interval-updates", 5, "--save-dir", folder / "whole")
+    whole = run(*command, "--save-interval-updates", 5, "--save-dir", folder / "whole")
     (checkpoint,) = (folder / "whole").glob("checkpoint_*_5.pt")
-    resumed = train(*command, "--restore-file", checkpoint, "--save-dir", folder / "again")
+    resumed = run(*command, "--restore-file", checkpoint, "--save-dir", folder / "again")
     assert losses(resumed) == after(5, losses(whole)) != {}
-    assert_same(folder / "whole", folder / "again")
+    assert_same_weights(folder / "whole", folder / "again")
     return checkpoint
 
 
 # Resuming
-
-
-def test_resumed_in_the_middle_of_an_epoch(run, command, whole, copied, tmp_path):
-    """Where blocks change their length; with a process that loads data."""
-    (checkpoint,) = copied.glob("checkpoint_*_28.pt")
-    options = ["--restore-file", checkpoint, "--num-workers", 1, "--save-dir", tmp_path / "save"]
-    done = run(*command, "--max-update", UPDATES, *options)
-    assert losses(done) == after(28, whole[1])
-    assert_same(tmp_path / "save", whole[0])
 
 
 def test_killed(run, command, whole, tmp_path):
@@ -138,7 +115,7 @@ def test_killed(run, command, whole, tmp_path):
     done = run(*train)
     assert min(losses(done)) > 18
     assert losses(done) == after(min(losses(done)) - 1, whole[1])
-    assert_same(tmp_path, whole[0])
+    assert_same_weights(tmp_path, whole[0])
 
 
 def test_a_training_that_has_ended_is_left_as_it_is(run, command, whole, copied):
@@ -213,10 +190,6 @@ def test_a_diverging_training_stops_and_keeps_the_last_good_checkpoint(run, comm
 # Two ranks
 
 
-def torchrun(run, command, *options, **kwargs):
-    return run("torchrun", "--standalone", "--nproc_per_node", 2, BIN / command[0], *command[1:], *options, **kwargs)
-
-
 @pytest.fixture(scope="module")
 def descent(run, command, tmp_path_factory):
     """A training by gradient descent, over three epochs, and its folder. Adam divides by gradients, and where they are
@@ -227,27 +200,13 @@ def descent(run, command, tmp_path_factory):
     return command, folder
 
 
-def test_groups_of_streams_are_one_batch(run, descent, tmp_path):
-    command, whole = descent
-    run(*command, "--split-streams", 4, "--save-dir", tmp_path)
-    assert_same(whole, tmp_path, rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("groups, backend", [(1, "pytorch_ddp"), (2, "pytorch_ddp"), (2, "legacy_ddp")])
 def test_two_ranks_are_one_with_twice_the_streams(run, descent, groups, backend, tmp_path):
     """Also in later epochs, where both start with an empty memory. They send gradients once, after the last group."""
     command, whole = descent
     two = ["--batch-size", 2, "--split-streams", groups, "--ddp-backend", backend]
     torchrun(run, command, *two, "--save-dir", tmp_path)
-    assert_same(whole, tmp_path, rtol=1e-4, atol=1e-5)
-
-
-def test_two_ranks_resume_exactly(run, command, tmp_path):
-    command = [*command, *FEW_BLOCKS, "--batch-size", 2, "--max-update", 15]
-    assert_resumed_exactly(lambda *words: torchrun(run, words), command, tmp_path)
-    assert {file.name for file in (tmp_path / "again").glob("checkpoint_last*")} == {
-        "checkpoint_last.pt", "checkpoint_last.pt.memory-0-of-2", "checkpoint_last.pt.memory-1-of-2"
-    }  # fmt: skip
+    assert_same_weights(whole, tmp_path, rtol=1e-4, atol=1e-5)
 
 
 # Groups of streams
@@ -405,7 +364,7 @@ def test_adaptive_spans_are_trained_in_bfloat16(run, command, tmp_path):
     done = run(*command, "--arch", "all_attention_lm_tiny", *dear, "--bf16", "--max-update", 20, "--save-dir", tmp_path)
     said = [float(loss) for loss in losses(done).values()]
     assert len(said) == 20 and sum(said[-4:]) < sum(said[:4])
-    trained = parameters(tmp_path)  # which fairseq saves in float32
+    trained = weights(tmp_path)  # which fairseq saves in float32
     assert all(torch.equal(value, value.bfloat16().float()) for value in trained.values())
     ratios = [value for name, value in trained.items() if name.endswith("span_ratio")]
     assert len(ratios) == 2 and not torch.cat(ratios).any()

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from trainings import assert_same_weights, torchrun
 
-from fairseq_plugins import compat  # noqa: F401  (allows torch.load to read fairseq's checkpoints)
-
-BIN = Path(sys.executable).parent
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
 @pytest.fixture(scope="module")
@@ -43,34 +42,26 @@ def trained(run, command, tmp_path_factory) -> Path:
 
 
 def test_two_ranks_skip_and_cross_as_one_does_with_either_backend_and_after_resuming(run, command, trained, tmp_path):
-    two = ["torchrun", "--standalone", "--nproc_per_node", 2, BIN / command[0], *command[1:], "--batch-size", 2]
-    run(*two, "--max-update", 7, "--save-dir", tmp_path)
-    run(*two, "--max-update", 12, "--save-dir", tmp_path, "--ddp-backend", "legacy_ddp")
-    assert_same_weights(trained, tmp_path / "checkpoint_last.pt")
+    two = [*command, "--batch-size", 2, "--save-dir", tmp_path]
+    torchrun(run, two, "--max-update", 7)
+    torchrun(run, two, "--max-update", 12, "--ddp-backend", "legacy_ddp")
+    assert_same_weights(trained, tmp_path, **CLOSE)
 
 
 def test_two_ranks_move_skipped_layers_as_one_does(run, command, trained, tmp_path):
     command = [*command, "--skipped-layers", "moved", "--max-update", 12]
     run(*command, "--batch-size", 4, "--save-dir", tmp_path / "one")
-    two = ["torchrun", "--standalone", "--nproc_per_node", 2, BIN / command[0], *command[1:], "--batch-size", 2]
-    run(*two, "--save-dir", tmp_path / "two")
-    one, two = (tmp_path / ranks / "checkpoint_last.pt" for ranks in ("one", "two"))
-    assert_same_weights(one, two)
+    torchrun(run, command, "--batch-size", 2, "--save-dir", tmp_path / "two")
+    one = tmp_path / "one/checkpoint_last.pt"
+    assert_same_weights(one, tmp_path / "two", **CLOSE)
     assert {*steps_of(torch.load(one))} == {12}
     with pytest.raises(AssertionError):
-        assert_same_weights(one, trained)  # whose skipped layers are frozen
+        assert_same_weights(one, trained, **CLOSE)  # whose skipped layers are frozen
 
 
 def steps_of(checkpoint):
     """Adam's number of steps, parameter by parameter."""
     return [state["step"] for state in checkpoint["last_optimizer_state"]["state"].values()]
-
-
-def assert_same_weights(one: Path, other: Path):
-    one, other = (torch.load(path)["model"] for path in (one, other))
-    assert one.keys() == other.keys()
-    for name in one:
-        torch.testing.assert_close(one[name], other[name], rtol=1e-4, atol=1e-5)
 
 
 @pytest.fixture(scope="module")
