@@ -4,10 +4,8 @@ import json
 
 import pytest
 
-gymnasium = pytest.importorskip("gymnasium")
-
-from fairseq_plugins.agents.actor import Actor, make_environments  # noqa: E402
-from fairseq_plugins.errors import UserError  # noqa: E402
+from fairseq_plugins.agents.actor import Actor, make_environments
+from fairseq_plugins.errors import UserError
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-gymnasium = pytest.importorskip("gymnasium")
-
-from fairseq_plugins.agents.actor import Actor, make_environments  # noqa: E402
-from fairseq_plugins.agents.model import ARCHITECTURES, FeedbackAgent, LSTMAgent, SpanTransformerAgent  # noqa: E402
-from fairseq_plugins.agents.observations import layout  # noqa: E402
-from fairseq_plugins.agents.rollout import Episodes  # noqa: E402
+from fairseq_plugins.agents.actor import Actor, make_environments
+from fairseq_plugins.agents.model import ARCHITECTURES, FeedbackAgent, LSTMAgent, SpanTransformerAgent
+from fairseq_plugins.agents.observations import layout
+from fairseq_plugins.agents.rollout import Episodes
 
 COPIES = 3
 # episodes that end in the middle of blocks, at different steps; and episodes that end with every second block

@@ -1,15 +1,13 @@
 import re
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 
-gymnasium = pytest.importorskip("gymnasium")
-
-from gymnasium.utils.env_checker import check_env  # noqa: E402
-
-import fairseq_plugins.agents.environments  # noqa: E402, F401
-from fairseq_plugins.agents.environments import kruskal  # noqa: E402
-from fairseq_plugins.agents.environments.maze_navigation import FAR  # noqa: E402
+import fairseq_plugins.agents.environments  # noqa: F401
+from fairseq_plugins.agents.environments import kruskal
+from fairseq_plugins.agents.environments.maze_navigation import FAR
 
 NAMES = ["Corridor-v0", "MazeNavigation-v0", "MazeNavigationEasy-v0", "WaterMaze-v0", "WaterMaze-v1"]
 pytestmark = pytest.mark.filterwarnings("ignore:.*not within the observation space")

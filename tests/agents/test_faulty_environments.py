@@ -2,14 +2,13 @@
 
 import re
 
+import gymnasium
 import numpy as np
 import pytest
 
-gymnasium = pytest.importorskip("gymnasium")
-
-from fairseq_plugins.agents.actor import Actor, make_environments  # noqa: E402
-from fairseq_plugins.errors import UserError  # noqa: E402
-from fairseq_plugins.tools import watch  # noqa: E402
+from fairseq_plugins.agents.actor import Actor, make_environments
+from fairseq_plugins.errors import UserError
+from fairseq_plugins.tools import watch
 
 ROW, NAN = np.zeros(2, np.float32), float("nan")
 

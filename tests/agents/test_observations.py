@@ -1,13 +1,10 @@
 import numpy as np
 import pytest
+from gymnasium import spaces
+from gymnasium.vector.utils import batch_space
 
-gymnasium = pytest.importorskip("gymnasium")
-
-from gymnasium import spaces  # noqa: E402
-from gymnasium.vector.utils import batch_space  # noqa: E402
-
-from fairseq_plugins.agents.observations import layout, observations  # noqa: E402
-from fairseq_plugins.errors import UserError  # noqa: E402
+from fairseq_plugins.agents.observations import layout, observations
+from fairseq_plugins.errors import UserError
 
 SPACE = spaces.Dict(
     {

@@ -29,8 +29,6 @@ def test_a_criterion_logs_what_it_declares(criterion):
 
 @pytest.fixture
 def agents(run, user_dir):
-    pytest.importorskip("gymnasium")
-
     def agents(*flags, **kwargs):
         return run("fairseq-train", "--user-dir", user_dir, *AGENT, *flags, **kwargs)
 

@@ -7,8 +7,6 @@ import shutil
 import pytest
 from trainings import assert_same_weights, torchrun
 
-pytest.importorskip("gymnasium")
-
 CORRIDOR = "fairseq_plugins/Corridor-v0"
 RMSPROP, SGD = ("--optimizer", "rmsprop", "--rmsprop-eps", 0.01), ("--optimizer", "sgd")
 
