@@ -5,6 +5,7 @@ Modules that the benchmarks use, too, such as forks.py, are in benchmarks/shared
 
 import contextlib
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -147,6 +148,27 @@ def binarise(raw: Path, folder: Path, *options) -> Corpus:
         "--joined-dictionary", *options,
     )  # fmt: skip
     return Corpus(raw, folder)
+
+
+@pytest.fixture(scope="session")
+def letters(binarise_lines, tmp_path_factory) -> Path:
+    """Lines of fifteen letters, drawn at random: 40, 8 and 8 of them, binarised for a language model."""
+    folder, draw = tmp_path_factory.mktemp("letters"), random.Random(1)
+    for split, lines in {"train": 40, "valid": 8, "test": 8}.items():
+        (folder / split).write_text("".join(" ".join(draw.choices("abcdef", k=15)) + "\n" for _ in range(lines)))
+    return binarise_lines(folder)
+
+
+@pytest.fixture(scope="session")
+def binarise_lines():
+    """binarise_lines(folder with files train, valid and test) -> folder of the binarised data."""
+
+    def binarise_lines(folder: Path) -> Path:
+        prefixes = [word for split in ("train", "valid", "test") for word in (f"--{split}pref", folder / split)]
+        run_command("fairseq-preprocess", "--only-source", *prefixes, "--destdir", folder / "bin")
+        return folder / "bin"
+
+    return binarise_lines
 
 
 @pytest.fixture(scope="session")

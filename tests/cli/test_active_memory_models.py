@@ -13,7 +13,7 @@ ANY_LENGTH = ["--model-overrides", "{'max_target_positions': None}"]
 
 
 @pytest.fixture(scope="module")
-def corpus(run, tmp_path_factory) -> Path:
+def corpus(binarise_lines, tmp_path_factory) -> Path:
     """Lines of 2 to 12 letters in the order of the alphabet, over and over, from any of them on."""
     folder = tmp_path_factory.mktemp("lines")
     draw = random.Random(1)
@@ -21,9 +21,7 @@ def corpus(run, tmp_path_factory) -> Path:
         starts = [(draw.randrange(6), draw.randint(2, 12)) for _ in range(number)]
         lines = (" ".join((LETTERS * 3)[start : start + length]) for start, length in starts)
         (folder / split).write_text("".join(line + "\n" for line in lines))
-    prefixes = [word for split in ("train", "valid", "test") for word in (f"--{split}pref", folder / split)]
-    run("fairseq-preprocess", "--only-source", *prefixes, "--destdir", folder / "bin")
-    return folder / "bin"
+    return binarise_lines(folder)
 
 
 @pytest.fixture(scope="module")

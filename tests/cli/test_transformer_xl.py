@@ -1,6 +1,5 @@
 """Transformer-XL with Skip-Retain and cross-head attention through the real commands."""
 
-import random
 import re
 import sys
 from pathlib import Path
@@ -13,21 +12,10 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
 @pytest.fixture(scope="module")
-def corpus(run, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("letters")
-    draw = random.Random(1)
-    for split, lines in {"train": 40, "valid": 8, "test": 8}.items():
-        (folder / split).write_text("".join(" ".join(draw.choices("abcdef", k=15)) + "\n" for _ in range(lines)))
-    prefixes = [word for split in ("train", "valid", "test") for word in (f"--{split}pref", folder / split)]
-    run("fairseq-preprocess", "--only-source", *prefixes, "--destdir", folder / "bin")
-    return folder / "bin"
-
-
-@pytest.fixture(scope="module")
-def command(corpus, user_dir) -> list[str]:
+def command(letters, user_dir) -> list[str]:
     """Twelve updates, in which layers are skipped and heads crossed often; the memory is of two and a half blocks."""
     return (
-        f"fairseq-train {corpus} --user-dir {user_dir} --task streaming_language_modeling --criterion streaming_lm"
+        f"fairseq-train {letters} --user-dir {user_dir} --task streaming_language_modeling --criterion streaming_lm"
         " --arch transformer_xl_lm_tiny --decoder-layers 4 --mem-len 20 --skip-schedule uniform --skip-p 0.4"
         " --cross-head-p 0.5 --optimizer adam --lr 0.003 --weight-decay 0.1 --tokens-per-sample 8 --cpu --num-workers 0"
         " --disable-validation --no-epoch-checkpoints --no-progress-bar --log-format simple"
@@ -74,9 +62,9 @@ def last_token(run, command, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def evaluate(corpus, user_dir, trained) -> list[str]:
+def evaluate(letters, user_dir, trained) -> list[str]:
     return (
-        f"fairseq-eval-lm {corpus} --user-dir {user_dir} --task streaming_language_modeling --path {trained}"
+        f"fairseq-eval-lm {letters} --user-dir {user_dir} --task streaming_language_modeling --path {trained}"
         " --gen-subset test --batch-size 1 --cpu --num-workers 0"
     ).split()
 
@@ -99,19 +87,19 @@ def test_an_override_of_no_option_is_refused(run, evaluate):
 
 
 @pytest.mark.parametrize("model", ["trained", "last_token"])
-def test_it_writes_text(run, model, corpus, request):
+def test_it_writes_text(run, model, letters, request):
     done = run(
         sys.executable, "-m", "fairseq_plugins.tools.sample", "--path", request.getfixturevalue(model),
-        "--data", corpus, "--prompt", "abc", "--length", 30, "--top-k", 3,
+        "--data", letters, "--prompt", "abc", "--length", 30, "--top-k", 3,
     )  # fmt: skip
     assert re.fullmatch("abc[a-f\n]{30}\n", done.stdout)
 
 
-def test_phase_2_goes_on_with_all_of_phase_1s_state(run, corpus, user_dir, tmp_path):
+def test_phase_2_goes_on_with_all_of_phase_1s_state(run, letters, user_dir, tmp_path):
     """In a folder of its own."""
     first, second = tmp_path / "phase1", tmp_path / "phase2"
     command = (
-        f"fairseq-train {corpus} --user-dir {user_dir} --task streaming_language_modeling --criterion streaming_lm"
+        f"fairseq-train {letters} --user-dir {user_dir} --task streaming_language_modeling --criterion streaming_lm"
         " --arch transformer_xl_lm_tiny --decoder-layers 4 --mem-len 8 --optimizer adam --lr 0.003"
         " --lr-scheduler cosine_wave --lr-period-updates 5 --batch-size 2 --tokens-per-sample 8 --cpu --num-workers 0"
         " --no-epoch-checkpoints --log-format json --log-interval 1 --skip-p 0.6 --skip-schedule"

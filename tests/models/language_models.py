@@ -1,6 +1,7 @@
 """The language models that tests build, by a name for each: architecture and options. A new family adds its lines."""
 
 import architectures
+import torch
 
 from fairseq_plugins.modules.active_memory.mixers import MIXERS
 
@@ -52,6 +53,11 @@ LINE_MODELS = {  # which have no memory
 
 def build(arch, options={}, vocabulary=VOCABULARY, keeps_memory=True):
     return architectures.build(arch, vocabulary, seed=0, keeps_memory=keeps_memory, **options)
+
+
+def tokens(batch=3, length=20):
+    torch.manual_seed(1)
+    return torch.randint(4, VOCABULARY, (batch, length))
 
 
 def make(arch, options={}):

@@ -5,7 +5,7 @@ import pytest
 import torch
 from architectures import Vocabulary
 from language_models import MODELS, VOCABULARY, build
-from omegaconf import OmegaConf
+from task_options import options_of
 
 from fairseq_plugins.criterions.streaming_lm import StreamingLMCriterion
 from fairseq_plugins.errors import UserError
@@ -49,11 +49,9 @@ class Sums:
         return [gradient.div_(tokens).clone() for gradient in gradients]
 
 
-def make_task(groups, **options):
-    given = {"seed": 1, "batch_size": STREAMS, "update_freq": [1], "tokens_per_sample": 5, "split_streams": groups}
-    given |= dict.fromkeys(("disable_validation", "no_save", "sentence_avg", "skip_remainder_batch"), False)
-    settings = OmegaConf.to_container(OmegaConf.structured(StreamingLanguageModelingConfig()))
-    task = StreamingLanguageModelingTask.setup_task(OmegaConf.create(settings | given | {"sample_break_mode": "none"}))
+def make_task(groups):
+    given = {"batch_size": STREAMS, "tokens_per_sample": 5, "split_streams": groups, "sample_break_mode": "none"}
+    task = StreamingLanguageModelingTask.setup_task(options_of(StreamingLanguageModelingConfig, **given))
     task.dictionary = task.output_dictionary = words = Vocabulary(VOCABULARY)
     tokens = np.random.default_rng(1).integers(4, VOCABULARY, TOKENS)
     task.datasets["train"] = StreamDataset(tokens, "train", words.pad(), words.eos())

@@ -18,6 +18,7 @@ from language_models import (
     VOCABULARY,
     build,
     make,
+    tokens,
 )
 from omegaconf import OmegaConf
 
@@ -26,11 +27,6 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.base import StreamingLanguageModel
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.tools.label_accuracy import labels_right
-
-
-def tokens(batch=3, length=20):
-    torch.manual_seed(1)
-    return torch.randint(4, VOCABULARY, (batch, length))
 
 
 def test_every_registered_family_is_tested():
@@ -117,26 +113,6 @@ def test_decoding_step_by_step_equals_the_block(arch, options):
         assert scores.shape == (3, 1, VOCABULARY) and extra["attn"] is None
         steps.append(normalised(model, (scores, extra)))
     assert torch.allclose(torch.cat(steps, dim=1), log_probs(model, x), atol=1e-10)
-
-
-@every_decoder
-@torch.no_grad()
-def test_a_later_token_changes_nothing_before_it(arch, options):
-    model, x = make(arch, options), tokens()
-    before = log_probs(model, x)
-    x[:, 11] = (x[:, 11] + 3) % VOCABULARY
-    after = log_probs(model, x)
-    assert torch.allclose(after[:, :11], before[:, :11], rtol=0, atol=1e-12)
-    assert not torch.allclose(after[:, 11], before[:, 11])
-
-
-@every_model
-@torch.no_grad()
-def test_a_batch_equals_its_members_one_by_one(arch, options):
-    model, x = make(arch, options), tokens()
-    together = log_probs(model, x)
-    for row, expected in zip(x, together, strict=True):
-        assert torch.allclose(log_probs(model, row.unsqueeze(0))[0], expected, atol=1e-10)
 
 
 @every_model

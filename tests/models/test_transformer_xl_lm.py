@@ -3,17 +3,12 @@ test_streaming_models.py."""
 
 import pytest
 import torch
-from language_models import ADAPTIVE_IO, UNSHARED, VOCABULARY, build, make
+from language_models import ADAPTIVE_IO, UNSHARED, build, make, tokens
 
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 
 TINY = "transformer_xl_lm_tiny"
 SKIP = {"skip_schedule": "uniform", "skip_p": 0.5, "decoder_layers": 4}
-
-
-def tokens(batch=3, length=20):
-    torch.manual_seed(1)
-    return torch.randint(4, VOCABULARY, (batch, length))
 
 
 def rates(model):

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
+from task_options import options_of
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models import feedback_lm, feedback_transformer, roberta_cross_head  # noqa: F401  (registered)
@@ -15,10 +15,8 @@ RIGHT, WRONG = {"wrong": 0}, {"wrong": 1}
 
 
 def make(algorithm="reverse", **options):
-    settings = OmegaConf.to_container(OmegaConf.structured(AlgorithmicCurriculumConfig()))
-    task = AlgorithmicCurriculumTask.setup_task(
-        OmegaConf.create({**settings, "seed": 1, "epoch_batches": 3, "algorithm": algorithm, **options})
-    )
+    options = {"epoch_batches": 3, "algorithm": algorithm, **options}
+    task = AlgorithmicCurriculumTask.setup_task(options_of(AlgorithmicCurriculumConfig, **options))
     for split in ("train", "valid"):
         task.load_dataset(split)
     return task

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from omegaconf import OmegaConf
+from task_options import options_of
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.streams.iterator import check_facts
@@ -15,10 +15,8 @@ FEW = {"train_episodes": 10, "test_episodes": 6, "train_length": 7, "test_length
 
 
 def make(kind="random-walk", splits=("train", "valid", "test"), **options):
-    settings = OmegaConf.to_container(OmegaConf.structured(SyntheticStreamConfig()))
-    given = {"seed": 1, "batch_size": None, "update_freq": [1], "sentence_avg": False, "skip_remainder_batch": False}
-    given |= {"tokens_per_sample": 16, "kind": kind, **FEW, **options}
-    task = SyntheticStreamTask.setup_task(OmegaConf.create({**settings, **given}))
+    options = {"tokens_per_sample": 16, "kind": kind, **FEW, **options}
+    task = SyntheticStreamTask.setup_task(options_of(SyntheticStreamConfig, **options))
     for split in splits:
         task.load_dataset(split)
     return task

@@ -3,8 +3,8 @@
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqDecoder
-from omegaconf import OmegaConf
 from pytest import fixture
+from task_options import options_of
 from torch import nn
 
 from fairseq_plugins.models.common.base import StreamingLanguageModel
@@ -64,12 +64,8 @@ def make_task(dictionary):
     """make_task(tokens={split: array}, option=...) -> task with these splits loaded."""
 
     def make_task(tokens={}, **options):
-        settings = OmegaConf.structured(StreamingLanguageModelingConfig())
-        given = {"seed": 1, "batch_size": None, "update_freq": [1], "sample_break_mode": "none"}
-        given |= dict.fromkeys(("disable_validation", "no_save", "sentence_avg", "skip_remainder_batch"), False)
-        given |= options
-        args = OmegaConf.merge(OmegaConf.create(OmegaConf.to_container(settings)), given)
-        task = StreamingLanguageModelingTask.setup_task(args)
+        options = {"sample_break_mode": "none", **options}
+        task = StreamingLanguageModelingTask.setup_task(options_of(StreamingLanguageModelingConfig, **options))
         task.dictionary = task.output_dictionary = dictionary
         for split, array in tokens.items():
             task.datasets[split] = StreamDataset(array, split, dictionary.pad(), dictionary.eos())

@@ -1,7 +1,5 @@
 """A training ends where its validation perplexity has stopped falling."""
 
-import random
-
 import pytest
 
 from fairseq_plugins.errors import UserError
@@ -55,16 +53,10 @@ def test_by_other_numbers_a_training_has_not_ended(by, over, ended):
 
 
 @pytest.fixture(scope="module")
-def training(run, user_dir, tmp_path_factory) -> list:
+def training(user_dir, letters) -> list:
     """A training that learns nothing, and validates every second update."""
-    folder = tmp_path_factory.mktemp("letters")
-    draw = random.Random(1)
-    for split, lines in (("train", 30), ("valid", 5)):
-        (folder / split).write_text("".join(" ".join(draw.choices("abcdef", k=9)) + "\n" for _ in range(lines)))
-    prefixes = [word for split in ("train", "valid") for word in (f"--{split}pref", folder / split)]
-    run("fairseq-preprocess", "--only-source", *prefixes, "--destdir", folder / "bin")
     return (
-        f"fairseq-train {folder / 'bin'} --user-dir {user_dir} --task streaming_language_modeling --arch"
+        f"fairseq-train {letters} --user-dir {user_dir} --task streaming_language_modeling --arch"
         " transformer_xl_lm_tiny --criterion streaming_lm --optimizer adam --lr 1e-9 --batch-size 2 --cpu"
         " --tokens-per-sample 8 --save-interval-updates 2 --no-epoch-checkpoints --num-workers 0 --log-format json"
     ).split()

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.logging.meters import AverageMeter
-from omegaconf import OmegaConf
+from task_options import options_of
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.tasks.labelled_stream import LabelledStreamConfig, LabelledStreamTask
@@ -28,10 +28,8 @@ def data(run, tmp_path_factory):
 
 
 def make(data, split="train", **options):
-    settings = OmegaConf.to_container(OmegaConf.structured(LabelledStreamConfig()))
-    given = {"seed": 1, "batch_size": None, "update_freq": [1], "sentence_avg": False, "skip_remainder_batch": False}
-    given |= {"data": str(data), "dataset_impl": None, "tokens_per_sample": 64, **options}
-    task = LabelledStreamTask.setup_task(OmegaConf.create({**settings, **given}))
+    options = {"data": str(data), "dataset_impl": None, "tokens_per_sample": 64, **options}
+    task = LabelledStreamTask.setup_task(options_of(LabelledStreamConfig, **options))
     task.load_dataset(split)
     return task
 
