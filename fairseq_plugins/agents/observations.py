@@ -37,10 +37,7 @@ class Layout(NamedTuple):
 
 
 def layout(space: spaces.Space) -> Layout:
-    """
-    Raises:
-        UserError: the space has a part that is neither whole numbers nor a box, or too many values
-    """
+    """Raises UserError for a space with too many values, or with a part that is neither whole numbers nor a box."""
     sizes, numbers = [], 0
     for _, part in parts(space):
         if isinstance(part, spaces.Discrete):

@@ -30,10 +30,7 @@ class StreamingLMCriterion(FairseqCriterion):
 
     @classmethod
     def build_criterion(cls, cfg, task):
-        """
-        Raises:
-            UserError: the models of the task are not language models over streams
-        """
+        """Raises UserError for a task whose models are not language models over streams."""
         if not getattr(task, "keeps_memory", False):
             raise UserError(
                 "--criterion streaming_lm is for --task streaming_language_modeling; with another task take --criterion"

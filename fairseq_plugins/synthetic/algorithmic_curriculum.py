@@ -56,10 +56,7 @@ class Curriculum:
         return asdict(self)
 
     def load_state_dict(self, state: dict) -> None:
-        """
-        Raises:
-            UserError: the state belongs to another algorithm
-        """
+        """Raises UserError for the state of another algorithm."""
         if state["algorithm"] != self.algorithm:
             raise UserError(
                 f"the checkpoint was trained with --algorithm {state['algorithm']}, not {self.algorithm}: give the"
@@ -128,10 +125,7 @@ class CurriculumIterator(ResumableIterator):
         return {**super().state_dict(), "curriculum": self.curriculum.state_dict()}
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """
-        Raises:
-            UserError: the state belongs to another algorithm, or is from the middle of an epoch with other batches
-        """
+        """Raises UserError for the state of another algorithm, or from the middle of an epoch with other batches."""
         self.curriculum.load_state_dict(state_dict["curriculum"])
         self._frozen_batches = None  # drawn with another size
         super().load_state_dict(state_dict)
@@ -266,10 +260,7 @@ class AlgorithmicCurriculumTask(FairseqTask):
 
 
 def check_options(cfg, algorithm) -> None:
-    """
-    Raises:
-        UserError: a number is out of range, or options do not go together
-    """
+    """Raises UserError for a number that is out of range, and for options that do not go together."""
     check_ranges(cfg, AlgorithmicCurriculumConfig)
     if cfg.vocabulary is not None and algorithm.binary:
         raise UserError(f"--algorithm {cfg.algorithm} is a task of bits; leave out --vocabulary.")

@@ -60,10 +60,7 @@ def operation(result: Callable[[int, int], int], bound: Callable[[int], int]) ->
     """
 
     def draw(rng: Generator, batch: int, size: int, vocabulary: int) -> np.ndarray:
-        """
-        Raises:
-            ValueError: the size is even, or below 3
-        """
+        """Raises ValueError for a size that is even, or below 3."""
         if size < 3 or size % 2 == 0:
             raise ValueError(f"two numbers of equal length and a separator cannot have {size} symbols")
         number = partial(below, rng, bound(size))

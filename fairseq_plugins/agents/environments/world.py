@@ -18,10 +18,7 @@ MOVES = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # up, right, down, left
 
 
 def check_whole(name: str, value, least: int, most: int = 10**9) -> None:
-    """
-    Raises:
-        ValueError: a setting is not a whole number from ``least`` to ``most``
-    """
+    """Raises ValueError for a setting that is not a whole number from ``least`` to ``most``."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or not least <= value <= most:
         raise ValueError(f"{name} {value!r} is not a whole number from {least} to {most}.")
