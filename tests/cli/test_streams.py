@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from trainings import BIN, assert_same_weights, torchrun, weights
+from trainings import BIN, assert_same_weights, hypotheses, torchrun, weights
 
 ARCH = "span_transformer_lm_tiny"
 TASK = ["--task", "streaming_language_modeling"]
@@ -308,41 +308,12 @@ def test_fairseqs_own_criterion_and_fairseq_validate(run, command, user_dir, cha
 # Generation
 
 
-def hypotheses(done) -> dict[int, tuple[str, str]]:
-    """Number of the prompt -> its best hypothesis and the log-probabilities of its tokens."""
-    texts = dict(re.findall(r"^H-(\d+)\t[^\t]*\t(.*)$", done.stdout, re.MULTILINE))
-    scores = dict(re.findall(r"^P-(\d+)\t(.*)$", done.stdout, re.MULTILINE))
-    return {int(number): (texts[number], [float(score) for score in scores[number].split()]) for number in texts}
-
-
-def test_prompts_of_different_lengths_in_a_batch_are_as_one_by_one(use):
-    """Also beyond the span of the model."""
-    prompts = "a b c\nd\na b c d e _ a b\n"
-    options = ["--beam", 3, "--max-len-b", 40, "--min-len", 39]
-    together = use("fairseq-interactive", *options, "--buffer-size", 3, "--batch-size", 3, input=prompts)
-    alone = use("fairseq-interactive", *options, input=prompts)
-    together, alone = hypotheses(together), hypotheses(alone)
-    assert len(together) == len(alone) == 3
-    for number, prompt in enumerate(prompts.splitlines()):
-        assert together[number][0].startswith(prompt)
-        assert together[number][0] == alone[number][0]
-        assert together[number][1] == pytest.approx(alone[number][1], abs=1e-3)
-
-
-def test_sampling_continues_the_prompt(use):
-    draw = ["--sampling", "--sampling-topp", 0.8, "--temperature", 0.1]
-    options = [*draw, "--beam", 2, "--nbest", 2, "--max-len-b", 20]
-    done = use("fairseq-interactive", *options, input="a b c\n")
-    texts = re.findall(r"^H-0\t[^\t]*\t(.*)$", done.stdout, re.MULTILINE)
-    assert len(texts) == 2 and all(text.startswith("a b c ") for text in texts)
-
-
 def test_lines_of_a_split_as_prompts(use, characters):
     lines = (characters.text / "test.txt").read_text().splitlines()
     options = ["--sample-break-mode", "eos", "--prefix-size", 4, "--beam", 2, "--max-len-b", 10, "--batch-size", 4]
     texts = hypotheses(use("fairseq-generate", *options))
     assert len(texts) == len(lines)
-    assert all(texts[number][0].split()[:4] == line.split()[:4] for number, line in enumerate(lines))
+    assert all(texts[number].split()[:4] == line.split()[:4] for number, line in enumerate(lines))
 
 
 # Other models, with adaptive spans
@@ -355,7 +326,7 @@ def test_other_models_resume_evaluate_and_write(run, command, use, characters, a
     prompts = "a b c\nd\n"
     options = ["--beam", 2, "--max-len-b", 12, "--buffer-size", 2, "--batch-size", 2]
     written = hypotheses(use("fairseq-interactive", *options, folder=tmp_path / "again", input=prompts))
-    assert all(written[number][0].startswith(prompt) for number, prompt in enumerate(prompts.splitlines()))
+    assert all(written[number].startswith(prompt) for number, prompt in enumerate(prompts.splitlines()))
 
 
 def test_adaptive_spans_are_trained_in_bfloat16(run, command, tmp_path):

@@ -3,7 +3,6 @@
 import shutil
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -78,12 +77,8 @@ def test_what_cannot_be_read_is_refused(data, tmp_path):
     task = make(data)
     with pytest.raises(UserError, match="split train has 20 lines, fewer than its 24 streams; lower --batch-size"):
         task.stream_iterator(task.dataset("train"), 12, num_shards=2)
-    with pytest.raises(UserError, match="leave out --no-end-of-line"):
-        make(data, no_end_of_line=True)
     with pytest.raises(UserError, match="no token of this validation has a label: raise --max-valid-steps"):
         task.post_validate(None, {}, {"nll_loss": AverageMeter()})
-    with pytest.raises(UserError, match="--criterion streaming_lm would add a loss for tokens without a label"):
-        task.build_criterion(SimpleNamespace(_name="streaming_lm"))
 
 
 def test_labels_of_another_text_are_refused(run, data, tmp_path):
