@@ -28,11 +28,7 @@ ARCH = "feedback_transformer_tiny"
 
 def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="smoke every recipe, not just one")
-    parser.addoption(
-        "--cold",
-        action="store_true",
-        help="start every command anew, and not as a fork (see forks.py)",
-    )
+    parser.addoption("--cold", action="store_true", help="start every command anew, and not as a fork (see forks.py)")
 
 
 OPENED = contextlib.ExitStack()
@@ -44,12 +40,7 @@ def pytest_configure(config):
     COLD = config.getoption("--cold") or not hasattr(os, "pidfd_open")
 
 
-QUICK = {
-    "test_paper_settings.py",
-    "test_setup.py",
-    "test_evil_checkpoints.py",
-    "test_shards.py",
-}
+QUICK = {"test_paper_settings.py", "test_setup.py", "test_evil_checkpoints.py", "test_shards.py"}
 
 
 def pytest_collection_modifyitems(items):

@@ -21,7 +21,7 @@ from fairseq_plugins.models.common.architectures import (
     register_architecture,
     sizes,
 )
-from fairseq_plugins.models.common.feedback import FeedbackConfig, KeysAndValues, feedback_body, keys_and_values
+from fairseq_plugins.models.common.feedback import FeedbackConfig, KeysAndValues, feedback_body, kv_option
 from fairseq_plugins.models.common.span import span
 from fairseq_plugins.modules.lstm import LSTMStack
 from fairseq_plugins.modules.span.attention import SpanConfig
@@ -179,7 +179,7 @@ class AttentionAgentConfig(AgentConfig):
 
 @dataclass
 class FeedbackAgentConfig(FeedbackConfig, AttentionAgentConfig):
-    feedback_kv: KeysAndValues = keys_and_values("shared")
+    feedback_kv: KeysAndValues = kv_option("shared")
 
 
 @register_model("feedback_agent", dataclass=FeedbackAgentConfig)

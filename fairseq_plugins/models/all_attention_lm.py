@@ -12,13 +12,7 @@ from fairseq.models import register_model
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import register_architecture
 from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS
-from fairseq_plugins.models.common.span import (
-    SpanLanguageModel,
-    SpanStackConfig,
-    dropout,
-    span,
-    span_config,
-)
+from fairseq_plugins.models.common.span import SpanLanguageModel, SpanStackConfig, dropout, span, span_config
 from fairseq_plugins.modules.span.stack import INTEGRATIONS, SpanStack, integration
 from fairseq_plugins.options.fields import option
 

@@ -6,13 +6,7 @@ from fairseq.models import register_model
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import register_architecture, sizes
-from fairseq_plugins.models.common.feedback import (
-    TABLE_9,
-    FeedbackConfig,
-    KeysAndValues,
-    feedback_body,
-    keys_and_values,
-)
+from fairseq_plugins.models.common.feedback import TABLE_9, FeedbackConfig, KeysAndValues, feedback_body, kv_option
 from fairseq_plugins.models.common.span import PRE_NORM, SpanLanguageModel, SpanLanguageModelConfig, span
 from fairseq_plugins.modules.feedback.memory import WeightedMemory
 from fairseq_plugins.options.fields import option
@@ -21,7 +15,7 @@ from fairseq_plugins.options.fields import option
 @dataclass
 class FeedbackLanguageModelConfig(FeedbackConfig, SpanLanguageModelConfig):
     decoder_ffn_embed_dim: int = option(2048, "width of feed-forward layers")
-    feedback_kv: KeysAndValues = keys_and_values("per-layer")
+    feedback_kv: KeysAndValues = kv_option("per-layer")
     normalise_memory_twice: bool = option(
         False,
         "memories of earlier blocks are normalised once more, by the lowest layer, as the paper's code does with"

@@ -159,11 +159,7 @@ class FeedbackTransformerModel(TranslationModel):
 
 
 SIX_LAYERS = {"dropout": 0.3, **both_sides(layers=6)}
-WMT = {
-    **SIX_LAYERS,
-    "share_all_embeddings": True,
-    **both_sides(embed_dim=1024, ffn_embed_dim=4096, attention_heads=16),
-}
+WMT = {**SIX_LAYERS, "share_all_embeddings": True, **both_sides(embed_dim=1024, ffn_embed_dim=4096, attention_heads=16)}
 ARCHITECTURES = {
     "feedback_transformer": {},
     # Table 8

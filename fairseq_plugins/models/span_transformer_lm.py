@@ -7,14 +7,7 @@ from fairseq.models import register_model
 from fairseq_plugins.models.common.architectures import register_architecture, sizes
 from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS
 from fairseq_plugins.models.common.feedback import TABLE_9
-from fairseq_plugins.models.common.span import (
-    PRE_NORM,
-    SpanLanguageModel,
-    SpanStackConfig,
-    dropout,
-    span,
-    span_config,
-)
+from fairseq_plugins.models.common.span import PRE_NORM, SpanLanguageModel, SpanStackConfig, dropout, span, span_config
 from fairseq_plugins.modules.span.stack import SpanStack
 from fairseq_plugins.options.fields import option
 

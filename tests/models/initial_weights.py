@@ -126,12 +126,7 @@ LAYERS = {"*_proj.weight": linear, "*.fc?.*": linear}
 PRE_NORM_LAYERS = {"*.out_proj.weight": end_of_branch, "*.fc2.*": end_of_branch, **LAYERS}
 RULES = {
     # facebookresearch/adaptive-span at 27b815f: models.py, adaptive_io.py, persistent_memory.py, adaptive_span.py
-    "adaptive-span": {
-        **STREAM,
-        "*.persistent.key": inverse_root(-1),
-        "*.persistent.value": inverse_root(-2),
-        **LAYERS,
-    },
+    "adaptive-span": {**STREAM, "*.persistent.key": inverse_root(-1), "*.persistent.value": inverse_root(-2), **LAYERS},
     # facebookresearch/transformer-sequential at 9650fc9: models/transformer_seq.py, models/feedback.py, modules/ffn.py
     "transformer-sequential": {**STREAM, "*.layer_logits*": zero, **PRE_NORM_LAYERS},
     # kimiyoung/transformer-xl at 44781ed: pytorch/train.py

@@ -24,10 +24,7 @@ MODELS = {
     "transformer-spans": ("span_transformer_lm_tiny", ADAPTIVE_SPAN),
     "all-attention": ("all_attention_lm_tiny", {"attention_span": 5}),
     "all-attention-spans-words": ("all_attention_lm_tiny", {**ADAPTIVE_SPAN, **ADAPTIVE_IO}),
-    "all-attention-split": (
-        "all_attention_lm_tiny",
-        {"persistent_integration": "head-split", "value_positions": True},
-    ),
+    "all-attention-split": ("all_attention_lm_tiny", {"persistent_integration": "head-split", "value_positions": True}),
     "feedback": ("feedback_lm_tiny", {"attention_span": 5}),
     "feedback-shared-spans": ("feedback_lm_tiny", {"feedback_kv": "shared", **POST_NORM, **ADAPTIVE_SPAN}),
     "feedback-spans-words": ("feedback_lm_tiny", {**ADAPTIVE_SPAN, **ADAPTIVE_IO}),

@@ -15,13 +15,7 @@ from fairseq_plugins.tasks.streaming_language_modeling import (
     StreamingLanguageModelingTask,
 )
 
-SKIPS = {
-    "decoder_layers": 4,
-    "mem_len": 7,
-    "skip_schedule": "uniform",
-    "skip_p": 0.4,
-    "initial_memory": "zeros",
-}
+SKIPS = {"decoder_layers": 4, "mem_len": 7, "skip_schedule": "uniform", "skip_p": 0.4, "initial_memory": "zeros"}
 CROSS_HEADS = {"decoder_attention_heads": 4, "cross_head_p": 0.6}
 STOCHASTIC = {
     "skip-retain, cross-heads": ("transformer_xl_lm_tiny", SKIPS | CROSS_HEADS),

@@ -8,17 +8,7 @@ import torch
 from architectures import Vocabulary
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
-from language_models import (
-    ADAPTIVE_IO,
-    ADAPTIVE_SPAN,
-    FAMILIES,
-    LINE_MODELS,
-    MODELS,
-    VOCABULARY,
-    build,
-    make,
-    tokens,
-)
+from language_models import ADAPTIVE_IO, ADAPTIVE_SPAN, FAMILIES, LINE_MODELS, MODELS, VOCABULARY, build, make, tokens
 from omegaconf import OmegaConf
 
 from fairseq_plugins.criterions.label_cross_entropy import LabelCrossEntropyCriterion

@@ -38,7 +38,7 @@ class FeedbackConfig(FairseqDataclass):
     )
 
 
-def keys_and_values(default: str) -> Any:
+def kv_option(default: str) -> Any:
     """--feedback-kv of a model without an encoder."""
     return option(default, "one key and one value matrix for all layers, or one per layer")
 

@@ -7,12 +7,7 @@ import torch
 from fairseq_plugins.errors import OutOfMemory, UserError
 from fairseq_plugins.options.ranges import LENGTH, RANGES, TOP_K, TOP_P
 
-LIMITS = {
-    "length": LENGTH,
-    "temperature": RANGES["temperature"],
-    "top_k": TOP_K,
-    "top_p": TOP_P,
-}
+LIMITS = {"length": LENGTH, "temperature": RANGES["temperature"], "top_k": TOP_K, "top_p": TOP_P}
 
 
 def sample(
