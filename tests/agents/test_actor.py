@@ -8,19 +8,16 @@ from fairseq_plugins.agents.actor import Actor, make_environments
 from fairseq_plugins.errors import UserError
 
 
-@pytest.mark.parametrize(
-    "name, settings, words",
-    [
-        ("fairseq_plugins/Corridor-v0", "[1]", r"settings '\[1\]' cannot be made: the settings are no JSON object"),
-        ("fairseq_plugins/Corridor-v0", '{"length": 5.5}', "length 5.5 is not a whole number from 2 to 1000000"),
-        ("fairseq_plugins/Corridor-v0", '{"size": 5}', "cannot be made: .* unexpected keyword argument 'size'"),
-        ("FrozenLake-v1", '{"map_name": "none"}', "cannot be made: 'none'"),
-        ("FrozenLake-v1", '{"desc": 3}', "cannot be made: "),
-        ("Pendulum-v1", "", "agents have a fixed number of actions"),
-        ("Blackjack-v1", "", "has no limit of steps, .* for example --environment-settings .*max_episode_steps"),
-        ("CartPole-v1", '{"max_episode_steps": -1}', "has no limit of steps"),
-    ],
-)
+@pytest.mark.parametrize("name, settings, words", [
+    ("fairseq_plugins/Corridor-v0", "[1]", r"settings '\[1\]' cannot be made: the settings are no JSON object"),
+    ("fairseq_plugins/Corridor-v0", '{"length": 5.5}', "length 5.5 is not a whole number from 2 to 1000000"),
+    ("fairseq_plugins/Corridor-v0", '{"size": 5}', "cannot be made: .* unexpected keyword argument 'size'"),
+    ("FrozenLake-v1", '{"map_name": "none"}', "cannot be made: 'none'"),
+    ("FrozenLake-v1", '{"desc": 3}', "cannot be made: "),
+    ("Pendulum-v1", "", "agents have a fixed number of actions"),
+    ("Blackjack-v1", "", "has no limit of steps, .* for example --environment-settings .*max_episode_steps"),
+    ("CartPole-v1", '{"max_episode_steps": -1}', "has no limit of steps"),
+])  # fmt: skip
 def test_wrong_environments(name, settings, words):
     with pytest.raises(UserError, match=words):
         make_environments(name, 2, settings)

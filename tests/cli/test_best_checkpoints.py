@@ -96,17 +96,14 @@ class Trial(SimpleNamespace):
             metrics.log_scalar(name, 1)
 
 
-@pytest.mark.parametrize(
-    "trial, metric, words",
-    [
-        (Trial("loss ppl"), "ppl", None),
-        (Trial("loss", "loss f1"), "f1", None),  # only where something is found
-        (Trial("loss wps", "loss"), "f1", "f1 is no value .* gives; choose one of loss.$"),
-        (Trial("loss", eval_bleu=True), "bleu", None),  # nothing is translated yet
-        (Trial("loss", eval_bleu=False), "bleu", "; add --eval-bleu, or choose one of loss"),
-        (Trial("loss"), "bleu", "; choose one of loss"),
-    ],
-)
+@pytest.mark.parametrize("trial, metric, words", [
+    (Trial("loss ppl"), "ppl", None),
+    (Trial("loss", "loss f1"), "f1", None),  # only where something is found
+    (Trial("loss wps", "loss"), "f1", "f1 is no value .* gives; choose one of loss.$"),
+    (Trial("loss", eval_bleu=True), "bleu", None),  # nothing is translated yet
+    (Trial("loss", eval_bleu=False), "bleu", "; add --eval-bleu, or choose one of loss"),
+    (Trial("loss"), "bleu", "; choose one of loss"),
+])  # fmt: skip
 def test_the_values_that_there_are(trial, metric, words):
     before = torch.get_rng_state()
     if words is None:

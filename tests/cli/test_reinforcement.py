@@ -56,21 +56,18 @@ def test_new_episodes_begin(train, trained, options, tmp_path):
     assert "new episodes begin" in done.stdout and losses(done)
 
 
-@pytest.mark.parametrize(
-    "changes, words",
-    [
-        ({"settings": '{"length": 5}'}, '{"length": 5} is not that of the checkpoint, --environment'),
-        ({"more": ["--batch-size", 4]}, "--batch-size 4 differs from the 8 of the checkpoint"),
-        ({"damage": b"damaged"}, "delete it and begin new episodes with --reset-dataloader"),
-        ({"damage": None}, "the state of the environments of "),
-        (
-            {"more": ["--updates-per-epoch", 3]},
-            "the middle of an epoch with --updates-per-epoch 8, where this training has 3",
-        ),
-        ({"more": ["--bptt", 4]}, "the middle of an epoch with --bptt 6, where this training has 4"),
-        ({"more": ["--seed", 5]}, "the middle of an epoch with --seed 1, where this training has 5"),
-    ],
-)
+@pytest.mark.parametrize("changes, words", [
+    ({"settings": '{"length": 5}'}, '{"length": 5} is not that of the checkpoint, --environment'),
+    ({"more": ["--batch-size", 4]}, "--batch-size 4 differs from the 8 of the checkpoint"),
+    ({"damage": b"damaged"}, "delete it and begin new episodes with --reset-dataloader"),
+    ({"damage": None}, "the state of the environments of "),
+    (
+        {"more": ["--updates-per-epoch", 3]},
+        "the middle of an epoch with --updates-per-epoch 8, where this training has 3",
+    ),
+    ({"more": ["--bptt", 4]}, "the middle of an epoch with --bptt 6, where this training has 4"),
+    ({"more": ["--seed", 5]}, "the middle of an epoch with --seed 1, where this training has 5"),
+])  # fmt: skip
 def test_a_state_that_does_not_fit_is_one_sentence(run, train, trained, changes, words, tmp_path):
     checkpoint = tmp_path / "checkpoint.pt"
     checkpoint.write_bytes((trained / "checkpoint_last.pt").read_bytes())
@@ -147,15 +144,12 @@ def test_any_environment_of_gymnasium(train, tmp_path):
     assert "new episodes begin" in again.stdout
 
 
-@pytest.mark.parametrize(
-    "options, words",
-    [
-        ({"environment": "fairseq_plugins/Corridor-v9"}, "--environment fairseq_plugins/Corridor-v9"),
-        ({"settings": "length"}, "--environment-settings 'length' cannot be made"),
-        ({"more": ["--max-tokens", 100]}, "takes --batch-size"),
-        ({"arch": "feedback_lm_tiny"}, "feedback_lm_tiny"),
-    ],
-)
+@pytest.mark.parametrize("options, words", [
+    ({"environment": "fairseq_plugins/Corridor-v9"}, "--environment fairseq_plugins/Corridor-v9"),
+    ({"settings": "length"}, "--environment-settings 'length' cannot be made"),
+    ({"more": ["--max-tokens", 100]}, "takes --batch-size"),
+    ({"arch": "feedback_lm_tiny"}, "feedback_lm_tiny"),
+])  # fmt: skip
 def test_wrong_input_is_one_sentence(run, train, options, words, tmp_path):
     def fails(*command):
         return run(*command, check=False)

@@ -27,24 +27,21 @@ def test_translation(try_stops):
     )
 
 
-@pytest.mark.parametrize(
-    "training",
-    [
-        "translation, two shards",
-        "translation, two ranks and --update-freq 2",
-        "translation, --update-ordered-indices-seed --curriculum 2 --valid-subset valid,train",
-        "translation, --lr-scheduler reduce_lr_on_plateau --store-ema --ema-update-freq 4",
-        "language_modeling over lines",
-        "masked_lm, --num-workers 1",
-        "sentence_prediction",
-        "streams, --stream-offset random and blocks of two lengths",
-        "streams, two ranks",
-        "labelled_stream",
-        "synthetic_stream",
-        "algorithmic_curriculum",
-        "reinforcement_learning",
-    ],
-)
+@pytest.mark.parametrize("training", [
+    "translation, two shards",
+    "translation, two ranks and --update-freq 2",
+    "translation, --update-ordered-indices-seed --curriculum 2 --valid-subset valid,train",
+    "translation, --lr-scheduler reduce_lr_on_plateau --store-ema --ema-update-freq 4",
+    "language_modeling over lines",
+    "masked_lm, --num-workers 1",
+    "sentence_prediction",
+    "streams, --stream-offset random and blocks of two lengths",
+    "streams, two ranks",
+    "labelled_stream",
+    "synthetic_stream",
+    "algorithmic_curriculum",
+    "reinforcement_learning",
+])  # fmt: skip
 def test_every_kind(training, try_stops):
     """Stopped at the end of epoch 1, and again within epoch 3."""
     try_stops(training, "two epochs later")

@@ -119,14 +119,11 @@ def test_a_batch_finds_what_each_sentence_finds_alone(arch, name, options):
             assert options.get("min_len", 1) < len(tokens) <= len(prompt) - 1 + limit + len(prompt) // 2
 
 
-@pytest.mark.parametrize(
-    "owner, patched, options",
-    [
-        (SequenceGenerator, "_generate", OPTIONS["max-len-a"]),
-        (SequenceGenerator, "_prefix_tokens", OPTIONS["min-len"]),
-        (search.Sampling, "step", OPTIONS["sampling-topk"]),
-    ],
-)
+@pytest.mark.parametrize("owner, patched, options", [
+    (SequenceGenerator, "_generate", OPTIONS["max-len-a"]),
+    (SequenceGenerator, "_prefix_tokens", OPTIONS["min-len"]),
+    (search.Sampling, "step", OPTIONS["sampling-topk"]),
+])  # fmt: skip
 def test_fairseqs_own_search_depends_on_the_batch(owner, patched, options, monkeypatch):
     monkeypatch.setattr(owner, patched, inspect.unwrap(getattr(owner, patched)))
     some = PROMPTS[:8]

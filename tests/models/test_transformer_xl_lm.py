@@ -80,15 +80,12 @@ def test_decoding_with_them_step_by_step_equals_blocks_of_one(same_length):
         assert torch.allclose(step, model(x[:, t : t + 1], memory=memory)[0], atol=1e-10)
 
 
-@pytest.mark.parametrize(
-    "options, depends",
-    [
-        ({"same_length": True}, False),
-        ({}, True),
-        ({"same_length": True, "position_scheme": "last-token"}, True),
-        ({"same_length": True, "decoder_normalize_before": True, "normalised_residual": True}, True),
-    ],
-)
+@pytest.mark.parametrize("options, depends", [
+    ({"same_length": True}, False),
+    ({}, True),
+    ({"same_length": True, "position_scheme": "last-token"}, True),
+    ({"same_length": True, "decoder_normalize_before": True, "normalised_residual": True}, True),
+])  # fmt: skip
 def test_whether_figures_depend_on_the_block_is_said(options, depends):
     settings = make(TINY, options).evaluation_settings(8)
     assert f"positions {options.get('position_scheme', 'pairwise')}" in settings

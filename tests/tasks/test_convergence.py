@@ -100,16 +100,13 @@ def test_a_second_phase_counts_anew(run, training, ended, tmp_path):
     assert "num_updates: 9 >= max_update: 9" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    "options, sentence",
-    [
-        (dict(converged_by=-1.0), "--converged-by -1.0 does not fit"),
-        (dict(converged_by=1.0, converged_over=0), "--converged-over 0 does not fit"),
-        (dict(converged_by=1.0, memory_in_checkpoint="replay"), "--converged-by needs --memory-in-checkpoint full"),
-        (dict(converged_by=1.0, disable_validation=True), "never end the training.* leave --disable-validation out"),
-        (dict(converged_by=1.0, no_save=True), "never end the training.* leave --no-save out"),
-    ],
-)
+@pytest.mark.parametrize("options, sentence", [
+    (dict(converged_by=-1.0), "--converged-by -1.0 does not fit"),
+    (dict(converged_by=1.0, converged_over=0), "--converged-over 0 does not fit"),
+    (dict(converged_by=1.0, memory_in_checkpoint="replay"), "--converged-by needs --memory-in-checkpoint full"),
+    (dict(converged_by=1.0, disable_validation=True), "never end the training.* leave --disable-validation out"),
+    (dict(converged_by=1.0, no_save=True), "never end the training.* leave --no-save out"),
+])  # fmt: skip
 def test_wrong_flags(options, sentence, make_task):
     with pytest.raises(UserError, match=sentence):
         make_task(**options)

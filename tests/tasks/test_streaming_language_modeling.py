@@ -268,20 +268,17 @@ def saved(task, folder, model, updates=7):
     return last
 
 
-@pytest.mark.parametrize(
-    "name, content",
-    [
-        ("memory", None),
-        ("memory", {"caches": [], "position": 15}),
-        ("memory", {"caches": [torch.ones(2, 6, 9)], "position": 15}),
-        ("memory", {"caches": [torch.ones(3, 6, 8)], "position": 15}),
-        ("memory", {"caches": [torch.full((2, 6, 8), math.nan)], "position": 15}),
-        ("memory", {"caches": "text", "position": 15}),
-        ("guard", {}),
-        ("random", {"torch": torch.ones(3)}),
-        ("random", 5),
-    ],
-)
+@pytest.mark.parametrize("name, content", [
+    ("memory", None),
+    ("memory", {"caches": [], "position": 15}),
+    ("memory", {"caches": [torch.ones(2, 6, 9)], "position": 15}),
+    ("memory", {"caches": [torch.ones(3, 6, 8)], "position": 15}),
+    ("memory", {"caches": [torch.full((2, 6, 8), math.nan)], "position": 15}),
+    ("memory", {"caches": "text", "position": 15}),
+    ("guard", {}),
+    ("random", {"torch": torch.ones(3)}),
+    ("random", 5),
+])  # fmt: skip
 def test_a_memory_of_another_model_is_refused(make_task, model, name, content, tmp_path):
     """Also where its checksum and its identity are right."""
     task = make_task({"train": tokens_of(100)}, tokens_per_sample=5, batch_size=2)
@@ -354,34 +351,28 @@ def test_replay_rebuilds_the_memory_of_unchanged_parameters_exactly(
 # Refusals
 
 
-@pytest.mark.parametrize(
-    "options, words",
-    [
-        (dict(add_bos_token=True), "--add-bos-token has no meaning"),
-        (dict(output_dictionary_size=5), "--output-dictionary-size has no meaning"),
-        (dict(max_loss_rise=-1), "--max-loss-rise -1 does not fit"),
-        (dict(sample_break_mode="complete"), "--sample-break-mode complete would break"),
-        (dict(tokens_per_sample=0), "--tokens-per-sample 0"),
-        (dict(valid_tokens_per_sample=0), "--valid-tokens-per-sample 0 does not fit"),
-        (dict(block_warmup=5), "--block-warmup and --block-warmup-updates"),
-        (dict(block_warmup=5, block_warmup_updates=5, data="a:b"), "one data folder"),
-    ],
-)
+@pytest.mark.parametrize("options, words", [
+    (dict(add_bos_token=True), "--add-bos-token has no meaning"),
+    (dict(output_dictionary_size=5), "--output-dictionary-size has no meaning"),
+    (dict(max_loss_rise=-1), "--max-loss-rise -1 does not fit"),
+    (dict(sample_break_mode="complete"), "--sample-break-mode complete would break"),
+    (dict(tokens_per_sample=0), "--tokens-per-sample 0"),
+    (dict(valid_tokens_per_sample=0), "--valid-tokens-per-sample 0 does not fit"),
+    (dict(block_warmup=5), "--block-warmup and --block-warmup-updates"),
+    (dict(block_warmup=5, block_warmup_updates=5, data="a:b"), "one data folder"),
+])  # fmt: skip
 def test_flags_without_meaning(make_task, options, words):
     with pytest.raises(UserError, match=words):
         make_task(**options)
 
 
-@pytest.mark.parametrize(
-    "ask, words",
-    [
-        (lambda task, split: task.get_batch_iterator(split), "--batch-size"),
-        (lambda task, split: task.get_batch_iterator(split, max_tokens=4, max_sentences=4), "--max-tokens"),
-        (lambda task, split: task.get_batch_iterator(split, max_sentences=11), "10 tokens, fewer than its 11 streams"),
-        (lambda task, split: task.eval_lm_dataloader(split, context_window=3), "--context-window"),
-        (lambda task, split: task.eval_lm_dataloader(split, num_shards=2), "--num-shards"),
-    ],
-)
+@pytest.mark.parametrize("ask, words", [
+    (lambda task, split: task.get_batch_iterator(split), "--batch-size"),
+    (lambda task, split: task.get_batch_iterator(split, max_tokens=4, max_sentences=4), "--max-tokens"),
+    (lambda task, split: task.get_batch_iterator(split, max_sentences=11), "10 tokens, fewer than its 11 streams"),
+    (lambda task, split: task.eval_lm_dataloader(split, context_window=3), "--context-window"),
+    (lambda task, split: task.eval_lm_dataloader(split, num_shards=2), "--num-shards"),
+])  # fmt: skip
 def test_batches_that_cannot_be(make_task, ask, words):
     task = make_task({"train": tokens_of(10)})
     with pytest.raises(UserError, match=words):
