@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lib import language_model
 from lib.download import Remote
+from lib.options import start
 from lib.steps import command_line
 
 from fairseq_plugins.text.levels import Characters
@@ -33,12 +34,12 @@ SIZES = {"train": (42_068, 5_017_482), "valid": (3_370, 393_042), "test": (3_761
 
 
 def main():
-    args, steps, raw = language_model.start(language_model.files_parser(__doc__), REMOTES)
+    args, steps, raw = start(language_model.files_parser(__doc__), REMOTES)
     language_model.lines(args, steps, raw, "ptb.char.{split}.txt", SIZES, characters)
     text = {split: steps.out / "text" / split for split in language_model.SPLITS}
     raw_bytes = {split: raw_bytes_of(path) for split, path in text.items()}
     prepared = PreparedText(Plain(), Plain(), Characters(space="_"), raw_bytes=raw_bytes)
-    language_model.prepare_bin(args, steps, prepared)
+    language_model.prepare_bin(steps, prepared)
     language_model.ready(steps)
 
 

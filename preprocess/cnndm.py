@@ -16,7 +16,7 @@ import re
 from functools import partial
 from pathlib import Path
 
-from lib import locate, next_commands, raw_text, subwords, translation
+from lib import locate, next_commands, options, raw_text, subwords, translation
 from lib.download import Remote, fetch_all
 from lib.steps import Steps, UserError, command_line
 
@@ -74,7 +74,7 @@ def main():
     args.max_words = max(args.max_words, args.article_words)
     steps = Steps(args.out)
     raw = args.raw or _records_of_stories(fetch_all(REMOTES, steps), steps)
-    translation.check_raw(raw)
+    options.check_raw(raw)
     for split in translation.SPLITS:
         parts = [_part(raw, split, part) for part in getattr(args, split)]
         outputs = [args.out / "text" / f"{split}.{side}" for side in SIDES]

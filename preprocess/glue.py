@@ -14,7 +14,6 @@ downloaded from the address that fairseq's scripts use. A row with another numbe
 and counted; QQP has a few.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -24,7 +23,7 @@ from functools import lru_cache, partial
 from itertools import chain, pairwise
 from pathlib import Path
 
-from lib import binarise, locate, raw_text, translation
+from lib import binarise, locate, options, raw_text
 from lib.download import Remote, fetch_all
 from lib.steps import Steps, UserError, add_workers, command_line
 
@@ -67,9 +66,7 @@ TASKS = {
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--raw", type=Path, metavar="DIR", help="folder with a subfolder of .tsv files for each task")
-    parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="folder to fill")
+    parser = options.parser(__doc__, "folder with a subfolder of .tsv files for each task")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), metavar="TASK", help="(default: all)")
     bpe = parser.add_mutually_exclusive_group()
     bpe.add_argument("--bpe-dir", type=Path, metavar="DIR", help=f"folder with {', '.join(BPE_FILES)}")
@@ -83,7 +80,7 @@ def main():
             "--raw is missing: get the .tsv files of the tasks from https://gluebenchmark.com/tasks and give their"
             " folder."
         )
-    translation.check_raw(args.raw)
+    options.check_raw(args.raw)
     if args.learn_bpe:
         check_others(args.out, args.tasks)
     steps = Steps(args.out)

@@ -10,8 +10,9 @@ tokenised, and the lengths are of words between spaces.
 """
 
 from lib import translation
-from lib.download import Remote, fetch_all
-from lib.steps import Steps, command_line
+from lib.download import Remote
+from lib.options import start
+from lib.steps import command_line
 
 REMOTES = [
     Remote(
@@ -31,14 +32,10 @@ LAYOUTS = {
 
 
 def main():
-    parser = translation.parser(__doc__, 10000, max_words=175, max_ratio=1.5)
-    translation.parallel_options(parser)
-    parser.add_argument(
-        "--carve-valid", action="store_true", help="take valid from train even if there is a valid file"
-    )
-    args = parser.parse_args()
-    steps = Steps(args.out)
-    raw = args.raw or fetch_all(REMOTES, steps)
+    parser = translation.parallel_parser(__doc__, 10000, max_words=175, max_ratio=1.5)
+    carve_help = "take valid from train even if there is a valid file"
+    parser.add_argument("--carve-valid", action="store_true", help=carve_help)
+    args, steps, raw = start(parser, REMOTES)
     layouts = LAYOUTS | ({"valid": []} if args.carve_valid else {})
     translation.prepare_parallel(args, "de", "en", layouts, raw, steps, lower=True, carve=23)
 

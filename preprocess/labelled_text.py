@@ -14,24 +14,20 @@ is an episode, such as a program. Empty lines are left out.
 The commands that train and evaluate are printed at the end.
 """
 
-import argparse
 from collections.abc import Iterator
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from lib import binarise, language_model, locate, next_commands, raw_text, translation
+from lib import binarise, language_model, locate, next_commands, options, raw_text
 from lib.steps import Steps, UserError, command_line
 
 RESERVED = {"<s>", "<pad>", "</s>"}  # fairseq's, which mean something else to it
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--raw", type=Path, required=True, metavar="DIR", help="folder with the pairs of files")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to fill")
-    args = parser.parse_args()
-    translation.check_raw(args.raw)
+    args = options.parser(__doc__, "folder with the pairs of files", required=True).parse_args()
+    options.check_raw(args.raw)
     pairs, steps = find(args.raw), Steps(args.out)
     steps.forget(*(f"text-{split}" for split in language_model.SPLITS if split not in pairs))
     texts = []

@@ -8,8 +8,9 @@ tokenised.
 """
 
 from lib import translation
-from lib.download import Remote, fetch_all
-from lib.steps import Steps, command_line
+from lib.download import Remote
+from lib.options import start
+from lib.steps import command_line
 
 MIRRORS = (
     "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/",
@@ -32,11 +33,7 @@ LAYOUTS = {
 
 
 def main():
-    parser = translation.parser(__doc__, 8000)
-    translation.parallel_options(parser)
-    args = parser.parse_args()
-    steps = Steps(args.out)
-    raw = args.raw or fetch_all(REMOTES, steps)
+    args, steps, raw = start(translation.parallel_parser(__doc__, 8000), REMOTES)
     translation.prepare_parallel(args, "de", "en", LAYOUTS, raw, steps, lower=True)
 
 

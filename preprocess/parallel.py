@@ -44,8 +44,7 @@ def main():
 
 
 def options() -> argparse.ArgumentParser:
-    parser = translation.parser(__doc__, 8000, pieces=True, raw="+")
-    translation.parallel_options(parser)
+    parser = translation.parallel_parser(__doc__, 8000, pieces=True, several=True)
     parser.add_argument("--source", required=True, metavar="LANGUAGE", help="suffix of the source files")
     parser.add_argument("--target", required=True, metavar="LANGUAGE", help="suffix of the target files")
     parser.add_argument("--lower", action="store_true", help="lower-case all text")

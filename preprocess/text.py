@@ -32,7 +32,7 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from lib import language_model, next_commands, own_model, splits, subwords, symbols
+from lib import language_model, next_commands, options, own_model, splits, subwords, symbols
 from lib.steps import Steps, UserError, add_workers, command_line
 
 from fairseq_plugins.options.ranges import number, whole
@@ -46,7 +46,7 @@ STREAM = 512  # bytes of a split that make a stream of it worth while
 
 
 def main():
-    args = options().parse_args()
+    args = parser().parse_args()
     check(args)
     steps, files = Steps(args.out), splits.find(args.raw)
     raw = write_raw(args, steps, files)
@@ -63,14 +63,12 @@ def main():
         "always": always(args.level, prepared, steps.out / "text" / "train"),
         "min_count": args.min_count or 1,
     }
-    language_model.prepare_bin(args, steps, prepared, splits=tuple(raw), **dictionary)
+    language_model.prepare_bin(steps, prepared, splits=tuple(raw), **dictionary)
     tell(args, prepared, raw)
 
 
-def options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--raw", type=Path, nargs="+", required=True, metavar="PATH", help="files and folders")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to fill")
+def parser() -> argparse.ArgumentParser:
+    parser = options.parser(__doc__, "files and folders", nargs="+", required=True, metavar="PATH")
     parser.add_argument("--level", choices=LEVELS, help="the kind of symbols (byte)")
     for split in ("valid", "test"):
         parser.add_argument(

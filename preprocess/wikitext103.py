@@ -24,6 +24,7 @@ from pathlib import Path
 
 from lib import language_model, locate, raw_text, translation
 from lib.download import Remote
+from lib.options import start
 from lib.steps import Steps, command_line
 
 from fairseq_plugins.options.ranges import whole
@@ -54,17 +55,17 @@ def main():
     options.add_argument(
         "--bpe", type=whole(1), default=32000, metavar="N", help="symbols of the byte pair encoding (%(default)s)"
     )
-    args, steps, raw = language_model.start(options, REMOTES)
+    args, steps, raw = start(options, REMOTES)
     language_model.lines(args, steps, raw, FILE, SIZES)
     if args.lines:
         encode_lines(args, steps)
-        language_model.prepare_bin(args, steps, folder="bpe")
+        language_model.prepare_bin(steps, folder="bpe")
         language_model.ready(steps, "language_modeling --sample-break-mode eos")
     else:
         files = {split: locate.file(raw, FILE.format(split=split)) for split in language_model.SPLITS}
         raw_bytes = {split: raw_text.size(file) for split, file in files.items()}
         prepared = PreparedText(Plain(), Plain(), Words(), raw_bytes=raw_bytes)
-        language_model.prepare_bin(args, steps, prepared)
+        language_model.prepare_bin(steps, prepared)
         language_model.ready(steps)
 
 

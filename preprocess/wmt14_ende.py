@@ -11,8 +11,9 @@ the text is neither normalised nor tokenised.
 """
 
 from lib import translation
-from lib.download import Remote, fetch_all
-from lib.steps import Steps, command_line
+from lib.download import Remote
+from lib.options import start
+from lib.steps import command_line
 
 REMOTES = [
     Remote("europarl-v7.tgz", ("https://www.statmt.org/europarl/v7/de-en.tgz",)),
@@ -50,11 +51,7 @@ LAYOUTS = {
 
 
 def main():
-    parser = translation.parser(__doc__, 32000, max_ratio=1.5)
-    translation.parallel_options(parser)
-    args = parser.parse_args()
-    steps = Steps(args.out)
-    raw = args.raw or fetch_all(REMOTES, steps)
+    args, steps, raw = start(translation.parallel_parser(__doc__, 32000, max_ratio=1.5), REMOTES)
     translation.prepare_parallel(args, "en", "de", LAYOUTS, raw, steps, normalise=True, arch="feedback_transformer_wmt")
 
 

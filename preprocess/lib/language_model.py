@@ -18,10 +18,11 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_plugins.files.compressed import Damaged, opened
+from fairseq_plugins.text.levels import Level
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
-from lib import binarise, locate, raw_text, translation
-from lib.download import Remote, fetch_all
+from lib import binarise, locate, options, raw_text
+from lib.download import Remote
 from lib.steps import Steps, UserError, add_workers
 
 SPLITS = ("train", "valid", "test")
@@ -29,26 +30,7 @@ CUT = 10_000  # tokens of a line if lines have no meaning
 NOT_COMPARABLE = "this is not the text of published results: results on it are not comparable"
 
 
-def parser(doc: str) -> argparse.ArgumentParser:
-    """The options that all corpora share."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--raw", type=Path, metavar="DIR", help="folder with the raw text")
-    parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="folder to fill")
-    add_workers(parser)
-    return parser
-
-
-def start(parser: argparse.ArgumentParser, remotes: list[Remote]) -> tuple[argparse.Namespace, Steps, Path]:
-    """The options, the steps, and the folder of the raw text: --raw, or that of the downloaded text."""
-    args = parser.parse_args()
-    steps = Steps(args.out)
-    raw = args.raw or fetch_all(remotes, steps)
-    translation.check_raw(raw)
-    return args, steps, raw
-
-
 def prepare_bin(
-    args,
     steps: Steps,
     prepared: PreparedText | None = None,
     line_ends: bool = True,
@@ -65,9 +47,9 @@ def prepare_bin(
     """
     texts = [steps.out / folder / split for split in splits]
     ends = binarise.NEWLINES if line_ends else binarise.NONE
-    options = {"line_ends": line_ends, "prepared": _settings(prepared), "dictionary": str(dictionary)}
+    settings = {"line_ends": line_ends, "prepared": _settings(prepared), "dictionary": str(dictionary)}
     work = partial(binarise_texts, texts, 1, ends, prepared, dictionary)
-    steps.run("binarise", [*texts, *(prepared.files if prepared else [])], [steps.out / "bin"], options, work)
+    steps.run("binarise", [*texts, *(prepared.files if prepared else [])], [steps.out / "bin"], settings, work)
 
 
 def _settings(prepared: PreparedText | None) -> list[str]:
@@ -111,21 +93,27 @@ def ready(steps: Steps, task: str = "streaming_language_modeling") -> None:
 
 
 def prepare_file(
-    doc: str, remotes, name: str, sizes, tokens_of, level, sha256: str | None = None, line_ends=True
+    doc: str,
+    remotes: list[Remote],
+    name: str,
+    sizes: tuple[int, int, int],
+    tokens_of: Callable[[bytes], Iterable[str]],
+    level: Level,
+    sha256: str | None = None,
+    line_ends: bool = True,
 ) -> None:
-    """The whole preparation. The arguments are those of cut_options, cut and prepare_bin, and the level of the symbols,
-    of fairseq_plugins/text/levels.py."""
-    options = parser(doc)
-    cut_options(options, name, sizes)
-    args, steps, raw = start(options, remotes)
-    cut(args, steps, raw, tokens_of, sha256)
-    prepared = PreparedText(Plain(), Plain(), level, raw_bytes=dict(zip(SPLITS, args.split)))
-    prepare_bin(args, steps, prepared, line_ends)
-    ready(steps)
+    """The whole preparation.
 
-
-def cut_options(parser: argparse.ArgumentParser, name: str, sizes: tuple[int, int, int]) -> None:
-    """``sizes``: bytes of the published splits, which together make up the whole file ``name``."""
+    Args:
+        name: of the file in --raw
+        sizes: bytes of the published splits, which together make up the whole file
+        tokens_of: a function from the bytes of a split to pieces of text, with spaces and newlines
+        level: of the symbols
+        sha256: checksum of the published file, if it is known
+        line_ends: as of ``prepare_bin``
+    """
+    parser = options.parser(doc)
+    add_workers(parser)
     parser.add_argument("--file", default=name, metavar="NAME", help="name of the file in --raw (%(default)s)")
     parser.add_argument(
         "--split",
@@ -135,7 +123,21 @@ def cut_options(parser: argparse.ArgumentParser, name: str, sizes: tuple[int, in
         help="for an excerpt: bytes of train, valid and test, from the start; results are then not comparable"
         f" ({','.join(map(str, sizes))})",
     )
-    parser.set_defaults(published=sizes)
+    args, steps, raw = options.start(parser, remotes)
+    file = locate.file(raw, args.file)
+    if not file:
+        raise UserError(
+            f"--raw {raw} has no {args.file}: put it there (it may be compressed), or name another file with --file."
+        )
+    published = args.split == sizes
+    if not published:
+        print(f"--split: {NOT_COMPARABLE}", flush=True)
+    outputs = [steps.out / "text" / split for split in SPLITS]
+    work = partial(cut, file, args.split, published, sha256, tokens_of)
+    steps.run("text", [file], outputs, {"split": args.split}, work)
+    prepared = PreparedText(Plain(), Plain(), level, raw_bytes=dict(zip(SPLITS, args.split)))
+    prepare_bin(steps, prepared, line_ends)
+    ready(steps)
 
 
 def _three_sizes(value: str) -> tuple[int, ...]:
@@ -145,28 +147,13 @@ def _three_sizes(value: str) -> tuple[int, ...]:
     return tuple(map(int, sizes))
 
 
-def cut(args, steps: Steps, raw: Path, tokens_of: Callable[[bytes], Iterable[str]], sha256: str | None = None) -> None:
-    """Write ``OUT/text``.
-
-    Args:
-        tokens_of: a function from the bytes of a split to pieces of text, with spaces and newlines
-        sha256: checksum of the published file, if it is known
-    """
-    file = locate.file(raw, args.file)
-    if not file:
-        raise UserError(
-            f"--raw {raw} has no {args.file}: put it there (it may be compressed), or name another file with --file."
-        )
-    published = args.split == args.published
-    if not published:
-        print(f"--split: {NOT_COMPARABLE}", flush=True)
-    outputs = [steps.out / "text" / split for split in SPLITS]
-    work = partial(_cut, file, args.split, published, sha256, tokens_of)
-    steps.run("text", [file], outputs, {"split": args.split}, work)
-
-
-def _cut(file: Path, sizes, published: bool, sha256: str | None, tokens_of, *outputs: Path) -> str:
-    content = read_bytes(file)
+def cut(file: Path, sizes, published: bool, sha256: str | None, tokens_of, *outputs: Path) -> str:
+    """Write the tokens of each split of the file. The arguments are those of ``prepare_file``."""
+    try:
+        with opened(file) as whole:
+            content = whole.read()
+    except Damaged as error:
+        raise UserError(f"{file} is damaged ({error}): download it again.") from None
     if len(content) < sum(sizes) or published and len(content) > sum(sizes):
         raise UserError(
             f"{file} has {len(content)} bytes, not {sum(sizes)}: put the complete file there; for an excerpt give"
@@ -174,34 +161,24 @@ def _cut(file: Path, sizes, published: bool, sha256: str | None, tokens_of, *out
         )
     if published and sha256 and hashlib.sha256(content).hexdigest() != sha256:
         raise UserError(f"{file} has the right size but not the published content: download it again.")
-    start, report = 0, []
-    for split, path, size in zip(SPLITS, outputs, sizes):
-        part = content[start : start + size]
+    start = 0
+    for path, size in zip(outputs, sizes):
         with open(path, "w", encoding="ascii", newline="\n") as output:
-            output.writelines(tokens_of(part))
-        report.append(f"{split} {size}")
+            output.writelines(tokens_of(content[start : start + size]))
         start += size
-    return f"{file.name} {len(content)} bytes in, {', '.join(report)} out"
-
-
-def read_bytes(path: Path) -> bytes:
-    """The content of a file, uncompressed."""
-    try:
-        with opened(path) as file:
-            return file.read()
-    except Damaged as error:
-        raise UserError(f"{path} is damaged ({error}): download it again.") from None
+    report = ", ".join(f"{split} {size}" for split, size in zip(SPLITS, sizes))
+    return f"{file.name} {len(content)} bytes in, {report} out"
 
 
 # Corpora in three files of lines
 
 
 def files_parser(doc: str) -> argparse.ArgumentParser:
-    options = parser(doc)
-    options.add_argument(
-        "--any-size", action="store_true", help="accept text of any size; results are then not comparable"
-    )
-    return options
+    parser = options.parser(doc)
+    add_workers(parser)
+    any_size = "accept text of any size; results are then not comparable"
+    parser.add_argument("--any-size", action="store_true", help=any_size)
+    return parser
 
 
 def lines(args, steps: Steps, raw: Path, name: str, sizes: dict[str, tuple[int, int]], read_line=str.split) -> None:

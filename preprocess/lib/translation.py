@@ -31,7 +31,7 @@ from fairseq_plugins.text.levels import SentencePieces
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.spacing import Spacing
 from fairseq_plugins.text.tokenisers import Moses, Plain
-from lib import binarise, locate, next_commands, raw_text, subwords
+from lib import binarise, locate, next_commands, options, raw_text, subwords
 from lib.steps import Steps, UserError, add_workers
 
 SPLITS = ("train", "valid", "test")
@@ -39,17 +39,15 @@ KEPT = {"spaces": "that do not break"}  # in raw text; earlier versions made the
 SPACING_LINES, SCORED_LINES = 50_000, 5000  # of train
 
 
-def parser(doc: str, size: int, pieces: bool = False, raw: str | None = None, **defaults) -> argparse.ArgumentParser:
+def parser(doc: str, size: int, pieces: bool = False, several: bool = False, **defaults) -> argparse.ArgumentParser:
     """The options that all corpora share.
 
     Args:
         size, pieces: those of ``subwords.add_options``
-        raw: "+" if several files may be named
+        several: --raw may name several files
     """
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    help_of_raw = "files and folders with the raw text" if raw else "folder with the raw text"
-    parser.add_argument("--raw", type=Path, nargs=raw, metavar="PATH" if raw else "DIR", help=help_of_raw)
-    parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="folder to fill")
+    raw = {"raw": "files and folders with the raw text", "nargs": "+", "metavar": "PATH"} if several else {}
+    parser = options.parser(doc, **raw)
     subwords.add_options(parser, size, pieces)
     parser.add_argument(
         "--max-words",
@@ -62,11 +60,12 @@ def parser(doc: str, size: int, pieces: bool = False, raw: str | None = None, **
     return parser
 
 
-def parallel_options(parser: argparse.ArgumentParser) -> None:
-    """The options of parallel text."""
+def parallel_parser(*args, **defaults) -> argparse.ArgumentParser:
+    """The options of parallel text. The arguments are those of ``parser``."""
+    parallel = parser(*args, **defaults)
     for split in SPLITS:
-        parser.add_argument(f"--{split}-prefix", metavar="NAME", help=f"{split} files are NAME.LANGUAGE in --raw")
-    parser.add_argument(
+        parallel.add_argument(f"--{split}-prefix", metavar="NAME", help=f"{split} files are NAME.LANGUAGE in --raw")
+    parallel.add_argument(
         "--tokenised",
         nargs="+",
         choices=SPLITS,
@@ -74,9 +73,9 @@ def parallel_options(parser: argparse.ArgumentParser) -> None:
         metavar="SPLIT",
         help="splits whose raw text is already tokenised, with Moses escapes",
     )
-    parser.add_argument(
-        "--max-ratio", type=number(1), metavar="R", help="maximum ratio of lengths in a training pair (%(default)s)"
-    )
+    ratio = "maximum ratio of lengths in a training pair (%(default)s)"
+    parallel.add_argument("--max-ratio", type=number(1), metavar="R", help=ratio)
+    return parallel
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ def prepare_parallel(
         carve: if there is no valid set, take every n-th clean training pair for it; 0: never
         arch: the architecture of the training that is printed at the end
     """
-    check_raw(raw)
+    options.check_raw(raw)
     if steps.out.resolve().is_relative_to(raw.resolve()) and raw != steps.out / "raw":
         raise UserError(
             f"--out {steps.out} lies in --raw {raw}, where it could be read as raw text: choose another folder."
@@ -270,15 +269,6 @@ def _learn_spacing(tokeniser: Moses, text: Path, output: Path) -> str:
 def _given(settings: dict) -> dict:
     """Without options that are not given, as earlier versions have none of these."""
     return {name: value for name, value in settings.items() if value is not None}
-
-
-def check_raw(raw: Path) -> None:
-    """
-    Raises:
-        UserError: there is no such folder
-    """
-    if not raw.is_dir():
-        raise UserError(f"--raw {raw} is not a folder that exists: give the folder with the text.")
 
 
 def _absent(raw: Path, layouts, language: str) -> bool:

@@ -3,9 +3,10 @@
 import gzip
 from pathlib import Path
 
+import enwik8
 import pytest
 from fairseq.data import Dictionary, indexed_dataset
-from lib.steps import Steps
+from lib import language_model
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.text.levels import Bytes, Characters, Words
@@ -145,15 +146,9 @@ def test_broken_input_is_named(name, options, spoil, sentence, script, generated
 
 
 def test_a_file_of_the_right_size_with_other_content_is_refused(tmp_path):
-    from argparse import Namespace
-
-    import enwik8
-    from lib import language_model
-
     (tmp_path / "enwik8").write_bytes(b"ab\n" * 4)
-    args = Namespace(file="enwik8", split=(6, 3, 3), published=(6, 3, 3))
     with pytest.raises(UserError, match="has the right size but not the published content"):
-        language_model.cut(args, Steps(tmp_path), tmp_path, enwik8.numbers, "0" * 64)
+        language_model.cut(tmp_path / "enwik8", (6, 3, 3), True, "0" * 64, enwik8.numbers)
 
 
 @pytest.mark.parametrize("split", ["5,5", "5,5,0", "5,5,x"])
