@@ -44,7 +44,7 @@ def row(path: Path, lines: list[str]) -> list[str]:
         subwords.learn_sentence_pieces(lines, model, SYMBOLS, path.name)
         level = SentencePieces(model)
         back = [level.decode(level.encode(line)) for line in lines]
-    learned = moses.learn(lines[:known])
+    learned = moses.learn((line, moses.tokenise(line)) for line in lines[:known])
     return [scored(round_trip(moses, lines), lines), scored(round_trip(learned, lines[known:]), lines[known:]),
             scored(back, lines)]  # fmt: skip
 

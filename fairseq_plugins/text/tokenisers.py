@@ -57,21 +57,21 @@ class Moses:
     spacing: Spacing | None = None
 
     def tokenise(self, line: str) -> str:
-        line = self._normalised(line)
         whole = self.whole_words
         tokeniser = _whole_words_tokeniser(self.language) if whole else _sacremoses("MosesTokenizer", self.language)
-        line = tokeniser.tokenize(line, return_str=True)
-        return line.lower() if self.lower else line
+        return self._cased(tokeniser.tokenize(self._normalised(line), return_str=True))
 
-    def learn(self, lines: Iterable[str]) -> "Moses":
-        """This tokeniser with the spacing of a text."""
-        cased = replace(self, lower=False)
-        known = ((self._normalised(line), _unescape(cased.tokenise(line)).split()) for line in lines)
+    def learn(self, pairs: Iterable[tuple[str, str]]) -> "Moses":
+        """This tokeniser with the spacing of a text: of raw lines, each with its tokens."""
+        known = ((self._cased(self._normalised(line)), _unescape(tokens).split()) for line, tokens in pairs)
         return replace(self, spacing=spacing.learn(known))
 
     def detokenise(self, line: str) -> str:
         by_rules = UNKNOWN_TO_MOSES.sub("", _sacremoses("MosesDetokenizer", self.language).detokenize(line.split()))
         return self.spacing.join(_unescape(line).split(), by_rules) if self.spacing else by_rules
+
+    def _cased(self, line: str) -> str:
+        return line.lower() if self.lower else line
 
     def _normalised(self, line: str) -> str:
         return _sacremoses("MosesPunctNormalizer", self.language).normalize(line) if self.normalise else line

@@ -224,10 +224,7 @@ def prepare_text(
     training = [lines["train", side.name] for side in sides]
     read = training + ([kind.model] if isinstance(kind, subwords.Own) else [])
     steps.run(f"learn-{kind.name}", read, [learned], kind.settings, partial(kind.learn, training))
-    tokenisers = [
-        side.tokeniser if "train" in tokenised else with_spacing(steps, side, out / "text" / f"train.{side.name}")
-        for side in sides
-    ]
+    tokenisers = [side.tokeniser if "train" in tokenised else with_spacing(steps, side) for side in sides]
     prepared = PreparedText(*tokenisers, kind.level(learned), source, target)
     encoded = {(split, side.name): out / "bpe" / f"{split}.{side.name}" for split in SPLITS for side in sides}
     for key, path in encoded.items():
@@ -245,21 +242,23 @@ def prepare_text(
     print(next_commands.translation(out, source, target, sides[1].tokeniser.lower, advice), flush=True)
 
 
-def with_spacing(steps: Steps, side: Side, text: Path) -> Plain | Moses:
+def with_spacing(steps: Steps, side: Side) -> Plain | Moses:
     """The side's tokeniser; for Moses tokens, with the spaces of the training text between them."""
     tokeniser = side.tokeniser
     if type(tokeniser) is not Moses:
         return tokeniser
-    file = steps.out / f"spacing.{side.name}.json"
-    steps.run(file.stem, [text], [file], _given(asdict(tokeniser)), partial(_learn_spacing, tokeniser, text))
+    text, tokens = (steps.out / folder / f"train.{side.name}" for folder in ("text", "tok"))
+    file, work = steps.out / f"spacing.{side.name}.json", partial(_learn_spacing, tokeniser, text, tokens)
+    steps.run(file.stem, [text], [file], _given(asdict(tokeniser)), work)  # which the tokens are made of
     return replace(tokeniser, spacing=Spacing.of(json.loads(file.read_text())))
 
 
-def _learn_spacing(tokeniser: Moses, text: Path, output: Path) -> str:
-    learned = tokeniser.learn(islice(raw_text.read_lines(text), SPACING_LINES))
+def _learn_spacing(tokeniser: Moses, text: Path, tokens: Path, output: Path) -> str:
+    learned = tokeniser.learn(islice(_pairs([text, tokens]), SPACING_LINES))
     output.write_text(json.dumps(asdict(learned.spacing)))
-    lines = [line.lower() if tokeniser.lower else line for line in islice(raw_text.read_lines(text), SCORED_LINES)]
-    back = [learned.detokenise(learned.tokenise(line)) for line in lines]
+    pairs = list(islice(_pairs([text, tokens]), SCORED_LINES))
+    lines = [line.lower() if tokeniser.lower else line for line, _ in pairs]
+    back = [learned.detokenise(line) for _, line in pairs]
     differ = sum(line != other for line, other in zip(lines, back))
     score = sacrebleu.corpus_bleu(back, [lines]).score
     of = "the first " * (len(lines) == SCORED_LINES) + f"{len(lines)} lines"

@@ -16,22 +16,26 @@ LINES = {
 }
 
 
+def learn(tokeniser, lines):
+    return tokeniser.learn(zip(lines, map(tokeniser.tokenise, lines)))
+
+
 @pytest.mark.parametrize("language", LINES)
 def test_other_lines_of_a_text_come_back_with_its_spaces(language):
     lines, other = LINES[language]
-    learned = Moses(language).learn(lines)
+    learned = learn(Moses(language), lines)
     assert [learned.detokenise(learned.tokenise(line)) for line in [*lines, other]] == [*lines, other]
     assert Moses(language).detokenise(learned.tokenise(other)) != other
 
 
 def test_learning_is_the_same_in_lower_case_and_after_normalising():
     lines = ["L’eau d’été !"]
-    learned = Moses("fr", lower=True, normalise=True).learn(lines)
+    learned = learn(Moses("fr", lower=True, normalise=True), lines)
     assert learned.detokenise(learned.tokenise(lines[0])) == "l'eau d'été !"
 
 
 def test_spacing_is_kept_in_json():
-    spacing = Moses("fr").learn(LINES["fr"][0]).spacing
+    spacing = learn(Moses("fr"), LINES["fr"][0]).spacing
     assert Spacing.of(json.loads(json.dumps(asdict(spacing)))) == spacing
     with pytest.raises(ValueError, match="rules of other types"):
         Spacing.of({"pairs": {"a a": 1}})
