@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import sacrebleu
@@ -189,56 +189,45 @@ def prepare_text(
         carve: as for ``prepare_parallel``
         advice: the settings of the commands that are printed at the end
     """
-    (source, target), out = [side.name for side in sides], steps.out
-    lines = {}
+    out, (source, target) = steps.out, [side.name for side in sides]
+
+    def pair(folder: str, split: str) -> list[Path]:
+        return [out / folder / f"{split}.{side.name}" for side in sides]
+
     for split in splits:
-        for side in sides:
-            raw, done = out / "text" / f"{split}.{side.name}", out / "tok" / f"{split}.{side.name}"
+        for side, raw, done in zip(sides, pair("text", split), pair("tok", split)):
             tokeniser = side.again if split in tokenised else side.tokeniser
-            map_step(steps, f"tokenise-{split}.{side.name}", tokeniser.tokenise, raw, done, args.workers)
-            lines[split, side.name] = done
-    for split in sorted({"valid", "test"} & set(splits)):
-        map_step(
-            steps,
-            f"references-{split}",
-            (Moses(target) if split in tokenised else Plain()).detokenise,
-            out / "text" / f"{split}.{target}",
-            out / f"{split}.{source}-{target}.ref",
-            args.workers,
-        )
+            map_step(steps, f"tokenise-{done.name}", tokeniser.tokenise, raw, done, args.workers)
+    held_out = sorted({"valid", "test"} & set(splits))
+    for split in held_out:
+        detokenise = (Moses(target) if split in tokenised else Plain()).detokenise
+        reference = out / f"{split}.{source}-{target}.ref"
+        map_step(steps, f"references-{split}", detokenise, pair("text", split)[1], reference, args.workers)
 
-    carved = ["valid"] if carve and "valid" not in splits else []
-    inputs = [lines["train", side.name] for side in sides]
-    keys = [(split, side.name) for split in ["train"] + carved for side in sides]
-    cleaned = {(split, side): out / "clean" / f"{split}.{side}" for split, side in keys}
-    limits = dict(max_words=args.max_words, max_ratio=getattr(args, "max_ratio", None), carve=carve if carved else 0)
-    lengths = [side.length for side in sides]
-    options = limits | {"lengths": [length.__name__ for length in lengths]}
-    steps.run("clean", inputs, [*cleaned.values()], options, partial(_clean, inputs, lengths, **limits))
-    held_out = {split: [lines[split, side.name] for side in sides] for split in ("valid", "test") if split in splits}
-    read = [*inputs, *(file for files in held_out.values() for file in files)]
-    steps.run("overlap", read, [], {}, partial(_overlap, inputs, held_out))
-    lines |= cleaned
+    cleaned = ["train"] + ["valid"] * bool(carve and "valid" not in splits)
+    inputs, lengths = pair("tok", "train"), [side.length for side in sides]
+    limits = dict(
+        max_words=args.max_words, max_ratio=getattr(args, "max_ratio", None), carve=carve if cleaned[1:] else 0
+    )
+    settings = limits | {"lengths": [length.__name__ for length in lengths]}
+    outputs = [file for split in cleaned for file in pair("clean", split)]
+    steps.run("clean", inputs, outputs, settings, partial(_clean, inputs, lengths, **limits))
+    others = {split: pair("tok", split) for split in ("valid", "test") if split in held_out}
+    steps.run("overlap", [*inputs, *chain(*others.values())], [], {}, partial(_overlap, inputs, others))
 
-    learned = out / kind.file
-    training = [lines["train", side.name] for side in sides]
+    training, learned = pair("clean", "train"), out / kind.file
     read = training + ([kind.model] if isinstance(kind, subwords.Own) else [])
     steps.run(f"learn-{kind.name}", read, [learned], kind.settings, partial(kind.learn, training))
     tokenisers = [side.tokeniser if "train" in tokenised else with_spacing(steps, side) for side in sides]
     prepared = PreparedText(*tokenisers, kind.level(learned), source, target)
-    encoded = {(split, side.name): out / "bpe" / f"{split}.{side.name}" for split in SPLITS for side in sides}
-    for key, path in encoded.items():
-        map_step(steps, f"encode-{path.name}", prepared.level.encode, lines[key], path, args.workers, [learned])
-
-    always = prepared.level.symbols() if isinstance(prepared.level, SentencePieces) else []
-
-    def work(folder):
-        report = _binarise(out, source, target, always, folder)
-        prepared.save(folder)
-        return report
-
+    encoded = []
+    for split in SPLITS:
+        for file, path in zip(pair("clean" if split in cleaned else "tok", split), pair("bpe", split)):
+            map_step(steps, f"encode-{path.name}", prepared.level.encode, file, path, args.workers, [learned])
+            encoded.append(path)
     settings = {side.name: [type(each).__name__, _given(asdict(each))] for side, each in zip(sides, tokenisers)}
-    steps.run("binarise", [*encoded.values(), learned], [out / "bin"], {"joined": True, "tokenisers": settings}, work)
+    work = partial(_binarise, out, prepared)
+    steps.run("binarise", [*encoded, learned], [out / "bin"], {"joined": True, "tokenisers": settings}, work)
     print(next_commands.translation(out, source, target, sides[1].tokeniser.lower, advice), flush=True)
 
 
@@ -377,18 +366,20 @@ def _pairs(files: list[Path]) -> Iterator[tuple[str, ...]]:
     return zip(*map(raw_text.read_lines, files), strict=True)
 
 
-def _binarise(out: Path, source: str, target: str, always: list[str], destination: Path) -> str:
-    """Binarise all splits with one dictionary for both languages, which has some symbols always."""
+def _binarise(out: Path, prepared: PreparedText, destination: Path) -> str:
+    """Binarise all splits with one dictionary for both languages."""
     destination.mkdir()
-    counts = binarise.count([out / "bpe" / f"train.{side}" for side in (source, target)])
-    sizes = []
-    for side in (source, target):
+    source, target = sides = prepared.source_language, prepared.target_language
+    counts = binarise.count([out / "bpe" / f"train.{side}" for side in sides])
+    always = prepared.level.symbols() if isinstance(prepared.level, SentencePieces) else []
+    reports = []
+    for side in sides:
         binarise.write_dictionary(destination / f"dict.{side}.txt", counts, always, multiple=8)
         indices = binarise.Indices(destination / f"dict.{side}.txt")
         for split in SPLITS:
             text = out / "bpe" / f"{split}.{side}"
             made = binarise.binarise(text, destination / f"{split}.{source}-{target}.{side}", indices)
-            sizes.append(
-                f"{text.name} {made.lines} lines, {made.tokens + made.ends} tokens, {made.percent_unknown:.3}% unknown"
-            )
-    return f"dictionary {len(indices)} types; {'; '.join(sizes)}"
+            tokens = made.tokens + made.ends
+            reports.append(f"{text.name} {made.lines} lines, {tokens} tokens, {made.percent_unknown:.3}% unknown")
+    prepared.save(destination)
+    return f"dictionary {len(indices)} types; {'; '.join(reports)}"
