@@ -21,6 +21,7 @@ from lib.download import Remote, fetch_all
 from lib.steps import Steps, UserError, command_line
 
 from fairseq_plugins.options.ranges import whole
+from fairseq_plugins.text.lines import squeeze
 from fairseq_plugins.text.tokenisers import SENTENCE_END, MosesBeginning, MosesSentences, Plain, PlainBeginning
 
 STORIES = "https://huggingface.co/datasets/cnn_dailymail/resolve/main/data/"
@@ -105,23 +106,23 @@ def _part(raw: Path, split: str, part: str) -> tuple[Path, int, int | None]:
     return file, int(first or 1), int(last) if last else None
 
 
-def _write_sides(parts, article: Path, highlights: Path) -> str:
+def _write_sides(parts, *outputs: Path) -> str:
     counts = []
-    with open(article, "w", encoding="utf-8") as articles, open(highlights, "w", encoding="utf-8") as summaries:
+
+    def pairs():
         for file, first, last in parts:
             number = 0
             for number, record in enumerate(raw_text.read_records(file, ("id", *SIDES), first, last), 1):
-                articles.write(raw_text.squeeze(record["article"]) + "\n")
-                sentences = filter(None, map(raw_text.squeeze, record["highlights"].splitlines()))
-                summaries.write(f" {SENTENCE_END} ".join(sentences) + "\n")
+                sentences = filter(None, map(squeeze, record["highlights"].splitlines()))
+                yield 0, (squeeze(record["article"]), f" {SENTENCE_END} ".join(sentences))
             if number == 0 or last and number != last - first + 1:
                 raise UserError(
                     f"{file} has {number} records from line {first} on, but lines up to {last or first} were requested."
                 )
-            counts.append((file.name, number))
-    return (
-        f"{', '.join(f'{name} {number}' for name, number in counts)} records in, {sum(n for _, n in counts)} pairs out"
-    )
+            counts.append(f"{file.name} {number}")
+
+    number = raw_text.write_pairs(pairs(), outputs).total()
+    return f"{', '.join(counts)} records in, {number} pairs out"
 
 
 def _records_of_stories(raw: Path, steps: Steps) -> Path:
@@ -150,9 +151,9 @@ def _write_records(raw: Path, addresses: Path, output: Path) -> str:
 def story(content: str) -> dict[str, str]:
     """Article and highlights of a story file, in which each highlight follows a line "@highlight"."""
     article, *highlights = re.split(r"^@highlight\s*$", content, flags=re.MULTILINE)
-    sentences = [raw_text.squeeze(highlight) for highlight in highlights]
+    sentences = [squeeze(highlight) for highlight in highlights]
     return {
-        "article": raw_text.squeeze(article),
+        "article": squeeze(article),
         "highlights": "\n".join(s if s.endswith((".", "!", "?", "'", '"', ")")) else s + " ." for s in sentences),
     }
 

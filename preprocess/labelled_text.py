@@ -35,9 +35,7 @@ def main():
         outputs = [steps.out / "text" / name for name in (split, f"{split}.labels")]
         steps.run(f"text-{split}", files, outputs, {}, partial(write_pair, *files))
         texts += outputs
-    work = partial(
-        language_model.binarise_texts, texts, 2, binarise.NONE, None, {}
-    )  # of the text and the labels of train
+    work = partial(language_model.binarise_texts, texts, 2, binarise.NONE, None, {})  # 2: train and its labels
     steps.run("binarise", texts, [steps.out / "bin"], {}, work)
     print(next_commands.labelled_text(args.out, list(pairs)[-1]), flush=True)
 
@@ -61,15 +59,15 @@ def find(raw: Path) -> dict[str, list[Path]]:
 
 
 def write_pair(text: Path, labels: Path, *outputs: Path) -> str:
-    lines = symbols = 0
-    with (
-        open(outputs[0], "w", encoding="utf-8", newline="\n") as text_file,
-        open(outputs[1], "w", encoding="utf-8", newline="\n") as labels_file,
-    ):
-        for words, marks in read_pairs(text, labels):
-            text_file.write(" ".join(words) + "\n")
-            labels_file.write(" ".join(marks) + "\n")
-            lines, symbols = lines + 1, symbols + len(words)
+    symbols = 0
+
+    def pairs():
+        nonlocal symbols
+        for pair in read_pairs(text, labels):
+            symbols += len(pair[0])
+            yield 0, map(" ".join, pair)
+
+    lines = raw_text.write_pairs(pairs(), outputs).total()
     if not symbols:
         raise UserError(f"{text} has no symbols: put the text there.")
     return f"{text.name} and {labels.name}: {lines} lines, {symbols} symbols with as many labels"

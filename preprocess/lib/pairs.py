@@ -15,7 +15,6 @@ import lzma
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -66,7 +65,7 @@ def reader(paths: list[Path], source: str, target: str) -> Callable[[], Pairs]:
     ones, others = paths
     if _has(ones, target) and _has(others, source) and not (_has(ones, source) and _has(others, target)):
         ones, others = others, ones
-    return lambda: _two_files(ones, others)
+    return lambda: raw_text.read_pairs(ones, others)
 
 
 def split(read: Callable[[], Pairs], valid: Size, test: Size, *outputs: Path) -> str:
@@ -84,18 +83,14 @@ def split(read: Callable[[], Pairs], valid: Size, test: Size, *outputs: Path) ->
             " give more pairs, or other sizes with --valid-pairs or --valid-share, --test-pairs or --test-share."
         )
     borders = np.partition(keys, np.array([counts[0] - 1, sum(counts) - 1]))[[counts[0] - 1, sum(counts) - 1]]
-    places = np.array([4, 2, 0])[np.searchsorted(borders, keys)]  # the first output of each pair's split
-    sizes = {name: int((places == place).sum()) for name, place in (("train", 0), ("valid", 2), ("test", 4))}
+    places = 2 - np.searchsorted(borders, keys)  # 0 for train, 1 for valid, 2 for test
+    sizes = {name: int((places == place).sum()) for place, name in enumerate(("train", "valid", "test"))}
     if not all(sizes.values()):
         raise UserError(
             f"{', '.join(name for name, size in sizes.items() if not size)} would be empty, since many pairs have the"
             " same source sentence, and these stay together: give more pairs, or other sizes."
         )
-    with ExitStack() as stack:
-        files = [stack.enter_context(open(path, "w", encoding="utf-8", newline="\n")) for path in outputs]
-        for place, pair in zip(places, read(), strict=True):
-            for file, line in zip(files[place:], pair):
-                file.write(line + "\n")
+    raw_text.write_pairs(zip(places.tolist(), read(), strict=True), outputs)
     return f"{len(keys)} pairs in; {', '.join(f'{name} {size}' for name, size in sizes.items())} pairs out"
 
 
@@ -106,14 +101,6 @@ def _key(source: str) -> int:
 def _has(path: Path, language: str) -> bool:
     """Whether a part of the file's name is the language."""
     return language in plain_name(path).split(".")[1:]
-
-
-def _two_files(ones: Path, others: Path) -> Pairs:
-    try:
-        yield from zip(raw_text.read_sentences(ones), raw_text.read_sentences(others), strict=True)
-    except ValueError:
-        counts = [sum(1 for _ in raw_text.read_sentences(path)) for path in (ones, others)]
-        raise raw_text.unequal(ones, counts[0], others, counts[1]) from None
 
 
 def _columns(path: Path, source: str, target: str) -> Pairs:
@@ -255,12 +242,6 @@ def _only(path: Path, archive: zipfile.ZipFile, language: str) -> str:
     )
 
 
-UNREADABLE = (
-    zipfile.BadZipFile,
-    EOFError,
-    RuntimeError,
-    NotImplementedError,
-    zlib.error,
-    lzma.LZMAError,
-)  # or it has a password
+# RuntimeError: it has a password
+UNREADABLE = (zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError, zlib.error, lzma.LZMAError)
 READERS = {".tsv": _columns, ".jsonl": _objects, ".json": _objects, ".tmx": _memory, ".zip": _archive}

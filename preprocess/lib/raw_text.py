@@ -8,8 +8,8 @@ import html
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import redirect_stderr
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, redirect_stderr
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -74,12 +74,32 @@ def read_sentences(path: Path) -> Iterator[str]:
     return map(squeeze, lines)
 
 
-def unequal(one: Path, ones: int, other: Path, others: int) -> UserError:
-    """The error for two files whose numbers of lines differ."""
-    return UserError(
-        f"{one} has {ones} lines but {other} has {others}: give two files with as many lines, where each line"
-        " translates the line with its number in the other file."
-    )
+def read_pairs(one: Path, other: Path) -> Iterator[tuple[str, str]]:
+    """The sentences of two files, side by side."""
+    try:
+        yield from zip(read_sentences(one), read_sentences(other), strict=True)
+    except ValueError:
+        ones, others = (sum(1 for _ in read_sentences(path)) for path in (one, other))
+        raise UserError(
+            f"{one} has {ones} lines but {other} has {others}: give two files with as many lines, where each line"
+            " translates the line with its number in the other file."
+        ) from None
+
+
+def write_pairs(pairs: Iterable[tuple[int, Iterable[str]]], outputs: Sequence[Path]) -> Counter[int]:
+    """Write pairs of lines into pairs of files. Returns how many each pair of files got.
+
+    Args:
+        pairs: each with the number of its files, 0 for the first two outputs
+    """
+    numbers = Counter()
+    with ExitStack() as stack:
+        files = [stack.enter_context(open(path, "w", encoding="utf-8", newline="\n")) for path in outputs]
+        for number, pair in pairs:
+            numbers[number] += 1
+            for file, line in zip(files[2 * number :], pair):
+                file.write(line + "\n")
+    return numbers
 
 
 def read_records(

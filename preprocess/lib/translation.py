@@ -17,7 +17,6 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, islice
@@ -298,21 +297,17 @@ def _find_side(raw: Path, split: str, layouts, language: str, role: str) -> list
 
 
 def _collect(sources: list[Path], targets: list[Path], *outputs: Path) -> str:
-    counts = []
-    with ExitStack() as stack:
-        for paths, output in zip((sources, targets), outputs):
-            file = stack.enter_context(open(output, "w", encoding="utf-8", newline="\n"))
-            counts.append([])
-            for path in paths:
-                number = 0
-                for number, line in enumerate(raw_text.read_sentences(path), 1):
-                    file.write(line + "\n")
-                counts[-1].append(number)
-    for one, other, ones, others in zip(sources, targets, *counts):
-        if ones != others:
-            raise raw_text.unequal(one, ones, other, others)
-    files = ", ".join(f"{one.name} + {other.name} {number}" for one, other, number in zip(sources, targets, counts[0]))
-    return f"{files} lines in, {sum(counts[0])} pairs out"
+    counts = Counter()
+
+    def pairs():
+        for files in zip(sources, targets):
+            for pair in raw_text.read_pairs(*files):
+                counts[files] += 1
+                yield 0, pair
+
+    raw_text.write_pairs(pairs(), outputs)
+    report = ", ".join(f"{one.name} + {other.name} {counts[one, other]}" for one, other in zip(sources, targets))
+    return f"{report} lines in, {counts.total()} pairs out"
 
 
 def map_step(steps: Steps, name: str, function, source: Path, destination: Path, workers: int, more_inputs=()) -> None:
@@ -332,16 +327,9 @@ def _description(method) -> dict:
 
 
 def _clean(inputs: list[Path], lengths: list, *outputs: Path, max_words: int, max_ratio, carve: int) -> str:
-    dropped, kept = Counter(), Counter()
-    pairs = zip(*map(raw_text.read_lines, inputs), strict=True)
-    pairs = raw_text.clean(pairs, lengths, max_words, max_ratio, dropped)
-    with ExitStack() as stack:
-        files = [stack.enter_context(open(path, "w", encoding="utf-8", newline="\n")) for path in outputs]
-        for number, pair in enumerate(pairs, 1):
-            split = 1 if carve and number % carve == 0 else 0
-            kept[split] += 1
-            for file, line in zip(files[2 * split :], pair):
-                file.write(line + "\n")
+    dropped = Counter()
+    pairs = enumerate(raw_text.clean(_pairs(inputs), lengths, max_words, max_ratio, dropped), 1)
+    kept = raw_text.write_pairs(((int(carve and number % carve == 0), pair) for number, pair in pairs), outputs)
     why = ", ".join(f"{number} {reason}" for reason, number in dropped.items()) or "none"
     if not kept[0]:
         raise UserError(
