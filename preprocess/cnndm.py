@@ -28,32 +28,30 @@ STORIES = "https://huggingface.co/datasets/cnn_dailymail/resolve/main/data/"
 DRIVE = "https://drive.usercontent.google.com/download?export=download&confirm=t&id="
 LISTS = "https://raw.githubusercontent.com/abisee/cnn-dailymail/master/url_lists/"
 LISTS_MIRROR = "https://cdn.jsdelivr.net/gh/abisee/cnn-dailymail@master/url_lists/"
+
+
+def _archive(name: str, drive: str, sha256: str) -> Remote:
+    return Remote(name, (STORIES + name, DRIVE + drive), sha256)
+
+
+def _list(name: str, sha256: str) -> Remote:
+    return Remote(name, (LISTS + name, LISTS_MIRROR + name), sha256)
+
+
 REMOTES = [
-    Remote(
+    _archive(
         "cnn_stories.tgz",
-        (STORIES + "cnn_stories.tgz", DRIVE + "0BwmD_VLjROrfTHk4NFg2SndKcjQ"),
+        "0BwmD_VLjROrfTHk4NFg2SndKcjQ",
         "e8fbc0027e54e0a916abd9c969eb35f708ed1467d7ef4e3b17a56739d65cb200",
     ),
-    Remote(
+    _archive(
         "dailymail_stories.tgz",
-        (STORIES + "dailymail_stories.tgz", DRIVE + "0BwmD_VLjROrfM1BxdkxVaTY2bWs"),
+        "0BwmD_VLjROrfM1BxdkxVaTY2bWs",
         "ad69010002210b7c406718248ee66e65868b9f6820f163aa966369878d14147e",
     ),
-    Remote(
-        "all_train.txt",
-        (LISTS + "all_train.txt", LISTS_MIRROR + "all_train.txt"),
-        "a5cee49f3a6c862c26ce29308236d2a99625ab6c86a43be22d5206b2790d8029",
-    ),
-    Remote(
-        "all_val.txt",
-        (LISTS + "all_val.txt", LISTS_MIRROR + "all_val.txt"),
-        "81887e982b045083409c6ee838aede8ff4b97291605bcfb21bffc456a16991db",
-    ),
-    Remote(
-        "all_test.txt",
-        (LISTS + "all_test.txt", LISTS_MIRROR + "all_test.txt"),
-        "c4f5efb5ec2126430a5c156efbd13d0e9c4cb490169e552c38b4a51981a009bd",
-    ),
+    _list("all_train.txt", "a5cee49f3a6c862c26ce29308236d2a99625ab6c86a43be22d5206b2790d8029"),
+    _list("all_val.txt", "81887e982b045083409c6ee838aede8ff4b97291605bcfb21bffc456a16991db"),
+    _list("all_test.txt", "c4f5efb5ec2126430a5c156efbd13d0e9c4cb490169e552c38b4a51981a009bd"),
 ]
 SIDES = ("article", "highlights")
 
