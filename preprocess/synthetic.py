@@ -275,21 +275,9 @@ def _question(clause: Clause) -> str:
     return f"is it true that {clause.english()} ?"
 
 
-def _paraphrase(clause: Clause, other: Clause, label: int) -> tuple:
-    return label, 1, 2, _statement(clause), _statement((other, clause)[label].short())
-
-
-def _duplicate(clause: Clause, other: Clause, label: int) -> tuple:
-    return 0, 1, 2, _question(clause), _question((other, clause)[label].short()), label
-
-
 def _acceptable(clause: Clause, other: Clause, label: int) -> tuple:
     sentence = _statement(clause)
     return ("gen", 1, "", sentence) if label else ("gen", 0, "*", " ".join(reversed(sentence.split())))
-
-
-def _positive(clause: Clause, other: Clause, label: int) -> tuple:
-    return _statement(replace(clause, negated=not label)), label
 
 
 def _inference(clause: Clause, other: Clause, label: int) -> tuple:
@@ -298,18 +286,29 @@ def _inference(clause: Clause, other: Clause, label: int) -> tuple:
     return 0, _statement(clause), _statement(claim), ("entailment", "neutral", "contradiction")[label]
 
 
-def _answer(clause: Clause, other: Clause, label: int) -> tuple:
-    question = _question((other, clause)[label].short())
-    return 0, question, _statement(clause), ("not_entailment", "entailment")[label]
-
-
 GLUE = {
-    "MRPC": Rows(_paraphrase, "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"),
-    "QQP": Rows(_duplicate, "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"),
+    "MRPC": Rows(
+        lambda clause, other, label: (label, 1, 2, _statement(clause), _statement((other, clause)[label].short())),
+        "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n",
+    ),
+    "QQP": Rows(
+        lambda clause, other, label: (0, 1, 2, _question(clause), _question((other, clause)[label].short()), label),
+        "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n",
+    ),
     "CoLA": Rows(_acceptable, ""),
-    "SST-2": Rows(_positive, "sentence\tlabel\n"),
+    "SST-2": Rows(
+        lambda clause, other, label: (_statement(replace(clause, negated=not label)), label), "sentence\tlabel\n"
+    ),
     "MNLI": Rows(_inference, "index\tsentence1\tsentence2\tgold_label\n", labels=3, dev="dev_matched"),
-    "QNLI": Rows(_answer, "index\tquestion\tsentence\tlabel\n"),
+    "QNLI": Rows(
+        lambda clause, other, label: (
+            0,
+            _question((other, clause)[label].short()),
+            _statement(clause),
+            ("not_entailment", "entailment")[label],
+        ),
+        "index\tquestion\tsentence\tlabel\n",
+    ),  # fmt: skip
 }
 
 
