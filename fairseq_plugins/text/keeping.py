@@ -16,6 +16,7 @@ from typing import Any
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.text import dictionaries
+from fairseq_plugins.text.levels import settings_of
 from fairseq_plugins.text.prepared import FILE, PreparedText, check_sums, folder_of, sha256
 from fairseq_plugins.text.tokenisers import Moses, Tokeniser
 
@@ -186,9 +187,8 @@ def _preparation(folder: Path) -> tuple:
     symbol occurs."""
     text = _of_any_version(PreparedText.load(folder))
     sides = text.source, text.target, text.source_language, text.target_language
-    settings = {name: value for name, value in vars(text.level).items() if not isinstance(value, Path)}
     symbols = {name: dictionaries.symbols(folder / name) for name in dictionaries.names(folder)}
-    return sides, type(text.level), settings, [file.read_bytes() for file in text.files], symbols
+    return sides, type(text.level), settings_of(text.level), [file.read_bytes() for file in text.files], symbols
 
 
 def _of_any_version(text: PreparedText) -> PreparedText:

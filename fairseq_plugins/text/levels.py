@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from fairseq_plugins.errors import UserError
 
@@ -201,6 +202,11 @@ def _sentence_piece_processor(model: Path):
             f"{model} is damaged, or not a model of SentencePiece ({why}): copy it from the folder where the text was"
             " prepared."
         ) from error
+
+
+def settings_of(part: Any) -> dict[str, Any]:
+    """The settings of a level or a tokeniser, but for files."""
+    return {name: value for name, value in vars(part).items() if not isinstance(value, Path)}
 
 
 Level = Bytes | Characters | Words | BytePairs | SentencePieces

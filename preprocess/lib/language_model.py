@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_plugins.files.compressed import Damaged, opened
-from fairseq_plugins.text.levels import Level
+from fairseq_plugins.text.levels import Level, settings_of
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
 from lib import binarise, locate, options, raw_text
@@ -56,8 +56,8 @@ def _settings(prepared: PreparedText | None) -> list[str]:
     """The settings that decide on prepared_text.json, beside the files that it names."""
     if not prepared:
         return []
-    level = {name: value for name, value in vars(prepared.level).items() if not isinstance(value, Path)}
-    return [type(prepared.level).__name__, str(level), str(prepared.source), str(prepared.raw_bytes)]
+    level = prepared.level
+    return [type(level).__name__, str(settings_of(level)), str(prepared.source), str(prepared.raw_bytes)]
 
 
 def binarise_texts(

@@ -26,7 +26,7 @@ import sacrebleu
 
 from fairseq_plugins.options.ranges import number, whole
 from fairseq_plugins.text import languages
-from fairseq_plugins.text.levels import SentencePieces
+from fairseq_plugins.text.levels import SentencePieces, settings_of
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.spacing import Spacing
 from fairseq_plugins.text.tokenisers import Moses, Plain
@@ -322,8 +322,7 @@ def map_step(steps: Steps, name: str, function, source: Path, destination: Path,
 
 def _description(method) -> dict:
     """The name of a method, and the settings of its object other than files, which are inputs."""
-    settings = {name: value for name, value in vars(method.__self__).items() if not isinstance(value, Path)}
-    return {"function": method.__qualname__, **_given(settings)}
+    return {"function": method.__qualname__, **_given(settings_of(method.__self__))}
 
 
 def _clean(inputs: list[Path], lengths: list, *outputs: Path, max_words: int, max_ratio, carve: int) -> str:
