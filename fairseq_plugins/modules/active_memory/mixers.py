@@ -4,7 +4,9 @@
 B batch, T length, C width, K kernel size, * convolution over time.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -49,31 +51,43 @@ def hard_sigmoid(x: Tensor) -> Tensor:
     return (1.2 * x.sigmoid() - 0.1).clamp(0, 1)
 
 
-class Convolution(nn.Module):
-    """y = activation(U * x + B), of x [B, T, C], section 3.1.1.
+class ActiveMemory(nn.Module):
+    """An operator whose formula is the same for a sequence and for one token; its children are convolutions.
 
     Attributes:
         ENDS: the type of the padding before and behind a sequence
         DEPTH: how many convolutions follow one another
+        formula: of the input and the convolutions, in the order of the children; gives the output, of the input's shape
     """
 
     ENDS: type[ZeroEnds] = ZeroEnds
     DEPTH = 1
+    formula: Callable[..., Tensor]
+
+    def convolutions(self) -> list[TimeConvolution]:
+        return [child for child in self.children() if isinstance(child, TimeConvolution)]
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        return self.formula(x, *(partial(convolution, padding=padding) for convolution in self.convolutions()))
+
+    def start(self, like: Tensor) -> LayerStates:
+        return LayerStates(convolution.start(like) for convolution in self.convolutions())
+
+    def step(self, state: LayerStates, x: Tensor) -> Tensor:
+        pairs = zip(self.convolutions(), state, strict=True)
+        return self.formula(x, *(partial(convolution.step, inputs) for convolution, inputs in pairs))
+
+
+class Convolution(ActiveMemory):
+    """y = activation(U * x + B), of x [B, T, C], section 3.1.1."""
 
     def __init__(self, config: MixerConfig, ends: ZeroEnds):
         super().__init__()
         self.convolution = TimeConvolution(config.embed_dim, config.kernel_size, ends)
         self.activation = ACTIVATIONS[config.activation].forward
 
-    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        (y,) = self.convolution(x, padding)
-        return self.activation(y)
-
-    def start(self, like: Tensor):
-        return self.convolution.start(like)
-
-    def step(self, state, x: Tensor) -> Tensor:
-        (y,) = self.convolution.step(state, x)
+    def formula(self, x, convolution):
+        (y,) = convolution(x)
         return self.activation(y)
 
 
@@ -83,31 +97,19 @@ class PersistentConvolution(Convolution):
     ENDS = PersistentEnds
 
 
-class HighwayConvolution(nn.Module):
+class HighwayConvolution(ActiveMemory):
     """y = a b + x (1 - b), of x [B, T, C], where a = U0 * x + B0 and b = hard_sigmoid(U1 * x + B1), section 3.1.3."""
-
-    ENDS = ZeroEnds
-    DEPTH = 1
 
     def __init__(self, config: MixerConfig, ends: ZeroEnds):
         super().__init__()
         self.value_and_gate = TimeConvolution(config.embed_dim, config.kernel_size, ends, outputs=2)
 
-    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        return self.mix(x, *self.value_and_gate(x, padding))
-
-    def start(self, like: Tensor):
-        return self.value_and_gate.start(like)
-
-    def step(self, state, x: Tensor) -> Tensor:
-        return self.mix(x, *self.value_and_gate.step(state, x))
-
-    @staticmethod
-    def mix(x: Tensor, value: Tensor, gate: Tensor) -> Tensor:
+    def formula(self, x, value_and_gate):
+        value, gate = value_and_gate(x)
         return torch.lerp(x, value, hard_sigmoid(gate))
 
 
-class CGRU(nn.Module):
+class CGRU(ActiveMemory):
     """The Neural GPU's unit (Kaiser and Sutskever, 2015) over [B, T, C], section 2.
 
     y = u x + (1 - u) tanh(U0 * (r x) + B0), where u = hard_sigmoid(U1 * x + B1) and r = hard_sigmoid(U2 * x + B2). The
@@ -115,7 +117,6 @@ class CGRU(nn.Module):
     as far.
     """
 
-    ENDS = ZeroEnds
     DEPTH = 2
 
     def __init__(self, config: MixerConfig, ends: ZeroEnds):
@@ -123,22 +124,12 @@ class CGRU(nn.Module):
         self.gates = TimeConvolution(config.embed_dim, config.kernel_size, ends, outputs=2)
         self.candidate = TimeConvolution(config.embed_dim, config.kernel_size, ends)
 
-    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        update, reset = map(hard_sigmoid, self.gates(x, padding))
-        (candidate,) = self.candidate(reset * x, padding)
-        return torch.lerp(candidate.tanh(), x, update)
-
-    def start(self, like: Tensor) -> LayerStates:
-        return LayerStates([self.gates.start(like), self.candidate.start(like)])
-
-    def step(self, state: LayerStates, x: Tensor) -> Tensor:
-        inputs_of_gates, inputs_of_candidate = state
-        update, reset = map(hard_sigmoid, self.gates.step(inputs_of_gates, x))
-        (candidate,) = self.candidate.step(inputs_of_candidate, reset * x)
-        return torch.lerp(candidate.tanh(), x, update)
+    def formula(self, x, gates, candidate):
+        update, reset = map(hard_sigmoid, gates(x))
+        (y,) = candidate(reset * x)
+        return torch.lerp(y.tanh(), x, update)
 
 
-ActiveMemory = Convolution | HighwayConvolution | CGRU
 SingleMixer = SelfAttention | ActiveMemory
 
 
