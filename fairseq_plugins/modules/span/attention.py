@@ -77,9 +77,13 @@ class Context:
     def scores(self, query: Tensor) -> Tensor:
         """query [H, B, M, D] -> scores [H, B, M, W + M - 1], -inf for positions that a token does not see."""
         query = query * query.size(-1) ** -0.5
-        start = into_band(self.position.scores(query, self.width), float("-inf"))
+        start = self.placed(self.position.scores(query, self.width))
         scores = torch.baddbmm(start.flatten(0, 1), query.flatten(0, 1), self.keys.flatten(0, 1).transpose(1, 2))
         return scores.view_as(start)
+
+    def placed(self, scores: Tensor) -> Tensor:
+        """Scores of distances [H, B, M, W], the last that of distance 1 -> [H, B, M, W + M - 1], at their positions"""
+        return into_band(scores, float("-inf"))
 
     def attend(self, query: Tensor, persistent: PersistentMemory | None, dropout: Dropout) -> Tensor:
         """query [H, B, M, D] -> [H, B, M, D]. One softmax is over the positions and the persistent vectors, if
@@ -108,9 +112,11 @@ class Context:
     def mix(self, weights: Tensor) -> Tensor:
         """weights [H, B, M, W + M - 1] -> weighted sum of the values [H, B, M, D]"""
         y = torch.bmm(weights.flatten(0, 1), self.values.flatten(0, 1)).view(*weights.shape[:-1], -1)
-        if self.value_positions:
-            y = y + band(weights.contiguous()) @ self.position.weight[:, -self.width :].t()
-        return y
+        return y + self.mix_positions(weights) if self.value_positions else y
+
+    def mix_positions(self, weights: Tensor) -> Tensor:
+        """As `mix`, of the vectors of the distances."""
+        return band(weights.contiguous()) @ self.position.weight[:, -self.width :].t()
 
 
 class JoinedContext(Context):
@@ -137,20 +143,14 @@ class KVCache(Context):
         """x [..., W], sorted by distance, the last column that of distance 1 -> the same in the order of the buffer"""
         return x.roll(self.steps % self.width, -1)
 
-    def scores(self, query):
-        query = query * query.size(-1) ** -0.5
-        position = self.rotated(self.position.scores(query, self.width)).flatten(0, 1)
-        scores = torch.baddbmm(position, query.flatten(0, 1), self.keys.flatten(0, 1).transpose(1, 2))
-        return scores.view(*query.shape[:-1], -1)
+    def placed(self, scores):
+        return self.rotated(scores)
 
     def seen(self, weights, mask):
         return weights * self.rotated(mask)[:, None, None]
 
-    def mix(self, weights):
-        y = torch.bmm(weights.flatten(0, 1), self.values.flatten(0, 1)).view(*weights.shape[:-1], -1)
-        if self.value_positions:
-            y = y + weights @ self.rotated(self.position.weight[:, -self.width :]).t()
-        return y
+    def mix_positions(self, weights):
+        return weights @ self.rotated(self.position.weight[:, -self.width :]).t()
 
     def append(self, key: Tensor, value: Tensor) -> None:
         """Overwrite the oldest key and value by these [H, B, 1, D]."""
