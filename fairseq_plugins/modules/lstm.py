@@ -39,10 +39,8 @@ class LSTMState:
 
 
 class LSTMStack(nn.Module):
-    """L layers over a stream [B, M, C], with dropout between them. At the start of a stream all states are zeros.
-
-    It is a `contracts.EpisodeBody`.
-    """
+    """L layers over a stream [B, M, C], a `contracts.EpisodeBody`, with dropout between them. At the start of a stream
+    all states are zeros."""
 
     memory_type = LSTMMemory
 

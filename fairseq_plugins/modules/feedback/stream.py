@@ -14,11 +14,8 @@ from fairseq_plugins.modules.feedback.window import MemoryWindow
 
 
 class FeedbackStream(nn.Module):
-    """A feedback stack over [B, M, C], whose memory goes from block to block.
-
-    With pre-norm a LayerNorm follows the top layer.
-
-    It is a `contracts.EpisodeBody`.
+    """A feedback stack over [B, M, C], whose memory goes from block to block. With pre-norm a LayerNorm follows the top
+    layer. It is a `contracts.EpisodeBody`.
 
     Args:
         config: sizes and rates, which the layers share.

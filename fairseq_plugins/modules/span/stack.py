@@ -124,12 +124,10 @@ class SpanMemory(NamedTuple):
 
 
 class SpanStack(nn.Module):
-    """L layers over a stream [B, M, C], the body of a language model. With pre-norm a LayerNorm follows the top layer.
+    """L layers over a stream [B, M, C], a `contracts.EpisodeBody`. With pre-norm a LayerNorm follows the top layer.
 
     The memory holds the inputs of each layer. At the start of a stream they are zeros, which are attended to like any
     others.
-
-    It is a `contracts.EpisodeBody`.
     """
 
     memory_type = SpanMemory

@@ -122,13 +122,8 @@ class XLMemory(NamedTuple):
 
 
 class XLStack(nn.Module):
-    """L layers over a stream [B, M, C], the body of a language model.
-
-    No LayerNorm follows the top layer, not even with pre-norm.
-
-    It is a `contracts.StreamBody`.
-
-    `skip` decides which layers an update skips; None: no layer.
+    """L layers over a stream [B, M, C], a `contracts.StreamBody`. No LayerNorm follows the top layer, not even with
+    pre-norm. `skip` decides which layers an update skips; None: no layer.
 
     Raises:
         ValueError: a name in the configuration is not known
