@@ -15,13 +15,6 @@ def test_vectors_have_unit_variance_and_parameters_are_small():
     assert memory.mix(picked).std().item() == pytest.approx(1, rel=0.02)
 
 
-def test_scores_are_those_of_keys_times_sqrt_d_over_sqrt_d():
-    memory = PersistentMemory(heads=2, size=5, head_dim=16)
-    query = torch.randn(2, 3, 4, 16)
-    keys = memory.key * 16**0.5
-    assert torch.allclose(memory.scores(query)[1, 2, 3], query[1, 2, 3] @ keys[1].t() / 16**0.5, atol=1e-5)
-
-
 def test_no_vectors_are_refused():
     with pytest.raises(ValueError, match="0 persistent vectors cannot be attended to"):
         PersistentMemory(heads=2, size=0, head_dim=4)

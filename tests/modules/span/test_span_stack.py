@@ -44,22 +44,6 @@ def test_zeros_before_the_stream_are_attended_to():
     assert torch.allclose(seen[0][:, 1], attention.out_proj(attention.v_proj(x[:, 0])) / 4, atol=1e-12)
 
 
-@pytest.mark.parametrize("trim_step, length", [(1, 8 + 64), (16, 8 + 64), (64, 8 + 64), (128, 72 + 64)])
-def test_the_room_of_a_memory_does_not_depend_on_the_trim_step(trim_step, length):
-    _, memory = make(span=200, ramp=8, trim_step=trim_step)(embeddings())
-    assert {inputs.size(1) for inputs in memory.inputs} == {length}
-
-
-def test_the_memory_holds_the_span_and_room_to_grow():
-    stack, x = make(span=200, ramp=8), embeddings()
-    for layer, ratio in zip(stack.layers, (0.0, 0.3, 0.9)):
-        layer.attention.span.span_ratio.data.fill_(ratio)
-    _, memory = stack(x)
-    assert [inputs.size(1) for inputs in memory.inputs] == [8 + 64, 72 + 64, 200]  # 200 less trims of 192, 128, 0
-    assert torch.equal(memory.inputs[0][:, -T:], x)
-    assert not memory.inputs[0][:, :-T].any()
-
-
 def test_spans_that_grow_find_zeros_where_nothing_was_kept():
     stack, x = make(span=80, ramp=2, trim_step=2), embeddings()
     ratios = [layer.attention.span.span_ratio for layer in stack.layers]
