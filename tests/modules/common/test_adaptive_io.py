@@ -3,54 +3,9 @@
 import pytest
 import torch
 
-from fairseq_plugins.modules.common.adaptive_io import AdaptiveInput, AdaptiveSoftmax, Clusters
+from fairseq_plugins.modules.common.adaptive_io import AdaptiveInput, AdaptiveSoftmax
 
 V, CUTOFFS, C = 20, [6, 12], 16
-
-
-def make(tied=True, tie_projections=True):
-    torch.manual_seed(0)
-    embed = AdaptiveInput(V, CUTOFFS, C, 2).double()
-    return embed, AdaptiveSoftmax(V, CUTOFFS, C, 2, embed if tied else None, tie_projections).double()
-
-
-def test_cutoffs_are_cumulative():
-    clusters = Clusters(267735, [20000, 40000, 200000], 512, 4)
-    assert clusters.sizes() == [20000, 20000, 160000, 67735]
-    assert clusters.widths == [512, 128, 32, 8]
-
-
-def test_an_embedding_is_its_clusters_row_projected_and_scaled():
-    embed, _ = make()
-    tokens = torch.tensor([[0, 5, 6], [11, 12, 19]])
-    y = embed(tokens)
-    assert y.shape == (2, 3, C)
-    assert torch.allclose(y[1, 0], C**0.5 * embed.projections[1] @ embed.tables[1][5])
-    assert torch.allclose(y[1, 2], C**0.5 * embed.projections[2] @ embed.tables[2][7])
-
-
-@pytest.mark.parametrize("tied", [False, True])
-def test_probabilities_sum_to_one_and_losses_are_theirs(tied):
-    _, softmax = make(tied)
-    hidden, target = torch.randn(3, V, C, dtype=torch.float64), torch.arange(V).expand(3, V)
-    log_probs = softmax.log_probs(hidden)
-    assert torch.allclose(log_probs.exp().sum(-1), torch.ones(3, V, dtype=torch.float64))
-    picked = log_probs.gather(-1, target.unsqueeze(-1)).squeeze(-1)
-    assert torch.allclose(softmax.nll(hidden, target), -picked, atol=1e-12)
-
-
-def test_clusters_are_scored_from_the_end():
-    _, softmax = make()
-    softmax.cluster_bias.data = torch.tensor([0.0, 50.0], dtype=torch.float64)
-    probabilities = softmax.log_probs(torch.zeros(C, dtype=torch.float64).unsqueeze(0)).exp()[0]
-    assert probabilities[6:12].sum().item() == pytest.approx(1)  # the last score is the first tail cluster's
-
-
-@pytest.mark.parametrize("tied, projections", [(False, False), (True, False), (True, True)])
-def test_parameters_that_are_tied(tied, projections):
-    embed, softmax = make(tied, projections)
-    assert all((a is b) == tied for a, b in zip(embed.tables, softmax.tables))
-    assert all((a is b) == projections for a, b in zip(embed.projections, softmax.projections))
 
 
 @pytest.mark.parametrize("tie_projections, tie_head", [(False, True), (True, True), (True, False)])
@@ -91,7 +46,7 @@ def test_embeddings_of_another_width_are_projected():
 
 
 def test_every_parameter_has_a_gradient_whatever_the_words():
-    embed, softmax = make(tied=False)
+    embed, softmax = AdaptiveInput(V, CUTOFFS, C, 2), AdaptiveSoftmax(V, CUTOFFS, C, 2)
     tokens = torch.zeros(2, 3, dtype=torch.long)
     softmax.nll(embed(tokens), tokens).sum().backward()
     assert all(parameter.grad is not None for module in (embed, softmax) for parameter in module.parameters())
