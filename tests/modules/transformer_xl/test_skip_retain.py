@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from torch import nn
 
-from fairseq_plugins.modules.transformer_xl.skip_retain import SCHEDULES, SkipRetain, coin, touch
+from fairseq_plugins.modules.transformer_xl.skip_retain import SCHEDULES, SkipRetain, coin
 
 
 @pytest.mark.parametrize("schedule, expected, of_one_layer", [
@@ -54,14 +53,6 @@ def test_layers_are_skipped_as_often_as_the_schedule_says():
 
 def test_nothing_is_skipped_in_evaluation():
     assert SkipRetain("uniform", 4, p=0.9).eval().skipped() == [False] * 4
-
-
-def test_touched_parameters_are_in_the_graph_but_get_no_gradient():
-    used, touched = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))
-    y = touch(used * 2, [touched])
-    assert torch.autograd.grad(y.sum(), touched, allow_unused=True, retain_graph=True) == (None,)
-    y.sum().backward()
-    assert used.grad.tolist() == [2, 2] and touched.grad is None
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from fairseq_plugins.modules.transformer_xl import ages
-from fairseq_plugins.modules.transformer_xl.ages import Run
 from fairseq_plugins.modules.transformer_xl.attention import XLConfig
 from fairseq_plugins.modules.transformer_xl.stack import XLMemory, XLStack
 
@@ -55,17 +54,6 @@ def test_one_long_segment_equals_two_as_long_as_the_memory_holds_the_first(optio
 def test_without_same_length_a_step_sees_the_memory_and_itself():
     stack, x = make(), stream()
     assert torch.allclose(in_steps(stack, x), in_blocks(stack, x, *[1] * 19)[0], atol=1e-12)
-
-
-@torch.no_grad()
-def test_the_memory_holds_the_inputs_of_each_layer_up_to_mem_len():
-    stack, x = make(), stream()
-    _, left = in_blocks(stack, x, 4, 4, 11)
-    for memory, length in zip(left, (4, MEMORY, MEMORY), strict=True):
-        assert [layer.inputs.size(1) for layer in memory.layers] == [length] * L
-    assert torch.equal(left[0].layers[0].inputs, x[:, :4])
-    assert torch.equal(left[1].layers[0].inputs, x[:, 2:8])
-    assert torch.equal(left[2].layers[0].inputs, x[:, -MEMORY:])
 
 
 @torch.no_grad()
@@ -131,31 +119,6 @@ def test_a_skipped_layer_passes_its_input_on_keeps_its_memory_and_gets_no_gradie
     frozen = {*stack.layers[1].parameters(), *stack.biases[1].parameters()}
     assert set(stack.skipped_parameters()) == frozen
     assert {parameter for parameter in stack.parameters() if parameter.grad is None} == frozen
-
-
-@torch.no_grad()
-def test_a_retained_memory_is_as_old_as_it_is():
-    stack, x = make_skipping((), (1,), (1,), ()), stream(16)
-    _, left = run_updates(stack, x, 4)
-    seen = [[layer.ages for layer in memory.layers] for memory in left]
-    assert [layers[0] for layers in seen] == [ages.just_before(tokens) for tokens in (4, 6, 6, 6)]
-    assert [layers[1] for layers in seen] == [
-        (Run(4, 1),),
-        (Run(4, 5),),
-        (Run(4, 9),),
-        (Run(2, 13), Run(4, 1)),
-    ]
-
-
-@torch.no_grad()
-def test_a_retained_memory_is_attended_to_at_its_true_distance():
-    stack, x = make_skipping((), (0,), ()), stream(12)
-    inputs = []
-    stack.layers[0].register_forward_pre_hook(lambda _, given: inputs.append(given))
-    run_updates(stack, x, 4)
-    block, memory, layout, *_ = inputs[-1]
-    assert torch.equal(memory, x[:, :4]) and torch.equal(block, x[:, 8:])
-    assert ages.tensor(layout.seen).tolist() == [8, 7, 6, 5, 0, -1, -2, -3]
 
 
 def test_all_layers_may_be_skipped():
