@@ -4,8 +4,8 @@ import filecmp
 import random
 
 import pytest
-from fairseq.data import Dictionary, indexed_dataset
 from lib import binarise
+from prepared_data import symbols
 
 WORDS = ["the", "кот", "雨", "a", "<unk>", "@-@", "madeup", "\u2581x"]
 
@@ -20,12 +20,6 @@ def texts(tmp_path):
     paths["valid"].write_text("the new кот\n\n", encoding="utf-8")
     paths["test"].write_text("the\nnew 雨", encoding="utf-8")
     return paths
-
-
-def read(prefix, dictionary):
-    data = indexed_dataset.make_dataset(str(prefix), impl="mmap")
-    dictionary = Dictionary.load(str(dictionary))
-    return [" ".join(dictionary[token] for token in data[line]) for line in range(len(data))]
 
 
 @pytest.mark.parametrize("chunk, multiple, min_count", [(2**20, 8, 1), (5, 1, 40)])
@@ -48,16 +42,16 @@ def test_files_are_those_of_fairseq_preprocess(chunk, multiple, min_count, texts
 @pytest.mark.parametrize(
     "ends, lines",
     [
-        (binarise.ALL, ["the </s>", "<unk> 雨 </s>"]),
-        (binarise.NEWLINES, ["the </s>", "<unk> 雨"]),
-        (binarise.NONE, ["the", "<unk> 雨"]),
+        (binarise.ALL, [["the", "</s>"], ["<unk>", "雨", "</s>"]]),
+        (binarise.NEWLINES, [["the", "</s>"], ["<unk>", "雨"]]),
+        (binarise.NONE, [["the"], ["<unk>", "雨"]]),
     ],
 )
 def test_end_of_line_tokens(ends, lines, texts, tmp_path):
     binarise.write_dictionary(tmp_path / "dict.txt", binarise.count([texts["train"]]))
     made = binarise.binarise(texts["test"], tmp_path / "made", binarise.Indices(tmp_path / "dict.txt"), ends)
-    assert read(tmp_path / "made", tmp_path / "dict.txt") == lines
-    assert made == (2, " ".join(lines).count("</s>"), 3, 1)
+    assert symbols(tmp_path / "made", tmp_path / "dict.txt") == lines
+    assert made == (2, sum(lines, []).count("</s>"), 3, 1)
 
 
 def test_symbols_that_do_not_occur_may_be_in_the_dictionary(tmp_path):
@@ -69,4 +63,4 @@ def test_large_dictionaries_take_wider_numbers(tmp_path):
     (tmp_path / "text").write_text("w7 w69999\n")
     binarise.write_dictionary(tmp_path / "dict.txt", {f"w{number}": 1 for number in range(70_000)})
     binarise.binarise(tmp_path / "text", tmp_path / "made", binarise.Indices(tmp_path / "dict.txt"))
-    assert read(tmp_path / "made", tmp_path / "dict.txt") == ["w7 w69999 </s>"]
+    assert symbols(tmp_path / "made", tmp_path / "dict.txt") == [["w7", "w69999", "</s>"]]

@@ -3,7 +3,8 @@
 import gzip
 
 import pytest
-from fairseq.data import Dictionary, indexed_dataset
+from fairseq.data import Dictionary
+from prepared_data import symbols
 
 PAIRS = {
     "train": ("a b a\n\n  c   a\n", "_ 1 2\n\n_ 1\n"),
@@ -30,24 +31,21 @@ def raw(tmp_path):
     return raw
 
 
-def test_symbols_and_labels_have_one_dictionary_and_the_same_lines(script, raw, tmp_path):
+def test_symbols_and_labels_have_one_dictionary_and_the_same_lines(prepare, raw, tmp_path):
     folder, out = raw(), tmp_path / "out"
     (folder / "train.txt.gz").write_bytes(gzip.compress((folder / "train.txt").read_bytes()))
     (folder / "train.txt").unlink()
-    done = script("labelled_text", "--raw", folder, "--out", out)
-    assert done.returncode == 0, done.stderr
-    assert "2 lines, 5 symbols with as many labels" in done.stdout and "label_accuracy" in done.stdout
-    dictionary = Dictionary.load(str(out / "bin/dict.txt"))
-    assert {*dictionary.symbols[4:]} == {*"abc_12"}
+    said = prepare("labelled_text", "--raw", folder, "--out", out)
+    assert "2 lines, 5 symbols with as many labels" in said and "label_accuracy" in said
+    assert {*Dictionary.load(str(out / "bin/dict.txt")).symbols[4:]} == {*"abc_12"}
 
     def lines(name):
-        found = indexed_dataset.MMapIndexedDataset(str(out / "bin" / name))
-        return [[dictionary[token] for token in line] for line in found]
+        return symbols(out / "bin" / name, out / "bin/dict.txt")
 
     assert (lines("train"), lines("train.labels")) == ([[*"aba"], [*"ca"]], [[*"_12"], [*"_1"]])
     assert (lines("valid"), lines("valid.labels")) == ([[*"bc"], ["<unk>"]], [["<unk>", "_"], ["1"]])
     assert not (out / "bin/test.idx").exists()
-    assert "(done before)" in script("labelled_text", "--raw", folder, "--out", out).stdout
+    assert "(done before)" in prepare("labelled_text", "--raw", folder, "--out", out)
 
 
 @pytest.mark.parametrize("changed, sentence", [
@@ -59,14 +57,13 @@ def test_symbols_and_labels_have_one_dictionary_and_the_same_lines(script, raw, 
     ({"train_txt": "a <pad> a\n\nc a\n"}, "train.txt has <pad> in line 1, which fairseq keeps for itself"),
     ({"train_txt": "\n", "train_labels": "\n"}, "train.txt has no symbols: put the text there"),
 ])  # fmt: skip
-def test_what_does_not_fit_is_refused_and_nothing_written(changed, sentence, script, raw, tmp_path):
+def test_what_does_not_fit_is_refused_and_nothing_written(changed, sentence, refused, raw, tmp_path):
     folder = raw(**changed)
-    done = script("labelled_text", "--raw", folder, "--out", tmp_path / "out")
-    assert done.returncode == 1 and sentence.format(raw=folder) in done.stderr and done.stderr.count("\n") == 1
+    assert sentence.format(raw=folder) in refused("labelled_text", "--raw", folder, "--out", tmp_path / "out")
     split = next(iter(changed)).split("_")[0]
     assert not (tmp_path / "out/bin").exists() and not (tmp_path / "out/text" / split).exists()
 
 
-def test_labels_are_not_read_as_text(script, raw, tmp_path):
-    done = script("text", "--raw", raw(), "--out", tmp_path / "out")
-    assert done.returncode == 1 and "train.labels has labels of a text: take preprocess/labelled_text.py" in done.stderr
+def test_labels_are_not_read_as_text(refused, raw, tmp_path):
+    said = refused("text", "--raw", raw(), "--out", tmp_path / "out")
+    assert "train.labels has labels of a text: take preprocess/labelled_text.py" in said
