@@ -1,6 +1,5 @@
 """Broken input ends in one sentence that names the file, with status 1 and without a traceback."""
 
-import gzip
 from hashlib import sha1
 
 import cnndm
@@ -9,56 +8,28 @@ import pytest
 from fairseq_plugins.errors import UserError
 
 
-def spoil_lines(raw):
-    (raw / "train.en").write_text("only one\n")
-
-
-def spoil_empty(raw):
-    (raw / "valid.lomi").write_text("")
-
-
-def spoil_encoding(raw):
-    (raw / "train.lomi").write_bytes(b"good\n" * 4 + b"caf\xe9\n" + b"good\n" * 195)
-
-
-def spoil_missing(raw):
-    (raw / "test.en").unlink()
-
-
-def spoil_gzip(raw):
-    whole = gzip.compress((raw / "train.en").read_bytes())
-    (raw / "train.en").unlink()
-    (raw / "train.en.gz").write_bytes(whole[: len(whole) // 2])
-
-
-def spoil_folder(raw):
-    raw.rename(raw.with_name("moved"))
-
-
-def spoil_everything(raw):
-    for language in ("en", "lomi"):
-        (raw / f"train.{language}").write_text("\n" * 5)
-
-
 @pytest.mark.parametrize(
-    "spoil, sentence",
+    "name, content, sentence",
     [
-        (spoil_lines, "train.en has 1 lines but {raw}/train.lomi has 200: give two files with as many lines"),
-        (spoil_empty, "valid.lomi is empty"),
-        (spoil_encoding, "train.lomi is not UTF-8 in line 5"),
-        (spoil_missing, "has no test text for 'en': put test.en there"),
-        (spoil_gzip, "train.en.gz is damaged after line"),
-        (spoil_everything, "is left after cleaning (dropped: 5 empty): raise the limit"),
-        (spoil_folder, "--raw {raw} is not a folder that exists"),
+        (
+            "train.en",
+            "only one\n",
+            "train.en has 1 lines but {raw}/train.lomi has 200: give two files with as many lines",
+        ),
+        ("valid.lomi", "", "valid.lomi is empty"),
+        ("test.en", None, "has no test text for 'en': put test.en there"),
+        ("train.en", "\n" * 200, "is left after cleaning (dropped: 200 empty): raise the limit"),
+        ("", None, "--raw {raw} is not a folder that exists"),
     ],
 )
-def test_parallel_text(spoil, sentence, script, generated, tmp_path):
+def test_parallel_text(name, content, sentence, refused, generated, tmp_path):
     raw = generated("parallel")
-    spoil(raw)
-    done = script("parallel", "--raw", raw, "--source", "en", "--target", "lomi", "--out", tmp_path, "--workers", 1)
-    assert done.returncode == 1
-    assert done.stderr.startswith("parallel.py: error: ") and sentence.format(raw=raw) in done.stderr
-    assert "Traceback" not in done.stderr and not (tmp_path / "bin").exists()
+    if content is None:
+        (raw / name).rename(tmp_path / "moved")
+    else:
+        (raw / name).write_text(content)
+    said = refused("parallel", "--raw", raw, "--source", "en", "--target", "lomi", "--out", tmp_path, "--workers", 1)
+    assert sentence.format(raw=raw) in said and not (tmp_path / "bin").exists()
 
 
 @pytest.mark.parametrize(
@@ -69,12 +40,11 @@ def test_parallel_text(spoil, sentence, script, generated, tmp_path):
         ('["a list"]', "has no text field 'id' in line 2"),
     ],
 )
-def test_records(line, sentence, script, generated, tmp_path):
+def test_records(line, sentence, refused, generated, tmp_path):
     raw = generated("cnndm", 5, 5, 5)
     records = (raw / "train.jsonl").read_text().splitlines()
     (raw / "train.jsonl").write_text("\n".join([records[0], line, *records[2:]]) + "\n")
-    done = script("cnndm", "--raw", raw, "--out", tmp_path)
-    assert done.returncode == 1 and f"train.jsonl {sentence}" in done.stderr and "Traceback" not in done.stderr
+    assert f"train.jsonl {sentence}" in refused("cnndm", "--raw", raw, "--out", tmp_path)
 
 
 def test_story_that_is_not_utf8(tmp_path):
@@ -94,14 +64,12 @@ def test_story_that_is_not_utf8(tmp_path):
         (["--valid", "valid.jsonl:4-2"], "--valid valid.jsonl:4-2 is not a range of lines"),
     ],
 )
-def test_record_options(options, sentence, script, generated, tmp_path):
-    done = script("cnndm", "--raw", generated("cnndm", 5, 5, 5), "--out", tmp_path, *options)
-    assert done.returncode == 1 and sentence in done.stderr and "Traceback" not in done.stderr
+def test_record_options(options, sentence, refused, generated, tmp_path):
+    assert sentence in refused("cnndm", "--raw", generated("cnndm", 5, 5, 5), "--out", tmp_path, *options)
 
 
-def test_options_that_would_spoil_the_experiment(script, generated, tmp_path):
+def test_options_that_would_spoil_the_experiment(refused, generated, tmp_path):
     raw = generated("iwslt14_deen")
-    done = script("iwslt14_deen", "--raw", raw, "--out", tmp_path, "--train-prefix", "valid")
-    assert done.returncode == 1 and "valid.de would be used for two of train, valid and test" in done.stderr
-    done = script("iwslt14_deen", "--raw", raw, "--out", raw / "out")
-    assert done.returncode == 1 and "lies in --raw" in done.stderr
+    said = refused("iwslt14_deen", "--raw", raw, "--out", tmp_path, "--train-prefix", "valid")
+    assert "valid.de would be used for two of train, valid and test" in said
+    assert "lies in --raw" in refused("iwslt14_deen", "--raw", raw, "--out", raw / "out")
