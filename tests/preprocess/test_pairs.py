@@ -50,10 +50,16 @@ def test_files_of_pairs(name, ending, tmp_path):
     assert list(pairs.reader([path], "de", "en")()) == PAIRS
 
 
-def test_two_files_and_the_archive_of_a_corpus(tmp_path):
-    files = [tmp_path / f"corpus.{language}" for language in ("en", "de")]
+def corpus(folder, name):
+    """English and German sentences in files of their own."""
+    files = [folder / name.format(language) for language in ("en", "de")]
     for file, side in zip(files, (1, 0)):
         file.write_text(lines(pair[side] for pair in PAIRS))
+    return files
+
+
+def test_two_files_and_the_archive_of_a_corpus(tmp_path):
+    files = corpus(tmp_path, "corpus.{}")
     with zipfile.ZipFile(tmp_path / "corpus.zip", "w") as archive:
         archive.writestr("README", "a corpus")
         for file in files:
@@ -70,10 +76,7 @@ def test_columns_and_languages_are_found_by_any_way_of_writing_them(tmp_path):
     (tmp_path / "a.tmx").write_text(memory(PAIRS))
     for languages in (("de", "EN"), ("de-DE", "en"), ("DE_de", "en")):
         assert list(pairs.reader([tmp_path / "a.tmx"], *languages)()) == PAIRS
-    files = [tmp_path / f"all.{language}.txt" for language in ("en", "de")]
-    for file, side in zip(files, (1, 0)):
-        file.write_text(lines(pair[side] for pair in PAIRS))
-    assert list(pairs.reader(files, "de", "en")()) == PAIRS
+    assert list(pairs.reader(corpus(tmp_path, "all.{}.txt"), "de", "en")()) == PAIRS
 
 
 def test_archives_that_do_not_say_which_files_they_mean(tmp_path):
