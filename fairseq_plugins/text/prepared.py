@@ -5,8 +5,6 @@ The file holds the SHA-256 of the codes or the model, of the dictionaries, and o
 none.
 """
 
-import hashlib
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.checksums import opened_json, sealed_json, sha256
 from fairseq_plugins.files.whole import write_whole
 from fairseq_plugins.text.levels import LEVELS, Bytes, Level
 from fairseq_plugins.text.spacing import Spacing
@@ -82,7 +81,7 @@ class PreparedText:
             if file.resolve() != (folder / file.name).resolve():
                 write_whole(folder / file.name, partial(shutil.copyfile, file))
         kept = [folder / file.name for file in self.files] + sorted(folder.glob(DICTIONARIES))
-        text = _sealed({**self.content, "files": {file.name: sha256(file) for file in kept}})
+        text = sealed_json({**self.content, "files": {file.name: sha256(file) for file in kept}})
         write_whole(folder / FILE, lambda temporary: temporary.write_bytes(text))
 
     @classmethod
@@ -95,7 +94,7 @@ class PreparedText:
         if not path.is_file():
             raise UserError(f"{path} does not exist: prepare the text with a script of preprocess/.")
         try:
-            content = _opened(path.read_bytes())
+            content = opened_json(path.read_bytes())
             sums = content.pop("files", {})
             prepared = cls.of(content, folder)
             check_sums(sums)
@@ -140,39 +139,6 @@ def check_sums(sums: Mapping[str, str]) -> None:
     for name, checksum in sums.items():
         _check_type("a name of files", name, Path)
         _check_type(f"the checksum of {name}", checksum, str)
-
-
-def sha256(file: Path) -> str:
-    with open(file, "rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-def _sealed(content: dict[str, Any]) -> bytes:
-    """The content as JSON, which ends with the SHA-256 of everything but these 64 digits."""
-    text = json.dumps({**content, "sha256": ""}, indent=1) + "\n"
-    begin, quotes, end = text.rpartition('""')
-    return f'{begin}"{hashlib.sha256(text.encode()).hexdigest()}"{end}'.encode()
-
-
-def _opened(text: bytes) -> dict[str, Any]:
-    """The content of ``_sealed``, or of a file of earlier versions. Raises ValueError if the checksum is wrong, or this
-    is no JSON."""
-    content = json.loads(text.decode("utf-8"), object_pairs_hook=_unique)
-    if ("files" in content) != ("sha256" in content):
-        raise ValueError("it has one of files and sha256 without the other")
-    if "sha256" in content:
-        seal = content.pop("sha256")
-        begin, _, end = text.rpartition(str(seal).encode())
-        if hashlib.sha256(begin + end).hexdigest() != seal:
-            raise ValueError("its checksum is wrong")
-    return content
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        raise ValueError("it has a name twice")
-    return content
 
 
 def find(*folders: Path) -> PreparedText | None:
