@@ -28,6 +28,7 @@ setup(
     ],
     extras_require={
         "plots": ["matplotlib"],
+        "safetensors": ["safetensors"],
         "languages": ["sacrebleu[ja,ko]"],
         "rl": ["gymnasium"],
         "loggers": ["tensorboardX", "wandb"],

@@ -22,10 +22,10 @@ from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 
 from fairseq_plugins.compat.distributed import broadcast_from_rank0
-from fairseq_plugins.compat.patch import replace
+from fairseq_plugins.compat.patch import replace, temporarily
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.files import sealed
-from fairseq_plugins.files.reading import regular
+from fairseq_plugins.files import exported, sealed
+from fairseq_plugins.files.reading import WEIGHTS, regular
 from fairseq_plugins.files.whole import NotWritten
 
 logger = logging.getLogger(__name__)
@@ -98,6 +98,18 @@ def verify_when_loading():
         elif hasattr(f, "readinto") and f.seekable() and not f.tell():  # a whole file
             refuse_damaged(f)
         return original(f, *args, **kwargs)
+
+
+def weights_may_be_safetensors():
+    """fairseq loads files of torch.save only. The patch also loads the weights of ``tools.export --format
+    safetensors``, with everything else of the checkpoint from config.json beside them."""
+
+    @replace(checkpoint_utils, "load_checkpoint_to_cpu")
+    def load_checkpoint_to_cpu(original, path, *args, **kwargs):
+        if Path(path).suffix != Path(WEIGHTS).suffix or is_remote(path):
+            return original(path, *args, **kwargs)
+        with temporarily(torch, load=lambda *args, **kwargs: exported.read(Path(path))):
+            return original(path, *args, **kwargs)
 
 
 def nobody_waits_for_a_pipe():

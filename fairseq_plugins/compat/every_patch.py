@@ -54,6 +54,7 @@ def apply():
     best_metric.best_metrics_exist()
     best_metric.missing_values_end_no_training()
     best_metric.higher_is_better()
+    checkpoints.weights_may_be_safetensors()
     settings.checkpoints_name_nothing()
     archives.archives_stay_as_they_are()
     checkpoints.load_safely()

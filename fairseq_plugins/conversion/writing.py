@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from torch import Tensor, nn
 
 from fairseq_plugins.conversion.placing import placed, places
@@ -17,8 +17,9 @@ from fairseq_plugins.conversion.sources import Converted
 from fairseq_plugins.conversion.vocabulary import Vocabulary
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.files import sealed
+from fairseq_plugins.files.reading import BEST
 from fairseq_plugins.files.whole import NotWritten, replacing
-from fairseq_plugins.models.common.hub import BEST
+from fairseq_plugins.models.common.saving import checkpoint
 from fairseq_plugins.text.keeping import Record
 from fairseq_plugins.text.levels import guess
 from fairseq_plugins.text.prepared import FILE, PreparedText
@@ -80,20 +81,6 @@ def build(flags: list[str], data: Path) -> tuple[DictConfig, nn.Module]:
     words = [str(data), *flags, "--criterion", "streaming_lm"]
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, input_args=words))
     return cfg, tasks.setup_task(cfg.task).build_model(cfg.model)
-
-
-def checkpoint(cfg: DictConfig, model: nn.Module) -> dict[str, Any]:
-    """The content of a checkpoint of fairseq, without the state of an optimiser."""
-    history = {"num_updates": 0, "criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
-    return {
-        "args": None,
-        "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
-        "model": model.state_dict(),
-        "optimizer_history": [history],
-        "task_state": {},
-        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}, "val_loss": None},
-        "last_optimizer_state": None,
-    }
 
 
 def fill(model: nn.Module, state: dict[str, Tensor]) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from fairseq_plugins.errors import UserError
 
 BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
+WEIGHTS = "model.safetensors"  # of an exported model, see files/exported.py
+FORMATS = ("torch", "safetensors")  # of the weights of an export
 PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # those of a shell have somebody who writes to them
 
 
@@ -20,13 +22,13 @@ def regular(path: Path) -> Path:
 
 
 def best_or_last(folder: Path) -> Path | None:
-    """The best checkpoint of a training, or else its last one; None if the folder has neither."""
-    return next((folder / name for name in (BEST, LAST) if (folder / name).is_file()), None)
+    """The best checkpoint of a training, else its last one, else the weights of an exported model; None if the folder
+    has none of them."""
+    return next((folder / name for name in (BEST, LAST, WEIGHTS) if (folder / name).is_file()), None)
 
 
 def checkpoint(text: str) -> Path:
-    """The path of a checkpoint; for a folder, of its best checkpoint, or else of its last one. Raises ArgumentTypeError
-    if the folder has neither."""
+    """The path of a checkpoint; for a folder, that of ``best_or_last``. Raises ArgumentTypeError if it has none."""
     path = Path(text)
     if not path.is_dir():
         return path

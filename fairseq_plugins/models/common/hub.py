@@ -22,6 +22,7 @@ from fairseq_plugins.compat.command_line import before_overrides, options_in
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.reading import BEST, LAST, best_or_last
 from fairseq_plugins.models.common.sampling import sample
+from fairseq_plugins.models.common.saving import save
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.text.keeping import Record
 from fairseq_plugins.text.lines import join, parts, squeeze
@@ -29,13 +30,32 @@ from fairseq_plugins.text.prepared import FILE, PreparedText, folder_of
 
 OF_FAIRSEQ = {"user_dir", "generation_args", "is_vocoder", "archive_map"}  # arguments of its from_pretrained
 LENGTH = 200  # tokens that are sampled by default
+ENDINGS = (".pt", Path(WEIGHTS).suffix)
 BATCH = 32  # pieces of texts that are scored at once
+
+
+class ModelHub(hub_utils.GeneratorHubInterface):
+    """A model with its text."""
+
+    def save_pretrained(self, folder: str | Path, format: str = "torch") -> None:
+        """Write a folder from which ``from_pretrained`` loads the same model with its text, in any place. It is written
+        whole or not at all, and takes the place of an earlier one.
+
+        Args:
+            folder: a new one, or one that ``save_pretrained`` has written
+            format: "torch", a checkpoint of fairseq, or "safetensors", weights that other tools read. A model that was
+                made half precision is loaded in single precision
+
+        Raises:
+            UserError: the folder holds other files or cannot be written, or this is an ensemble
+        """
+        save(self, folder, format)
 
 
 class FromFolder:
     """A model that ``from_pretrained`` loads with its text. To be named before fairseq's class among the bases."""
 
-    HUB: type[hub_utils.GeneratorHubInterface] = hub_utils.GeneratorHubInterface
+    HUB: type[ModelHub] = ModelHub
 
     @classmethod
     def from_pretrained(cls, model_name_or_path, checkpoint_file=None, data_name_or_path=None, **options):
@@ -44,7 +64,7 @@ class FromFolder:
         Args:
             model_name_or_path: the folder of the checkpoints (--save-dir), an archive of one, or a checkpoint
             checkpoint_file: names in the folder, with colons between those of an ensemble (default: checkpoint_best.pt,
-                else checkpoint_last.pt)
+                else checkpoint_last.pt, else model.safetensors)
             data_name_or_path: folder of the dictionaries (default: the folder of the checkpoints if they are there,
                 else the data folder of the training). As in fairseq, one that begins with a dot is meant from the
                 folder of the checkpoints
@@ -125,10 +145,10 @@ def _checkpoints(place, names) -> tuple[Path, list[str]]:
         )
     if isinstance(place, str | Path) and str(place):
         place = os.path.expanduser(place)
-        if os.path.isfile(place) and Path(place).suffix == ".pt":
+        if os.path.isfile(place) and Path(place).suffix in ENDINGS:
             place, names = Path(place).parent, names or Path(place).name
     folder = Path(file_utils.load_archive_file(place))
-    found = sorted(path.name for path in folder.glob("*.pt"))
+    found = sorted(path.name for path in folder.glob("*") if path.suffix in ENDINGS)
     if names is None:
         if (chosen := best_or_last(folder)) is None:
             others = f". It has {', '.join(found[:5])}: name one." if found else f": {WANTED}."
@@ -166,7 +186,7 @@ def _data(folder: Path, home: Path, checkpoint: str, given) -> Path:
     return data
 
 
-class TranslationHub(hub_utils.GeneratorHubInterface):
+class TranslationHub(ModelHub):
     """A translation model for raw text."""
 
     def sample(self, sentences: str | list[str], beam: int = 1, verbose: bool = False, **options) -> str | list:
@@ -198,7 +218,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         return super()._build_batches(tokens, skip_invalid_size_inputs)
 
 
-class LanguageModelHub(hub_utils.GeneratorHubInterface):
+class LanguageModelHub(ModelHub):
     """A language model for raw text. A newline in a text is the end-of-line token."""
 
     def encode(self, text: str) -> Tensor:
