@@ -67,7 +67,10 @@ def checkpoint(cfg: DictConfig, model: nn.Module) -> dict[str, Any]:
 def keep_text(hub: GeneratorHubInterface, folder: Path) -> None:
     """Copy the dictionaries, and the files that say how raw text becomes symbols."""
     data = data_of(hub)
-    for name in dictionaries.of_task(data, languages(hub)).values():
+    found = dictionaries.of_task(data, languages(hub))
+    if not found:
+        raise UserError(f"{data} no longer has the dictionaries of the model: load it again, from where they are.")
+    for name in found.values():
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(data / name, folder / name)
     if text := prepared(hub):

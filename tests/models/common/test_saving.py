@@ -113,6 +113,9 @@ def test_what_cannot_be_saved_is_refused(tmp_path, lm, monkeypatch):
         lm.save_pretrained(".")
     with pytest.raises(UserError, match="no folder"):
         lm.save_pretrained("")
+    with monkeypatch.context() as patch, pytest.raises(UserError, match="no longer has the dictionaries of the model"):
+        patch.setattr(lm.task.args, "data", str(tmp_path / "gone"))
+        lm.save_pretrained("saved")
     shutil.copy("training/checkpoint_best.pt", "training/checkpoint_last.pt")
     both = FeedbackLanguageModel.from_pretrained("training", "checkpoint_best.pt:checkpoint_last.pt")
     with pytest.raises(UserError, match="an ensemble of 2 models: load and save each for itself"):
