@@ -123,6 +123,8 @@ class JoinedContext(Context):
     """A context that saves less for the backward pass. It has no positions on values."""
 
     def attend(self, query, persistent, dropout):
+        if torch.compiler.is_compiling():  # it cannot trace a backward pass that writes into views
+            return super().attend(query, persistent, dropout)
         start = self.position.scores(query * query.size(-1) ** -0.5, self.width)
         vectors = (None, None)
         if persistent:

@@ -37,6 +37,11 @@ class FastRecurrence(RecurrenceState):
     decoder: Loop | CapturedDecoding | None = None
 
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        if torch.compiler.is_dynamo_compiling():  # torch.compile would trace each step of each layer anew
+            return torch.compiler.disable(self.run_block)(x, padding)
+        return self.run_block(x, padding)
+
+    def run_block(self, x: Tensor, padding: Tensor | None) -> Tensor:
         record = torch.is_grad_enabled()
         with no_autocast(x.device):
             graph = self.graphs and self.graphs.loop(self, x, padding, record)
