@@ -5,6 +5,7 @@ stored once; ``tied`` gives their other names.
 """
 
 import os
+import shutil
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def write_weights(state: dict[str, Any], folder: Path) -> dict[str, Any]:
     own, tied = _once(state["model"])
     content = {"tied": tied, "checkpoint": _plain(others)}
     try:
-        library.save_file(own, folder / WEIGHTS, metadata={"format": "pt"})
+        library.torch.save_file(own, folder / WEIGHTS, metadata={"format": "pt"})
     except (OSError, library.SafetensorError) as error:
         raise NotWritten(f"{folder / WEIGHTS} could not be written ({one_line(error)}).") from error
     return content
@@ -47,6 +48,8 @@ def write_config(content: dict[str, Any], folder: Path) -> None:
     """Write ``config.json`` into a folder that has all its other files."""
     files = {name: sha256(folder / name) for name in names(folder)}
     (folder / CONFIG).write_bytes(sealed_json({**content, "files": files}))
+    if WEIGHTS in files:  # safetensors lets nobody else read what it writes
+        shutil.copymode(folder / CONFIG, folder / WEIGHTS)
 
 
 def read(weights: Path) -> dict[str, Any]:
@@ -63,7 +66,7 @@ def read(weights: Path) -> dict[str, Any]:
         checksum, tied, state = content["files"][weights.name], content["tied"], _unplain(content["checkpoint"])
         if sha256(weights) != checksum:
             raise UserError(f"{weights} is damaged, or not the file of {config}: copy both, or export the model again.")
-        tensors = _safetensors().load_file(weights)
+        tensors = _safetensors().torch.load_file(weights)
         return {**state, "model": {**tensors, **{name: tensors[first] for name, first in tied.items()}}}
     except UserError:
         raise
@@ -128,4 +131,4 @@ def _safetensors():
         import safetensors.torch
     except ImportError:
         raise UserError("safetensors is not installed: pip install safetensors, or take the format torch.") from None
-    return safetensors.torch
+    return safetensors

@@ -1,5 +1,6 @@
 """save_pretrained: a folder from which from_pretrained makes the same model, in any place."""
 
+import importlib
 import shutil
 from pathlib import Path
 
@@ -57,6 +58,7 @@ def test_tied_weights_are_stored_once_and_stay_tied(tmp_path):
     lm.save_pretrained(tmp_path / "saved", "safetensors")
     with safetensors.safe_open(tmp_path / "saved/model.safetensors", "pt") as file:
         stored = set(file.keys())
+    assert (tmp_path / "saved/model.safetensors").stat().st_mode == (tmp_path / "saved/config.json").stat().st_mode
     state = lm.models[0].state_dict()
     assert stored < state.keys() and len(stored) == len({tensor.data_ptr() for tensor in state.values()})
     decoder = MODELS["span_transformer_lm_tiny"].from_pretrained(tmp_path / "saved").models[0].decoder
@@ -121,3 +123,15 @@ def test_what_cannot_be_saved_is_refused(tmp_path, lm, monkeypatch):
     with pytest.raises(UserError, match="an ensemble of 2 models: load and save each for itself"):
         both.save_pretrained("saved")
     assert not Path("saved").exists()
+
+
+def test_a_file_that_safetensors_cannot_write_is_named(lm, tmp_path, monkeypatch):
+    safetensors = pytest.importorskip("safetensors.torch")
+
+    def fails(*arguments, **options):
+        raise importlib.import_module("safetensors").SafetensorError("I/O error: File too large")
+
+    monkeypatch.setattr(safetensors, "save_file", fails)
+    with pytest.raises(UserError, match=r"model\.safetensors could not be written \(I/O error: File too large\)"):
+        lm.save_pretrained(tmp_path / "saved", "safetensors")
+    assert not (tmp_path / "saved").exists()
