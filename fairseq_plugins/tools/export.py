@@ -45,7 +45,7 @@ def model_of(path: Path):
         raise UserError(f"the checkpoint {path} does not exist; give one that fairseq-train wrote.")
     settings = checkpoint_utils.load_checkpoint_to_cpu(str(path))["cfg"].model
     name = getattr(settings, "_name", None) or getattr(settings, "arch", None)
-    kind = model_class(name)
+    kind = model_class(str(name))
     if kind is None or not issubclass(kind, FromFolder):
         raise UserError(f"{path} holds a {name}; give a language model or a translation model of this suite.")
     return kind
