@@ -8,7 +8,8 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-VENV=${VENV:-$(cd "$here/../.." && pwd)/.venv}
+ROOT=$(cd "$here/../.." && pwd)
+VENV=${VENV:-$ROOT/.venv}
 PYTHON=${PYTHON:-python3}
 TORCH=torch==2.13.0
 FAIRSEQ=$(grep -o '^fairseq[^ ]*' "$here/fairseq.txt")
@@ -86,7 +87,12 @@ build_fairseq() (
 
 install_fairseq() { pip_install --no-deps --force-reinstall "$VENV"/wheels/fairseq*.whl; }
 
-check() { "$python" -c 'import torch, fairseq_cli.train, fairseq.data.data_utils_fast, sacrebleu, sacremoses, pytest'; }
+# Its commands and modules then work in every folder, as they are in this checkout.
+install_suite() { pip_install --no-deps --editable "$ROOT"; }
+
+check() {
+    "$python" -P -c 'import torch, fairseq_plugins, fairseq_cli.train, fairseq.data.data_utils_fast, sacrebleu, sacremoses, pytest'
+}
 
 finished && exit 0
 [[ -x $python ]] || check_python || exit 2
@@ -109,6 +115,7 @@ fi
 step "installing libraries" pip_install -r "$here/requirements.txt"
 [[ -n $(compgen -G "$VENV/wheels/fairseq*.whl") ]] || step "building $FAIRSEQ" build_fairseq
 step "installing $FAIRSEQ" install_fairseq
+step "installing the suite" install_suite
 step "checking that it all imports" check
 fingerprint >"$stamp.new" && mv "$stamp.new" "$stamp"
 echo "setup: done in $((SECONDS - total)) s"
