@@ -113,7 +113,7 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         super().__init__(args, dictionary, output_dictionary, targets)
         self.training = TrainingMemory(args.split_streams)
         self.memories: dict[str | None, StreamMemory] = {}  # of evaluated splits, by their names
-        self._bytes_per_token: dict[str | None, float | None] = {}
+        self._bytes_per_token: dict[str, float | None] = {}
         self.guard = LossGuard(args.max_loss_rise)
         self.convergence = Convergence(args.converged_by, args.converged_over)
         checkpoints = StreamCheckpoints(args, self.training, self.guard, self.convergence)
@@ -294,16 +294,17 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
             return levels.BITS[type(self._prepared.level)]
         return levels.bits_name(self.dictionary.symbols[self.dictionary.nspecial :])
 
-    def bytes_per_token(self, split: str | None) -> float | None:
+    def bytes_per_token(self, split: str) -> float | None:
         """Bytes of the raw text that a token of the split stands for, on average; None if they are not known, or the
         split has <unk>, or the tokens are these bytes."""
         if split not in self._bytes_per_token:
-            dataset, raw_bytes = self.datasets.get(split), self._raw_bytes(split)
-            known = raw_bytes and raw_bytes != len(dataset) and not (dataset.tokens == self.dictionary.unk()).any()
-            self._bytes_per_token[split] = raw_bytes / len(dataset) if known else None
+            dataset, raw_bytes = self.datasets[split], self._raw_bytes(split)
+            self._bytes_per_token[split] = None
+            if raw_bytes and raw_bytes != len(dataset) and self.dictionary.unk() not in dataset.tokens:
+                self._bytes_per_token[split] = raw_bytes / len(dataset)
         return self._bytes_per_token[split]
 
-    def _raw_bytes(self, split: str | None) -> int | None:
+    def _raw_bytes(self, split: str) -> int | None:
         """Bytes of the raw text of a split; None if they are not known, or newlines are left out."""
         if self.args.no_end_of_line or not self._prepared:
             return None

@@ -212,7 +212,8 @@ def settings_of(part: Any) -> dict[str, Any]:
 Level = Bytes | Characters | Words | BytePairs | SentencePieces
 # the name of bits per symbol in a log; a byte of enwik8 is called a character, too
 BITS = {
-    Bytes: "bpc", Characters: "bpc", Words: "bits_per_word", BytePairs: "bits_per_piece", SentencePieces: "bits_per_piece"
+    Bytes: "bpc", Characters: "bpc", Words: "bits_per_word",
+    BytePairs: "bits_per_piece", SentencePieces: "bits_per_piece",
 }  # fmt: skip
 LEVELS = {"byte": Bytes, "char": Characters, "word": Words, "bpe": BytePairs, "sentencepiece": SentencePieces}
 

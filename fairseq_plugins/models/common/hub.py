@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 from fairseq_plugins.compat.archives import WANTED
 from fairseq_plugins.compat.command_line import before_overrides, options_in
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.files.reading import BEST, LAST, best_or_last
+from fairseq_plugins.files.reading import BEST, LAST, WEIGHTS, best_or_last
 from fairseq_plugins.models.common.sampling import sample
 from fairseq_plugins.models.common.saving import save
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
