@@ -9,20 +9,20 @@ model.safetensors, which needs the package safetensors, and everything else is i
 replaced; other files never are.
 """
 
-import argparse
 from pathlib import Path
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.reading import FORMATS, checkpoint
+from fairseq_plugins.tools.lib.command import Command
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Command(__doc__)
     parser.add_argument("checkpoint", type=checkpoint, help="a checkpoint, or its folder")
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new folder")
+    parser.option("--out", Path, None, "FOLDER", "a new folder", required=True)
     parser.add_argument("--format", choices=FORMATS, default="torch", help="of the weights (%(default)s)")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the dictionaries, if it is elsewhere")
-    args = parser.parse_args()
+    parser.option("--data", Path, None, "DIR", "folder of the dictionaries, if it is elsewhere")
+    args = parser.parse()
     from fairseq_plugins.models.common import saving
 
     saving.checked(args.out)
