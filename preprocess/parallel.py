@@ -21,7 +21,7 @@ import re
 from functools import partial
 from pathlib import Path
 
-from lib import pairs, translation
+from lib import pairs, subwords, translation
 from lib.steps import Steps, UserError, command_line
 
 from fairseq_plugins.files.steps import STAMPS
@@ -37,6 +37,7 @@ def main():
             raise UserError(f"{flag} '{language}' is no suffix of a file: give one such as en.")
     if args.source == args.target:
         raise UserError(f"--source and --target are both {args.source}; name the two languages.")
+    subwords.check(args)
     steps = Steps(args.out)
     layouts = {split: [[split + ".{language}"]] for split in translation.SPLITS}
     raw = folder(args, steps)

@@ -21,12 +21,17 @@ class StreamingLMCriterion(FairseqCriterion):
     """
 
     adds_span_loss = True  # read by the task
-    LOGGED: tuple[str, ...] = ("loss", "nll_loss", "ppl")  # by a validation
 
     def __init__(self, task):
         super().__init__(task)
         self.bits_name = getattr(task, "bits_name", "bpc")
-        self.LOGGED = (*type(self).LOGGED, self.bits_name, "bpb")
+
+    @property
+    def LOGGED(self) -> tuple[str, ...]:
+        """The names of what a validation logs, when its splits are loaded."""
+        splits = [split for split in getattr(self.task, "datasets", {}) if split != "train"]
+        bpb = ("bpb",) * any(self.task.bytes_per_token(split) for split in splits)
+        return "loss", "nll_loss", self.bits_name, "ppl", *bpb
 
     @classmethod
     def build_criterion(cls, cfg, task):

@@ -19,7 +19,7 @@ from fairseq_plugins.files.reading import WEIGHTS
 from fairseq_plugins.files.whole import NotWritten
 
 CONFIG = "config.json"
-SETTINGS = "Namespace"  # the only name in an object that stands for one of argparse
+SETTINGS = "Namespace"  # a JSON object with this one name is a namespace of argparse
 DAMAGE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
@@ -71,7 +71,7 @@ def read(weights: Path) -> dict[str, Any]:
     except UserError:
         raise
     except DAMAGE as error:
-        raise UserError(f"{config} is damaged ({one_line(error)}): copy it, or export the model again.") from error
+        raise UserError(f"{config} is damaged: copy it, or export the model again.") from error
 
 
 def is_export(folder: Path) -> bool:

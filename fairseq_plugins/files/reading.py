@@ -33,7 +33,7 @@ def checkpoint(text: str) -> Path:
     if not path.is_dir():
         return path
     if (found := best_or_last(path)) is None:
-        raise ArgumentTypeError(f"{path} has neither {BEST} nor {LAST}; name a checkpoint in it")
+        raise ArgumentTypeError(f"{path} has none of {BEST}, {LAST} and {WEIGHTS}; name a checkpoint in it")
     return found
 
 

@@ -3,6 +3,7 @@
 B streams (--batch-size) on each rank, M tokens in a block (--tokens-per-sample).
 """
 
+import logging
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,6 +43,8 @@ from fairseq_plugins.streams.memory import TrainingMemory, with_memory
 from fairseq_plugins.streams.stopping import Convergence, LossGuard
 from fairseq_plugins.text import levels
 from fairseq_plugins.text.prepared import PreparedText, find
+
+logger = logging.getLogger(__name__)
 
 StreamOffset: Any = ChoiceEnum(["zero", "random"])
 MemoryInCheckpoint: Any = ChoiceEnum(["full", "replay"])
@@ -295,13 +298,16 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         return levels.bits_name(self.dictionary.symbols[self.dictionary.nspecial :])
 
     def bytes_per_token(self, split: str) -> float | None:
-        """Bytes of the raw text that a token of the split stands for, on average; None if they are not known, or the
-        split has <unk>, or the tokens are these bytes."""
+        """Bytes of the raw text for each token of the split, on average. None if they are not known, if the split has
+        <unk>, or if its tokens are bytes."""
         if split not in self._bytes_per_token:
             dataset, raw_bytes = self.datasets[split], self._raw_bytes(split)
             self._bytes_per_token[split] = None
-            if raw_bytes and raw_bytes != len(dataset) and self.dictionary.unk() not in dataset.tokens:
-                self._bytes_per_token[split] = raw_bytes / len(dataset)
+            if raw_bytes and raw_bytes != len(dataset):
+                if self.dictionary.unk() in dataset.tokens:
+                    logger.info(f"no bpb, bits per byte, of {split}: it has <unk>, which leaves out what it stands for")
+                else:
+                    self._bytes_per_token[split] = raw_bytes / len(dataset)
         return self._bytes_per_token[split]
 
     def _raw_bytes(self, split: str) -> int | None:

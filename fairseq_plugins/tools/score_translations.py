@@ -32,7 +32,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.whole import write_json
 from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.text.prepared import PreparedText
-from fairseq_plugins.tools.lib.bleu import compare, raw_score, sacrebleu_scores, tokenised_scores
+from fairseq_plugins.tools.lib.bleu import bleu_metric, compare, raw_score, sacrebleu_scores, tokenised_scores
 from fairseq_plugins.tools.lib.command import Command, tell
 from fairseq_plugins.tools.lib.generation_log import read_generation, read_references, refuse_other_test_set
 
@@ -75,6 +75,8 @@ def main():
         print(f"the same against raw references = {scores['bleu_raw_references']:.2f}")
     if references is None and examples[0].raw:
         references = [example.target for example in examples]
+    if references and args.baseline:
+        bleu_metric(references, args.lang, args.lowercase, args.tokenise)  # refuse now what it lacks
     if references:
         scores |= sacrebleu_scores(examples, references, args.lang or "", args.lowercase, args.tokenise)
         if missing := scores.pop("no_sacrebleu", None):

@@ -1,11 +1,11 @@
 """A SentencePiece model or byte pair codes of the user's own (--model), in place of learned ones."""
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
 
-from fairseq_plugins.text.levels import LEVELS, BytePairs, SentencePieces
+from fairseq_plugins.text.levels import LEVELS, BytePairs, SentencePieces, unescape
 from lib.steps import UserError
 
 TRIED = 5000  # lines of each training text
@@ -60,12 +60,12 @@ def take(model: Path, texts: Iterable[Iterable[str]], output: Path) -> str:
         UserError: the model does not know the pieces of the texts
     """
     level, pieces, unknown, lines, differ = level_of(model), 0, 0, 0, 0
-    known = set(level.symbols()) if isinstance(level, SentencePieces) else None
+    knows = _knows(level)
     for line in (line for text in texts for line in islice(text, TRIED)):
         symbols = level.encode(line)
         found = symbols.split()
         pieces += len(found)
-        unknown += sum(symbol not in known for symbol in found) if known is not None else 0
+        unknown += sum(not knows(symbol) for symbol in found)
         lines += 1
         differ += level.decode(symbols) != line
     if unknown > (1 - LEAST_KNOWN) * pieces:
@@ -79,3 +79,11 @@ def take(model: Path, texts: Iterable[Iterable[str]], output: Path) -> str:
         f"{model.name}: {pieces / max(lines, 1):.1f} pieces a line, {share:.2g} % of them unknown; {differ} of {lines}"
         " lines tried do not come back"
     )
+
+
+def _knows(level: BytePairs | SentencePieces) -> Callable[[str], bool]:
+    """Whether a piece is of the model. Codes of byte pairs have no list of pieces, but the characters they merge."""
+    if isinstance(level, SentencePieces):
+        return set(level.symbols()).__contains__
+    characters = set(level.codes.read_text(encoding="utf-8"))
+    return lambda piece: characters.issuperset(unescape(piece.removesuffix("@@")))

@@ -196,13 +196,9 @@ def choose(args, unspaced: list[str], whole: tuple[str, ...] = ()) -> BytePairEn
     Raises:
         UserError: the options contradict each other, or the language
     """
+    check(args)
     if args.model:
         return _own(args, unspaced, whole)
-    if isinstance(args.bpe, int) and args.symbols:
-        raise UserError(
-            f"--bpe {args.bpe} and --symbols {args.symbols} exclude each other: --symbols belongs to --bpe"
-            " sentencepiece."
-        )
     if isinstance(args.bpe, int) and unspaced:
         raise UserError(
             f"--bpe {args.bpe} needs words, but '{unspaced[0]}' is written without spaces between words: give --bpe"
@@ -215,15 +211,29 @@ def choose(args, unspaced: list[str], whole: tuple[str, ...] = ()) -> BytePairEn
     return BytePairEncoding(args.bpe or args.size, whole)
 
 
+def check(args) -> None:
+    """Raises UserError if --model, --bpe and --symbols contradict each other, or --model names no such file."""
+    if args.model:
+        if args.symbols or isinstance(args.bpe, int):
+            flag = "--symbols" if args.symbols else "--bpe"
+            raise UserError(f"--model {args.model} has its symbols already: leave out {flag}.")
+        if not isinstance(own_model.level_of(args.model), SentencePieces) and args.bpe == SENTENCEPIECE:
+            raise UserError(f"--model {args.model} holds byte pair codes: leave out --bpe sentencepiece.")
+    elif isinstance(args.bpe, int) and args.symbols:
+        raise UserError(
+            f"--bpe {args.bpe} and --symbols {args.symbols} exclude each other: --symbols belongs to --bpe"
+            " sentencepiece."
+        )
+
+
 def _own(args, unspaced: list[str], whole: tuple[str, ...]) -> Own:
-    if args.symbols or isinstance(args.bpe, int):
-        flag = "--symbols" if args.symbols else "--bpe"
-        raise UserError(f"--model {args.model} has its symbols already: leave out {flag}.")
     level = own_model.level_of(args.model)
     pieces = isinstance(level, SentencePieces)
-    if not pieces and (args.bpe == SENTENCEPIECE or unspaced):
-        why = f"'{unspaced[0]}' is written without spaces between words" if unspaced else "--bpe is sentencepiece"
-        raise UserError(f"--model {args.model} holds byte pair codes, but {why}: give a model of SentencePiece.")
+    if unspaced and not pieces:
+        raise UserError(
+            f"--model {args.model} holds byte pair codes, but '{unspaced[0]}' is written without spaces between words:"
+            " give a model of SentencePiece."
+        )
     if missing := set(whole) - set(level.symbols()) if pieces else ():
         raise UserError(f"--model {args.model} has no piece {min(missing)}: train it with --user_defined_symbols.")
     return Own(SentencePiece(0, whole) if pieces else BytePairEncoding(0, whole), args.model)

@@ -125,6 +125,7 @@ def prepare_parallel(
         arch: the architecture of the training that is printed at the end
     """
     options.check_raw(raw)
+    subwords.check(args)
     if steps.out.resolve().is_relative_to(raw.resolve()) and raw != steps.out / "raw":
         raise UserError(
             f"--out {steps.out} lies in --raw {raw}, where it could be read as raw text: choose another folder."

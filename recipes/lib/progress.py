@@ -15,7 +15,7 @@ from fairseq_plugins.tools.lib.signs_of_life import Display
 
 RECORD = re.compile(r"^(DEBUG|INFO):|\| (DEBUG|INFO) \|")  # a line of Python's logging
 BAR = re.compile(r"(\d{1,9}) ?/ ?(\d{1,9})\b")  # of fairseq's and tqdm's bars: 12 / 40, 12/40
-SHOWN = ("loss", "ppl", "bpc", "accuracy")  # figures of a training, if it has them
+SHOWN = ("loss", "ppl", "bpc", "bpb", "accuracy")  # figures of a training, if it has them
 
 
 def run(command: list[str], work, log: Path, mode: str, out: TextIO | None = None) -> tuple[int, str]:

@@ -20,10 +20,23 @@ AGENT = (
 ).split()
 
 
-@pytest.mark.parametrize("criterion", [A2CCriterion, LabelCrossEntropyCriterion, StreamingLMCriterion])
+@pytest.mark.parametrize("raw_bytes", [None, 1])
+def test_language_models_declare_what_they_log(raw_bytes):
+    words = SimpleNamespace(pad=lambda: 1)
+    task = SimpleNamespace(bits_name="bits_per_word", datasets={"valid": 0}, target_dictionary=words)
+    task.bytes_per_token = {"valid": raw_bytes}.get
+    log = {"nll_loss": 1, "ntokens": 1, "bits/bits_per_word": 1} | ({"raw_bytes": 1} if raw_bytes else {})
+    check(StreamingLMCriterion(task), log)
+
+
+@pytest.mark.parametrize("criterion", [A2CCriterion, LabelCrossEntropyCriterion])
 def test_a_criterion_logs_what_it_declares(criterion):
+    check(criterion, dict.fromkeys("loss nll_loss ntokens sample_size episodes".split(), 1))
+
+
+def check(criterion, log):
     with metrics.aggregate(new_root=True) as values:
-        criterion.reduce_metrics([dict.fromkeys("loss nll_loss ntokens sample_size episodes".split(), 1)])
+        criterion.reduce_metrics([log])
     assert set(values.get_smoothed_values()) == {*criterion.LOGGED}
 
 

@@ -48,7 +48,14 @@ def test_a_wrong_file_is_one_sentence(text, model, flags, words, script):
     assert done.returncode and words in done.stderr and not (text / "lm").exists()
 
 
-def test_a_model_of_another_language_is_refused(text, script):
+def test_pairs_are_not_read_before_wrong_flags_are_told(text, script):
+    pairs = ("--raw", text / "text.en", text / "text.de", "--source", "en", "--target", "de", "--bpe", 9)
+    done = script("parallel", *pairs, "--model", text / "codes", "--out", text / "mt")
+    assert "leave out --bpe" in done.stderr and not (text / "mt").exists()
+
+
+@pytest.mark.parametrize("model", ["mine.model", "codes"])
+def test_a_model_of_another_language_is_refused(model, text, script):
     (text / "greek").write_text("ένα κόκκινο σπίτι\n" * 60)
-    done = script("text", "--raw", text / "greek", "--model", text / "mine.model", "--out", text / "lm")
+    done = script("text", "--raw", text / "greek", "--model", text / model, "--out", text / "lm")
     assert "% of the pieces of this text: take a model of these languages" in done.stderr

@@ -152,7 +152,7 @@ def _checkpoints(place, names) -> tuple[Path, list[str]]:
     if names is None:
         if (chosen := best_or_last(folder)) is None:
             others = f". It has {', '.join(found[:5])}: name one." if found else f": {WANTED}."
-            raise UserError(f"{place} has neither {BEST} nor {LAST}{others}")
+            raise UserError(f"{place} has none of {BEST}, {LAST} and {WEIGHTS}{others}")
         names = chosen.name
     wanted = str(names).split(os.pathsep)
     for name in wanted:

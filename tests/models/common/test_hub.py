@@ -255,7 +255,7 @@ def test_a_folder_without_a_dictionary_is_told(folder):
 
 
 def test_a_folder_without_a_checkpoint_is_told(tmp_path):
-    with pytest.raises(UserError, match="has neither checkpoint_best.pt nor checkpoint_last.pt"):
+    with pytest.raises(UserError, match="has none of checkpoint_best.pt, checkpoint_last.pt and model"):
         FeedbackLanguageModel.from_pretrained(tmp_path)
 
 
