@@ -59,6 +59,7 @@ def test_a_command_logs_the_time(command, before, monkeypatch):
 @pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
 def test_the_command_stands_for_its_configuration_which_the_log_file_keeps(level, caplog, monkeypatch, tmp_path):
     monkeypatch.setattr(logging.root, "level", level)
+    monkeypatch.setattr(logging.root.manager, "disable", 0)  # tests of tools set it
     monkeypatch.setattr(sys, "argv", ["bin/fairseq-train", "data", "--lr", "[1, 2]"])
     log, whole = logging.getLogger("fairseq_cli.train"), logging.FileHandler(tmp_path / "log")
     log.addHandler(whole)

@@ -18,7 +18,7 @@ def texts(tmp_path):
 
 
 def chosen(unspaced=(), **options):
-    defaults = {"bpe": None, "symbols": None, "size": 8000, "pieces": False}
+    defaults = {"bpe": None, "symbols": None, "model": None, "size": 8000, "pieces": False}
     return subwords.choose(Namespace(**defaults | options), list(unspaced))
 
 
