@@ -71,7 +71,8 @@ def read(weights: Path) -> dict[str, Any]:
     except UserError:
         raise
     except DAMAGE as error:
-        raise UserError(f"{config} is damaged: copy it, or export the model again.") from error
+        why = f" ({one_line(error)})" if isinstance(error, ValueError) else ""  # others speak of Python's types
+        raise UserError(f"{config} is damaged{why}: copy it, or export the model again.") from error
 
 
 def is_export(folder: Path) -> bool:
