@@ -31,7 +31,8 @@ for kind in bpe unigram; do
     [[ -s $run/test.log ]] || {
         fairseq-train "$out/$kind/bin" --user-dir fairseq_plugins --task streaming_language_modeling --criterion streaming_lm \
             --arch "${LANGUAGE_MODEL:-transformer_xl_lm_tiny}" --batch-size 32 --tokens-per-sample 64 --optimizer adam --lr 0.002 \
-            --clip-norm 1 --max-epoch "${EPOCHS:-2}" --no-epoch-checkpoints --seed 1 --save-dir "$run" --log-format simple >"$run.log" 2>&1
+            --clip-norm 1 --max-epoch "${EPOCHS:-2}" --no-epoch-checkpoints --seed 1 --save-dir "$run" --log-format simple \
+            >"$run.log" 2>&1 || { echo "the training failed: see $run.log" >&2 && exit 1; }
         fairseq-eval-lm "$out/$kind/bin" --user-dir fairseq_plugins --task streaming_language_modeling \
             --path "$run/checkpoint_best.pt" --gen-subset test --batch-size 1 --tokens-per-sample 64 >"$run.eval" 2>&1
         grep -o '[0-9.]* bits per byte' "$run.eval" >"$run/test.log"
