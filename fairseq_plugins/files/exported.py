@@ -77,6 +77,8 @@ def read(weights: Path) -> dict[str, Any]:
 
 def is_export(folder: Path) -> bool:
     """Does a folder hold an export and nothing else?"""
+    if any(not folders and not files for _, folders, files in os.walk(folder)):
+        return False  # an empty folder is somebody else's
     try:
         return names(folder) == sorted(opened_json((folder / CONFIG).read_bytes())["files"])
     except (OSError, *DAMAGE):

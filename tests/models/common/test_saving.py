@@ -66,10 +66,12 @@ def test_tied_weights_are_stored_once_and_stay_tied(tmp_path):
 
 
 def test_an_export_is_replaced_and_nothing_else(lm, tmp_path):
-    lm.save_pretrained(tmp_path / "saved")
+    for folder in ("saved", "with_folder"):
+        lm.save_pretrained(tmp_path / folder)
     FeedbackLanguageModel.from_pretrained(tmp_path / "saved").save_pretrained(tmp_path / "saved")  # in its own place
     (tmp_path / "saved/notes.txt").write_text("mine")
-    for folder in ("saved", "training"):
+    (tmp_path / "with_folder/runs").mkdir()
+    for folder in ("saved", "with_folder", "training"):
         before = sorted((tmp_path / folder).iterdir())
         with pytest.raises(UserError, match=f"{folder} is not empty, and no export alone is in it: name a new folder"):
             lm.save_pretrained(tmp_path / folder)
