@@ -66,9 +66,9 @@ class PreparedText:
         """Its content in types of JSON, without checksums."""
         level = {name: value.name if isinstance(value, Path) else value for name, value in vars(self.level).items()}
         return {
-            "level": {"kind": _kind(LEVELS, self.level), **level},
-            "source": {"kind": _kind(TOKENISERS, self.source), **asdict(self.source)},
-            "target": {"kind": _kind(TOKENISERS, self.target), **asdict(self.target)},
+            "level": {"kind": kind_of(LEVELS, self.level), **level},
+            "source": {"kind": kind_of(TOKENISERS, self.source), **asdict(self.source)},
+            "target": {"kind": kind_of(TOKENISERS, self.target), **asdict(self.target)},
             "source_language": self.source_language,
             "target_language": self.target_language,
             "raw_bytes": self.raw_bytes,
@@ -157,7 +157,8 @@ def folder_of(checkpoint: Path) -> Path:
     return folders[-1]
 
 
-def _kind(kinds: dict, value) -> str:
+def kind_of(kinds: dict, value) -> str:
+    """The name of an object's class in a table such as LEVELS."""
     return next(name for name, kind in kinds.items() if kind is type(value))
 
 

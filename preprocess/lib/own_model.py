@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 from fairseq_plugins.text.levels import LEVELS, BytePairs, SentencePieces, unescape
+from fairseq_plugins.text.prepared import kind_of
 from lib.steps import UserError
 
 TRIED = 5000  # lines of each training text
@@ -45,8 +46,7 @@ def level_of(model: Path) -> BytePairs | SentencePieces:
 
 def check(args) -> None:
     """Set --level to that of the file. Raises UserError if other options contradict it."""
-    kind = type(level_of(args.model))
-    level = next(name for name, known in LEVELS.items() if known is kind)
+    level = kind_of(LEVELS, level_of(args.model))
     if args.level not in (None, level):
         raise UserError(f"--model {args.model} is for --level {level}, not {args.level}: leave --level out.")
     if args.symbols:
