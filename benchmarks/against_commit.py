@@ -73,9 +73,7 @@ GROUPS = {
     },
     "agents": {
         "Feedback agent, acting": partial(acting, "feedback_agent"),
-        "Feedback agent, acting and training": partial(
-            make, "agent_speed", AGENTS, "Training", "feedback_agent"
-        ),
+        "Feedback agent, acting and training": partial(make, "agent_speed", AGENTS, "Training", "feedback_agent"),
         "Transformer agent, acting and training": partial(
             make, "agent_speed", AGENTS, "Training", "span_transformer_agent"
         ),
