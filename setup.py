@@ -12,7 +12,7 @@ setup(
     license="MIT",
     python_requires=">=3.11",
     packages=find_packages(include=["fairseq_plugins", "fairseq_plugins.*"]),
-    package_data={"fairseq_plugins.tools": ["papers/*"]},
+    package_data={"fairseq_plugins.tools": ["papers/*"], "": ["*.c", "*.h"]},
     install_requires=[
         "fairseq-fixed==0.12.3.1",
         "torch>=2.6",

@@ -9,6 +9,7 @@ import torch
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 
+from fairseq_plugins.modules.common import few_rows
 from fairseq_plugins.modules.common.adaptive_io import AdaptiveSoftmax
 from fairseq_plugins.modules.common.dropout import Dropout
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
@@ -107,7 +108,7 @@ class StreamingDecoder(StepwiseDecoder):
         too."""
         if isinstance(self.output, AdaptiveSoftmax):
             return self.output.log_probs(features)
-        return self.output(features)
+        return few_rows.linear(self.output, features)
 
     def embedding(self, token):
         return self.embed_dropout(self.embed(token))

@@ -14,6 +14,7 @@ from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.models.common.architectures import set_defaults
 from fairseq_plugins.models.common.encoder import PaddingAskedOnce
 from fairseq_plugins.models.common.hub import FromFolder, TranslationHub
+from fairseq_plugins.modules.common import few_rows
 from fairseq_plugins.options.checks import check_heads, check_numbers, check_ranges
 
 SIZES = ("layers", "embed_dim", "attention_heads", "ffn_embed_dim")
@@ -34,6 +35,11 @@ class TranslationDecoder(TransformerDecoderBase):
         super().__init__(*args, **kwargs)
         self.dropout_module.module_name = "TransformerDecoder"
         self.cross_self_attention = True  # fairseq's decoder does not ask a GPU then; it reads this nowhere else
+
+    def output_layer(self, features):
+        if self.adaptive_softmax is not None:
+            return super().output_layer(features)
+        return few_rows.linear(self.output_projection, features)
 
 
 class TranslationModel(FromFolder, TransformerModel):
