@@ -33,8 +33,8 @@ class FeedbackConfig(FairseqDataclass):
     )
     feedback_engine: Engine = option(
         "fast",
-        "how the recurrence is computed: fast has CUDA graphs on a GPU, eager has none; of the names of earlier"
-        " versions fused is fast and reference is eager",
+        "how the recurrence is computed: fast has CUDA graphs on a GPU and compiled decoding on a CPU, eager has"
+        " neither; of the names of earlier versions fused is fast and reference is eager",
     )
 
 

@@ -37,8 +37,8 @@ class FeedbackStack(nn.Module):
         num_layers: L.
         memory: the composition of the memory, a name that `memory.build_composition` knows.
         kv: "shared" for one key and one value matrix for all layers, or "per-layer".
-        engine: "fast", with CUDA graphs on a GPU, or "eager", without graphs. Of the names of earlier versions "fused"
-            is "fast" and "reference" is "eager".
+        engine: "fast", with CUDA graphs on a GPU and compiled decoding on a CPU, or "eager", with neither. Of the names
+            of earlier versions "fused" is "fast" and "reference" is "eager".
         window: for streams, how far back the layers look; None: to the start.
         normalise_twice: at the end of a block of a stream, its memories go through the lowest layer's attention
             LayerNorm. With pre-norm the next blocks then normalise them a second time. The papers' public code does

@@ -191,7 +191,7 @@ def test_a_device_that_cannot_capture_is_said_once(monkeypatch, caplog):
     assert_same(updates(Translation(), "fast", 3), updates(Translation(), "eager", 3))
     assert len(caplog.records) == 1
     assert "a block of 5 steps cannot be a CUDA graph" in caplog.text
-    assert_same(decoded(Translation(), "fast"), decoded(Translation(), "eager"))
+    assert_close(decoded(Translation(), "fast"), decoded(Translation(), "eager"))
 
 
 def test_there_are_no_graphs_within_a_capture_of_the_users(capture, monkeypatch):

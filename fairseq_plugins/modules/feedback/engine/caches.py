@@ -14,6 +14,9 @@ class Source:
     already, so the scores need no scaling.
     """
 
+    keys: Tensor
+    values: Tensor
+
     def __init__(self) -> None:
         self.factors: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []  # by `add_grads`
 
@@ -84,10 +87,14 @@ class GrowingSource(Source):
         self.kv_grads: tuple[Tensor, Tensor] | None = None  # made by the first `pop_kv_grads`
         self.spare: tuple[Tensor, Tensor] | None = None  # buffers, made by the first `reorder`
 
-    def append(self, key: Tensor, value: Tensor) -> None:
-        """key and value [B, H, D]"""
+    def make_room(self) -> None:
+        """Make sure that the buffers hold one more position."""
         if self.steps == self.keys.size(1):
             self.keys, self.values = (torch.cat([x, torch.empty_like(x)], dim=1) for x in (self.keys, self.values))
+
+    def append(self, key: Tensor, value: Tensor) -> None:
+        """key and value [B, H, D]"""
+        self.make_room()
         for buffer, x in ((self.keys, key), (self.values, value)):
             buffer.unflatten(0, (-1, self.heads))[:, :, self.steps] = x
         self.steps += 1

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fairseq_plugins.modules.common.row_ends import last_vectors
 from fairseq_plugins.modules.feedback.engine.block_graph import CapturedLoop
+from fairseq_plugins.modules.feedback.engine.compiled_loop import CompiledLoop, computes
 from fairseq_plugins.modules.feedback.engine.decoding_graphs import CapturedDecoding
 from fairseq_plugins.modules.feedback.engine.graphs import Graphs
 from fairseq_plugins.modules.feedback.engine.loop import STREAM_CAPACITY, Loop, LoopFunction, StepwiseLoop
@@ -25,7 +26,7 @@ class FastRecurrence(RecurrenceState):
     It is a `contracts.Recurrence`, whose `step` has no gradients. The arguments are those of `RecurrenceState`.
 
     Attributes:
-        captures: whether blocks and steps may be launched as graphs
+        captures: whether blocks and steps may be launched as graphs, or on a CPU steps be compiled
         graphs: makes them; None: no graphs
         loop: of `run` or `record_steps`; None: none yet
         decoder: of `step` or `record_steps`; None: none yet
@@ -76,8 +77,13 @@ class FastRecurrence(RecurrenceState):
         with no_autocast(x.device):
             if self.decoder is None:
                 graphs = self.graphs and self.graphs.decoding(self, x)
-                self.decoder = graphs or Loop(self, x, INITIAL_CAPACITY if self.limits is None else STREAM_CAPACITY)
+                self.decoder = graphs or self.new_decoder(x)
             return self.decoder.step(x), self.decoder.context_weights()
+
+    def new_decoder(self, like: Tensor) -> Loop:
+        """A loop for steps with inputs like [B, C]."""
+        kind = CompiledLoop if self.captures and computes(self, like) else Loop
+        return kind(self, like, INITIAL_CAPACITY if self.limits is None else STREAM_CAPACITY)
 
     def reorder(self, order: Tensor) -> None:
         assert self.decoder is not None, "no step has been taken yet"
@@ -90,6 +96,6 @@ class FastRecurrence(RecurrenceState):
 
 
 class EagerRecurrence(FastRecurrence):
-    """The fast engine, whose operations a GPU is always given one by one."""
+    """The fast engine, whose operations are always started one by one."""
 
     captures = False

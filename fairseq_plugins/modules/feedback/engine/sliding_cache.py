@@ -144,10 +144,14 @@ class SlidingSource(Source):
         self.keys[rows] = key.unsqueeze(1)[heads]
         self.values[rows] = value.unsqueeze(1)[heads]
 
-    def append(self, key: Tensor, value: Tensor) -> None:
-        """Write one more position: key and value [B, H, D]."""
+    def make_room(self) -> None:
+        """Make sure that the buffers hold one more position."""
         if self.steps == self.capacity:
             self.move_window_to_front()
+
+    def append(self, key: Tensor, value: Tensor) -> None:
+        """Write one more position: key and value [B, H, D]."""
+        self.make_room()
         place = self.span + self.steps
         self.keys.unflatten(0, (-1, self.heads))[:, :, place] = key
         self.values.unflatten(0, (-1, self.heads))[:, :, place] = value

@@ -84,6 +84,7 @@ class RecurrenceState:
         memories: for a stream, those of earlier blocks, G tensors [B, n, C]. n is at least the width of every layer.
     """
 
+    layout: type[SlidingSource] | None = None  # of the keys and values of a stream; None: the fastest in torch
     READ = "mixing", "context", "context_mask", "projections", "limits", "memories"  # besides the layers
 
     def __init__(
@@ -147,7 +148,8 @@ class RecurrenceState:
         if self.limits is None:
             return GrowingSource(len(like), self.heads, head_dim, capacity, like, mask)
         widths = [limits.width for source, limits in zip(self.sources(), self.limits) if source == key]
-        return fastest_layout(like.device)(len(like), self.heads, head_dim, max(widths), capacity, like)
+        layout = self.layout or fastest_layout(like.device)
+        return layout(len(like), self.heads, head_dim, max(widths), capacity, like)
 
     def new_mixture(self, like: Tensor, record: bool) -> Mixture:
         """Equation (1) for the steps of a loop, with embeddings like [B, C]; `record` is as of `Loop`. A subclass may

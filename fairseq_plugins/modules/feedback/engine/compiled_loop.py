@@ -1,0 +1,244 @@
+"""Decoding on a CPU for few rows, whose steps are computed by `step.c`.
+
+B rows, C width, H heads, D width of a head, R = B * H, L layers, G memories a step.
+"""
+
+import copy
+import ctypes
+from ctypes import POINTER, Structure, c_double, c_int64, c_void_p
+from itertools import repeat
+from pathlib import Path
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_plugins.modules.common.compiled import CLinear, address, fields, library
+from fairseq_plugins.modules.feedback.engine.attention import Attention, WindowAttention
+from fairseq_plugins.modules.feedback.engine.caches import FixedSource, GrowingSource, Source
+from fairseq_plugins.modules.feedback.engine.loop import Loop
+from fairseq_plugins.modules.feedback.engine.memory_writer import MemoryWriter
+from fairseq_plugins.modules.feedback.engine.sliding_cache import AcrossSums, SlidingSource
+from fairseq_plugins.modules.feedback.engine.state import RecurrenceState
+from fairseq_plugins.modules.feedback.layer import AttentionProjections, FeedbackLayer
+
+SOURCE = Path(__file__).with_name("step.c")
+FEW_ROWS = 32  # with more, the products of a library are faster
+
+
+def computes(state: RecurrenceState, like: Tensor) -> bool:
+    """Whether `CompiledLoop` computes the steps of this state, for embeddings like [B, C]."""
+    layer = state.cast_layers[0]
+    return (
+        like.device.type == "cpu"
+        and len(like) <= FEW_ROWS
+        and like.dtype is state.dtype
+        and not layer.training
+        and layer.config.activation == "relu"
+        and type(state).new_mixture is RecurrenceState.new_mixture  # a subclass may have another equation
+        and library(SOURCE, state.dtype) is not None
+    )
+
+
+class CNorm(Structure):
+    _fields_ = [*fields("weight bias", c_void_p), ("eps", c_double)]
+
+    @classmethod
+    def of(cls, norm: nn.LayerNorm) -> Self:
+        return cls(address(norm.weight), address(norm.bias), norm.eps)
+
+
+class CSource(Structure):
+    _fields_ = [
+        *fields("keys values", c_void_p),
+        *fields("key_row key_place key_dim value_row value_place end", c_int64),
+    ]
+
+    def show(self, source: Source) -> None:
+        """Let it be where the source lies now."""
+        self.keys, self.values = source.keys.data_ptr(), source.values.data_ptr()
+        self.key_row, self.key_place, self.key_dim = source.keys.stride()
+        self.value_row, self.value_place, _ = source.values.stride()
+        self.end = written(source)
+
+
+def written(source: Source) -> int:
+    """How many places of the source are written."""
+    if isinstance(source, GrowingSource):
+        return source.steps
+    return source.steps + source.span if isinstance(source, SlidingSource) else source.keys.size(1)
+
+
+class CAttention(Structure):
+    _fields_ = [
+        ("norm", CNorm),
+        *((name, CLinear) for name in ("query", "out")),
+        ("source", POINTER(CSource)),
+        *fields("position span padding", c_void_p),
+        *fields("places beam", c_int64),
+        ("weights", c_void_p),
+    ]
+
+
+class CLayer(Structure):
+    _fields_ = [
+        *((name, CAttention) for name in ("memory", "context")),
+        ("norm", CNorm),
+        *((name, CLinear) for name in ("widen", "narrow")),
+        ("has_context", c_int64),
+    ]
+
+
+class CWriter(Structure):
+    _fields_ = [("linear", CLinear), ("sources", POINTER(POINTER(CSource))), *fields("count memory", c_int64)]
+
+
+class CStep(Structure):
+    _fields_ = [
+        ("layers", POINTER(CLayer)),
+        ("writers", POINTER(CWriter)),
+        *fields("mixing states queries mixed hidden memories pairs scratch", c_void_p),
+        *fields("rows width heads head_dim depth writer_count memory_count pre_norm normalises", c_int64),
+        ("eps", c_double),
+        ("threads", c_int64),
+    ]
+
+
+class CompiledLoop(Loop):
+    """A loop without gradients and dropout, for states that `computes` allows."""
+
+    def __init__(self, state: RecurrenceState, like: Tensor, capacity: int):
+        state = copy.copy(state)
+        state.layout = AcrossSums  # as step.c reads them
+        super().__init__(state, like, capacity)
+        found = library(SOURCE, self.dtype)
+        assert found is not None, "see `computes`"
+        self.function, self.state = found.feedback_step, state
+        self.kept: list[Tensor | None] = []  # the structures have only the addresses of these
+        self.weights: dict[int, Tensor] = {}  # of each attention, by its identity
+        self.sources = {id(source): CSource() for source in (*self.memory_sources(), *self.contexts)}
+        self.prepare(len(like))
+
+    def prepare(self, rows: int) -> None:
+        """Make the buffers and the structures for so many rows."""
+        self.kept = []
+        state, layers = self.state, self.state.cast_layers
+        config, memories, depth = layers[0].config, len(self.mixture.coefficients), len(layers)
+        inner, norm = config.heads * config.head_dim, state.memory_norm
+        self.states = self.buffer(depth + 1, rows, config.embed_dim)
+        parts = zip(layers, self.memory_attentions, self.context_attentions or repeat(None))
+        writers = [self.writer(memory, writer) for memory, writer in zip(state.projections, self.writers)]
+        self.own = CStep(
+            layers=(CLayer * depth)(*(self.layer(*of_layer) for of_layer in parts)),
+            writers=(CWriter * len(writers))(*writers),
+            mixing=self.keep(self.mixture.coefficients.contiguous()),
+            states=self.states.data_ptr(),
+            queries=self.keep(self.buffer(rows, inner)),
+            mixed=self.keep(self.buffer(rows, inner)),
+            hidden=self.keep(self.buffer(rows, config.ffn_dim)),
+            memories=self.keep(self.buffer(memories, rows, config.embed_dim)),
+            pairs=self.keep(self.buffer(rows, max(writer.linear.outputs for writer in writers))),
+            scratch=self.keep(self.buffer(torch.get_num_threads(), rows, config.embed_dim)),
+            rows=rows,
+            width=config.embed_dim,
+            heads=config.heads,
+            head_dim=config.head_dim,
+            depth=depth,
+            writer_count=len(writers),
+            memory_count=memories,
+            pre_norm=config.pre_norm,
+            normalises=norm is not None,
+            eps=0 if norm is None else norm.eps,
+            threads=torch.get_num_threads(),
+        )
+        self.show()
+
+    def buffer(self, *shape: int) -> Tensor:
+        return self.mixture.coefficients.new_empty(shape)
+
+    def keep(self, x: Tensor | None) -> int | None:
+        """The address of x, which lives as long as the structures."""
+        self.kept.append(x)
+        return address(x)
+
+    def layer(self, layer: FeedbackLayer, memory: Attention, context: Attention | None) -> CLayer:
+        own = CLayer(norm=CNorm.of(layer.final_layer_norm), has_context=context is not None)
+        own.widen, own.narrow = CLinear.of(layer.fc1), CLinear.of(layer.fc2)
+        own.memory = self.attention(layer.self_attn, layer.self_attn_layer_norm, memory)
+        if context is not None:
+            assert layer.encoder_attn is not None and layer.encoder_attn_layer_norm is not None
+            own.context = self.attention(layer.encoder_attn, layer.encoder_attn_layer_norm, context)
+        return own
+
+    def attention(self, projections: AttentionProjections, norm: nn.LayerNorm, attention: Attention) -> CAttention:
+        """Its weights go to a buffer of the attention."""
+        position = attention.position if isinstance(attention, WindowAttention) else None
+        span = attention.mask if isinstance(attention, WindowAttention) else None
+        own = CAttention(norm=CNorm.of(norm), source=ctypes.pointer(self.sources[id(attention.source)]))
+        own.query, own.out = CLinear.of(projections.q_proj), CLinear.of(projections.out_proj)
+        own.position = self.keep(None if position is None else position.contiguous())
+        own.span = self.keep(None if span is None else span.to(self.dtype).contiguous())
+        own.places = 0 if position is None else position.size(1)
+        return own
+
+    def writer(self, memory: int, writer: MemoryWriter) -> CWriter:
+        pointers = (POINTER(CSource) * len(writer.sources))(
+            *(ctypes.pointer(self.sources[id(source)]) for source in writer.sources)
+        )
+        linear = CLinear.of(self.state.projections[memory])
+        return CWriter(linear=linear, sources=pointers, count=len(writer.sources), memory=memory)
+
+    def show(self) -> None:
+        """Let the structures say where keys and values lie now, with room for weights. To be called when one moved."""
+        for source in (*self.memory_sources(), *self.contexts):
+            self.sources[id(source)].show(source)
+        for i, attention in enumerate(self.memory_attentions):
+            self.show_attention(self.own.layers[i].memory, attention)
+        for i, attention in enumerate(self.context_attentions):
+            self.show_attention(self.own.layers[i].context, attention)
+
+    def show_attention(self, own: CAttention, attention: Attention) -> None:
+        source, size = attention.source, self.own.rows * self.heads
+        own.beam, own.padding = attention.beam, address(source.mask) if isinstance(source, FixedSource) else None
+        size *= own.places or source.keys.size(1)
+        weights = self.weights.get(id(attention))
+        if weights is None or weights.numel() < size:
+            weights = self.weights[id(attention)] = self.buffer(size)
+        own.weights = address(weights)
+
+    @torch.no_grad()
+    def step(self, x: Tensor) -> Tensor:
+        if len(x) != self.own.rows:
+            self.prepare(len(x))
+        for source in self.memory_sources():
+            keys = source.keys
+            source.make_room()
+            if source.keys is not keys:
+                self.show()
+            self.sources[id(source)].end = written(source)
+        self.states[0] = x
+        self.function(ctypes.byref(self.own))
+        for source in self.memory_sources():
+            source.steps += 1
+        return self.states[-1].clone()
+
+    def reorder(self, order: Tensor) -> None:
+        super().reorder(order)
+        self.show()
+
+    def memory_weights(self) -> list[Tensor]:
+        return [
+            self.weights_of(attention, own.memory.places or written(attention.source) - 1)
+            for attention, own in zip(self.memory_attentions, self.own.layers[: self.own.depth])
+        ]
+
+    def context_weights(self) -> Tensor | None:
+        if not self.context_attentions:
+            return None
+        return self.weights_of(self.context_attentions[-1], self.contexts[-1].keys.size(1))
+
+    def weights_of(self, attention: Attention, places: int) -> Tensor:
+        """The attention of the latest step [B, H, n]."""
+        rows = self.own.rows * self.heads
+        weights = self.weights[id(attention)][: rows * places].view(-1, attention.beam, places)
+        return attention.merge_heads(weights).clone()

@@ -1,0 +1,70 @@
+"""Decoding by the compiled step against the same operations one by one (`test_feedback_engines.py` has the rest)."""
+
+import itertools
+
+import pytest
+import torch
+
+from fairseq_plugins.modules.feedback.engine.compiled_loop import CompiledLoop
+from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
+from fairseq_plugins.modules.feedback.stack import FeedbackStack
+from fairseq_plugins.modules.feedback.stream import FeedbackStream
+from fairseq_plugins.modules.feedback.window import MemoryWindow
+
+LAYERS, HEADS, C = 3, 2, 20
+SPANS = {"fixed": {}, "adaptive": {"ramp": 3, "trim_step": 2}}
+
+
+def stream(kind="fixed", memory="weighted", kv="shared", engine="fast", dtype=torch.double, **options):
+    torch.manual_seed(1)
+    config = FeedbackLayerConfig(C, 28, HEADS, head_dim=9, **options)
+    window = MemoryWindow(50, LAYERS, HEADS, 9, **SPANS[kind])
+    body = FeedbackStream(config, LAYERS, window, memory, kv, engine)
+    for layer, adaptive in enumerate(window.spans):
+        adaptive.span_ratio.data.copy_(torch.tensor([0.1, 0.3 + 0.2 * layer]))
+    return body.to(dtype).eval()
+
+
+@torch.no_grad()
+def decoded(body, x):
+    """Outputs and attention of every step; the second row begins anew in the middle."""
+    state, found = body.start(None, x[:, 0]), []
+    for t, x_t in enumerate(x.unbind(1)):
+        if t == x.size(1) // 2:
+            body.restart(state, torch.arange(len(x)) == 1)
+        found += [body.step(state, x_t), *state.decoder.memory_weights()]
+    return found, state
+
+
+@pytest.mark.parametrize(
+    "kind, memory, kv, pre_norm",
+    list(itertools.product(SPANS, ["weighted", "recurrent"], ["shared", "per-layer"], [True, False])),
+)
+def test_a_stream_longer_than_its_buffers(kind, memory, kv, pre_norm):
+    x = torch.randn(3, 150, C, generator=torch.Generator().manual_seed(2), dtype=torch.double)
+    options = dict(kind=kind, memory=memory, kv=kv, pre_norm=pre_norm, attention_bias=not pre_norm)
+    (fast, state), (eager, _) = (decoded(stream(**options, engine=engine), x) for engine in ("fast", "eager"))
+    assert isinstance(state.decoder, CompiledLoop)
+    torch.testing.assert_close(fast, eager, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("options", [{"activation": "gelu"}, {"dtype": torch.bfloat16}, {"engine": "eager"}])
+def test_others_are_decoded_one_operation_at_a_time(options):
+    body, x = stream(**options), torch.randn(2, 3, C).to(options.get("dtype", torch.double))
+    assert not isinstance(decoded(body, x)[1].decoder, CompiledLoop)
+
+
+def test_models_in_training_and_many_rows_are_decoded_one_operation_at_a_time():
+    many, few = torch.randn(100, 2, C, dtype=torch.double), torch.randn(2, 2, C, dtype=torch.double)
+    assert not isinstance(decoded(stream(), many)[1].decoder, CompiledLoop)
+    assert not isinstance(decoded(stream().train(), few)[1].decoder, CompiledLoop)
+
+
+def test_results_of_a_step_remain_as_they_are():
+    stack = FeedbackStack(FeedbackLayerConfig(C, 28, HEADS, context_dim=8), LAYERS).eval()
+    with torch.no_grad():
+        state = stack.start(torch.randn(2, 5, 8))
+        first = state.step(torch.randn(2, C))
+        kept = [x.clone() for x in first]
+        state.step(torch.randn(2, C))
+    assert all(torch.equal(a, b) for a, b in zip(first, kept))
