@@ -1,12 +1,14 @@
 """Functions in C for decoding on a CPU. The machine's C compiler makes a library of each source when it is first used,
 which takes some seconds. Without a compiler decoding goes on in torch."""
 
+import contextlib
 import ctypes
 import hashlib
 import logging
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -27,13 +29,15 @@ FLAGS = "-O3 -march=native -fno-math-errno -fno-trapping-math -fopenmp -fPIC".sp
 @cache
 def library(source: Path, dtype: torch.dtype) -> ctypes.CDLL | None:
     """The library of a source for this type; None: there is no compiler, or it does not compile the source."""
-    compiler, openmp = shutil.which(os.environ.get("CC", "cc")), loaded_openmp()
-    if dtype not in REALS or compiler is None or openmp is None:
+    compiler, openmp = shlex.split(os.environ.get("CC") or "cc"), loaded_openmp()
+    if dtype not in REALS or shutil.which(compiler[0]) is None or openmp is None:
         return None
     try:
-        path = folder() / f"{source.stem}-{REALS[dtype]}-{key(source, compiler, openmp)}.so"
-        if not path.exists():
-            build(source, [compiler, *FLAGS, f"-DREAL={REALS[dtype]}", f"-I{HEADERS}"], openmp, path)
+        path = folder() / f"{source.stem}-{REALS[dtype]}-{key(source, *compiler, openmp)}.so"
+        with contextlib.suppress(OSError):  # it is not there, or damaged
+            return ctypes.CDLL(str(path))
+        logger.info(f"compiling {source.name} for decoding on this processor, which is done once")
+        build(source, [*compiler, *FLAGS, f"-DREAL={REALS[dtype]}", f"-I{HEADERS}"], openmp, path)
         return ctypes.CDLL(str(path))
     except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
         logger.info(f"decoding goes on without {source.name}: {getattr(error, 'stderr', None) or error}")
@@ -66,8 +70,8 @@ def loaded_openmp() -> str | None:
         maps = Path("/proc/self/maps").read_text()
     except OSError:
         return None
-    found = re.findall(r"(/\S*/lib(?:gomp|iomp5|omp)\b\S*\.so\S*)", maps)
-    return min(found, key=lambda path: "torch" not in path) if found else None
+    found = re.findall(r" (/.*/lib(?:gomp|iomp5|omp)\b[^/]*\.so[^/]*)$", maps, re.MULTILINE)
+    return min(found, key=lambda path: not re.search(r"/torch(\.libs)?/", path)) if found else None
 
 
 def build(source: Path, compiler: list[str], openmp: str, path: Path) -> None:
@@ -83,11 +87,6 @@ def build(source: Path, compiler: list[str], openmp: str, path: Path) -> None:
         os.replace(linked, path)
 
 
-def address(x: Tensor | None) -> int | None:
-    assert x is None or x.is_contiguous(), "rows have to lie side by side"
-    return None if x is None else x.data_ptr()
-
-
 def fields(names: str, kind: type) -> list[tuple[str, Any]]:
     """The fields of these names in a structure."""
     return [(name, kind) for name in names.split()]
@@ -99,7 +98,12 @@ class CLinear(Structure):
     _fields_ = [*fields("weight bias", c_void_p), *fields("inputs outputs", c_int64)]
 
     @classmethod
-    def of(cls, linear) -> Self:
-        """That of a layer with weight and bias."""
-        outputs, inputs = linear.weight.shape
-        return cls(address(linear.weight), address(linear.bias), inputs, outputs)
+    def of(cls, weight: Tensor, bias: Tensor | None) -> Self:
+        """That of a layer [out, in], whose rows lie side by side. The tensors have to outlive it."""
+        outputs, inputs = weight.shape
+        return cls(weight.data_ptr(), None if bias is None else bias.data_ptr(), inputs, outputs)
+
+
+def threads_for(products: int) -> int:
+    """How many threads share so many multiplications: fewer than torch has, if each had little to do."""
+    return max(1, min(torch.get_num_threads(), products // 2**14))

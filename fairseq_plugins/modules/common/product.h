@@ -63,7 +63,8 @@ INLINE void tile(const int outs, const int rows, const REAL *w, const REAL *x, i
 }
 
 /* The outputs o .. o + outs - 1 of a linear layer, for `rows` rows of x [B, in]; y and base [B, out] */
-INLINE void outputs(const int outs, const int rows, const Linear *linear, int64_t o, const REAL *x, REAL *y, const REAL *base, int relu) {
+INLINE void outputs(
+    const int outs, const int rows, const Linear *linear, int64_t o, const REAL *x, REAL *y, const REAL *base, int relu) {
     REAL sums[4][4];
     tile(outs, rows, linear->weight + o * linear->in, x, linear->in, sums);
     for (int b = 0; b < rows; b++)
@@ -76,7 +77,8 @@ INLINE void outputs(const int outs, const int rows, const Linear *linear, int64_
         }
 }
 
-INLINE void outputs_of_rows(const int outs, const Linear *linear, int64_t o, const REAL *x, REAL *y, const REAL *base, int relu, int64_t rows) {
+INLINE void outputs_of_rows(
+    const int outs, const Linear *linear, int64_t o, const REAL *x, REAL *y, const REAL *base, int relu, int64_t rows) {
     for (; rows > 0; rows -= 4, x += 4 * linear->in, y += 4 * linear->out, base = base ? base + 4 * linear->out : base) {
         if (rows >= 4) outputs(outs, 4, linear, o, x, y, base, relu);
         else if (rows == 3) outputs(outs, 3, linear, o, x, y, base, relu);

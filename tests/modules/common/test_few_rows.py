@@ -39,6 +39,26 @@ def test_gradients_are_those_of_torch():
     assert layer.weight.grad is not None
 
 
+def test_layers_with_hooks_and_transformed_inputs_are_those_of_torch():
+    layer, x, seen = nn.Linear(256, 256), torch.randn(2, 256), []
+    with torch.no_grad():
+        torch.testing.assert_close(torch.vmap(lambda row: few_rows.linear(layer, row))(x), layer(x))
+        with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+            few_rows.linear(layer, torch.randn(2, 512))
+        layer.register_forward_hook(lambda *_: seen.append(1))
+        few_rows.linear(layer, x)
+    assert seen
+
+
+def test_a_damaged_library_is_compiled_again(cache):
+    assert compiled.library(few_rows.SOURCE, torch.float32)
+    (library,) = cache.iterdir()
+    library.unlink()
+    library.touch()
+    compiled.library.cache_clear()
+    assert compiled.library(few_rows.SOURCE, torch.float32)
+
+
 def test_a_library_is_compiled_once(cache, monkeypatch):
     assert compiled.library(few_rows.SOURCE, torch.float32)
     (library,) = cache.iterdir()

@@ -68,3 +68,40 @@ def test_results_of_a_step_remain_as_they_are():
         kept = [x.clone() for x in first]
         state.step(torch.randn(2, C))
     assert all(torch.equal(a, b) for a, b in zip(first, kept))
+
+
+def test_threads_share_a_step():
+    """Three, whatever the machine has: a step waits for all of them before each part."""
+    x, threads = torch.randn(20, 40, C, dtype=torch.double), torch.get_num_threads()
+    expected, _ = decoded(stream(engine="eager"), x)
+    torch.set_num_threads(3)
+    try:
+        found, _ = decoded(stream(), x)
+    finally:
+        torch.set_num_threads(threads)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_rows_that_do_not_fit_are_refused():
+    body = stream()
+    with torch.no_grad():
+        state = body.start(None, torch.zeros(2, C, dtype=torch.double))
+        body.step(state, torch.randn(2, C, dtype=torch.double))
+        with pytest.raises(RuntimeError, match="a step of 16 rows does not go on with 2 rows"):
+            body.step(state, torch.randn(16, C, dtype=torch.double))
+        with pytest.raises(RuntimeError, match="takes embeddings"):
+            body.step(state, torch.randn(2, 1, dtype=torch.double))
+
+
+def test_computed_and_odd_parameters():
+    """Weights that exist for the moment only, rows that do not lie side by side, and a LayerNorm without a shift."""
+    x = torch.randn(2, 5, C, dtype=torch.double)
+    found = []
+    for engine in ("fast", "eager"):
+        body = stream(engine=engine)
+        for layer in body.stack.layers:
+            torch.nn.utils.parametrizations.weight_norm(layer.fc1)
+            layer.fc2.weight.data = layer.fc2.weight.data.t().contiguous().t()
+            layer.final_layer_norm.bias = None
+        found.append(decoded(body, x)[0])
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)

@@ -123,11 +123,6 @@ class Linear(Part):
         self.inputs: list[Tensor] = []
         self.output_grads: list[Tensor] = []
 
-    def transpose_weight(self) -> None:
-        """Store the weight transposed. Where `out` is larger than `in`, a CPU then multiplies one or two rows by it up
-        to three times as fast. The copy pays off after about twenty steps."""
-        self.transposed = self.transposed.contiguous()
-
     def forward(self, x):
         return self.forward_into(x, None)
 

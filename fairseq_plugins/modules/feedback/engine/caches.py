@@ -115,7 +115,11 @@ class GrowingSource(Source):
         return keys[:, n - 1], values[:, n - 1]
 
     def reorder(self, order: Tensor) -> None:
-        if self.spare is None or self.spare[0].shape[1:] != self.keys.shape[1:] or len(order) > self.batch:
+        if (
+            self.spare is None
+            or self.spare[0].shape[1:] != self.keys.shape[1:]
+            or len(order) * self.heads > len(self.spare[0])
+        ):
             shape = (len(order) * self.heads, *self.keys.shape[1:])
             self.spare = self.keys.new_empty(shape), self.values.new_empty(shape)
         keys, values = self.spare

@@ -8,13 +8,13 @@ import ctypes
 from ctypes import POINTER, Structure, c_double, c_int64, c_void_p
 from itertools import repeat
 from pathlib import Path
-from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-from fairseq_plugins.modules.common.compiled import CLinear, address, fields, library
+from fairseq_plugins.modules.common.compiled import CLinear, fields, library, threads_for
 from fairseq_plugins.modules.feedback.engine.attention import Attention, WindowAttention
+from fairseq_plugins.modules.feedback.engine.backward import Projection
 from fairseq_plugins.modules.feedback.engine.caches import FixedSource, GrowingSource, Source
 from fairseq_plugins.modules.feedback.engine.loop import Loop
 from fairseq_plugins.modules.feedback.engine.memory_writer import MemoryWriter
@@ -28,13 +28,11 @@ FEW_ROWS = 32  # with more, the products of a library are faster
 
 def computes(state: RecurrenceState, like: Tensor) -> bool:
     """Whether `CompiledLoop` computes the steps of this state, for embeddings like [B, C]."""
-    layer = state.cast_layers[0]
     return (
         like.device.type == "cpu"
         and len(like) <= FEW_ROWS
         and like.dtype is state.dtype
-        and not layer.training
-        and layer.config.activation == "relu"
+        and all(layer.config.activation == "relu" and not layer.training for layer in state.cast_layers)
         and type(state).new_mixture is RecurrenceState.new_mixture  # a subclass may have another equation
         and library(SOURCE, state.dtype) is not None
     )
@@ -42,10 +40,6 @@ def computes(state: RecurrenceState, like: Tensor) -> bool:
 
 class CNorm(Structure):
     _fields_ = [*fields("weight bias", c_void_p), ("eps", c_double)]
-
-    @classmethod
-    def of(cls, norm: nn.LayerNorm) -> Self:
-        return cls(address(norm.weight), address(norm.bias), norm.eps)
 
 
 class CSource(Structure):
@@ -114,31 +108,33 @@ class CompiledLoop(Loop):
         found = library(SOURCE, self.dtype)
         assert found is not None, "see `computes`"
         self.function, self.state = found.feedback_step, state
-        self.kept: list[Tensor | None] = []  # the structures have only the addresses of these
+        self.kept: list[Tensor] = []  # the structures have only the addresses of these
         self.weights: dict[int, Tensor] = {}  # of each attention, by its identity
         self.sources = {id(source): CSource() for source in (*self.memory_sources(), *self.contexts)}
         self.prepare(len(like))
 
     def prepare(self, rows: int) -> None:
         """Make the buffers and the structures for so many rows."""
+        self.refuse_other_rows(rows)
         self.kept = []
         state, layers = self.state, self.state.cast_layers
         config, memories, depth = layers[0].config, len(self.mixture.coefficients), len(layers)
         inner, norm = config.heads * config.head_dim, state.memory_norm
+        threads = threads_for(rows * config.embed_dim * config.ffn_dim)
         self.states = self.buffer(depth + 1, rows, config.embed_dim)
         parts = zip(layers, self.memory_attentions, self.context_attentions or repeat(None))
         writers = [self.writer(memory, writer) for memory, writer in zip(state.projections, self.writers)]
         self.own = CStep(
             layers=(CLayer * depth)(*(self.layer(*of_layer) for of_layer in parts)),
             writers=(CWriter * len(writers))(*writers),
-            mixing=self.keep(self.mixture.coefficients.contiguous()),
+            mixing=self.address(self.mixture.coefficients),
             states=self.states.data_ptr(),
-            queries=self.keep(self.buffer(rows, inner)),
-            mixed=self.keep(self.buffer(rows, inner)),
-            hidden=self.keep(self.buffer(rows, config.ffn_dim)),
-            memories=self.keep(self.buffer(memories, rows, config.embed_dim)),
-            pairs=self.keep(self.buffer(rows, max(writer.linear.outputs for writer in writers))),
-            scratch=self.keep(self.buffer(torch.get_num_threads(), rows, config.embed_dim)),
+            queries=self.address(self.buffer(rows, inner)),
+            mixed=self.address(self.buffer(rows, inner)),
+            hidden=self.address(self.buffer(rows, config.ffn_dim)),
+            memories=self.address(self.buffer(memories, rows, config.embed_dim)),
+            pairs=self.address(self.buffer(rows, max(writer.linear.outputs for writer in writers))),
+            scratch=self.address(self.buffer(threads, rows, config.embed_dim)),
             rows=rows,
             width=config.embed_dim,
             heads=config.heads,
@@ -149,21 +145,37 @@ class CompiledLoop(Loop):
             pre_norm=config.pre_norm,
             normalises=norm is not None,
             eps=0 if norm is None else norm.eps,
-            threads=torch.get_num_threads(),
+            threads=threads,
         )
         self.show()
+
+    def refuse_other_rows(self, rows: int) -> None:
+        known = {len(source.keys) // self.heads for source in self.memory_sources()}
+        known |= {len(source.keys) // self.heads * self.beam for source in self.contexts}
+        if known != {rows}:
+            raise RuntimeError(f"a step of {rows} rows does not go on with {max(known)} rows")
 
     def buffer(self, *shape: int) -> Tensor:
         return self.mixture.coefficients.new_empty(shape)
 
-    def keep(self, x: Tensor | None) -> int | None:
-        """The address of x, which lives as long as the structures."""
-        self.kept.append(x)
-        return address(x)
+    def keep(self, x: Tensor) -> Tensor:
+        """x with its rows side by side, which lives as long as the structures."""
+        self.kept.append(x.detach().contiguous())
+        return self.kept[-1]
+
+    def address(self, x: Tensor | None) -> int | None:
+        """That of x, which is kept."""
+        return None if x is None else self.keep(x).data_ptr()
+
+    def linear(self, layer: nn.Linear | Projection) -> CLinear:
+        return CLinear.of(self.keep(layer.weight), None if layer.bias is None else self.keep(layer.bias))
+
+    def norm(self, norm: nn.LayerNorm) -> CNorm:
+        return CNorm(self.address(norm.weight), self.address(norm.bias), norm.eps)
 
     def layer(self, layer: FeedbackLayer, memory: Attention, context: Attention | None) -> CLayer:
-        own = CLayer(norm=CNorm.of(layer.final_layer_norm), has_context=context is not None)
-        own.widen, own.narrow = CLinear.of(layer.fc1), CLinear.of(layer.fc2)
+        own = CLayer(norm=self.norm(layer.final_layer_norm), has_context=context is not None)
+        own.widen, own.narrow = self.linear(layer.fc1), self.linear(layer.fc2)
         own.memory = self.attention(layer.self_attn, layer.self_attn_layer_norm, memory)
         if context is not None:
             assert layer.encoder_attn is not None and layer.encoder_attn_layer_norm is not None
@@ -174,10 +186,10 @@ class CompiledLoop(Loop):
         """Its weights go to a buffer of the attention."""
         position = attention.position if isinstance(attention, WindowAttention) else None
         span = attention.mask if isinstance(attention, WindowAttention) else None
-        own = CAttention(norm=CNorm.of(norm), source=ctypes.pointer(self.sources[id(attention.source)]))
-        own.query, own.out = CLinear.of(projections.q_proj), CLinear.of(projections.out_proj)
-        own.position = self.keep(None if position is None else position.contiguous())
-        own.span = self.keep(None if span is None else span.to(self.dtype).contiguous())
+        own = CAttention(norm=self.norm(norm), source=ctypes.pointer(self.sources[id(attention.source)]))
+        own.query, own.out = self.linear(projections.q_proj), self.linear(projections.out_proj)
+        own.position = self.address(position)
+        own.span = self.address(None if span is None else span.to(self.dtype))
         own.places = 0 if position is None else position.size(1)
         return own
 
@@ -185,7 +197,7 @@ class CompiledLoop(Loop):
         pointers = (POINTER(CSource) * len(writer.sources))(
             *(ctypes.pointer(self.sources[id(source)]) for source in writer.sources)
         )
-        linear = CLinear.of(self.state.projections[memory])
+        linear = self.linear(self.state.projections[memory])
         return CWriter(linear=linear, sources=pointers, count=len(writer.sources), memory=memory)
 
     def show(self) -> None:
@@ -199,17 +211,20 @@ class CompiledLoop(Loop):
 
     def show_attention(self, own: CAttention, attention: Attention) -> None:
         source, size = attention.source, self.own.rows * self.heads
-        own.beam, own.padding = attention.beam, address(source.mask) if isinstance(source, FixedSource) else None
+        own.beam, mask = attention.beam, source.mask if isinstance(source, FixedSource) else None
+        own.padding = None if mask is None else mask.data_ptr()
         size *= own.places or source.keys.size(1)
         weights = self.weights.get(id(attention))
         if weights is None or weights.numel() < size:
             weights = self.weights[id(attention)] = self.buffer(size)
-        own.weights = address(weights)
+        own.weights = weights.data_ptr()
 
     @torch.no_grad()
     def step(self, x: Tensor) -> Tensor:
         if len(x) != self.own.rows:
             self.prepare(len(x))
+        if x.shape != self.states[0].shape:
+            raise RuntimeError(f"a step takes embeddings {list(self.states[0].shape)}, not {list(x.shape)}")
         for source in self.memory_sources():
             keys = source.keys
             source.make_room()

@@ -45,8 +45,6 @@ class Loop:
         self, state: RecurrenceState, like: Tensor, capacity: int, padding: Tensor | None = None, record: bool = False
     ):
         self.record, self.heads, self.beam, self.capacity = record, state.heads, state.beam, capacity
-        few_rows, many_steps = len(like) <= 2, state.limits is not None and capacity >= STREAM_CAPACITY
-        self.transposes_weights = few_rows and many_steps and not record
         self.dtype, layers = state.dtype, state.cast_layers
         products = like.new_empty(like.shape, dtype=self.dtype)  # a tensor that products make, of a step
         self.mixture = state.new_mixture(like, record)
@@ -108,8 +106,6 @@ class Loop:
             widen = Linear(layer.fc1, record)
             activation = Pointwise(ACTIVATIONS[config.activation], record)
             parts = [widen, activation, dropouts.part(config.activation_dropout), narrow]
-        if self.transposes_weights:
-            widen.transpose_weight()
         return Chain(*sublayers, sublayer(layer.final_layer_norm, *parts))
 
     def memory_weights(self) -> list[Tensor]:

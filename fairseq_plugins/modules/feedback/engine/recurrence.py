@@ -72,8 +72,13 @@ class FastRecurrence(RecurrenceState):
         steps = (torch.cat([past, new], dim=1) for past, new in zip(self.memories, latest))
         return [last_vectors(memories, width, padding).detach().clone() for memories in steps]
 
-    @torch.no_grad()
     def step(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        if torch.compiler.is_dynamo_compiling():
+            return torch.compiler.disable(self.take_step)(x)
+        return self.take_step(x)
+
+    @torch.no_grad()
+    def take_step(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         with no_autocast(x.device):
             if self.decoder is None:
                 graphs = self.graphs and self.graphs.decoding(self, x)

@@ -11,10 +11,10 @@
 
 #include "product.h"
 
-typedef struct { const REAL *weight, *bias; double eps; } Norm;                     /* both NULL: no parameters */
+typedef struct { const REAL *weight, *bias; double eps; } Norm;                     /* NULL: it has none */
 typedef struct {
     REAL *keys, *values;                                                            /* value d of a place at [d] */
-    int64_t key_row, key_place, key_dim, value_row, value_place;                    /* strides */
+    int64_t key_row, key_place, key_dim, value_row, value_place;                    /* strides; key_place or key_dim is 1 */
     int64_t end;                                                                    /* places that are written */
 } Source;
 typedef struct {
@@ -53,7 +53,8 @@ static void normalise(const Norm *norm, const REAL *x, REAL *y, int64_t rows, in
         const REAL scale = 1 / sqrt((variance + total(squares)) / C + norm->eps);
         for (i = 0; i < C; i++) {
             y[i] = (x[i] - mean) * scale;
-            if (norm->weight) y[i] = y[i] * norm->weight[i] + norm->bias[i];
+            if (norm->weight) y[i] *= norm->weight[i];
+            if (norm->bias) y[i] += norm->bias[i];
         }
     }
 }
@@ -181,7 +182,10 @@ static void remember(const Step *p, REAL *own) {
         const Writer *writer = p->writers + k;
         const REAL *memory = p->memories + writer->memory * size;
         const Norm norm = {NULL, NULL, p->eps};
-        if (p->normalises) normalise(&norm, memory, own, p->rows, p->width), memory = own;
+        if (p->normalises) {
+            normalise(&norm, memory, own, p->rows, p->width);
+            memory = own;
+        }
         product(&writer->linear, memory, p->pairs, NULL, 0, p->rows);
 #pragma omp for schedule(static)
         for (int64_t b = 0; b < p->rows; b++) append(p, writer, b);
