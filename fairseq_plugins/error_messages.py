@@ -93,7 +93,7 @@ ERROR_MESSAGES = {
         "--criterion adaptive_loss needs --ddp-backend legacy_ddp.",
     r"Cannot combine --fp16 and --tpu":
         "--fp16 and --bf16 exclude each other; choose one.",
-    r"Torch not compiled with CUDA enabled|Found no NVIDIA driver":
+    r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available":
         "an option needs a GPU, but there is none: leave it out (--quant-noise-scalar is one such option).",
     r"does not support flat params":
         "this --optimizer needs each tensor on its own; with --fp16 or --bf16 add --fp16-no-flatten-grads.",

@@ -27,6 +27,7 @@ CANNOT_BE_CHANGED = (
     r"`torch\.cuda\.amp\.\w+\(args\.\.\.\)` is deprecated",
     r"`torch\.nn\.utils\.weight_norm` is deprecated",
     r"`broadcast_buffers` is deprecated",
+    r"`torch\.jit\.script` is deprecated",
     # fairseq always asks for it; on a CPU it means nothing
     r"'pin_memory' argument is set as true but no accelerator is found",
 )

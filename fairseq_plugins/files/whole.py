@@ -1,5 +1,6 @@
 """Write files completely or not at all."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -72,10 +73,10 @@ def followed(path: Path) -> Path:
     the link leads in a circle."""
     if not path.is_symlink():
         return path
-    try:
-        return path.resolve()
-    except RuntimeError as error:
-        raise NotWritten(f"{path} is a link that leads in a circle; give the name of a file.") from error
+    with contextlib.suppress(RuntimeError):  # of a circle, before Python 3.13
+        if not (end := path.resolve()).is_symlink():
+            return end
+    raise NotWritten(f"{path} is a link that leads in a circle; give the name of a file.")
 
 
 def flush(path: Path) -> None:

