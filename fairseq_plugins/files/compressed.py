@@ -23,6 +23,12 @@ FAULTS = (EOFError, OSError, zlib.error, lzma.LZMAError, zstd.ZstdError)
 class Damaged(Exception):
     """A compressed file is cut, or it is not of the format that its ending names."""
 
+    def sentence(self, path: Path, line: int) -> str:
+        """What to tell of a file whose lines could be read up to this one. Of a cut .bz2 or .zst only whole blocks can
+        be read, of up to 900 or 128 KB of text, so it may be that no line can."""
+        where = f"after line {line}" if line else "so that no line of it can be read"
+        return f"{path} is damaged {where} ({self}): get it again."
+
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:

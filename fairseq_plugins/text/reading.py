@@ -47,7 +47,7 @@ def read_text(path: Path, errors: str = "strict") -> Iterator[str]:
             " bytes (--level byte)."
         ) from None
     except Damaged as error:
-        raise UserError(f"{path} is damaged after line {number - 1} ({error}): get it again.") from None
+        raise UserError(error.sentence(path, number - 1)) from None
     except OSError as error:
         name = "standard input" if path == STDIN else path
         raise UserError(f"{name} cannot be read ({error.strerror}): check the path.") from error

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 from xml.etree import ElementTree
 
@@ -156,12 +157,14 @@ def _objects(path: Path, source: str, target: str) -> Pairs:
 
 def _memory(path: Path, source: str, target: str) -> Pairs:
     """The units of a translation memory that have both languages."""
-    number, languages = 0, set()
+    units, number, languages = 0, 0, set()
     try:
         with opened(path) as file:
-            for _, unit in ElementTree.iterparse(file):
+            before_faults = SimpleNamespace(read=file.read1)  # read would lose what is before a fault
+            for _, unit in ElementTree.iterparse(before_faults):
                 if _name(unit) != "tu":
                     continue
+                units += 1
                 texts = {}
                 for variant in unit:
                     segment = next((part for part in variant if _name(part) == "seg"), None)
@@ -177,7 +180,7 @@ def _memory(path: Path, source: str, target: str) -> Pairs:
     except ElementTree.ParseError as error:
         raise UserError(f"{path} is no XML from line {error.position[0]} on ({error}): get it again.") from None
     except Damaged as error:
-        raise UserError(f"{path} is damaged ({error}): get it again.") from None
+        raise UserError(f"{path} is damaged after {units} units ({error}): get it again.") from None
     except UserError:
         raise
     except (ValueError, LookupError, RecursionError) as error:  # an encoding that nobody knows; elements in elements
@@ -215,6 +218,7 @@ def _text(element: ElementTree.Element) -> str:
 
 
 def _archive(path: Path, source: str, target: str) -> Pairs:
+    number = 0
     try:
         with zipfile.ZipFile(path) as archive:
             found = [_only(path, archive, language) for language in (source, target)]
@@ -227,7 +231,8 @@ def _archive(path: Path, source: str, target: str) -> Pairs:
     except UnicodeDecodeError as error:
         raise UserError(f"{path} has text that is not UTF-8 in line {number} ({error.reason}): convert it.") from None
     except UNREADABLE as error:
-        raise UserError(f"{path} cannot be unpacked ({error}): get it again, or unpack it yourself.") from None
+        where = f" after line {number}" if number else ""
+        raise UserError(f"{path} cannot be unpacked{where} ({error}): get it again, or unpack it yourself.") from None
 
 
 def _only(path: Path, archive: zipfile.ZipFile, language: str) -> str:

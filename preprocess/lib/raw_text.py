@@ -43,7 +43,7 @@ def read_lines(path: Path, ends: bool = False) -> Iterator[str]:
             f"{path} is not UTF-8 in line {number} ({error.reason}): convert it, for example with iconv."
         ) from None
     except Damaged as error:
-        raise UserError(f"{path} is damaged after line {number} ({error}): download it again.") from None
+        raise UserError(error.sentence(path, number)) from None
     if number == 0:
         raise UserError(f"{path} is empty: put the complete file there.")
 
@@ -52,11 +52,14 @@ def size(path: Path) -> int:
     """The number of bytes of a text, uncompressed."""
     if path.suffix not in OPEN:
         return path.stat().st_size
+    found = line = 0
     try:
         with opened(path) as file:
-            return sum(map(len, iter(partial(file.read, 2**20), b"")))
+            for part in iter(partial(file.read1, 2**20), b""):  # read would lose the bytes before a fault
+                found, line = found + len(part), line + part.count(b"\n")
     except Damaged as error:
-        raise UserError(f"{path} is damaged ({error}): get it again.") from None
+        raise UserError(error.sentence(path, line)) from None
+    return found
 
 
 def read_sentences(path: Path) -> Iterator[str]:

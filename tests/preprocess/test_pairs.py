@@ -4,8 +4,10 @@ import bz2
 import gzip
 import json
 import lzma
+import random
 import zipfile
 from collections import Counter
+from functools import partial
 from xml.sax.saxutils import escape
 
 import pytest
@@ -13,6 +15,7 @@ from lib import pairs, raw_text
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.compressed import zstd
+from fairseq_plugins.text.reading import read_text
 
 PAIRS = [(f"Satz « {number} & {number % 7} »", f"sentence\u202f{number} & “{number % 7}”") for number in range(200)]
 
@@ -38,7 +41,8 @@ FILES = {
     "nested.jsonl": lines(json.dumps({"translation": {"de": de, "en": en}}) for de, en in PAIRS),
     "memory.tmx": memory(PAIRS),
 }
-COMPRESS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstd.compress}
+SMALL_BLOCKS = partial(bz2.compress, compresslevel=1)
+COMPRESS = {".gz": gzip.compress, ".bz2": SMALL_BLOCKS, ".xz": lzma.compress, ".zst": zstd.compress}
 
 
 @pytest.mark.parametrize(
@@ -120,10 +124,35 @@ def test_other_files_are_refused(name, tmp_path):
 
 @pytest.mark.parametrize("ending", COMPRESS)
 def test_a_cut_file_is_named_with_the_line_where_it_ends(ending, tmp_path):
-    path = tmp_path / f"corpus.tsv{ending}"
-    path.write_bytes(COMPRESS[ending](FILES["two.tsv"].encode())[:-9])
-    with pytest.raises(UserError, match=rf"corpus.tsv\{ending} is damaged after line \d+ "):
-        list(raw_text.read_lines(path))
+    whole = COMPRESS[ending](lines(random.Random(1).sample(range(10**9), 40_000)).encode())
+    (path := tmp_path / f"corpus.en{ending}").write_bytes(whole[: len(whole) * 9 // 10])
+    number = 0
+    with pytest.raises(UserError) as said:
+        for _ in raw_text.read_lines(path):
+            number += 1
+    assert 20_000 < number < 40_000 and f"corpus.en{ending} is damaged after line {number} (" in str(said.value)
+    for read in (raw_text.size, lambda path: list(read_text(path))):
+        with pytest.raises(UserError, match=f"is damaged after line {number} "):
+            read(path)
+
+
+def test_a_cut_file_of_a_single_block_has_no_line_to_read(tmp_path):
+    (tmp_path / "text.zst").write_bytes(zstd.compress(b"one line\n" * 99)[:-1])
+    with pytest.raises(UserError, match="is damaged so that no line of it can be read"):
+        list(raw_text.read_lines(tmp_path / "text.zst"))
+
+
+def test_damage_in_a_memory_and_in_an_archive_has_its_place(tmp_path):
+    (tmp_path / "a.tmx.gz").write_bytes(gzip.compress(memory(PAIRS).encode())[:-9])
+    with pytest.raises(UserError, match="a.tmx.gz is damaged after 201 units"):
+        list(pairs.reader([tmp_path / "a.tmx.gz"], "de", "en")())
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for file in corpus(tmp_path, "corpus.{}"):
+            archive.writestr(file.name, 20 * file.read_text())
+    content = (tmp_path / "a.zip").read_bytes()
+    (tmp_path / "a.zip").write_bytes(content.replace(b"& 4 \xc2\xbb", b"& 5 \xc2\xbb"))
+    with pytest.raises(UserError, match=r"a.zip cannot be unpacked after line 3\d{3} .Bad CRC-32"):
+        list(pairs.reader([tmp_path / "a.zip"], "de", "en")())
 
 
 DEFAULT = pairs.Size()
