@@ -16,7 +16,7 @@ else:
     from backports import zstd
 
 OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": zstd.open}
-ENDINGS = tuple(OPEN)
+ENDINGS = (*OPEN, *map(str.upper, OPEN))
 FAULTS = (EOFError, OSError, zlib.error, lzma.LZMAError, zstd.ZstdError)
 
 
@@ -38,7 +38,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         Damaged: when it is read until the fault, or its end
     """
     try:
-        with OPEN.get(path.suffix, open)(path, "rb") as file:
+        with OPEN.get(path.suffix.lower(), open)(path, "rb") as file:
             yield file
     except FAULTS as error:
         if isinstance(error, OSError) and error.errno:  # of the system; those of formats have no number
@@ -46,6 +46,11 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         raise Damaged(str(error)) from error
 
 
+def is_compressed(path: Path) -> bool:
+    """By its ending, which may be in capitals."""
+    return path.suffix.lower() in OPEN
+
+
 def plain_name(path: Path) -> str:
     """The name of the file without the ending of its compression."""
-    return path.stem if path.suffix in OPEN else path.name
+    return path.stem if is_compressed(path) else path.name

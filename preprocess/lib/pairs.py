@@ -100,8 +100,8 @@ def _key(source: str) -> int:
 
 
 def _has(path: Path, language: str) -> bool:
-    """Whether a part of the file's name is the language."""
-    return language in plain_name(path).split(".")[1:]
+    """Whether a part of the file's name is the language, in whatever case."""
+    return language.lower() in plain_name(path).lower().split(".")[1:]
 
 
 def _columns(path: Path, source: str, target: str) -> Pairs:
@@ -238,7 +238,8 @@ def _archive(path: Path, source: str, target: str) -> Pairs:
 def _only(path: Path, archive: zipfile.ZipFile, language: str) -> str:
     """The file of this language in the archive; those that a Mac adds do not count."""
     names = [name for name in archive.namelist() if not name.startswith("__MACOSX/")]
-    names = [name for name in names if name.endswith(f".{language}") and not Path(name).name.startswith(".")]
+    end = f".{language}".lower()
+    names = [name for name in names if name.lower().endswith(end) and not Path(name).name.startswith(".")]
     if len(names) == 1:
         return names[0]
     raise UserError(

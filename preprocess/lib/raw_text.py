@@ -17,7 +17,7 @@ from pathlib import Path
 from subword_nmt.learn_bpe import learn_bpe
 from tqdm import tqdm
 
-from fairseq_plugins.files.compressed import OPEN, Damaged, opened, plain_name
+from fairseq_plugins.files.compressed import Damaged, is_compressed, opened, plain_name
 from fairseq_plugins.files.reading import parse_json
 from fairseq_plugins.text.lines import squeeze
 from lib.steps import UserError
@@ -50,7 +50,7 @@ def read_lines(path: Path, ends: bool = False) -> Iterator[str]:
 
 def size(path: Path) -> int:
     """The number of bytes of a text, uncompressed."""
-    if path.suffix not in OPEN:
+    if not is_compressed(path):
         return path.stat().st_size
     found = line = 0
     try:
@@ -66,7 +66,7 @@ def read_sentences(path: Path) -> Iterator[str]:
     """The lines of plain text, or the segments of .sgm, .xml and IWSLT's train.tags files, with single spaces."""
     name = plain_name(path)
     lines = read_lines(path)
-    if name.endswith((".sgm", ".xml")):
+    if name.lower().endswith((".sgm", ".xml")):
         segments = (re.search(r"<seg[^>]*>(.*)</seg>", line) for line in lines)
         lines = (html.unescape(segment[1]) for segment in segments if segment)
     elif name.startswith("train.tags."):

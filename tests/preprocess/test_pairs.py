@@ -11,10 +11,10 @@ from functools import partial
 from xml.sax.saxutils import escape
 
 import pytest
-from lib import pairs, raw_text
+from lib import locate, pairs, raw_text
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.files.compressed import zstd
+from fairseq_plugins.files.compressed import plain_name, zstd
 from fairseq_plugins.text.reading import read_text
 
 PAIRS = [(f"Satz « {number} & {number % 7} »", f"sentence\u202f{number} & “{number % 7}”") for number in range(200)]
@@ -81,6 +81,27 @@ def test_columns_and_languages_are_found_by_any_way_of_writing_them(tmp_path):
     for languages in (("de", "EN"), ("de-DE", "en"), ("DE_de", "en")):
         assert list(pairs.reader([tmp_path / "a.tmx"], *languages)()) == PAIRS
     assert list(pairs.reader(corpus(tmp_path, "all.{}.txt"), "de", "en")()) == PAIRS
+
+
+def test_endings_in_capitals_are_those_in_small_letters(tmp_path):
+    capitals = tmp_path / "CAPITALS"
+    capitals.mkdir()
+    for name, content in FILES.items():
+        (capitals / name.upper()).write_text(content)
+        (capitals / f"{name.upper()}.GZ").write_bytes(gzip.compress(content.encode()))
+    with zipfile.ZipFile(capitals / "CORPUS.ZIP", "w") as archive:
+        for file in corpus(capitals, "CORPUS.{}"):
+            archive.write(file, file.name.upper())
+    for path in capitals.glob("*.*"):
+        if path.suffix not in (".en", ".de"):
+            assert list(pairs.reader([path], "de", "en")()) == PAIRS
+    files = [file.rename(file.with_name(file.name.upper())) for file in corpus(capitals, "CORPUS.{}")]
+    assert list(pairs.reader(files, "de", "en")()) == PAIRS
+    assert locate.file(capitals, "TWO.TSV") == capitals / "TWO.TSV"
+    (capitals / "TWO.TSV").unlink()
+    assert locate.file(capitals, "TWO.TSV") == capitals / "TWO.TSV.GZ"
+    assert plain_name(capitals / "TWO.TSV.GZ") == "TWO.TSV"
+    assert raw_text.size(capitals / "TWO.TSV.GZ") == len(FILES["two.tsv"].encode())
 
 
 def test_archives_that_do_not_say_which_files_they_mean(tmp_path):
