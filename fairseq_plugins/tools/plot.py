@@ -16,7 +16,8 @@ A run is the log of a training, or a folder with a train.log. A recipe writes RU
 
 spans and memory can do without a log: they then read the checkpoints of the run, the folder of --save-dir.
 
-curves: a metric over updates, on the validation set and, as a thin line, on the training set.
+curves: a metric over updates, on the validation set and, as a thin line, on the training set. By default it is the bits
+of a token, by the name that all logs have for it.
 
 spans: the learned span of every head by layer, at the end; with --log-learned in training, over updates, too, from the
 log.
@@ -77,7 +78,7 @@ def command() -> Command:
 
     curves = add("curves", draw_curves, "a metric over updates")
     curves.add_argument("runs", nargs="+", metavar="NAME=RUN")
-    curves.option("--metric", str, "bpc", "METRIC", "as in the log: bpc, ppl, loss")
+    curves.option("--metric", str, None, "METRIC", f"as in the logs (the first that all have of {', '.join(METRICS)})")
     add("spans", draw_spans, "the span of every head").add_argument("run", type=Path)
     add("memory", draw_memory, "the weight of each layer in the feedback memory").add_argument("run", type=Path)
     attention = add("attention", draw_attention, "attention maps of heads")
@@ -98,26 +99,37 @@ def command() -> Command:
 
 # Learning curves
 
+# The bits of a token are called by what a token is; those of a byte of the raw text compare models of different tokens
+METRICS = ("bpc", "bits_per_piece", "bits_per_word", "bpb", "accuracy", "ppl", "loss")
 FEW = 10  # as many lines have colours of their own, and room for a legend among them
 STYLES = ("-", "--", ":", "-.")  # of further lines
 
 
 def draw_curves(args):
     figure, ((axes,),) = new_figure(height=max(4.5, len(args.runs) / 4))
-    for number, run in enumerate(args.runs):
-        name, path = named(run, "NAME=RUN", "feedback=runs/a")
-        log = training_log.read(Path(path))
-        if not log.has(args.metric):
-            raise UserError(f"the log of {path} has no {args.metric}; choose another --metric.")
+    runs = [named(run, "NAME=RUN", "feedback=runs/a") for run in args.runs]
+    logs = {path: training_log.read(Path(path)) for _, path in runs}
+    metric = args.metric or shared_metric(list(logs.values()))
+    for number, (name, path) in enumerate(runs):
+        log = logs[path]
+        if not log.has(metric):
+            raise UserError(f"the log of {path} has no {metric}; choose another --metric.")
         look = {"color": f"C{number}", "linestyle": STYLES[number // FEW % len(STYLES)]}
-        axes.plot(*log.series("train", args.metric), alpha=0.35, linewidth=0.8, **look)
-        axes.plot(*log.series("valid", args.metric), marker=".", markersize=4, label=legend_name(name), **look)
-    if args.metric == "ppl":  # the values of an untrained model are very large
+        axes.plot(*log.series("train", metric), alpha=0.35, linewidth=0.8, **look)
+        axes.plot(*log.series("valid", metric), marker=".", markersize=4, label=legend_name(name), **look)
+    if metric == "ppl":  # the values of an untrained model are very large
         axes.set_yscale("log", subs=[])
         axes.yaxis.get_major_locator().set_params(subs=(1, 2, 3, 5))
         axes.yaxis.set_major_formatter("{x:g}")
-    finish(axes, "updates", f"{args.metric}, validation (thin: training)", **(BESIDE if len(args.runs) > FEW else {}))
+    finish(axes, "updates", f"{metric}, validation (thin: training)", **(BESIDE if len(args.runs) > FEW else {}))
     return figure
+
+
+def shared_metric(logs: list[training_log.TrainingLog]) -> str:
+    """The first of METRICS that all logs have. Raises UserError if there is none."""
+    if found := next((metric for metric in METRICS if all(log.has(metric) for log in logs)), None):
+        return found
+    raise UserError(f"the logs do not share any of {', '.join(METRICS)}; choose a --metric that all of them have.")
 
 
 # What a training learns, from its log or its checkpoints

@@ -104,6 +104,23 @@ def test_curves_have_the_runs_values(plot, run_folder):
         plot.draw_curves(Namespace(runs=[str(run_folder)], metric="bpc"))
 
 
+@pytest.mark.parametrize("logged, other, metric", [
+    (["bits_per_piece", "ppl", "loss"], ["bits_per_piece"], "bits_per_piece"),
+    (["bits_per_word", "loss"], ["bits_per_word"], "bits_per_word"),
+    (["bpc", "bpb", "ppl"], ["bits_per_word", "bpb", "ppl"], "bpb"),  # of other tokens
+    (["loss", "ppl"], ["loss"], "loss"),
+])  # fmt: skip
+def test_curves_are_of_the_metric_that_all_logs_have(logged, other, metric, plot, tmp_path):
+    for name, metrics in (("a", logged), ("b", other)):
+        (tmp_path / name).write_text(entry("valid", num_updates=1, **dict.fromkeys(metrics, 2)))
+    runs = [f"{name}={tmp_path / name}" for name in "ab"]
+    (axes,) = plot.draw_curves(Namespace(runs=runs, metric=None)).axes
+    assert lines_of(axes) == {"a": [2], "b": [2]} and axes.get_ylabel().startswith(f"{metric}, ")
+    (tmp_path / "b").write_text(entry("valid", num_updates=1, reward=2))
+    with pytest.raises(UserError, match="the logs do not share any of bpc, .*; choose a --metric"):
+        plot.draw_curves(Namespace(runs=runs, metric=None))
+
+
 def test_the_span_of_every_head_by_layer_and_over_updates(plot, run_folder):
     end, course = plot.draw_spans(Namespace(run=run_folder)).axes
     assert [head.get_offsets()[0].tolist() for head in end.collections] == [[1, 0], [1, 1], [2, 10], [2, 11]]
