@@ -76,6 +76,7 @@ def apply():
     checkpoint_content.checkpoints_hold_what_they_should()
     checkpoint_content.diverged_models_are_not_saved()
     generation.sentences_draw_for_themselves()
+    generation.fillers_are_not_drawn()
     generation.sentences_have_their_limits()
     generation.sentences_know_their_places()
     generation.short_prompts_have_a_least_length()

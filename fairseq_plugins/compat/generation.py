@@ -72,6 +72,26 @@ def draw(sampling: search.Sampling, lprobs: Tensor, uniform: Tensor) -> Tensor:
     return (at if words is None else words.gather(-1, at)).squeeze(-1)
 
 
+def fillers_are_not_drawn():
+    """fairseq-preprocess fills a dictionary up to a multiple of 8 with madeupword0000 and so on, which stand for no
+    text, and fairseq's sampling draws them as any other symbol. The patch draws none, unless a prompt forces it."""
+
+    @replace(search.Sampling, "__init__")
+    def __init__(original, self, tgt_dict, *args, **kwargs):
+        original(self, tgt_dict, *args, **kwargs)
+        entries = enumerate(zip(tgt_dict.symbols, tgt_dict.count))
+        found = [at for at, (symbol, count) in entries if not count and symbol.startswith("madeupword")]
+        self.fillers = torch.tensor(found, dtype=torch.long)
+
+    @replace(search.Sampling, "step")
+    def step(original, self, step, lprobs, *args, **kwargs):
+        if len(self.fillers):
+            self.fillers = self.fillers.to(lprobs.device)
+            others = lprobs.index_fill(-1, self.fillers, -math.inf)
+            lprobs = torch.where(others.amax(-1, keepdim=True).isneginf(), lprobs, others)
+        return original(self, step, lprobs, *args, **kwargs)
+
+
 def sentences_know_their_places():
     """fairseq's search learns the places of sentences in the input from the batches of fairseq-generate, but not from
     those of fairseq-interactive, nor from a caller's own. The patch tells it, so that each sentence has random numbers

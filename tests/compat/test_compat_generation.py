@@ -1,5 +1,6 @@
 """The patches of compat/generation.py."""
 
+import inspect
 import math
 import sys
 from types import ModuleType, SimpleNamespace
@@ -25,7 +26,22 @@ def test_a_forced_token_that_is_too_unlikely_to_draw_is_drawn():
     assert drawn.flatten().tolist() == [3, 2]
     assert scores[1].item() == pytest.approx(-0.1)
     with pytest.raises(RuntimeError, match="invalid multinomial distribution"):
-        search.Sampling.step.__wrapped__(sampling, 0, lprobs, None)
+        inspect.unwrap(search.Sampling.step)(sampling, 0, lprobs, None)
+
+
+def test_the_fillers_of_a_dictionary_are_not_drawn():
+    """However likely they are; but a word of the text with such a name is, and so is one that a prompt forces."""
+    dictionary = Dictionary()
+    dictionary.add_symbol("madeupwords", 7)
+    dictionary.pad_to_multiple_(8)
+    words, filler = dictionary.index("madeupwords"), dictionary.index("madeupword0000")
+    sampling = search.Sampling(dictionary, sampling_topk=8)
+    lprobs = torch.full((2, 1, 8), -math.inf)
+    lprobs[:, 0, filler], lprobs[0, 0, words] = -0.1, -9.0
+    _, drawn, _ = sampling.step(0, lprobs, None)
+    assert drawn.flatten().tolist() == [words, filler]
+    _, drawn, _ = search.Sampling.step.__wrapped__(sampling, 0, lprobs, None)
+    assert drawn.flatten().tolist() == [filler, filler]
 
 
 @pytest.mark.parametrize("error", [None, KeyError])

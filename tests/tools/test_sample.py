@@ -1,6 +1,5 @@
 """Text sampled from a model, with prompts in plain text."""
 
-import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -81,7 +80,7 @@ def test_texts_of_the_length_asked_for_that_differ_and_come_again(tool):
     model = ["--path", CHECKPOINTS / "feedback_lm_tiny.pt", "--data", CHECKPOINTS, "--cpu"]
     options = ["--prompt", "ab\nc a", "--length", 50, "--samples", 2, "--top-k", 1000, "--seed", 5]  # 1000: all tokens
     said = tool("sample", *model, *options).stdout
-    text = re.sub(r"<unk>|madeupword\d+", "?", said)  # drawn as any other symbol
+    text = said.replace("<unk>", "?")  # drawn as any other symbol, but no filler of the dictionary is
     first, second = text.removeprefix("--- 1\n").removesuffix("\n").split("\n--- 2\n")
     assert all(text.startswith("ab\nc a") and len(text) == 56 for text in (first, second))
     assert first != second and {*first, *second} <= set("abcdefgh \n?")
