@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fairseq_plugins.errors import UserError, one_line
 from fairseq_plugins.files.checksums import opened_json, sealed_json, sha256
-from fairseq_plugins.files.reading import WEIGHTS
+from fairseq_plugins.files.reading import BEST, WEIGHTS
 from fairseq_plugins.files.whole import NotWritten
 
 CONFIG = "config.json"
@@ -73,6 +73,20 @@ def read(weights: Path) -> dict[str, Any]:
     except DAMAGE as error:
         why = f" ({one_line(error)})" if isinstance(error, ValueError) else ""  # others speak of Python's types
         raise UserError(f"{config} is damaged{why}: copy it, or export the model again.") from error
+
+
+def refuse_incomplete(folder: Path) -> None:
+    """Raises UserError if a folder is an export that lacks a file beside its weights: its text is then not looked for
+    elsewhere, where another may be."""
+    try:
+        files = opened_json((folder / CONFIG).read_bytes())["files"]
+    except (OSError, *DAMAGE):  # it is no export, or it is told where config.json is read
+        return
+    if missing := [name for name in files if name not in (BEST, WEIGHTS) and not (folder / name).exists()]:
+        raise UserError(
+            f"{folder / missing[0]}, which the model in this folder needs, is missing: copy it from the folder of the"
+            " export, or export the model again."
+        )
 
 
 def is_export(folder: Path) -> bool:

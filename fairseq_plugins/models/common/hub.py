@@ -20,6 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 from fairseq_plugins.compat.archives import WANTED
 from fairseq_plugins.compat.command_line import before_overrides, options_in
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.exported import refuse_incomplete
 from fairseq_plugins.files.reading import BEST, LAST, WEIGHTS, best_or_last
 from fairseq_plugins.models.common.sampling import sample
 from fairseq_plugins.models.common.saving import save
@@ -174,6 +175,7 @@ def _data(folder: Path, home: Path, checkpoint: str, given) -> Path:
                 f"the data folder {data} does not exist: give the folder that has the dictionary, dict.*.txt."
             )
         return data
+    refuse_incomplete(home)
     if any(home.glob("dict*.txt")):
         return home
     state = checkpoint_utils.load_checkpoint_to_cpu(str(folder / checkpoint))

@@ -48,11 +48,13 @@ def load_language_model(checkpoint: Path, data: Path | None, tokens: str | None 
     from fairseq import utils
     from fairseq.tasks import TASK_REGISTRY
 
+    from fairseq_plugins.files.exported import refuse_incomplete
     from fairseq_plugins.tools.lib.load import load
 
     folder = folder_of(checkpoint)
-    if not data and (folder / "dict.txt").is_file():
-        data = folder
+    if not data:
+        refuse_incomplete(folder)
+        data = folder if (folder / "dict.txt").is_file() else None
 
     def check(task):
         if not (keeps_memory(TASK_REGISTRY.get(task._name)) or getattr(task, "sample_break_mode", None) == "eos"):

@@ -9,6 +9,7 @@ import torch
 from fairseq import checkpoint_utils, utils
 
 from fairseq_plugins.errors import UserError
+from fairseq_plugins.files.exported import refuse_incomplete
 from fairseq_plugins.text.lines import join, parts, squeeze
 from fairseq_plugins.text.prepared import FILE, PreparedText, folder_of
 from fairseq_plugins.tools.lib.load import batches, load_ensemble
@@ -18,6 +19,7 @@ def folder_of_text(checkpoint: Path) -> Path:
     """The folder with ``prepared_text.json`` and the dictionaries: that of the checkpoint, or the data folder. Raises
     UserError if neither has it."""
     folder = folder_of(checkpoint)
+    refuse_incomplete(folder)
     if (folder / FILE).is_file():
         return folder
     state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))

@@ -11,6 +11,7 @@ from test_hub import MODELS, TEXT, fill
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.reading import FORMATS
 from fairseq_plugins.models.feedback_lm import FeedbackLanguageModel
+from fairseq_plugins.tools.lib.language_model import load_language_model
 
 TRAINED = "feedback_lm_tiny"
 
@@ -107,6 +108,22 @@ def test_damage_is_named(lm, tmp_path):
     config.unlink()
     with pytest.raises(UserError, match=r"config\.json, which .*model\.safetensors needs, is missing"):
         FeedbackLanguageModel.from_pretrained(tmp_path / "saved")
+
+
+def test_a_folder_that_lacks_a_file_takes_none_from_elsewhere(lm, tmp_path):
+    """Neither that of the training nor that in which the export was written, though both are there."""
+    lm.save_pretrained(tmp_path / "saved")
+    shutil.copytree(tmp_path / "saved", tmp_path / "copy")
+    for name in ("dict.txt", "prepared_text.json"):
+        (tmp_path / "copy" / name).rename(tmp_path / "kept")
+        with pytest.raises(UserError, match=f"copy/{name}, which the model in this folder needs, is missing: copy it"):
+            FeedbackLanguageModel.from_pretrained(tmp_path / "copy")
+        with pytest.raises(UserError, match=f"copy/{name}, which the model in this folder needs, is missing: copy it"):
+            load_language_model(tmp_path / "copy/checkpoint_best.pt", None, cpu=True)
+        (tmp_path / "kept").rename(tmp_path / "copy" / name)
+    (tmp_path / "copy/dict.txt").unlink()
+    given = FeedbackLanguageModel.from_pretrained(tmp_path / "copy", data_name_or_path=tmp_path / "saved")
+    assert given.score(TEXT)["score"] == lm.score(TEXT)["score"]  # a folder that is asked for
 
 
 def test_what_cannot_be_saved_is_refused(tmp_path, lm, monkeypatch):
