@@ -74,7 +74,7 @@ train() {
         "${@:2}" "${SMALLER[@]}" "${EXTRA[@]}"
 }
 
-plot() { run python -m fairseq_plugins.tools.plot "${@:2}" --out "$OUT/$1"; } # plot PICTURE FLAGS...: draw a picture in OUT
+plot() { [[ -e $OUT/$1 && ! -w $OUT ]] || run python -m fairseq_plugins.tools.plot "${@:2}" --out "$OUT/$1"; } # PICTURE FLAGS...
 
 # row NAME COLUMN=VALUE...: add a row to the table; the name and the values may be figures
 row() {

@@ -50,6 +50,8 @@ def main():
     command = commands.resolved(command)
     options = {"command": records.resolved(command), "data": records.data_checksum(args.data)}
     step = Step(args.file.name, args.file.parent, args.after, [args.file], options)
+    if not args.always and step.done():  # also where no lock can be written, on a read-only disk
+        return say.say(f"{args.file} is there")
     ours = step.lock.exists() or earlier_record(args.file).exists()
     with step.locked(say.say):
         if args.always:

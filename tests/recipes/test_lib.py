@@ -237,6 +237,17 @@ def test_what_the_script_of_a_dry_run_made_is_there(append, tmp_path):
     assert "file.txt is there" in call("step", tmp_path / "file.txt", "--capture", "--", append, "a").stderr
 
 
+def test_what_is_there_is_shown_where_nothing_can_be_written(append, tmp_path, read_only):
+    command = ("step", tmp_path / "run/file.txt", "--capture", "--", append, "a")
+    row = ("row", tmp_path / "run/results.jsonl", "feedback", "BLEU=30")
+    for each in (command, row):
+        assert call(*each).returncode == 0
+    read_only(tmp_path / "run")
+    again = call(*command)
+    assert again.returncode == 0 and "file.txt is there" in again.stderr
+    assert call(*row).returncode == 0 and "could not be written" in call(*row[:-1], "BLEU=31").stderr
+
+
 @pytest.fixture
 def data(tmp_path):
     (tmp_path / "data/bin/label").mkdir(parents=True)
