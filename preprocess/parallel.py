@@ -8,7 +8,8 @@
 DIR holds train.en, train.fr, valid.en, valid.fr, test.en and test.fr. Text that is not split yet comes as two files, or
 as one file of pairs: .tsv (two columns, or columns with their languages in the first row), .jsonl ({"en": "...", "fr":
 "..."}), .tmx (a translation memory), or .zip as OPUS has it. It is split at random, always in the same way, and no
-source sentence is in two splits. All text is UTF-8 and may be compressed: .gz, .bz2, .xz or .zst.
+source sentence is in two splits. All text is UTF-8 and may be compressed: .gz, .bz2, .xz or .zst. Quotation marks of a
+.tsv are text, unless a spreadsheet has put all of them: "a ""b"" c" is then a "b" c.
 
 Spaces, tabs and control characters become single spaces; everything else comes back from a model as it was, in any
 language. Byte pair encoding of Moses tokens (--bpe N) cannot promise that, and says what it costs. prepared_text.json

@@ -6,12 +6,14 @@
     memory.tmx              a translation memory
     corpus.zip              as OPUS gives it: two files in it, NAME.en and NAME.fr
 
-Each may be compressed: .gz, .bz2, .xz or .zst. No source sentence is in two splits, so no pair is. The sentence itself
+Each may be compressed: .gz, .bz2, .xz or .zst. Quotation marks of a .tsv file are text, unless all are a spreadsheet's:
+"a ""b"" c" is then a "b" c. No source sentence is in two splits, so no pair is. The sentence itself
 decides on its split, so the same files are split in the same way again, and pairs that are added move few others.
 """
 
 import hashlib
 import lzma
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -30,6 +32,8 @@ from lib.steps import UserError
 
 SHARE, MOST = 0.05, 2000
 Pairs = Iterator[tuple[str, str]]
+CELL = re.compile(r'\t("[^"]*(?:""[^"]*)*"|[^\t"]*)')  # of a spreadsheet; it may have tabs between quotation marks
+QUOTED_LINE = re.compile(f"(?:{CELL.pattern})*")
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 CODES = {"bpt", "ept", "ph", "it", "ut"}  # elements of TMX that hold formatting of another program, and no text
 
@@ -105,11 +109,11 @@ def _has(path: Path, language: str) -> bool:
 
 
 def _columns(path: Path, source: str, target: str) -> Pairs:
-    places, width = (0, 1), 2
+    places, width, cells = (0, 1), 2, _quoted_cells if _of_a_spreadsheet(path) else _cells
     for number, line in enumerate(raw_text.read_lines(path), 1):
         if not line.strip():
             continue
-        fields = line.split("\t")
+        fields = cells(line)
         if number == 1 and (named := _header(path, fields, source, target)):
             places, width = named, len(fields)
             continue
@@ -119,6 +123,28 @@ def _columns(path: Path, source: str, target: str) -> Pairs:
                 f" and none in them; or name the columns in the first row, {source} and {target} among them."
             )
         yield squeeze(fields[places[0]]), squeeze(fields[places[1]])
+
+
+def _cells(line: str) -> list[str]:
+    return line.split("\t")
+
+
+def _quoted_cells(line: str) -> list[str]:
+    found = CELL.findall("\t" + line)
+    return [cell[1:-1].replace('""', '"') if cell.startswith('"') else cell for cell in found]
+
+
+def _of_a_spreadsheet(path: Path) -> bool:
+    """Whether all quotation marks in a file are those of a spreadsheet: it puts a cell that has one between two more,
+    and doubles those in it. A single cell with other marks, as in written text, says that all of them are text, and so
+    does a file in which none is doubled."""
+    doubled = False
+    for line in raw_text.read_lines(path):
+        if '"' in line:
+            if not QUOTED_LINE.fullmatch("\t" + line):
+                return False
+            doubled = doubled or any('"' in cell for cell in _quoted_cells(line))
+    return doubled
 
 
 def _header(path: Path, fields: list[str], source: str, target: str) -> tuple[int, int] | None:

@@ -1,6 +1,7 @@
 """Pairs that are not split yet: files of every kind, compressed in every way, and their splits."""
 
 import bz2
+import csv
 import gzip
 import json
 import lzma
@@ -81,6 +82,24 @@ def test_columns_and_languages_are_found_by_any_way_of_writing_them(tmp_path):
     for languages in (("de", "EN"), ("de-DE", "en"), ("DE_de", "en")):
         assert list(pairs.reader([tmp_path / "a.tmx"], *languages)()) == PAIRS
     assert list(pairs.reader(corpus(tmp_path, "all.{}.txt"), "de", "en")()) == PAIRS
+
+
+def test_cells_of_a_spreadsheet_lose_its_quotation_marks(tmp_path):
+    rows = [*PAIRS, ('"Ja", sagte er', 'He said "yes"'), ("eins, zwei", '"'), ("", "x"), ("tab\there", "a b")]
+    for header in ([], [("de", "en")]):
+        with open(tmp_path / "sheet.tsv", "w", newline="") as file:
+            csv.writer(file, "excel-tab").writerows([*header, *rows])
+        read = list(pairs.reader([tmp_path / "sheet.tsv"], "de", "en")())
+        assert read == [*rows[:-1], ("tab here", "a b")]
+
+
+@pytest.mark.parametrize("other", ['"Ja", sagte er\t"Yes", he said', 'zwei "\tx', '"x"y\tz'])
+def test_quotation_marks_of_a_text_stay(other, tmp_path):
+    """Also those that look like a spreadsheet's, if there are others; and cells between marks without any in them."""
+    rows = ['"Ja, nein."\t"Yes, no."', other, '""" Doc. """\t"a ""b"" c"']
+    for kept in (rows, rows[:1]):
+        (tmp_path / "text.tsv").write_text(lines(kept))
+        assert list(pairs.reader([tmp_path / "text.tsv"], "de", "en")()) == [tuple(row.split("\t")) for row in kept]
 
 
 def test_endings_in_capitals_are_those_in_small_letters(tmp_path):
