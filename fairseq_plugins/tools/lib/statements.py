@@ -12,7 +12,7 @@ papers/numbers.json has the cells of its tables; docs/scripts/statement_numbers.
     number        single cells that have nothing beside them
 
 Where the paper gives no numbers, ``claims`` says whether the first cell of a pair is "higher" or "lower". It is "level"
-where the paper claims no difference.
+where the paper claims no difference. ``of`` says more of our models than the names of tables and columns do.
 """
 
 import json
@@ -164,7 +164,9 @@ def overview(papers: Papers, link: Callable[[str, dict, int], str], picture: Cal
 
 def ours(statement: dict) -> str:
     compare = statement.get("compare")
-    return listed(compared(statement, "ours"), compare["unit"]) if compare else statement["ours"]
+    if not compare:
+        return statement["ours"]
+    return listed(compared(statement, "ours"), compare["unit"]) + (f" ({compare['of']})" if "of" in compare else "")
 
 
 def papers_number(statement: dict) -> str:
