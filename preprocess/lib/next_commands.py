@@ -69,7 +69,7 @@ head -3 {text} | python -m fairseq_plugins.tools.translate {checkpoint}
 def training(pairs: int, arch: str) -> tuple[str, str]:
     """A comment, and the flags that depend on the size of the training set."""
     if pairs >= FEW:
-        return "# train; --arch and the sizes of a model are in docs/translation.md", f"--arch {arch} {LARGE}"
+        return "# train, on a GPU; --arch and the sizes of a model are in docs/translation.md", f"--arch {arch} {LARGE}"
     epochs = max(1, VALIDATION // pairs)
     return (
         "# train a small model to begin with, in minutes on a CPU; a large one (docs/translation.md) needs a GPU and\n"
