@@ -89,11 +89,10 @@ def build(args, options: dict) -> TransformerXLLanguageModel:
         decoder_embed_dim=args.width,
         decoder_attention_heads=args.heads,
         decoder_ffn_embed_dim=4 * args.width,
-        mem_len=args.block,
         dropout=args.dropout,
         share_decoder_input_output_embed=True,
         seed=1,
-        **options,
+        **{"mem_len": args.block, **options},
     )
     task = SimpleNamespace(keeps_memory=True, source_dictionary=Vocabulary(args.vocabulary))
     return TransformerXLLanguageModel.build_model(config, task).to(args.device, getattr(torch, args.dtype))

@@ -60,10 +60,11 @@ def main(args: Namespace, parts: Iterable[Part], apart: Callable | None = None) 
         report((part(args) for part in parts), args.output)
 
 
-def head(args: Namespace, title: str, question: str, setup: str) -> str:
+def head(args: Namespace, title: str, question: str, setup: str, variables: str = "") -> str:
+    """A page's head (page.head) with the machine in its set-up."""
     device = torch.cuda.get_device_name() if args.device == "cuda" else f"CPU, {args.threads} threads"
     machine = f"{device} ({platform.machine()}), {args.dtype}, {page.python()}, torch {torch.__version__}."
-    return page.head(title, question, f"{machine} {setup}")
+    return page.head(title, question, f"{machine} {setup}", variables=variables)
 
 
 class Compared(NamedTuple):

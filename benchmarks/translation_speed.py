@@ -164,19 +164,21 @@ class Training(Job):
 
 
 class Generation(Job):
+    sentence = SENTENCE
+
     def __init__(self, args, name, depth, batch, batches, **options):
         super().__init__(args, name, depth, **options)
         self.model.eval()
         self.generator = SequenceGenerator(
-            [self.model], self.dictionary, beam_size=5, max_len_a=0, max_len_b=SENTENCE, min_len=SENTENCE
+            [self.model], self.dictionary, beam_size=5, max_len_a=0, max_len_b=self.sentence, min_len=self.sentence
         )
-        self.batches = [self.source([SENTENCE] * batch) for _ in range(batches)]
+        self.batches = [self.source([self.sentence] * batch) for _ in range(batches)]
 
     @torch.no_grad()
     def __call__(self):
         for source in self.batches:
             self.generator.generate([self.model], {"net_input": source})
-        return sum(len(source["src_tokens"]) for source in self.batches) * SENTENCE
+        return sum(len(source["src_tokens"]) for source in self.batches) * self.sentence
 
 
 def peak_memory(args, name: str, depth: int, job: str) -> float:
