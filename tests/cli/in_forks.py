@@ -14,6 +14,7 @@ import fairseq_cli.interactive  # noqa: F401
 import fairseq_cli.preprocess  # noqa: F401
 import fairseq_cli.train  # noqa: F401
 import fairseq_cli.validate  # noqa: F401
+import torch
 import torch._dynamo  # noqa: F401  (every optimiser of torch imports it)
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -46,6 +47,7 @@ def become(words: list[str], log: Path, input: Path) -> None:
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
         logging.root.handlers[:] = [logging.StreamHandler(sys.stdout)]
         os.environ.update(CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1")
+        torch.cuda._is_in_bad_fork = lambda: False  # it finds as little as a new process: there is no GPU
         sys.argv = words
         importlib.import_module("fairseq_cli." + words[0].removeprefix("fairseq-").replace("-", "_")).cli_main()
         status = 0
