@@ -126,8 +126,6 @@ def become(request: dict, place: str) -> None:
     os.environ.clear()
     os.environ.update(request["variables"])
     name, arguments = request["name"], request["arguments"]
-    if "torch" in sys.modules and not (cuda := sys.modules["torch"].cuda).is_available():
-        cuda._is_in_bad_fork = lambda: False  # a fork finds as little as a new process: there is no GPU
     sys.executable = os.path.join(os.path.dirname(place), "bin/python")  # its children are forks too
     if name in ("fairseq-train", "fairseq-validate", "fairseq-hydra-train"):
         logging.root.handlers.clear()  # these set up the log before fairseq is imported, the others after

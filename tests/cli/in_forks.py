@@ -36,6 +36,10 @@ def run_forked(words: list[str], log: Path, input: Path = Path(os.devnull)) -> D
     return Done(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), log.read_text(errors="replace"))
 
 
+def no_driver() -> None:
+    raise RuntimeError("Found no NVIDIA driver on your system.")
+
+
 def become(words: list[str], log: Path, input: Path) -> None:
     """Be the command, and end as it ends; one that takes too long is killed."""
     signal.alarm(120)
@@ -47,7 +51,8 @@ def become(words: list[str], log: Path, input: Path) -> None:
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
         logging.root.handlers[:] = [logging.StreamHandler(sys.stdout)]
         os.environ.update(CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1")
-        torch.cuda._is_in_bad_fork = lambda: False  # it finds as little as a new process: there is no GPU
+        if torch.version.cuda:  # a fork is told something else than a new process
+            torch.cuda._lazy_init = no_driver
         sys.argv = words
         importlib.import_module("fairseq_cli." + words[0].removeprefix("fairseq-").replace("-", "_")).cli_main()
         status = 0
