@@ -12,7 +12,7 @@ from fairseq_plugins.modules.span import joint_attention
 
 WIDTH, FFN, HEADS = 16, 24, 2
 SIZES = {
-    "decoder_embed_dim": WIDTH, "decoder_attention_heads": HEADS, "attention_span": 5, "dropout": 0.125,
+    "decoder_embed_dim": WIDTH, "decoder_attention_heads": HEADS, "attention_span": 12, "dropout": 0.125,
     "embed_dropout": 0.25, "output_dropout": 0.5,
 }  # fmt: skip
 EMBEDDINGS, OUTPUT = ("width", 0.25), ("width", 0.5)
@@ -32,7 +32,7 @@ def dropped(monkeypatch):
 
         return record
 
-    for module, name in ((dropout, "draw"), (joint_attention, "draw"), (torch, "native_dropout")):
+    for module, name in ((dropout, "draw"), (joint_attention, "draw_signs"), (torch, "native_dropout")):
         monkeypatch.setattr(module, name, recording(getattr(module, name)))
     monkeypatch.setattr(torch.nn.functional, "dropout", recording(torch.nn.functional.dropout))
     return seen

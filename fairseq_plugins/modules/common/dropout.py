@@ -50,10 +50,26 @@ def draw(like: Tensor, rate: float) -> tuple[Tensor, float]:
     scale = kept_scale(rate, like.device)
     if like.device.type != "cpu" or rate == 1:
         return like.new_empty(like.shape, dtype=torch.bool).bernoulli_(1 - rate), scale
-    lanes, dropped, lowest = 64 // BITS, round(rate * 2**BITS), -(2 ** (BITS - 1))
-    numbers = torch.empty(-(-like.numel() // lanes), dtype=torch.int64).random_(-(2**63), None)
-    mask = numbers.view(torch.int16)[: like.numel()] >= min(lowest + dropped, -lowest - 1)
-    return mask.view(like.shape), scale
+    return random_numbers(like) >= lowest_kept(rate), scale
+
+
+def draw_signs(x: Tensor, rate: float) -> Tensor:
+    """The tensor x >= 0 with a minus before each element that dropout drops, in place. On a CPU this is faster than
+    `draw` and a product with its mask."""
+    if x.device.type != "cpu":
+        return torch.copysign(x, torch.rand_like(x, dtype=torch.float32).sub_(rate), out=x)
+    return torch.copysign(x, random_numbers(x).float().sub_(lowest_kept(rate)), out=x)
+
+
+def random_numbers(like: Tensor) -> Tensor:
+    """Integers of BITS random bits, of the shape of a tensor."""
+    numbers = torch.empty(-(-like.numel() * BITS // 64), dtype=torch.int64).random_(-(2**63), None)
+    return numbers.view(torch.int16)[: like.numel()].view(like.shape)
+
+
+def lowest_kept(rate: float) -> int:
+    """Elements with a smaller random number are dropped."""
+    return min(round(rate * 2**BITS), 2**BITS - 1) - 2 ** (BITS - 1)
 
 
 def kept_scale(rate: float, device: torch.device) -> float:

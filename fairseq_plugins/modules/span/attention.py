@@ -126,10 +126,10 @@ class JoinedContext(Context):
         if torch.compiler.is_compiling():  # it cannot trace a backward pass that writes into views
             return super().attend(query, persistent, dropout)
         start = self.position.scores(query * query.size(-1) ** -0.5, self.width)
-        vectors = (None, None)
+        key = value = query.new_empty(len(query), 0, query.size(-1))
         if persistent:
-            vectors = persistent.key.to(query.dtype), (persistent.value * persistent.size**0.5).to(query.dtype)
-        return JointAttention.apply(start, query, self.keys, self.values, self.mask, *vectors, dropout.rate)
+            key, value = persistent.key.to(query.dtype), (persistent.value * persistent.size**0.5).to(query.dtype)
+        return JointAttention.apply(start, query, self.keys, self.values, self.mask, key, value, dropout.rate)
 
 
 class KVCache(Context):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fairseq_plugins.modules.common.dropout import Dropout, StepDropout, kept_scale
+from fairseq_plugins.modules.common.dropout import Dropout, StepDropout, draw_signs, kept_scale
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.9])
@@ -13,6 +13,14 @@ def test_so_many_elements_are_dropped_and_the_rest_scaled(rate):
     kept = y[y != 0]
     assert kept.numel() / y.numel() == pytest.approx(1 - rate, abs=0.002)
     assert kept.unique().tolist() == pytest.approx([1 / (1 - rate)], rel=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_a_minus_marks_so_many_elements(dtype):
+    torch.manual_seed(0)
+    x = torch.full((999, 1001), 0.5, dtype=dtype)
+    assert draw_signs(x, 0.3) is x and x.abs().eq(0.5).all()
+    assert x.signbit().double().mean() == pytest.approx(0.3, abs=0.002)
 
 
 def test_neighbours_are_dropped_independently():

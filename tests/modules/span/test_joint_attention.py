@@ -1,13 +1,12 @@
 """The backward pass written by hand, held against autograd's."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
-from fairseq_plugins.modules.common.dropout import Dropout
+from fairseq_plugins.modules.common.dropout import Dropout, kept_scale
 from fairseq_plugins.modules.common.relative_position import RelativePosition
+from fairseq_plugins.modules.span import joint_attention
 from fairseq_plugins.modules.span.attention import Context, JoinedContext
 from fairseq_plugins.modules.span.persistent_memory import PersistentMemory
 
@@ -25,9 +24,19 @@ def make(masked, persistent):
     return query, keys, values, mask, RelativePosition(D, W).double(), memory
 
 
-def attend(kind, rate, query, keys, values, mask, position, memory):
-    torch.manual_seed(5)
-    return kind(keys, values, W, position, mask, False).attend(query, memory, Dropout(rate))
+def attend(kind, dropout, query, keys, values, mask, position, memory):
+    return kind(keys, values, W, position, mask, False).attend(query, memory, dropout)
+
+
+def same_dropout(joined, rate, vectors):
+    """Dropout of positions, then of persistent vectors, that drops what the joined way has dropped."""
+    persistent, own = joint_attention.split(~saved_weights(joined).signbit(), vectors, W + M - 1)
+    masks = iter((own, persistent))
+    return lambda weights: weights * next(masks) * kept_scale(rate, weights.device)
+
+
+def saved_weights(joined):
+    return next(x for x in joined.grad_fn.saved_tensors if x is not None and x.size(-1) > W)
 
 
 def gradients(y, query, keys, values, mask, position, memory):
@@ -37,29 +46,21 @@ def gradients(y, query, keys, values, mask, position, memory):
     return torch.autograd.grad((y * torch.randn_like(y)).sum(), leaves)
 
 
-@pytest.mark.parametrize(
-    "masked, persistent, rate",
-    [(masked, persistent, 0.0) for masked in (False, True) for persistent in (False, True)]
-    + [(False, False, 0.4), (True, False, 0.4)],  # with persistent vectors the plain way draws two masks
-)
-def test_equals_the_plain_way_gradients_included(masked, persistent, rate):
-    parts = make(masked, persistent)
-    joined, plain = (attend(kind, rate, *parts) for kind in (JoinedContext, Context))
-    assert torch.allclose(joined, plain, atol=1e-12)
-    for a, b in zip(gradients(joined, *parts), gradients(plain, *parts), strict=True):
-        assert torch.allclose(a, b, atol=1e-12)
-
-
+@pytest.mark.parametrize("streams", [H * B, B, 2, 0])
+@pytest.mark.parametrize("rate", [0.0, 0.4])
+@pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
-def test_gradients_with_dropout_of_both_parts(masked):
-    query, keys, values, mask, position, memory = make(masked, True)
-
-    def attention(query, keys, values, key, value, *mask):
-        vectors = SimpleNamespace(key=key, value=value, size=N)
-        return attend(JoinedContext, 0.4, query, keys, values, *(mask or [None]), position, vectors)
-
-    leaves = [query, keys, values, memory.key, memory.value] + ([mask] if masked else [])
-    assert torch.autograd.gradcheck(attention, leaves, fast_mode=True)
+def test_equals_the_plain_way_gradients_included(masked, persistent, rate, streams, monkeypatch):
+    """Whether a part of the scores is of all heads, of one, or of some streams of one."""
+    inputs, vectors = make(masked, persistent), N * persistent
+    a_stream = joint_attention.joint(inputs[0], vectors, W + M - 1)[0, 0]
+    monkeypatch.setattr(joint_attention, "SCORES", streams * a_stream.numel())
+    joined = attend(JoinedContext, Dropout(rate), *inputs)
+    assert saved_weights(joined).signbit().any() == (rate > 0)
+    plain = attend(Context, same_dropout(joined, rate, vectors), *inputs)
+    assert torch.allclose(joined, plain, atol=1e-12)
+    for a, b in zip(gradients(joined, *inputs), gradients(plain, *inputs), strict=True):
+        assert torch.allclose(a, b, atol=1e-12)
 
 
 def test_it_keeps_the_weights_once():
@@ -68,9 +69,9 @@ def test_it_keeps_the_weights_once():
     for kind in (Context, JoinedContext):
         saved = []
         with saved_tensors_hooks(lambda tensor, saved=saved: saved.append(tensor) or tensor, lambda tensor: tensor):
-            attend(kind, 0.4, *make(True, True))
+            attend(kind, Dropout(0.4), *make(True, True))
         parts = {tensor.data_ptr(): tensor for tensor in saved if tensor.size(-1) > W}
         kept[kind] = sum(tensor.numel() * tensor.element_size() for tensor in parts.values())
     weights = H * B * M * (W + M - 1 + N)
-    assert kept[JoinedContext] == weights * (8 + 1)  # float64, and a boolean for dropout
+    assert kept[JoinedContext] == H * B * M * 32 * 8  # float64, with columns to a multiple of 16
     assert kept[Context] >= weights * (8 + 8 + 1)
