@@ -719,3 +719,7 @@ def test_a_row_takes_figures_and_words(results):
     assert rows == [{"cell": "layer 0, head 3", "BLEU": 28.1, "ppl": "-", "paper": 29.5}, {"cell": "some", "x": 1}]
     done = call("row", "t.jsonl", "x", "BLEU=@json none.json bleu", cwd=results)
     assert done.returncode == 2 and "none.json cannot be read" in done.stderr
+
+
+def test_what_recipes_share_is_short():
+    assert len(Path(__file__).parents[2].joinpath("recipes/lib.sh").read_text().splitlines()) < 250
