@@ -88,11 +88,13 @@ def main() -> None:
     parser = timing.options(__doc__, {}, dtypes=False)
     parser.add_argument("commit", help="what git calls a commit: a number, a tag, HEAD")
     parser.add_argument("--jobs", nargs="+", choices=GROUPS, default=list(GROUPS), help="(all)")
+    parser.add_argument("--only", default="", metavar="WORDS", help="jobs with these words in their names (all)")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         archive = subprocess.run(["git", "archive", args.commit], cwd=ROOT, check=True, capture_output=True).stdout
         subprocess.run(["tar", "x", "-C", folder], input=archive, check=True)
-        timing.main(args, [head, *(partial(section, folder=folder, group=group) for group in args.jobs)])
+        groups = [group for group in args.jobs if any(args.only in name for name in GROUPS[group])]
+        timing.main(args, [head, *(partial(section, folder=folder, group=group) for group in groups)])
 
 
 def work(group: dict) -> None:
@@ -121,7 +123,7 @@ def head(args: Namespace) -> str:
 def section(args: Namespace, folder: str, group: str) -> str:
     before, now = Tree(Path(folder), group), Tree(ROOT, group)
     rows = []
-    for name in GROUPS[group]:
+    for name in (name for name in GROUPS[group] if args.only in name):
         both = timing.compare(partial(before.run, name), partial(now.run, name), args.pairs)
         rows.append([name, *both.speeds(), both.told()])
         print(*rows[-1], file=sys.stderr, flush=True)
