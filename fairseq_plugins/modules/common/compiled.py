@@ -57,11 +57,16 @@ def key(source: Path, *others: str) -> str:
 
 def instructions() -> str:
     """The instructions that the processor has."""
-    try:
-        found = re.search(r"^(flags|Features)\s*:.*", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:  # this is no Linux
-        return ""
+    found = re.search(r"^(flags|Features)\s*:.*", processor(), re.MULTILINE)
     return found.group() if found else ""
+
+
+def processor() -> str:
+    """The description of the processor by the system."""
+    try:
+        return Path("/proc/cpuinfo").read_text()
+    except OSError:  # this is no Linux
+        return platform.processor()
 
 
 def loaded_openmp() -> str | None:

@@ -105,3 +105,13 @@ def test_computed_and_odd_parameters():
             layer.final_layer_norm.bias = None
         found.append(decoded(body, x)[0])
     torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
+
+
+def test_rows_that_went_are_refused():
+    body = stream()
+    with torch.no_grad():
+        state = body.start(None, torch.zeros(4, C, dtype=torch.double))
+        body.step(state, torch.randn(4, C, dtype=torch.double))
+        state.reorder(torch.tensor([1, 2]))
+        with pytest.raises(RuntimeError, match="a step of 4 rows does not go on with 2 rows"):
+            body.step(state, torch.randn(4, C, dtype=torch.double))

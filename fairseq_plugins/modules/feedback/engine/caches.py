@@ -17,6 +17,11 @@ class Source:
     keys: Tensor
     values: Tensor
 
+    @property
+    def end(self) -> int:
+        """How many places are written."""
+        return self.keys.size(1)
+
     def __init__(self) -> None:
         self.factors: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []  # by `add_grads`
 
@@ -86,6 +91,10 @@ class GrowingSource(Source):
         self.values = torch.empty_like(self.keys)
         self.kv_grads: tuple[Tensor, Tensor] | None = None  # made by the first `pop_kv_grads`
         self.spare: tuple[Tensor, Tensor] | None = None  # buffers, made by the first `reorder`
+
+    @property
+    def end(self):
+        return self.steps
 
     def make_room(self) -> None:
         """Make sure that the buffers hold one more position."""

@@ -13,17 +13,17 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.compiled import CLinear, fields, library, threads_for
+from fairseq_plugins.modules.common.few_rows import FEW_ROWS
 from fairseq_plugins.modules.feedback.engine.attention import Attention, WindowAttention
 from fairseq_plugins.modules.feedback.engine.backward import Projection
-from fairseq_plugins.modules.feedback.engine.caches import FixedSource, GrowingSource, Source
+from fairseq_plugins.modules.feedback.engine.caches import FixedSource, Source
 from fairseq_plugins.modules.feedback.engine.loop import Loop
 from fairseq_plugins.modules.feedback.engine.memory_writer import MemoryWriter
-from fairseq_plugins.modules.feedback.engine.sliding_cache import AcrossSums, SlidingSource
+from fairseq_plugins.modules.feedback.engine.sliding_cache import AcrossSums
 from fairseq_plugins.modules.feedback.engine.state import RecurrenceState
 from fairseq_plugins.modules.feedback.layer import AttentionProjections, FeedbackLayer
 
 SOURCE = Path(__file__).with_name("step.c")
-FEW_ROWS = 32  # with more, the products of a library are faster
 
 
 def computes(state: RecurrenceState, like: Tensor) -> bool:
@@ -53,14 +53,7 @@ class CSource(Structure):
         self.keys, self.values = source.keys.data_ptr(), source.values.data_ptr()
         self.key_row, self.key_place, self.key_dim = source.keys.stride()
         self.value_row, self.value_place, _ = source.values.stride()
-        self.end = written(source)
-
-
-def written(source: Source) -> int:
-    """How many places of the source are written."""
-    if isinstance(source, GrowingSource):
-        return source.steps
-    return source.steps + source.span if isinstance(source, SlidingSource) else source.keys.size(1)
+        self.end = source.end
 
 
 class CAttention(Structure):
@@ -222,7 +215,7 @@ class CompiledLoop(Loop):
     @torch.no_grad()
     def step(self, x: Tensor) -> Tensor:
         if len(x) != self.own.rows:
-            self.prepare(len(x))
+            self.refuse_other_rows(len(x))
         if x.shape != self.states[0].shape:
             raise RuntimeError(f"a step takes embeddings {list(self.states[0].shape)}, not {list(x.shape)}")
         for source in self.memory_sources():
@@ -230,7 +223,7 @@ class CompiledLoop(Loop):
             source.make_room()
             if source.keys is not keys:
                 self.show()
-            self.sources[id(source)].end = written(source)
+            self.sources[id(source)].end = source.end
         self.states[0] = x
         self.function(ctypes.byref(self.own))
         for source in self.memory_sources():
@@ -239,11 +232,14 @@ class CompiledLoop(Loop):
 
     def reorder(self, order: Tensor) -> None:
         super().reorder(order)
-        self.show()
+        if len(order) == self.own.rows:
+            self.show()
+        else:
+            self.prepare(len(order))
 
     def memory_weights(self) -> list[Tensor]:
         return [
-            self.weights_of(attention, own.memory.places or written(attention.source) - 1)
+            self.weights_of(attention, own.memory.places or attention.source.end - 1)
             for attention, own in zip(self.memory_attentions, self.own.layers[: self.own.depth])
         ]
 

@@ -4,15 +4,14 @@ B batch, H heads, R = B * H, D width of a head, S positions that a step sees, W 
 steps of a block.
 """
 
-import platform
 from collections.abc import Iterator
 from functools import cache, reduce
-from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fairseq_plugins.modules.common.compiled import processor
 from fairseq_plugins.modules.feedback.engine.caches import Source, reorder_rows
 
 
@@ -144,6 +143,10 @@ class SlidingSource(Source):
         self.keys[rows] = key.unsqueeze(1)[heads]
         self.values[rows] = value.unsqueeze(1)[heads]
 
+    @property
+    def end(self):
+        return self.span + self.steps
+
     def make_room(self) -> None:
         """Make sure that the buffers hold one more position."""
         if self.steps == self.capacity:
@@ -152,14 +155,12 @@ class SlidingSource(Source):
     def append(self, key: Tensor, value: Tensor) -> None:
         """Write one more position: key and value [B, H, D]."""
         self.make_room()
-        place = self.span + self.steps
-        self.keys.unflatten(0, (-1, self.heads))[:, :, place] = key
-        self.values.unflatten(0, (-1, self.heads))[:, :, place] = value
+        for buffer, x in ((self.keys, key), (self.values, value)):
+            buffer.unflatten(0, (-1, self.heads))[:, :, self.end] = x
         self.steps += 1
 
     def written(self):
-        end = self.span + self.steps
-        return [self.keys[:, :end], self.values[:, :end]]
+        return [self.keys[:, : self.end], self.values[:, : self.end]]
 
     def move_window_to_front(self) -> None:
         """Move the last S positions to the front of the buffers. The others are overwritten from now on."""
@@ -169,7 +170,7 @@ class SlidingSource(Source):
 
     def seen(self, width: int) -> slice:
         """Where in the buffers the last `width` positions lie at the present step."""
-        return slice(self.steps + self.span - width, self.steps + self.span)
+        return slice(self.end - width, self.end)
 
     def scores(self, query: Tensor, position: Tensor) -> Tensor:
         """query [R, 1, D] -> scores of the last W positions [R, 1, W]; position [R, W] scores their distance."""
@@ -274,14 +275,6 @@ def fastest_layout(device: torch.device) -> type[SlidingSource]:
     if device.type != "cpu":
         return ByPosition
     return AcrossSums if "GenuineIntel" in processor() else AlongSums
-
-
-def processor() -> str:
-    """The description of the processor by the system."""
-    try:
-        return Path("/proc/cpuinfo").read_text()
-    except OSError:  # this is no Linux
-        return platform.processor()
 
 
 def other_layout(x: Tensor) -> Tensor:
