@@ -23,7 +23,8 @@ SMOKE = ["--device", "cpu", "--smoke"]
 ONE_OF_EACH = [
     *("correctness-*", "training-feedback_*", "synchronisations-*", "profile-*"),
     *("speed-wikitext103-batch16", "speed-translation-6+2", "decoding-wikitext103-batch1"),
-    *("decoding-translation-6+2-batch32", "random-walk-*-[12]", "random-walk-*-accuracy"),
+    *("decoding-translation-6+2-batch32", "speed-all-attention-batch16"),
+    *("random-walk-*-[12]", "random-walk-*-accuracy"),
 ]
 LOGGED = [(1, 3.5, 1), (2, 2.5, 2), (2, 2.5, 2)]  # epoch, loss, update
 
