@@ -17,7 +17,8 @@ import runpy
 import shlex
 import sys
 import warnings
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from textwrap import shorten
 from unittest import mock
@@ -97,9 +98,15 @@ def command(words: list[str]):
         return lambda: run_module(rest[1]), rest[1:]
     if program == "python" and rest:
         return lambda: run_script(rest[0]), rest
-    if scripts := entry_points(group="console_scripts", name=program):
-        return next(iter(scripts)).load(), words
+    if script := console_script(program):
+        return script.load(), words
     raise Refused(f"{program} is no command that could be parsed")
+
+
+@cache
+def console_script(name: str) -> EntryPoint | None:
+    """Kept, since every search reads the metadata of all packages."""
+    return next(iter(entry_points(group="console_scripts", name=name)), None)
 
 
 def run_module(name: str) -> None:

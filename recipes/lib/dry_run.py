@@ -4,8 +4,8 @@
 
 QUEUE is what lib.sh would have called. It begins with the first lines of the script, by machine.py. Each call follows:
 the recipe's line, the number of words, the name of a program in this folder, and its arguments. Each part ends with a
-zero byte. With COMMANDS, nothing is checked or printed: that file gets a line for each command. It is the recipe's
-line, a tab, and the command without the words that are not known yet.
+zero byte. With COMMANDS, nothing is checked: that file gets a line for each command. It is the recipe's line, a tab,
+and the command without the words that are not known yet.
 """
 
 import shlex
@@ -29,7 +29,7 @@ def main():
         Path(file).write_text(checked)
     else:
         check(checked)
-        print(script, end="")
+    print(script, end="")
 
 
 def read(queue: str) -> tuple[str, str]:

@@ -24,13 +24,14 @@ VARIABLES = {
     "GPUS": "--gpus", "PRECISION": "--precision", "RAW": "--raw", "DATA": "--data", "OUT": "--out", "SMOKE": "--smoke",
 }  # fmt: skip
 SWITCHES = ("--smoke", "--dry-run")
+DRY = ("--dry-run", "--commands")
 TAKE_A_VALUE = ("--commands", "--gpus", "--precision", "--raw", "--data", "--out")
 PRECISIONS = ("fp16", "bf16", "fp32", "tf32")
 FLAGS_OF_PRECISION = {"--fp16", "--bf16", "--amp", "--memory-efficient-fp16", "--memory-efficient-bf16"}
 HELP = """options:
   --smoke     run the same code with small numbers on generated text, on the CPU: two minutes at most
   --dry-run   check every command with its own parser and print it; RECIPE --dry-run | bash does the work
-  --commands FILE  run nothing; write every command into FILE, each after the line of the recipe that it comes from
+  --commands FILE  as --dry-run, but check nothing; write every command into FILE, each after its line of the recipe
   --gpus N    GPUs to train on (default: all of this machine; 0: the CPU)
   --precision fp16|bf16|fp32|tf32  numbers of a training (default: the paper's on GPUs, fp32 on the CPU); tf32 is fp32
               with products of TF32, fp32 is without
@@ -62,8 +63,10 @@ def header(script: Path) -> str:
 
 
 def call(script: str, words: list[str]) -> str:
-    """The command for the table. It has no --dry-run, as the table shows the command of the real run."""
-    return shlex.join([relative(script, ROOT), *(word for word in words if word != "--dry-run")])
+    """The command for the table, without the options of dry runs: the table shows the command of the real run."""
+    before = ["", *words]
+    real = [word for last, word in zip(before, words) if last != "--commands" and word not in DRY]
+    return shlex.join([relative(script, ROOT), *real])
 
 
 def read(words: list[str], script: Path) -> dict:

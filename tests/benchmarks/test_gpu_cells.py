@@ -203,7 +203,7 @@ def test_random_walk_is_trained_as_by_the_recipe(recipe, model):
 
 @pytest.mark.slow
 def test_processes_may_be_no_forks(run, tmp_path):
-    cell = "speed-translation-6+2"  # it starts processes of its own
+    cell = "speed-all-attention-batch16"  # it starts processes of its own
     options = ["--start", "spawn", "--engines", "fast", "--out", tmp_path]
     run("python", "benchmarks/gpu.py", *SMOKE, *options, "--cells", cell)
     assert [row["cell"] for row in rows(tmp_path)] == [cell]

@@ -9,6 +9,7 @@ it are those of all processes, and one seed where a recipe has several (two wher
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ RECIPES = [
 ]  # fmt: skip
 WORD = re.compile(r"""(?:[^\s'"$]|'[^']*'|"[^"]*"|\$\([^)]*\)|\$)+""")
 WIDTH = 120
+CHECKED: set[frozenset] = set()  # kinds of commands whose types this process has checked
 MACHINE = re.compile(r"set -euo pipefail|cd /|export PATH=")  # the lines of a dry run that are of no recipe
 
 
@@ -34,23 +36,41 @@ def seeds(recipe: Path) -> dict[str, str]:
     return {"SEEDS": "1 2" if recipe.stem == "table4_glue" else "1"}
 
 
-def dry_run(recipe: Path, out: Path, **env: str) -> subprocess.CompletedProcess:
+def dry_run(recipe: Path, out: Path, *options: str | Path, **env: str) -> subprocess.CompletedProcess:
     """The dry run of a page. Nothing exists in the folder, so what a user has run before is not in it."""
-    command = ["bash", recipe, "--gpus", "1", "--dry-run", "--out", out]
+    command = ["bash", recipe, "--gpus", "1", *(options or ["--dry-run"]), "--out", out]
     return subprocess.run(command, env=os.environ | seeds(recipe) | env, capture_output=True, text=True)
 
 
-def commands_of(done: subprocess.CompletedProcess) -> list[str]:
-    """The lines of a dry run that refused no command: they are a script, and every command is in it, one a line."""
+def commands_of(done: subprocess.CompletedProcess, written: Path | None = None) -> list[str]:
+    """The lines of a dry run that refused no command: they are a script, and every command is in it, one a line.
+
+    Args:
+        written: the FILE of --commands, whose commands are parsed in this process, which is faster
+    """
     assert done.returncode == 0, done.stderr
-    number = re.search(r"^(\d+) commands parsed, 0 refused$", done.stderr, re.MULTILINE)
-    assert number, done.stderr
+    if written:
+        number = parsed(written.read_text())
+    else:
+        says = re.search(r"^(\d+) commands parsed, 0 refused$", done.stderr, re.MULTILINE)
+        assert says, done.stderr
+        number = int(says[1])
     lines = done.stdout.splitlines()
     assert lines[0] == "set -euo pipefail" and lines[1].startswith("cd ")
     assert not subprocess.run(["bash", "-n"], input=done.stdout, text=True).returncode
     commands = [line for line in lines if re.search(r"(^|\|\| )(fairseq-|torchrun |python )", line)]
-    assert len(commands) == int(number[1]) > 0
+    assert len(commands) == number > 0
     return commands
+
+
+def parsed(commands: str) -> int:
+    """How many there are, after each has passed through its own parser."""
+    from fairseq_plugins.tools.parse_commands import parse
+
+    lines = commands.splitlines()
+    for line in lines:
+        parse(shlex.split(line.partition("\t")[2]), CHECKED)
+    return len(lines)
 
 
 def page(recipe: Path, out: Path, printed: str) -> str:

@@ -7,9 +7,9 @@ from commands_files import RECIPES, ROOT, commands_of, dry_run, page, page_of
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: str(path.relative_to(ROOT / "recipes")))
 def test_the_page_beside_a_recipe_is_its_dry_run(recipe, venv, tmp_path):
     pytest.importorskip("gymnasium")
-    out = tmp_path / "out"
-    done = dry_run(recipe, out, VENV=str(venv))
-    assert commands_of(done)
+    out, written = tmp_path / "out", tmp_path / "commands"
+    done = dry_run(recipe, out, "--commands", written, VENV=str(venv))
+    assert commands_of(done, written)
     assert not out.exists()
     place = recipe.relative_to(ROOT)
     renew = f"run: python tests/recipes/commands_files.py {place}"

@@ -14,28 +14,6 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE_2 = ROOT / "recipes/feedback/table2_wmt14.sh"
 
 
-def rows(output: str) -> dict[str, list[str]]:
-    """Cells by the name of the row, without what no two runs share: the command, and what depends on the clock."""
-    lines = [line.strip("| ").split(" | ") for line in output.splitlines() if line.startswith("| ")]
-    kept = [number for number, column in enumerate(lines[0]) if column != "command"]
-    return {line[0]: [line[number] for number in kept] for line in lines}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["feedback/char_ptb.sh"])
-def test_a_smoke_dry_run_in_a_shell_does_what_the_smoke_run_does(name, recipe, tmp_path):
-    run = recipe(name, "--smoke", "--out", tmp_path / "run", folder=ROOT / "recipes")
-    assert run.returncode == 0, run.stderr[-3000:]
-    dry = recipe(name, "--smoke", "--dry-run", "--out", tmp_path / "piped", folder=ROOT / "recipes")
-    assert commands_of(dry) and not (tmp_path / "piped").exists()
-    piped = subprocess.run(["bash"], input=dry.stdout, capture_output=True, text=True)
-    assert piped.returncode == 0, piped.stderr[-3000:]
-    assert rows(piped.stdout) == rows(run.stdout) and len(rows(run.stdout)) == 4  # columns, dashes and both models
-    files = [{path.relative_to(tmp_path / out).as_posix() for path in (tmp_path / out).rglob("*")
-              if path.suffix in (".pt", ".log", ".txt", ".png", ".jsonl")} for out in ("run", "piped")]  # fmt: skip
-    assert files[0] == files[1]
-
-
 @pytest.mark.parametrize("flag, line", [
     ("--save-interval-updates",
      'train feedback "${TRAINING[@]}" --arch feedback_transformer_wmt "${FEEDBACK_DROPOUT[@]}"'),
@@ -62,11 +40,13 @@ def test_help_is_the_header_and_the_options(recipe):
 
 @pytest.fixture
 def trainings(recipe, tmp_path):
-    """The fairseq-train commands of a recipe's dry run with some variables."""
+    """The fairseq-train commands of a recipe with some variables."""
 
     def trainings(name, *options, **env):
-        done = recipe(f"{name}.sh", "--dry-run", "--out", tmp_path, *options, folder=ROOT / "recipes", env=env)
-        return [command for command in commands_of(done) if command.startswith("fairseq-train")]
+        written = tmp_path / "commands"
+        options = ("--commands", written, "--out", tmp_path / "out", *options)
+        done = recipe(f"{name}.sh", *options, folder=ROOT / "recipes", env=env)
+        return [command for command in commands_of(done, written) if command.startswith("fairseq-train")]
 
     return trainings
 
@@ -93,9 +73,10 @@ def test_the_name_of_a_small_model_says_its_flags(model, flags, trainings):
 def test_positions_of_the_paper_are_scored_by_the_blocks_of_training(recipe, tmp_path):
     env = {"MODELS": "plain", "SEEDS": "1", "POSITIONS": "last-token"}
     done = recipe("skip_cross_head/small.sh", "--dry-run", "--out", tmp_path, folder=ROOT / "recipes", env=env)
-    (training,) = (command for command in commands_of(done) if command.startswith("fairseq-train"))
+    commands = commands_of(done)
+    (training,) = (command for command in commands if command.startswith("fairseq-train"))
     assert "--position-scheme last-token --initial-memory zeros" in training
-    scored = [command for command in commands_of(done) if command.startswith("fairseq-eval-lm")]
+    scored = [command for command in commands if command.startswith("fairseq-eval-lm")]
     assert len(scored) == 2
     assert all("--tokens-per-sample 64" in command and "--model-overrides" not in command for command in scored)
 
@@ -110,9 +91,10 @@ def test_figure_9_is_its_two_halves(trainings):
 @pytest.mark.parametrize("name", ["all_attention/table1_enwik8", "feedback/table4_enwik8"])
 @pytest.mark.parametrize("gpus, groups", [(1, ""), (1, "8"), (0, "")])
 def test_on_one_gpu_streams_take_turns(name, gpus, groups, recipe, tmp_path):
-    options = ("--dry-run", "--gpus", gpus, "--out", tmp_path)
+    written = tmp_path / "commands"
+    options = ("--commands", written, "--gpus", gpus, "--out", tmp_path / "out")
     done = recipe(f"{name}.sh", *options, folder=ROOT / "recipes", env={"SPLIT_STREAMS": groups})
-    trainings = [command for command in commands_of(done) if command.startswith("fairseq-train")]
+    trainings = [command for command in commands_of(done, written) if command.startswith("fairseq-train")]
     assert trainings and all((" --split-streams 8 " in command) == bool(groups) for command in trainings)
     says_how = "# where memory runs out, the recipe goes on with --split-streams 2, 4" in done.stdout
     assert says_how == (gpus == 1 and not groups)
