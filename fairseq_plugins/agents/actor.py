@@ -16,6 +16,7 @@ from gymnasium.vector import AutoresetMode
 import fairseq_plugins.agents.environments  # noqa: F401  (registers them)
 from fairseq_plugins.agents.observations import layout, observations
 from fairseq_plugins.agents.rollout import Rollout, Steps, memory_of_rows
+from fairseq_plugins.agents.wrappers import LONGEST, limit_of, wrapped
 from fairseq_plugins.errors import UserError, one_line
 from fairseq_plugins.options.withheld import refuse_withheld
 
@@ -32,8 +33,8 @@ def make_environments(name: str, copies: int, settings: str = "", **options: Any
         settings: JSON of arguments for it
 
     Raises:
-        UserError: gymnasium cannot make it, its episodes may never end, or its actions or observations are none that an
-            agent can have; or it is named by a checkpoint, and by nobody else
+        UserError: gymnasium cannot make it, or its actions or observations are none that an agent can have; or it is
+            named by a checkpoint, and by nobody else
     """
     refuse_withheld(name)
     refuse_withheld(settings)
@@ -44,15 +45,11 @@ def make_environments(name: str, copies: int, settings: str = "", **options: Any
         if not isinstance(arguments, dict):
             raise ValueError("the settings are no JSON object such as '{\"size\": 5}'")
         mode = {"autoreset_mode": AutoresetMode.SAME_STEP}
-        theirs: dict[str, Any] = {} if ours else {"vectorization_mode": "sync", "vector_kwargs": mode}
+        sync = {"vectorization_mode": "sync", "vector_kwargs": mode, "wrappers": [wrapped]}
+        theirs: dict[str, Any] = {} if ours else sync
         made: Any = gymnasium.make_vec(name, copies, **theirs, **arguments, **options)
     except Exception as error:  # whatever the environment raises; its arguments are the user's
         raise UserError(f"--environment {name}{given} cannot be made: {one_line(error)}") from error
-    if not ours and (made.envs[0].spec.max_episode_steps or -1) < 0:
-        raise UserError(
-            f"--environment {name}{given} has no limit of steps, so an episode might never end; give one, for example"
-            " --environment-settings '{\"max_episode_steps\": 1000}'."
-        )
     if not isinstance(made.single_action_space, spaces.Discrete):
         raise UserError(
             f"--environment {name} has actions of {made.single_action_space}; agents have a fixed number of actions,"
@@ -62,6 +59,16 @@ def make_environments(name: str, copies: int, settings: str = "", **options: Any
     if not ours:
         close_quietly(made, name)
     return made
+
+
+def described(environments: Any) -> str:
+    """Which vector environment it is, and what is known of its limit of steps."""
+    vector = f"{environments.num_envs} environments in {type(environments).__module__}.{type(environments).__name__}"
+    if hasattr(environments, "world"):
+        return f"{vector}, at most {environments.world.max_steps} steps an episode"
+    limit = limit_of(environments.envs[0])
+    known = f"at most {limit} steps an episode" if limit else f"limit of steps unknown, cut off after {LONGEST}"
+    return f"{vector}, one after the other, {known}"
 
 
 def close_quietly(environments: Any, name: str) -> None:

@@ -106,12 +106,14 @@ class ReinforcementLearningTask(FairseqTask):
         # the iterator of a validation is made before it: with --batch-size-valid, or --batch-size of fairseq-validate
         self.validated_copies = max_sentences or self.cfg.batch_size_valid or self.cfg.batch_size
         if self.actor is None:
+            from fairseq_plugins.agents.actor import described
             from fairseq_plugins.agents.checkpoint import ActorCheckpoints
 
             if dataset is self.datasets.get("train") and self.cfg.best_checkpoint_metric == "loss":
                 logger.warning("checkpoint_best.pt will have the lowest loss, not the highest reward")
             self.ranks = (shard_id, num_shards)
             self.actor = self.new_actor(self.cfg.seed, self.cfg.batch_size)
+            logger.info(f"--environment {self.cfg.environment}: {described(self.actor.environments)}")
             checkpoints = ActorCheckpoints(self.actor, (self.cfg.environment, self.settings))
             # called on every rank by compat.checkpoints
             self.before_checkpoints, self.after_loading = checkpoints.before_checkpoints, checkpoints.after_loading

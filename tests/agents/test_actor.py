@@ -1,10 +1,14 @@
 """Environments of agents: which of gymnasium's are refused, and that ranks and trials share none."""
 
 import json
+import random
 
+import gymnasium
+import numpy as np
 import pytest
 
-from fairseq_plugins.agents.actor import Actor, make_environments
+from fairseq_plugins.agents import wrappers
+from fairseq_plugins.agents.actor import Actor, described, make_environments
 from fairseq_plugins.errors import UserError
 
 
@@ -15,8 +19,6 @@ from fairseq_plugins.errors import UserError
     ("FrozenLake-v1", '{"map_name": "none"}', "cannot be made: 'none'"),
     ("FrozenLake-v1", '{"desc": 3}', "cannot be made: "),
     ("Pendulum-v1", "", "agents have a fixed number of actions"),
-    ("Blackjack-v1", "", "has no limit of steps, .* for example --environment-settings .*max_episode_steps"),
-    ("CartPole-v1", '{"max_episode_steps": -1}', "has no limit of steps"),
 ])  # fmt: skip
 def test_wrong_environments(name, settings, words):
     with pytest.raises(UserError, match=words):
@@ -32,6 +34,42 @@ def test_a_limit_of_steps_is_a_setting(name):
         if (terminated | truncated).all():
             return
     raise AssertionError("no episode ended")
+
+
+@pytest.mark.parametrize("name, settings", [("CliffWalking-v1", ""), ("CartPole-v1", '{"max_episode_steps": -1}')])
+def test_a_guard_cuts_off_episodes_without_a_limit(name, settings, monkeypatch, caplog):
+    environments = make_environments(name, 2, settings)
+    assert "limit of steps unknown, cut off after 10000" in described(environments)
+    environments.reset(seed=1)
+    monkeypatch.setattr(wrappers, "LONGEST", 3)
+    cut = [environments.step([0, 1])[3].any() for _ in range(6)]
+    assert cut == [False, False, True] * 2
+    assert f"--environment {name}: an episode was cut off after 3 steps; give it a limit" in caplog.messages[0]
+
+
+class Shuffled(gymnasium.Env):
+    """Draws from the generators of Python and numpy, as some of POPGym do."""
+
+    observation_space, action_space = gymnasium.spaces.Box(0, 1, (2,)), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return np.array([random.random(), np.random.random()], np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 0.0, True, False, {}
+
+
+def test_episodes_do_not_depend_on_the_environments_beside(monkeypatch):
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    gymnasium.register("Shuffled-v0", Shuffled)
+
+    def first_of(copies):
+        actor = Actor(make_environments("Shuffled-v0", copies), seed=1)
+        return [(actor.step(np.zeros(copies, int)), actor.seen.numbers[0].tolist())[1] for _ in range(3)]
+
+    before = random.getstate(), np.random.get_state()[1].tolist()
+    assert first_of(3) == first_of(1) and len(set(map(tuple, first_of(1)))) == 3
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before
 
 
 def episodes_of(seed, **ranks):

@@ -98,7 +98,6 @@ def test_the_best_and_the_random_agent(run, tmp_path):
     (("--agent", "best", "--environment", "CartPole-v1"), "the best actions in CartPole-v1 are not known"),
     (("nothing.pt",), "nothing.pt does not exist"),
     ((*RANDOM, "CartPole-v1", "--text"), "CartPole-v1 has no render mode ansi, which --text needs"),
-    ((*RANDOM, "Blackjack-v1"), "Blackjack-v1 has no limit of steps"),
     ((*RANDOM, "FrozenLake-v1", "--out", "a.png"), "'a.png' is no name of a file that ends in .gif; give one"),
     ((*RANDOM, "FrozenLake-v1", "--out", "/proc/none/a.gif"), "/proc/none/a.gif could not be written"),
 ])  # fmt: skip
