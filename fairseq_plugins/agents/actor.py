@@ -14,7 +14,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 import fairseq_plugins.agents.environments  # noqa: F401  (registers them)
-from fairseq_plugins.agents.observations import layout, observations
+from fairseq_plugins.agents.observations import Observer
 from fairseq_plugins.agents.rollout import Rollout, Steps, memory_of_rows
 from fairseq_plugins.agents.wrappers import LONGEST, limit_of, wrapped
 from fairseq_plugins.errors import UserError, one_line
@@ -55,7 +55,7 @@ def make_environments(name: str, copies: int, settings: str = "", **options: Any
             f"--environment {name} has actions of {made.single_action_space}; agents have a fixed number of actions,"
             " gymnasium's Discrete."
         )
-    layout(made.single_observation_space)
+    Observer(made.single_observation_space)
     if not ours:
         close_quietly(made, name)
     return made
@@ -135,7 +135,8 @@ class Actor:
         self.copies = environments.num_envs
         self.mine, self.total = slice(first, first + self.copies), total or self.copies
         self.space = environments.single_observation_space
-        self.sizes = np.array(layout(self.space).sizes, dtype=np.int64)
+        self.observe = Observer(self.space)
+        self.sizes = np.array(self.observe.layout.sizes, dtype=np.int64)
         self.first_action = int(environments.single_action_space.start)
         self.step_number = 0
         self.memory: Any = None
@@ -204,7 +205,7 @@ class Actor:
         Raises:
             UserError: there is one that their observation_space does not have, or that is not a number
         """
-        self.seen = observations(self.space, seen)
+        self.seen = self.observe(seen)
         whole, numbers = self.seen
         wrong = (whole < 0) | (whole >= self.sizes)
         if wrong.any() or not np.isfinite(numbers).all():
