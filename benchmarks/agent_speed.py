@@ -102,7 +102,7 @@ class Environments:
 
     def __init__(self, args):
         self.actor, self.steps = new_actor(args), args.updates * args.bptt
-        self.logits = torch.zeros(self.actor.copies, int(self.actor.environments.single_action_space.n))
+        self.logits = torch.zeros(self.actor.copies, self.actor.distribution.parameters)
 
     def __call__(self) -> int:
         for _ in range(self.steps):

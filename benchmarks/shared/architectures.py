@@ -10,6 +10,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 from omegaconf import OmegaConf
 
 import fairseq_plugins  # noqa: F401  (registers every architecture)
+from fairseq_plugins.agents.distributions import Categorical
 
 PUBLISHED = sorted(
     name
@@ -77,7 +78,7 @@ def build(arch: str, words: int, seed: int = 1, keeps_memory: bool = True, **oth
         source_dictionary=vocabulary,
         target_dictionary=vocabulary,
         keeps_memory=keeps_memory,
-        agent_sizes=lambda: ([5, 4], 3, 4),
+        agent_sizes=lambda: ([5, 4], 3, Categorical(4)),
     )
     if "roberta" in arch:
         config = SentencePredictionConfig(num_classes=CLASSES, max_positions=512)

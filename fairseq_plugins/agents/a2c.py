@@ -12,6 +12,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.logging import metrics
 from torch import Tensor
 
+from fairseq_plugins.agents.distributions import Distribution
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.options.fields import option
 
@@ -41,19 +42,25 @@ class Losses(NamedTuple):
     entropy: Tensor
 
 
-def losses(logits: Tensor, values: Tensor, actions: Tensor, returns: Tensor, counted: Tensor | None = None) -> Losses:
+def losses(
+    distribution: Distribution,
+    parameters: Tensor,
+    values: Tensor,
+    actions: Tensor,
+    returns: Tensor,
+    counted: Tensor | None = None,
+) -> Losses:
     """
     Args:
-        logits: of the actions [N, M, A]
+        distribution: of actions
+        parameters: of it [N, M, P]
         values: [N, M]
-        actions: that were taken [N, M]
+        actions: that were taken [N, M, ...]
         returns: [N, M]
         counted: the steps that count, booleans [N, M]; None: all
     """
-    log_probs = logits.log_softmax(-1)
-    taken = log_probs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
-    advantages = returns - values
-    of_steps = -(taken * advantages.detach()), advantages.square(), -(log_probs.exp() * log_probs)
+    taken, advantages = distribution.log_prob(parameters, actions), returns - values
+    of_steps = -(taken * advantages.detach()), advantages.square(), distribution.entropy(parameters)
     return Losses(*((part if counted is None else part[counted]).sum() for part in of_steps))
 
 
@@ -97,12 +104,13 @@ class A2CCriterion(FairseqCriterion):
         log. The memory for the next block is put into ``sample["memory"]``. Where there is a ``sample["counted"]``,
         booleans [N, M], only these steps count."""
         rollout, counted = sample["rollout"], sample.get("counted")
-        logits, values, sample["memory"] = model(rollout)
+        parameters, values, sample["memory"] = model(rollout)
         rewards = rollout.rewards.to(values.dtype)
         returns = discounted(rewards, rollout.ends, values[:, -1].detach(), self.discount)
-        parts = losses(logits[:, :-1], values[:, :-1], rollout.actions, returns, counted)
+        _, _, distribution = self.task.agent_sizes()
+        parts = losses(distribution, parameters[:, :-1], values[:, :-1], rollout.actions, returns, counted)
         loss = parts.policy_loss + self.value_cost * parts.value_loss - self.entropy_cost * parts.entropy
-        steps = rollout.actions.numel() if counted is None else int(counted.sum())
+        steps = rollout.rewards.numel() if counted is None else int(counted.sum())
         episodes = sample["episodes"]
         logged = {
             "loss": loss.data,

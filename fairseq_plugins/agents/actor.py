@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from traceback import walk_tb
@@ -10,10 +11,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 import fairseq_plugins.agents.environments  # noqa: F401  (registers them)
+from fairseq_plugins.agents.distributions import distribution_of
 from fairseq_plugins.agents.observations import Observer
 from fairseq_plugins.agents.rollout import Rollout, Steps, memory_of_rows
 from fairseq_plugins.agents.wrappers import LONGEST, limit_of, wrapped
@@ -50,11 +51,7 @@ def make_environments(name: str, copies: int, settings: str = "", **options: Any
         made: Any = gymnasium.make_vec(name, copies, **theirs, **arguments, **options)
     except Exception as error:  # whatever the environment raises; its arguments are the user's
         raise UserError(f"--environment {name}{given} cannot be made: {one_line(error)}") from error
-    if not isinstance(made.single_action_space, spaces.Discrete):
-        raise UserError(
-            f"--environment {name} has actions of {made.single_action_space}; agents have a fixed number of actions,"
-            " gymnasium's Discrete."
-        )
+    distribution_of(made.single_action_space)
     Observer(made.single_observation_space)
     if not ours:
         close_quietly(made, name)
@@ -137,13 +134,14 @@ class Actor:
         self.space = environments.single_observation_space
         self.observe = Observer(self.space)
         self.sizes = np.array(self.observe.layout.sizes, dtype=np.int64)
-        self.first_action = int(environments.single_action_space.start)
+        self.distribution = distribution_of(environments.single_action_space)
         self.step_number = 0
         self.memory: Any = None
         with faults_of(environments, "reset"):
             seen, _ = environments.reset(seed=[seed_of(seed, number) for number in range(first, first + self.copies)])
             self.see(seen)
-        self.previous = np.zeros(self.copies, dtype=np.int64)
+        kind = np.int64 if self.distribution.sizes else np.float32
+        self.previous = np.zeros((self.copies, *self.distribution.shape), dtype=kind)
         self.begins = np.ones(self.copies, dtype=bool)
         self.rewards, self.lengths = np.zeros(self.copies), np.zeros(self.copies, dtype=np.int64)  # of running episodes
         self.finished: list[tuple[float, int]] = []  # rewards and lengths, since they were last asked for
@@ -174,16 +172,16 @@ class Actor:
         return Steps(*(torch.from_numpy(value).to(device) for value in (*self.seen, self.previous, self.begins)))
 
     def choose(self, logits: torch.Tensor) -> np.ndarray:
-        """Draw actions from logits [N, A]. A draw depends on the seed, the step and the number of the environment
-        only."""
-        draw = np.random.Generator(np.random.Philox(key=[self.seed, self.step_number])).random(self.total)[self.mine]
-        chances = logits.double().softmax(-1).cumsum(-1).cpu().numpy()
-        return (draw[:, None] * chances[:, -1:] >= chances[:, :-1]).sum(1)
+        """Draw actions from the policy's parameters [N, P]. A draw depends on the seed, the step and the number of the
+        environment only."""
+        generator = np.random.Generator(np.random.Philox(key=[self.seed, self.step_number]))
+        draws = generator.random((self.total, math.prod(self.distribution.shape)))[self.mine]
+        return self.distribution.sample(logits, draws)
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Do actions [N]. Returns rewards and whether an episode ended, both [N]."""
+        """Do actions [N, ...]. Returns rewards and whether an episode ended, both [N]."""
         with faults_of(self.environments, "step"):
-            seen, rewards, terminated, truncated, _ = self.environments.step(actions + self.first_action)
+            seen, rewards, terminated, truncated, _ = self.environments.step(self.distribution.done(actions))
             self.see(seen)
         if not np.isfinite(rewards).all():
             wrong = rewards[~np.isfinite(rewards)][0]
@@ -196,7 +194,8 @@ class Actor:
         self.lengths += 1
         self.finished += zip(self.rewards[ends].tolist(), self.lengths[ends].tolist())
         self.rewards[ends], self.lengths[ends] = 0, 0
-        self.previous, self.begins = np.where(ends, 0, actions + 1), ends
+        self.previous, self.begins = self.distribution.seen(actions), ends
+        self.previous[ends] = 0
         return np.asarray(rewards, dtype=np.float64), ends
 
     def see(self, seen) -> None:

@@ -1,7 +1,7 @@
 """Agents with a memory (Fan et al., 2020, sections 7.2 and 7.3): an observation is embedded, goes through the body of a
 language model over streams, and gives the policy and the value. The body is Feedback, Transformer or LSTM.
 
-N environments, T steps of a block, A actions, C width.
+N environments, T steps of a block, P parameters of the distribution of actions, C width.
 """
 
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 
+from fairseq_plugins.agents.distributions import Distribution
 from fairseq_plugins.agents.rollout import Episodes, Rollout, Steps, memory_of_rows
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import (
@@ -31,31 +32,40 @@ from fairseq_plugins.options.fields import option
 
 
 class SeenEmbedding(nn.Module):
-    """The sum of an embedding for each whole number of an observation, a projection of its other numbers, and an
-    embedding of the action before it. The paper does not say that agents know their last action; without it they could
-    not tell where they are.
+    """The sum of an embedding for each whole number, and a projection of the other numbers, of an observation and of the
+    action before it. The paper does not say that agents know their last action; without it they could not tell where
+    they are.
 
     Args:
         sizes, numbers: of observations.Layout
-        actions: A
+        distribution: of actions
         width: C
     """
 
     offsets: Tensor
 
-    def __init__(self, sizes: list[int], numbers: int, actions: int, width: int):
+    def __init__(self, sizes: list[int], numbers: int, distribution: Distribution, width: int):
         super().__init__()
-        sizes = [*sizes, actions + 1]
-        self.register_buffer("offsets", torch.tensor([0, *sizes[:-1]]).cumsum(0), persistent=False)
-        self.table = nn.EmbeddingBag(sum(sizes), width, mode="sum")
-        nn.init.normal_(self.table.weight, std=(width * len(sizes)) ** -0.5)
+        sizes = [*sizes, *(size + 1 for size in distribution.sizes)]
+        numbers += distribution.numbers
+        self.register_buffer("offsets", torch.tensor([0, *sizes]).cumsum(0)[:-1], persistent=False)
+        self.table = nn.EmbeddingBag(sum(sizes), width, mode="sum") if sizes else None
+        if self.table is not None:
+            nn.init.normal_(self.table.weight, std=(width * len(sizes)) ** -0.5)
         self.project = nn.Linear(numbers, width) if numbers else None
 
     def forward(self, steps: Steps) -> Tensor:
         """Steps [...] -> [..., C]"""
-        whole = torch.cat([steps.whole, steps.previous.unsqueeze(-1)], -1) + self.offsets
-        x = self.table(whole.flatten(0, -2)).view(*whole.shape[:-1], -1)
-        return x if self.project is None else x + self.project(steps.numbers.to(x.dtype))
+        whole, numbers, previous = steps.whole, steps.numbers, steps.previous.reshape(*steps.begins.shape, -1)
+        if previous.is_floating_point():
+            numbers = torch.cat([numbers, previous], -1)
+        else:
+            whole = torch.cat([whole, previous], -1)
+        projected = None if self.project is None else self.project(numbers.to(self.project.weight.dtype))
+        if self.table is None:
+            return projected
+        x = self.table((whole + self.offsets).flatten(0, -2)).view(*whole.shape[:-1], -1)
+        return x if projected is None else x + projected
 
 
 class Agent(BaseFairseqModel):
@@ -67,10 +77,10 @@ class Agent(BaseFairseqModel):
 
     body: Any
 
-    def __init__(self, embed: SeenEmbedding, body: nn.Module, width: int, actions: int):
+    def __init__(self, embed: SeenEmbedding, body: nn.Module, width: int, parameters: int):
         super().__init__()
         self.embed, self.body = embed, body
-        self.policy, self.value = nn.Linear(width, actions), nn.Linear(width, 1)
+        self.policy, self.value = nn.Linear(width, parameters), nn.Linear(width, 1)
         for head in (self.policy, self.value):  # at first all actions are equally likely
             nn.init.zeros_(head.weight)
             nn.init.zeros_(head.bias)
@@ -86,10 +96,10 @@ class Agent(BaseFairseqModel):
         config = checked_options(cls, config)
         if hasattr(config, "decoder_attention_heads"):
             check_heads(config)
-        width, (sizes, numbers, actions) = config.decoder_embed_dim, task.agent_sizes()
+        width, (sizes, numbers, distribution) = config.decoder_embed_dim, task.agent_sizes()
         with naming_flags(help_of(config)):
             body = cls.build_body(config)
-        return cls(SeenEmbedding(sizes, numbers, actions, width), body, width, actions)
+        return cls(SeenEmbedding(sizes, numbers, distribution, width), body, width, distribution.parameters)
 
     @property
     def device(self) -> torch.device:
@@ -99,7 +109,7 @@ class Agent(BaseFairseqModel):
         """A block of T = M + 1 observations.
 
         Returns:
-            Logits of the policy [N, T, A], values [N, T], and the memory after M steps.
+            Parameters of the policy [N, T, P], values [N, T], and the memory after M steps.
         """
         steps = rollout.steps
         x = self.embed(steps)
@@ -146,7 +156,7 @@ class Acting:
 
     @torch.no_grad()
     def logits(self, seen: Steps) -> Tensor:
-        """Present observations [N] -> logits of actions [N, A]."""
+        """Present observations [N] -> parameters of the policy [N, P]."""
         if not self.at_start and seen.begins.any():
             self.body.restart(self.state, seen.begins)
             self.recorded = None

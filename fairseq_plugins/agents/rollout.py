@@ -12,7 +12,7 @@ class Steps(NamedTuple):
     Attributes:
         whole: whole numbers of the observations [N, T, K]
         numbers: their other numbers [N, T, F]
-        previous: the action before each observation [N, T], from 1; 0 where an episode begins
+        previous: the action before each observation [N, T, ...], whole numbers from 1; 0 where an episode begins
         begins: is it the first of an episode? [N, T]
     """
 
@@ -27,7 +27,7 @@ class Rollout(NamedTuple):
 
     Attributes:
         steps: T = M + 1 observations
-        actions: [N, M]
+        actions: [N, M, ...]
         rewards: [N, M]
         ends: does an episode end with the step? [N, M]
         memory: of the blocks before

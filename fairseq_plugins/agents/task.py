@@ -46,8 +46,11 @@ class ReinforcementLearningTask(FairseqTask):
     def __init__(self, cfg, **kwargs):
         super().__init__(cfg, **kwargs)
         from fairseq_plugins.agents.actor import make_environments
+        from fairseq_plugins.agents.distributions import distribution_of
+        from fairseq_plugins.agents.observations import layout
 
-        self.spaces = make_environments(cfg.environment, 1, cfg.environment_settings)
+        made = make_environments(cfg.environment, 1, cfg.environment_settings)
+        self.sizes = (*layout(made.single_observation_space), distribution_of(made.single_action_space))
         self.settings = json.dumps(json.loads(cfg.environment_settings or "{}"), sort_keys=True)
         self.ranks = (0, 1)  # the number of this rank, and how many there are
         self.actor: Any = None  # in training
@@ -88,11 +91,9 @@ class ReinforcementLearningTask(FairseqTask):
             ) from None
         return cls(cfg, **kwargs)
 
-    def agent_sizes(self) -> tuple[list[int], int, int]:
-        """For SeenEmbedding: the sizes of whole numbers, the number of others, and the number of actions."""
-        from fairseq_plugins.agents.observations import layout
-
-        return (*layout(self.spaces.single_observation_space), int(self.spaces.single_action_space.n))
+    def agent_sizes(self) -> tuple:
+        """For SeenEmbedding: the sizes of whole numbers, the number of others, and the distribution of actions."""
+        return self.sizes
 
     source_dictionary = target_dictionary = None
 

@@ -185,14 +185,13 @@ def chooser(agent, args, actor):
         if world is None:
             raise UserError(f"--agent best: the best actions in {args.environment} are not known.")
         return world.best_actions
-    actions = int(actor.environments.single_action_space.n)
     if args.agent == "random":
-        return lambda: actor.choose(torch.zeros(actor.copies, actions))
+        return lambda: actor.choose(torch.zeros(actor.copies, actor.distribution.parameters))
     model, task = agent
-    *trained_layout, trained_actions = task.agent_sizes()
-    if actions != trained_actions:
+    *trained_layout, trained = task.agent_sizes()
+    if actor.distribution != trained:
         raise UserError(
-            f"--environment {args.environment} has {actions} actions, but the agent was trained with {trained_actions}."
+            f"--environment {args.environment} has {actor.distribution}, but the agent was trained with {trained}."
         )
     if layout(actor.space) != tuple(trained_layout):
         raise UserError(

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from fairseq_plugins.agents.a2c import A2CCriterion, discounted, losses
+from fairseq_plugins.agents.distributions import Categorical
 
 
 def test_returns_by_hand():
@@ -17,7 +18,7 @@ def test_returns_by_hand():
 def test_losses_by_hand():
     logits = torch.tensor([[[0.0, math.log(3.0)]]], requires_grad=True)  # probabilities 1/4 and 3/4
     values = torch.tensor([[2.0]], requires_grad=True)
-    parts = losses(logits, values, actions=torch.tensor([[1]]), returns=torch.tensor([[5.0]]))
+    parts = losses(Categorical(2), logits, values, actions=torch.tensor([[1]]), returns=torch.tensor([[5.0]]))
     assert parts.policy_loss.item() == pytest.approx(-3 * math.log(0.75))
     assert parts.value_loss.item() == pytest.approx(9.0)
     assert parts.entropy.item() == pytest.approx(-(0.25 * math.log(0.25) + 0.75 * math.log(0.75)))
@@ -32,8 +33,8 @@ def test_only_counted_steps_are_added():
     logits, values = torch.randn(2, 3, 4, generator=generator), torch.randn(2, 3, generator=generator)
     actions, returns = torch.randint(4, (2, 3), generator=generator), torch.randn(2, 3, generator=generator)
     counted = torch.tensor([[True, True, False], [False, False, False]])
-    some = losses(logits, values, actions, returns, counted)
-    first = losses(logits[:1, :2], values[:1, :2], actions[:1, :2], returns[:1, :2])
+    some = losses(Categorical(4), logits, values, actions, returns, counted)
+    first = losses(Categorical(4), logits[:1, :2], values[:1, :2], actions[:1, :2], returns[:1, :2])
     torch.testing.assert_close(some, first)
 
 
@@ -44,7 +45,7 @@ def gradient(reduction, ranks):
     actions, rewards, ends = torch.randint(3, shape), torch.rand(shape), torch.rand(shape) < 0.2
     rollout = SimpleNamespace(actions=actions, rewards=rewards, ends=ends)
     criterion = A2CCriterion(
-        SimpleNamespace(ranks=(0, ranks)), discount=0.9, entropy_cost=0.01, value_cost=0.5, loss_reduction=reduction
+        SimpleNamespace(ranks=(0, ranks), agent_sizes=lambda: ([], 0, Categorical(3))), discount=0.9, entropy_cost=0.01, value_cost=0.5, loss_reduction=reduction
     )
     logits = torch.randn(4, 6, 3, dtype=torch.float64, requires_grad=True)
     sample = {"rollout": rollout, "episodes": []}

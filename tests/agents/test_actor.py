@@ -18,7 +18,6 @@ from fairseq_plugins.errors import UserError
     ("fairseq_plugins/Corridor-v0", '{"size": 5}', "cannot be made: .* unexpected keyword argument 'size'"),
     ("FrozenLake-v1", '{"map_name": "none"}', "cannot be made: 'none'"),
     ("FrozenLake-v1", '{"desc": 3}', "cannot be made: "),
-    ("Pendulum-v1", "", "agents have a fixed number of actions"),
 ])  # fmt: skip
 def test_wrong_environments(name, settings, words):
     with pytest.raises(UserError, match=words):

@@ -2,10 +2,13 @@
 
 from types import SimpleNamespace
 
+import gymnasium
+import numpy as np
 import pytest
 import torch
 
 from fairseq_plugins.agents.actor import Actor, make_environments
+from fairseq_plugins.agents.distributions import distribution_of
 from fairseq_plugins.agents.model import ARCHITECTURES, FeedbackAgent, LSTMAgent, SpanTransformerAgent
 from fairseq_plugins.agents.observations import layout
 from fairseq_plugins.agents.rollout import Episodes
@@ -18,7 +21,8 @@ ENVIRONMENTS = {"short": ("Corridor-v0", '{"length": 3}'), "aligned": ("MazeNavi
 def build_agent(kind, environments, **changes):
     torch.manual_seed(1)
     space = environments.single_observation_space
-    task = SimpleNamespace(agent_sizes=lambda: (*layout(space), int(environments.single_action_space.n)))
+    sizes = *layout(space), distribution_of(environments.single_action_space)
+    task = SimpleNamespace(agent_sizes=lambda: sizes)
     options = getattr(kind, "__dataclass")()
     for name, value in {**ARCHITECTURES["tiny"], **changes}.items():
         if hasattr(options, name):
@@ -96,6 +100,45 @@ def test_the_value_after_a_block_is_that_of_its_first_step():
         _, values, actor.memory = agent(actor.roll(agent, 5))
         _, following, _ = agent(actor.roll(agent, 5))
     assert torch.allclose(values[:, -1], following[:, 0], atol=1e-9)
+
+
+class Echo(gymnasium.Env):
+    """Shows the last action, in an episode of four steps."""
+
+    def __init__(self, space):
+        self.action_space, self.observation_space = space, gymnasium.spaces.Dict(action=space)
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return {"action": self.action_space.sample()}, {}
+
+    def step(self, action):
+        assert action in self.action_space
+        self.steps += 1
+        return {"action": action}, 0.0, self.steps == 4, False, {}
+
+
+@pytest.mark.parametrize("kind", [FeedbackAgent, LSTMAgent])
+@pytest.mark.parametrize("space", [
+    gymnasium.spaces.Discrete(3, start=7), gymnasium.spaces.MultiDiscrete([[2, 3]]), gymnasium.spaces.MultiBinary(3),
+    gymnasium.spaces.Box(np.float32([[-1], [0]]), np.float32([[1], [8]])),
+])  # fmt: skip
+def test_actions_of_every_space(space, kind, monkeypatch):
+    """The environment gets what was drawn, the agent sees it, and learning sees what acting saw."""
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    gymnasium.register("Echo-v0", Echo, kwargs={"space": space})
+    actor = Actor(make_environments("Echo-v0", COPIES), seed=1)
+    agent = build_agent(kind, actor.environments)
+    rollout, drawn = while_acting(agent, actor, steps=6)
+    learned, *_ = agent(rollout)
+    torch.testing.assert_close(learned[:, :-1], drawn, atol=1e-9, rtol=0)
+    steps, goes_on = rollout.steps, ~rollout.ends
+    taken = actor.distribution.seen(rollout.actions[goes_on].numpy())
+    np.testing.assert_array_equal(steps.previous[:, 1:][goes_on], taken)
+    assert not steps.previous[:, 1:][~goes_on].any() and rollout.ends.sum() == COPIES
+    seen = torch.cat([steps.whole, steps.numbers], -1)[:, 1:][goes_on]  # one of them is empty
+    expected = taken - 1 if actor.distribution.sizes else taken
+    np.testing.assert_allclose(seen, expected.reshape(seen.shape), atol=1e-6)
 
 
 def test_episodes_as_rows():
