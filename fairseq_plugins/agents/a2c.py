@@ -17,19 +17,25 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.options.fields import option
 
 
-def discounted(rewards: Tensor, ends: Tensor, after: Tensor, discount: float) -> Tensor:
-    """R_t = r_t + discount * R_(t+1), and R_t = r_t where an episode ends with step t.
+def discounted(
+    rewards: Tensor, ends: Tensor, after: Tensor, discount: float, last_values: Tensor | None = None
+) -> Tensor:
+    """R_t = r_t + discount * R_(t+1). Where an episode ends with step t, R_(t+1) is the value of its last state if a
+    time limit cut it off (Pardo et al., 2018), and otherwise 0.
 
     Args:
         rewards, ends: [N, M]
         after: the value of the observation after the block [N], in place of R_(M+1)
+        last_values: of episodes that were cut off, otherwise 0 [N, M]; None: there are none
 
     Returns:
         [N, M]
     """
+    if last_values is None:
+        last_values = torch.zeros_like(rewards)
     returns, following = [], after
-    for reward, end in zip(rewards.unbind(1)[::-1], ends.unbind(1)[::-1]):
-        following = reward + discount * torch.where(end, 0.0, following)
+    for reward, end, last in zip(*(x.unbind(1)[::-1] for x in (rewards, ends, last_values))):
+        following = reward + discount * torch.where(end, last, following)
         returns.append(following)
     return torch.stack(returns[::-1], 1)
 
@@ -106,7 +112,9 @@ class A2CCriterion(FairseqCriterion):
         rollout, counted = sample["rollout"], sample.get("counted")
         parameters, values, sample["memory"] = model(rollout)
         rewards = rollout.rewards.to(values.dtype)
-        returns = discounted(rewards, rollout.ends, values[:, -1].detach(), self.discount)
+        cut = rollout.cut_off
+        last_values = None if cut is None else model.last_values(rollout, cut)
+        returns = discounted(rewards, rollout.ends, values[:, -1].detach(), self.discount, last_values)
         _, _, distribution = self.task.agent_sizes()
         parts = losses(distribution, parameters[:, :-1], values[:, :-1], rollout.actions, returns, counted)
         loss = parts.policy_loss + self.value_cost * parts.value_loss - self.entropy_cost * parts.entropy

@@ -12,11 +12,12 @@ import gymnasium
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import concatenate, create_empty_array
 
 import fairseq_plugins.agents.environments  # noqa: F401  (registers them)
 from fairseq_plugins.agents.distributions import distribution_of
-from fairseq_plugins.agents.observations import Observer
-from fairseq_plugins.agents.rollout import Rollout, Steps, memory_of_rows
+from fairseq_plugins.agents.observations import Observations, Observer
+from fairseq_plugins.agents.rollout import CutOff, Rollout, Steps, memory_of_rows
 from fairseq_plugins.agents.wrappers import LONGEST, limit_of, wrapped
 from fairseq_plugins.errors import UserError, one_line
 from fairseq_plugins.options.withheld import refuse_withheld
@@ -117,6 +118,19 @@ def seed_of(seed: int, number: int) -> int:
     return int(np.random.SeedSequence((seed, number)).generate_state(1)[0])
 
 
+def as_steps(seen: Observations, previous: np.ndarray, begins: np.ndarray, device="cpu") -> Steps:
+    return Steps(*(torch.from_numpy(value).to(device) for value in (*seen, previous, begins)))
+
+
+def joined(cut: list[tuple[torch.Tensor, torch.Tensor, Steps]], device) -> CutOff | None:
+    """The steps, environments and last states of all steps of a block."""
+    if not cut:
+        return None
+    steps, environments, lasts = zip(*cut)
+    last = Steps(*(torch.cat(values).to(device) for values in zip(*lasts)))
+    return CutOff(torch.cat(environments).to(device), torch.cat(steps).to(device), last)
+
+
 class Actor:
     """Agents in N environments, their episodes so far, and their memory.
 
@@ -125,10 +139,11 @@ class Actor:
         seed: of the environments and of the actions
         first: number of the first environment among those of all ranks
         total: number of environments of all ranks
+        bootstrap: keep the last states of episodes that a time limit cuts off
     """
 
-    def __init__(self, environments: Any, seed: int, first: int = 0, total: int | None = None):
-        self.environments, self.seed = environments, seed
+    def __init__(self, environments: Any, seed: int, first: int = 0, total: int | None = None, bootstrap: bool = False):
+        self.environments, self.seed, self.bootstrap = environments, seed, bootstrap
         self.copies = environments.num_envs
         self.mine, self.total = slice(first, first + self.copies), total or self.copies
         self.space = environments.single_observation_space
@@ -139,7 +154,7 @@ class Actor:
         self.memory: Any = None
         with faults_of(environments, "reset"):
             seen, _ = environments.reset(seed=[seed_of(seed, number) for number in range(first, first + self.copies)])
-            self.see(seen)
+            self.seen = self.see(seen)
         kind = np.int64 if self.distribution.sizes else np.float32
         self.previous = np.zeros((self.copies, *self.distribution.shape), dtype=kind)
         self.begins = np.ones(self.copies, dtype=bool)
@@ -157,19 +172,20 @@ class Actor:
             fresh = torch.as_tensor(self.begins, device=agent.device)
             memory = memory_of_rows(memory, torch.arange(self.copies, device=agent.device), fresh)
         acting = agent.start_acting(memory, self.copies, steps + 1)
-        seen, acted = [self.now(agent.device)], []
-        for _ in range(steps):
+        seen, acted, cut = [self.now(agent.device)], [], []
+        for step in range(steps):
             actions = self.choose(acting.logits(seen[-1]))
             acted.append((actions, *self.step(actions)))
             seen.append(self.now(agent.device))
+            cut += [(torch.full_like(rows, step), rows, last) for rows, last in self.cut_off]
         acting.read_last(seen[-1])
         all_seen = Steps(*(torch.stack(values, 1) for values in zip(*seen)))
         taken, rewards, ends = (torch.from_numpy(np.stack(values, 1)).to(agent.device) for values in zip(*acted))
-        return Rollout(all_seen, taken, rewards, ends, memory, acting.recorded)
+        return Rollout(all_seen, taken, rewards, ends, memory, acting.recorded, joined(cut, agent.device))
 
     def now(self, device) -> Steps:
         """The present observations, [N, ...]."""
-        return Steps(*(torch.from_numpy(value).to(device) for value in (*self.seen, self.previous, self.begins)))
+        return as_steps(self.seen, self.previous, self.begins, device)
 
     def choose(self, logits: torch.Tensor) -> np.ndarray:
         """Draw actions from the policy's parameters [N, P]. A draw depends on the seed, the step and the number of the
@@ -181,8 +197,11 @@ class Actor:
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Do actions [N, ...]. Returns rewards and whether an episode ended, both [N]."""
         with faults_of(self.environments, "step"):
-            seen, rewards, terminated, truncated, _ = self.environments.step(self.distribution.done(actions))
-            self.see(seen)
+            seen, rewards, terminated, truncated, info = self.environments.step(self.distribution.done(actions))
+            self.seen = self.see(seen)
+            previous = self.distribution.seen(actions)
+            rows = np.flatnonzero(truncated & ~terminated & self.bootstrap)
+            self.cut_off = [self.last(rows, info["final_obs"][rows], previous)] if len(rows) else []
         if not np.isfinite(rewards).all():
             wrong = rewards[~np.isfinite(rewards)][0]
             raise UserError(
@@ -194,18 +213,24 @@ class Actor:
         self.lengths += 1
         self.finished += zip(self.rewards[ends].tolist(), self.lengths[ends].tolist())
         self.rewards[ends], self.lengths[ends] = 0, 0
-        self.previous, self.begins = self.distribution.seen(actions), ends
+        self.previous, self.begins = previous, ends
         self.previous[ends] = 0
         return np.asarray(rewards, dtype=np.float64), ends
 
-    def see(self, seen) -> None:
-        """Keep the observations that the environments returned.
+    def last(self, rows: np.ndarray, observations, previous: np.ndarray) -> tuple[torch.Tensor, Steps]:
+        """The numbers of the environments in ``rows``, and their last states."""
+        empty: Any = create_empty_array(self.space, len(rows))
+        batch = concatenate(self.space, observations, empty)
+        return torch.from_numpy(rows), as_steps(self.see(batch), previous[rows], np.zeros(len(rows), dtype=bool))
+
+    def see(self, seen) -> Observations:
+        """The observations that the environments returned.
 
         Raises:
             UserError: there is one that their observation_space does not have, or that is not a number
         """
-        self.seen = self.observe(seen)
-        whole, numbers = self.seen
+        found = self.observe(seen)
+        whole, numbers = found
         wrong = (whole < 0) | (whole >= self.sizes)
         if wrong.any() or not np.isfinite(numbers).all():
             value = whole[wrong][0] if wrong.any() else numbers[~np.isfinite(numbers)][0]
@@ -213,6 +238,7 @@ class Actor:
                 f"--environment {self.environments.spec.id} gave an observation that its observation_space"
                 f" {self.space} does not have ({value}); correct it, or choose another."
             )
+        return found
 
     def take_finished(self) -> list[tuple[float, int]]:
         finished, self.finished = self.finished, []

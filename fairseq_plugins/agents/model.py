@@ -11,9 +11,10 @@ import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from fairseq_plugins.agents.distributions import Distribution
-from fairseq_plugins.agents.rollout import Episodes, Rollout, Steps, memory_of_rows
+from fairseq_plugins.agents.rollout import CutOff, Episodes, Rollout, Steps, memory_of_rows
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import (
     attention_sizes,
@@ -32,9 +33,9 @@ from fairseq_plugins.options.fields import option
 
 
 class SeenEmbedding(nn.Module):
-    """The sum of an embedding for each whole number, and a projection of the other numbers, of an observation and of the
-    action before it. The paper does not say that agents know their last action; without it they could not tell where
-    they are.
+    """The sum of an embedding for each whole number, and a projection of the other numbers, of an observation and of
+    the action before it. The paper does not say that agents know their last action; without it they could not tell
+    where they are.
 
     Args:
         sizes, numbers: of observations.Layout
@@ -61,11 +62,12 @@ class SeenEmbedding(nn.Module):
             numbers = torch.cat([numbers, previous], -1)
         else:
             whole = torch.cat([whole, previous], -1)
-        projected = None if self.project is None else self.project(numbers.to(self.project.weight.dtype))
-        if self.table is None:
-            return projected
-        x = self.table((whole + self.offsets).flatten(0, -2)).view(*whole.shape[:-1], -1)
-        return x if projected is None else x + projected
+        parts = []
+        if self.table is not None:
+            parts.append(self.table((whole + self.offsets).flatten(0, -2)).view(*whole.shape[:-1], -1))
+        if self.project is not None:
+            parts.append(self.project(numbers.to(self.project.weight.dtype)))
+        return sum(parts[1:], parts[0])
 
 
 class Agent(BaseFairseqModel):
@@ -125,13 +127,30 @@ class Agent(BaseFairseqModel):
     def by_episode(self, x: Tensor, begins: Tensor, memory):
         """Embeddings [N, T, C] and the beginnings of episodes [N, T] -> outputs [N, T, C], and the memory after."""
         episodes = Episodes(begins)
+        y, memory = self.body(episodes.cut(x), self.before(episodes, x, memory), episodes.padding(unfinished=1))
+        return episodes.join(y), memory_of_rows(memory, episodes.last)
+
+    def before(self, episodes: Episodes, x: Tensor, memory):
+        """The memory of the rows of a block before it."""
         fresh = episodes.fresh
         if memory is None:  # all rows begin with an empty one
             _, memory = self.body(x[:, :1])
             fresh = torch.ones_like(fresh)
-        memory = memory_of_rows(memory, episodes.environment, fresh)
-        y, memory = self.body(episodes.cut(x), memory, episodes.padding(unfinished=1))
-        return episodes.join(y), memory_of_rows(memory, episodes.last)
+        return memory_of_rows(memory, episodes.environment, fresh)
+
+    @torch.no_grad()
+    def last_values(self, rollout: Rollout, cut: CutOff) -> Tensor:
+        """The values of the states that were cut off in a block, at the steps that led to them [N, M]; 0 elsewhere."""
+        x = self.embed(rollout.steps)
+        episodes, each = Episodes(rollout.steps.begins), torch.arange(len(cut.step), device=x.device)
+        rows = episodes.row[cut.environment, cut.step]
+        end = episodes.length[rows]
+        with_last = pad(episodes.cut(x)[rows], (0, 0, 0, 1))
+        with_last[each, end] = self.embed(cut.last)
+        memory = memory_of_rows(self.before(episodes, x, rollout.memory), rows)
+        y, _ = self.body(with_last, memory, with_last.size(1) - 1 - end)
+        values = self.value(y[each, end]).squeeze(-1)
+        return values.new_zeros(rollout.ends.shape).index_put((cut.environment, cut.step), values)
 
     def start_acting(self, memory, copies: int, steps: int) -> "Acting":
         return Acting(self, memory, copies, steps)

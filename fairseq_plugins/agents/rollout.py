@@ -22,6 +22,19 @@ class Steps(NamedTuple):
     begins: Tensor
 
 
+class CutOff(NamedTuple):
+    """The last states of E episodes that a time limit cut off, which no action follows.
+
+    Attributes:
+        environment, step: where and when [E]
+        last: the observations [E, ...]
+    """
+
+    environment: Tensor
+    step: Tensor
+    last: Steps
+
+
 class Rollout(NamedTuple):
     """A block that has been acted.
 
@@ -32,6 +45,7 @@ class Rollout(NamedTuple):
         ends: does an episode end with the step? [N, M]
         memory: of the blocks before
         recorded: the body's state, if it recorded the steps and no episode began after the first of them
+        cut_off: the states of which the value counts though their episode does not go on; None: there are none
     """
 
     steps: Steps
@@ -40,6 +54,7 @@ class Rollout(NamedTuple):
     ends: Tensor
     memory: Any
     recorded: Any
+    cut_off: CutOff | None = None
 
 
 class Episodes:

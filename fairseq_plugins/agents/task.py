@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 import torch
 from fairseq.data import FairseqDataset
-from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
@@ -22,11 +22,17 @@ logger = logging.getLogger(__name__)
 SEED_OF_EVALUATION = 1_000_000  # added to --seed: other episodes than those of training
 
 
+Truncation: Any = ChoiceEnum(["bootstrap", "end"])
+
+
 @dataclass
 class ReinforcementLearningConfig(FairseqDataclass):
     data: Optional[str] = no_data()
     environment: str = option("fairseq_plugins/MazeNavigation-v0", "name of an environment of gymnasium")
     environment_settings: str = option("", "arguments of the environment in JSON, such as '{\"size\": 5}'")
+    truncation: Truncation = option(
+        "bootstrap", "where a time limit cuts off an episode, the value of its last state follows, or it ends"
+    )
     bptt: int = option(100, "M, steps of each environment in an update")
     updates_per_epoch: int = option(1000, "blocks of an epoch; fairseq-train validates and saves after an epoch")
     test_episodes: int = option(100, "episodes of a validation, rounded up to the same number of each environment")
@@ -62,7 +68,8 @@ class ReinforcementLearningTask(FairseqTask):
 
         rank, world_size = self.ranks
         environments = make_environments(self.cfg.environment, copies, self.cfg.environment_settings)
-        return Actor(environments, seed, rank * copies, world_size * copies)
+        bootstrap = self.cfg.truncation == "bootstrap"
+        return Actor(environments, seed, rank * copies, world_size * copies, bootstrap)
 
     @classmethod
     def add_args(cls, parser):

@@ -19,8 +19,8 @@ SMOKE_SETTINGS+=([SIZE]=tiny [MODELS]="feedback lstm" [SEEDS]="1 2" [ENVIRONMENT
 begin "$@"
 for model in "${MODELS[@]}"; do one_of MODELS "$model" feedback transformer lstm; done
 use_environment MazeNavigationEasy-v0
-TRAINING=(--task reinforcement_learning "${ENVIRONMENT[@]}" --criterion a2c --batch-size "$each" --bptt "$BPTT"
-    --max-update "$UPDATES" --updates-per-epoch "$EVERY" --test-episodes "$EPISODES" --no-epoch-checkpoints
+TRAINING=(--task reinforcement_learning --truncation end "${ENVIRONMENT[@]}" --criterion a2c --batch-size "$each"
+    --bptt "$BPTT" --max-update "$UPDATES" --updates-per-epoch "$EVERY" --test-episodes "$EPISODES" --no-epoch-checkpoints
     --best-checkpoint-metric reward --maximize-best-checkpoint-metric --optimizer rmsprop --rmsprop-eps 0.01
     --loss-reduction sum --entropy-cost 0.0005)
 declare -A AGENT=([feedback]="--arch feedback_agent_$SIZE --lr $LEARNING_RATE --attention-span $SPAN"

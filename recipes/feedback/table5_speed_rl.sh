@@ -17,8 +17,8 @@ SMOKE_SETTINGS+=([SIZE]=tiny [MODELS]="feedback transformer" [SEEDS]=1 [ENVIRONM
 begin "$@"
 for model in "${MODELS[@]}"; do one_of MODELS "$model" feedback transformer lstm; done
 use_environment MazeNavigation-v0
-TRAINING=(--task reinforcement_learning "${ENVIRONMENT[@]}" --criterion a2c --batch-size "$each" --bptt "$BPTT"
-    --max-update "$UPDATES" --updates-per-epoch "$EVERY" --test-episodes "$EPISODES" --no-epoch-checkpoints
+TRAINING=(--task reinforcement_learning --truncation end "${ENVIRONMENT[@]}" --criterion a2c --batch-size "$each"
+    --bptt "$BPTT" --max-update "$UPDATES" --updates-per-epoch "$EVERY" --test-episodes "$EPISODES" --no-epoch-checkpoints
     --best-checkpoint-metric reward --maximize-best-checkpoint-metric --optimizer adam --entropy-cost 0.0005)
 declare -A AGENT=([feedback]="--arch feedback_agent_$SIZE --lr $LEARNING_RATE --attention-span $SPAN"
     [transformer]="--arch span_transformer_agent_$SIZE --lr $LEARNING_RATE --attention-span $SPAN"

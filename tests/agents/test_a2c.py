@@ -13,6 +13,9 @@ def test_returns_by_hand():
     ends = torch.tensor([[False, True, False], [False, False, False]])
     returns = discounted(rewards, ends, after=torch.tensor([10.0, 4.0]), discount=0.5)
     assert returns.tolist() == [[1.0, 0.0, 7.0], [1.0, 2.0, 2.0]]
+    last_values = torch.tensor([[0.0, 8.0, 0.0], [0.0, 0.0, 0.0]])  # a time limit ended the first episode
+    returns = discounted(rewards, ends, torch.tensor([10.0, 4.0]), 0.5, last_values)
+    assert returns.tolist() == [[3.0, 4.0, 7.0], [1.0, 2.0, 2.0]]
 
 
 def test_losses_by_hand():
@@ -43,9 +46,13 @@ def gradient(reduction, ranks):
     torch.manual_seed(1)
     shape = 4, 5
     actions, rewards, ends = torch.randint(3, shape), torch.rand(shape), torch.rand(shape) < 0.2
-    rollout = SimpleNamespace(actions=actions, rewards=rewards, ends=ends)
+    rollout = SimpleNamespace(actions=actions, rewards=rewards, ends=ends, cut_off=None)
     criterion = A2CCriterion(
-        SimpleNamespace(ranks=(0, ranks), agent_sizes=lambda: ([], 0, Categorical(3))), discount=0.9, entropy_cost=0.01, value_cost=0.5, loss_reduction=reduction
+        SimpleNamespace(ranks=(0, ranks), agent_sizes=lambda: ([], 0, Categorical(3))),
+        discount=0.9,
+        entropy_cost=0.01,
+        value_cost=0.5,
+        loss_reduction=reduction,
     )
     logits = torch.randn(4, 6, 3, dtype=torch.float64, requires_grad=True)
     sample = {"rollout": rollout, "episodes": []}

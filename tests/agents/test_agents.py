@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 
+from fairseq_plugins.agents.a2c import A2CCriterion
 from fairseq_plugins.agents.actor import Actor, make_environments
 from fairseq_plugins.agents.distributions import distribution_of
 from fairseq_plugins.agents.model import ARCHITECTURES, FeedbackAgent, LSTMAgent, SpanTransformerAgent
 from fairseq_plugins.agents.observations import layout
 from fairseq_plugins.agents.rollout import Episodes
 
-COPIES = 3
+COPIES, LIMIT = 3, 5
 # episodes that end in the middle of blocks, at different steps; and episodes that end with every second block
 ENVIRONMENTS = {"short": ("Corridor-v0", '{"length": 3}'), "aligned": ("MazeNavigation-v0", '{"max_steps": 10}')}
 
@@ -100,6 +101,88 @@ def test_the_value_after_a_block_is_that_of_its_first_step():
         _, values, actor.memory = agent(actor.roll(agent, 5))
         _, following, _ = agent(actor.roll(agent, 5))
     assert torch.allclose(values[:, -1], following[:, 0], atol=1e-9)
+
+
+@pytest.mark.parametrize("blocks", [(5,), (3, 4), (2, 9)])
+@pytest.mark.parametrize("kind", [FeedbackAgent, SpanTransformerAgent, LSTMAgent])
+def test_a_state_at_a_limit_has_the_value_that_it_has_without_one(kind, blocks):
+    def mazes(limit):
+        made = make_environments("fairseq_plugins/MazeNavigation-v0", COPIES, f'{{"max_steps": {limit}}}')
+        return Actor(made, seed=1, bootstrap=True)
+
+    free = mazes(100)
+    agent = build_agent(kind, free.environments).eval()
+    rollout = free.roll(agent, 20)
+    assert rollout.cut_off is None
+    expected = agent(rollout)[1][:, 5]
+    limited, before = mazes(5), 0
+    for block in blocks:
+        rollout = limited.roll(agent, block)
+        with torch.no_grad():
+            *_, limited.memory = agent(rollout)
+        found = None if rollout.cut_off is None else agent.last_values(rollout, rollout.cut_off)
+        if before < 5 <= before + block:
+            torch.testing.assert_close(found[:, 4 - before], expected, atol=1e-9, rtol=0)
+            assert ((found != 0) == rollout.ends).all()
+        before += block
+
+
+class Chain(gymnasium.Env):
+    """Its reward is 1 in every second step. It never ends by itself, and shows the number of the step or hides it."""
+
+    action_space = gymnasium.spaces.Discrete(2)
+    observation_space = gymnasium.spaces.MultiDiscrete([2, LIMIT + 1])
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.phase, self.steps = int(self.np_random.integers(2)), 0
+        return self.seen(), {}
+
+    def step(self, action):
+        reward = float(self.phase == 0)
+        self.phase, self.steps = 1 - self.phase, self.steps + 1
+        return self.seen(), reward, False, False, {}
+
+    def seen(self):
+        return np.array([self.phase, self.steps * self.clock])
+
+
+def value_with_end(phase, step):
+    """The rewards until the limit, discounted by 0.5."""
+    return sum(0.5**later for later in range(LIMIT - step) if (phase + later) % 2 == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "bootstrap, value", [(False, value_with_end), (True, lambda phase, step: (4 / 3, 2 / 3)[phase])]
+)
+def test_values_converge_to_the_right_ones(bootstrap, value, monkeypatch):
+    """Where the limit is no end, an agent that does not see the time has the values 1 + 1/4 + 1/16... and its half."""
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    gymnasium.register("Chain-v0", Chain, max_episode_steps=LIMIT, kwargs={"clock": not bootstrap})
+    actor = Actor(make_environments("Chain-v0", 8), seed=1, bootstrap=bootstrap)
+    agent = build_agent(SpanTransformerAgent, actor.environments, attention_span=1)
+    sizes = None, None, actor.distribution
+    task = SimpleNamespace(ranks=(0, 1), agent_sizes=lambda: sizes)
+    criterion = A2CCriterion(task, discount=0.5, entropy_cost=0.01, value_cost=0.5)
+    optimizer = torch.optim.Adam(agent.parameters(), lr=0.003)
+    for _ in range(300):
+        sample = {"rollout": actor.roll(agent, 8), "episodes": actor.take_finished()}
+        loss, steps, _ = criterion(agent, sample)
+        actor.memory = sample["memory"]
+        optimizer.zero_grad()
+        (loss / steps).backward()
+        optimizer.step()
+    age = actor.lengths.copy()
+    rollout = actor.roll(agent, 16)
+    _, values, _ = agent(rollout)
+    for row, found in enumerate(values[:, :-1].tolist()):
+        for place, one in enumerate(found):
+            phase = int(rollout.steps.whole[row, place, 0])
+            assert one == pytest.approx(value(phase, (age[row] + place) % LIMIT), abs=0.05)
 
 
 class Echo(gymnasium.Env):
