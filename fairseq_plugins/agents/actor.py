@@ -3,8 +3,10 @@
 import json
 import logging
 import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from traceback import walk_tb
 from typing import Any
 
@@ -25,6 +27,7 @@ from fairseq_plugins.options.withheld import refuse_withheld
 logger = logging.getLogger(__name__)
 
 OURS = "fairseq_plugins/"
+PACKAGES = {"MiniGrid": "minigrid", "BabyAI": "minigrid", "popgym": "popgym", "ALE": "ale_py"}  # by the begin of a name
 
 
 def make_environments(name: str, copies: int, settings: str = "", **options: Any) -> Any:
@@ -51,12 +54,22 @@ def make_environments(name: str, copies: int, settings: str = "", **options: Any
         theirs: dict[str, Any] = {} if ours else sync
         made: Any = gymnasium.make_vec(name, copies, **theirs, **arguments, **options)
     except Exception as error:  # whatever the environment raises; its arguments are the user's
-        raise UserError(f"--environment {name}{given} cannot be made: {one_line(error)}") from error
+        raise UserError(f"--environment {name}{given} cannot be made: {one_line(error)}{advice(name)}") from error
     distribution_of(made.single_action_space)
     Observer(made.single_observation_space)
     if not ours:
         close_quietly(made, name)
     return made
+
+
+def advice(name: str) -> str:
+    """Which package registers an environment of this name, if that is known and is what is missing."""
+    module, _, registered = name.rpartition(":")
+    package = PACKAGES.get(re.split("[-/]", registered)[0])
+    if package is None:
+        return ""
+    named = "" if module else f"; the package {package} registers it: --environment {package}:{registered}"
+    return named + ("" if find_spec(package) else f"; pip install {package}")
 
 
 def described(environments: Any) -> str:

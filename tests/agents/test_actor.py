@@ -18,6 +18,8 @@ from fairseq_plugins.errors import UserError
     ("fairseq_plugins/Corridor-v0", '{"size": 5}', "cannot be made: .* unexpected keyword argument 'size'"),
     ("FrozenLake-v1", '{"map_name": "none"}', "cannot be made: 'none'"),
     ("FrozenLake-v1", '{"desc": 3}', "cannot be made: "),
+    ("ALE/Pong-v5", "", "the package ale_py registers it: --environment ale_py:ALE/Pong-v5; pip install ale_py"),
+    ("ale_py:ALE/Pong-v5", "", "No module named 'ale_py'.*; pip install ale_py"),
 ])  # fmt: skip
 def test_wrong_environments(name, settings, words):
     with pytest.raises(UserError, match=words):
