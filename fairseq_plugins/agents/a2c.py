@@ -3,6 +3,7 @@
 The Feedback paper trains with A2C (Fan et al., 2020, section 7), the synchronous form of A3C (Mnih et al., 2016).
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -70,6 +71,18 @@ def losses(
     return Losses(*((part if counted is None else part[counted]).sum() for part in of_steps))
 
 
+def episode_logs(episodes: list) -> dict[str, float]:
+    """Sums over episodes, and in how many of them the environment told a success."""
+    told = [episode.success for episode in episodes if not math.isnan(episode.success)]
+    return {
+        "reward": sum(episode.reward for episode in episodes),
+        "length": sum(episode.length for episode in episodes),
+        "episodes": len(episodes),
+        "success": sum(told),
+        "told": len(told),
+    }
+
+
 LossReduction: Any = ChoiceEnum(["mean", "sum"])
 
 
@@ -89,7 +102,8 @@ class A2CCriterion(FairseqCriterion):
     policy's entropy, each a mean over the steps of a block, or their sum with --loss-reduction sum. Gradients of a mean
     are far below 0.01, the epsilon that the Feedback paper gives for RMSprop, which then no longer normalises them.
 
-    Logged are these three parts, and ``reward`` and ``length``, the means over the episodes that have ended.
+    Logged are these three parts, and ``reward``, ``length`` and, where environments tell it, ``success``, the means
+    over the episodes that have ended.
     """
 
     LOGGED = ("loss", "policy_loss", "value_loss", "entropy", "reward", "length", "episodes")  # by a validation
@@ -119,13 +133,10 @@ class A2CCriterion(FairseqCriterion):
         parts = losses(distribution, parameters[:, :-1], values[:, :-1], rollout.actions, returns, counted)
         loss = parts.policy_loss + self.value_cost * parts.value_loss - self.entropy_cost * parts.entropy
         steps = rollout.rewards.numel() if counted is None else int(counted.sum())
-        episodes = sample["episodes"]
         logged = {
             "loss": loss.data,
             **{name: part.data for name, part in parts._asdict().items()},
-            "reward": sum(reward for reward, _ in episodes),
-            "length": sum(length for _, length in episodes),
-            "episodes": len(episodes),
+            **episode_logs(sample["episodes"]),
             "ntokens": steps,
             "nsentences": len(rollout.actions),
             "sample_size": steps,
@@ -147,6 +158,8 @@ class A2CCriterion(FairseqCriterion):
         if episodes:
             for name in ("reward", "length"):
                 metrics.log_scalar(name, total(name) / episodes, episodes, round=3)
+        if told := total("told"):
+            metrics.log_scalar("success", total("success") / told, told, round=3)
         metrics.log_scalar_sum("episodes", episodes)
 
     @staticmethod

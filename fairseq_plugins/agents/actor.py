@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from traceback import walk_tb
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -27,6 +27,7 @@ from fairseq_plugins.options.withheld import refuse_withheld
 logger = logging.getLogger(__name__)
 
 OURS = "fairseq_plugins/"
+SUCCESS = ("is_success", "success")  # the names in use, in the info of a step
 PACKAGES = {"MiniGrid": "minigrid", "BabyAI": "minigrid", "popgym": "popgym", "ALE": "ale_py"}  # by the begin of a name
 
 
@@ -144,6 +145,24 @@ def joined(cut: list[tuple[torch.Tensor, torch.Tensor, Steps]], device) -> CutOf
     return CutOff(torch.cat(environments).to(device), torch.cat(steps).to(device), last)
 
 
+class Episode(NamedTuple):
+    """One that has ended. Its success is 1, 0, or something between; nan if the environment does not tell it."""
+
+    reward: float
+    length: int
+    success: float = math.nan
+
+
+def successes(final_info: dict, copies: int) -> np.ndarray:
+    """What the last steps of episodes told [N]."""
+    told = np.full(copies, np.nan)
+    for name in SUCCESS:
+        if name in final_info:
+            known = final_info[f"_{name}"]
+            told[known] = final_info[name][known]
+    return told
+
+
 class Actor:
     """Agents in N environments, their episodes so far, and their memory.
 
@@ -172,7 +191,7 @@ class Actor:
         self.previous = np.zeros((self.copies, *self.distribution.shape), dtype=kind)
         self.begins = np.ones(self.copies, dtype=bool)
         self.rewards, self.lengths = np.zeros(self.copies), np.zeros(self.copies, dtype=np.int64)  # of running episodes
-        self.finished: list[tuple[float, int]] = []  # rewards and lengths, since they were last asked for
+        self.finished: list[Episode] = []  # since they were last asked for
 
     def roll(self, agent, steps: int) -> Rollout:
         """Act for ``steps`` steps.
@@ -212,6 +231,7 @@ class Actor:
         with faults_of(self.environments, "step"):
             seen, rewards, terminated, truncated, info = self.environments.step(self.distribution.done(actions))
             self.seen = self.see(seen)
+            told = successes(info.get("final_info", {}), self.copies)
             previous = self.distribution.seen(actions)
             rows = np.flatnonzero(truncated & ~terminated & self.bootstrap)
             self.cut_off = [self.last(rows, info["final_obs"][rows], previous)] if len(rows) else []
@@ -224,7 +244,7 @@ class Actor:
         self.step_number += 1
         self.rewards += rewards
         self.lengths += 1
-        self.finished += zip(self.rewards[ends].tolist(), self.lengths[ends].tolist())
+        self.finished += map(Episode, self.rewards[ends].tolist(), self.lengths[ends].tolist(), told[ends].tolist())
         self.rewards[ends], self.lengths[ends] = 0, 0
         self.previous, self.begins = previous, ends
         self.previous[ends] = 0
@@ -253,6 +273,6 @@ class Actor:
             )
         return found
 
-    def take_finished(self) -> list[tuple[float, int]]:
+    def take_finished(self) -> list[Episode]:
         finished, self.finished = self.finished, []
         return finished

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from fairseq_plugins.agents.actor import Actor
+from fairseq_plugins.agents.actor import Actor, Episode
 from fairseq_plugins.agents.observations import Observations
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.random_states import restore_random_state
@@ -71,7 +71,7 @@ def restore_actor(actor: Actor, state: dict, agent) -> None:
             f"--batch-size {actor.copies} differs from the {state['copies']} of the checkpoint; give the same number,"
             f" or {WAY_OUT}."
         )
-    actor.step_number, actor.finished = state["step_number"], [tuple(episode) for episode in state["finished"]]
+    actor.step_number, actor.finished = state["step_number"], [Episode(*episode) for episode in state["finished"]]
     if state["environments"] is None:
         logger.info("these environments cannot be saved: new episodes begin, so this training is not exactly resumed")
         return

@@ -115,8 +115,8 @@ def play(agent, args) -> list[float]:
         film = Film(environments, args) if mode else None
         while min(map(len, rewards)) < each:
             _, ends = actor.step(choose())
-            for copy, (reward, _) in zip(ends.nonzero()[0], actor.take_finished()):
-                rewards[copy].append(reward)
+            for copy, episode in zip(ends.nonzero()[0], actor.take_finished()):
+                rewards[copy].append(episode.reward)
             if film and ends[0]:
                 film.stop()
     if film and args.out:

@@ -6,8 +6,10 @@ import random
 import gymnasium
 import numpy as np
 import pytest
+from fairseq.logging import metrics
 
 from fairseq_plugins.agents import wrappers
+from fairseq_plugins.agents.a2c import A2CCriterion, episode_logs
 from fairseq_plugins.agents.actor import Actor, described, make_environments
 from fairseq_plugins.errors import UserError
 
@@ -71,6 +73,28 @@ def test_episodes_do_not_depend_on_the_environments_beside(monkeypatch):
     before = random.getstate(), np.random.get_state()[1].tolist()
     assert first_of(3) == first_of(1) and len(set(map(tuple, first_of(1)))) == 3
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before
+
+
+def test_success_is_told_where_the_environment_knows_it(monkeypatch):
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    gymnasium.register("Shuffled-v0", Shuffled)
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 0.0, True, False, {"is_success": bool(action == 1)} if told else {}
+
+    monkeypatch.setattr(Shuffled, "step", step)
+    found = []
+    for told in True, False:
+        actor = Actor(make_environments("Shuffled-v0", 3), seed=1)
+        actor.step(np.array([0, 1, 1]))
+        episodes = actor.take_finished()
+        found.append([episode.success for episode in episodes])
+        with metrics.aggregate() as logged:
+            of_blocks = [episode_logs(episodes[:1]), episode_logs(episodes[1:])]
+            A2CCriterion.reduce_metrics([{"sample_size": 0, **logs} for logs in of_blocks])
+        assert ("success" in logged) == told and logged["length"].avg == 1
+        assert not told or logged["success"].avg == pytest.approx(2 / 3)
+    assert found[0] == [0, 1, 1] and np.isnan(found[1]).all()
 
 
 def episodes_of(seed, **ranks):
