@@ -105,12 +105,15 @@ def faults_of(environments: Any, method: str) -> Iterator[None]:
     """Whatever an environment of somebody else's raises is an error of one sentence.
 
     Raises:
-        UserError: it raised something, or returned an observation that is not in its observation_space
+        UserError: it raised something, needs another package, or returned an observation that is not in its
+            observation_space
     """
     try:
         yield
     except UserError:
         raise
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise UserError(f"--environment {environments.spec.id} needs another package: {one_line(error)}") from error
     except (Exception, SystemExit) as error:
         if hasattr(environments, "world"):  # a fault of ours
             raise

@@ -90,6 +90,12 @@ def test_a_number_that_the_space_does_not_have(faulty, observation):
         Actor(make_environments(name, 2), seed=1)
 
 
+def test_a_missing_package_is_named(faulty):
+    missing = gymnasium.error.DependencyNotInstalled("pygame is missing, run `pip install pygame`")
+    with pytest.raises(UserError, match="^--environment Faulty-v0 needs another package: pygame is missing, run `pip"):
+        Actor(make_environments(faulty(lambda: raises(missing), None), 2), seed=1)
+
+
 def watched(monkeypatch, name, *options):
     monkeypatch.setattr("sys.argv", ["watch", "--agent", "random", "--environment", name, *options])
     watch.main()
