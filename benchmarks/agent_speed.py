@@ -1,8 +1,9 @@
 """Speed of training agents: steps of the environments a second, the Feedback agent and the LSTM beside the Transformer.
 
-    python benchmarks/agent_speed.py                                       # sizes of Water Maze, 64 environments
+    python benchmarks/agent_speed.py                                       # sizes of the maze, 64 environments
+    python benchmarks/agent_speed.py --size water_maze                     # 64 wide
     python benchmarks/agent_speed.py --output benchmarks/agent_speed.md
-    python benchmarks/agent_speed.py --device cuda --size maze --environments 1024      # as in the paper's Table 5
+    python benchmarks/agent_speed.py --device cuda --environments 1024     # as in the paper's Table 5
 
 The two of a row run in turn in one process (A B A B ...) and the ratio is the median over the pairs, so that a drift of
 the machine's speed hits both. A run is some updates in Maze Navigation: acting for a block of steps, forward, backward
@@ -34,7 +35,7 @@ ROWS = {  # architecture -> the paper's ratio (Table 5) to the Transformer's spe
 
 def options() -> argparse.ArgumentParser:
     parser = timing.options(__doc__, dict(environments=64, bptt=100), pairs=9, dtypes=False)
-    parser.add_argument("--size", default="water_maze", help="maze, water_maze or tiny (%(default)s)")
+    parser.add_argument("--size", default="maze", help="maze, water_maze or tiny (%(default)s)")
     parser.add_argument("--updates", type=int, default=4, help="in a run (%(default)s)")
     return parser
 
@@ -65,10 +66,9 @@ def comparison(args) -> str:
 
 
 def build(architecture: str, task):
-    model = ARCH_MODEL_REGISTRY[architecture]
-    options = getattr(model, "__dataclass")()
-    ARCH_CONFIG_REGISTRY[architecture](options)
-    return model.build_model(options, task)
+    model, sizes = ARCH_MODEL_REGISTRY[architecture], argparse.Namespace()
+    ARCH_CONFIG_REGISTRY[architecture](sizes)  # sets what is not set yet
+    return model.build_model(getattr(model, "__dataclass")(**vars(sizes)), task)
 
 
 def new_actor(args) -> Actor:
