@@ -22,6 +22,7 @@ from torch import Tensor
 
 logger = logging.getLogger(__name__)
 HEADERS = Path(__file__).parent
+PANEL = 32  # product.h puts at most so many rows side by side
 REALS = {torch.float32: "float", torch.float64: "double"}
 FLAGS = "-O3 -march=native -fno-math-errno -fno-trapping-math -fopenmp -fPIC".split()
 

@@ -2,7 +2,7 @@
 #include "product.h"
 
 /* y = x W^T + b for the rows of x */
-void linear(const Linear *layer, const REAL *x, REAL *y, int64_t rows, int64_t threads) {
+void linear(const Linear *layer, const REAL *x, REAL *y, int64_t rows, int64_t threads, REAL *panels) {
 #pragma omp parallel num_threads(threads)
-    product(layer, x, y, NULL, 0, rows);
+    product(layer, x, y, NULL, 0, rows, panels);
 }

@@ -6,10 +6,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from fairseq_plugins.modules.common.compiled import CLinear, library, threads_for
+from fairseq_plugins.modules.common.compiled import PANEL, CLinear, library, threads_for
 
 SOURCE = Path(__file__).with_name("few_rows.c")
-FEW_ROWS = 32  # with more, torch's products are as fast
+FEW_ROWS = 32  # with many more, torch's products are as fast
 MANY_WEIGHTS = 2**15  # with fewer, the call takes longer than the product
 
 
@@ -23,10 +23,12 @@ def linear(layer: nn.Module, x: Tensor) -> Tensor:
     x, weight = x.contiguous(), layer.weight
     y = x.new_empty(*x.shape[:-1], layer.out_features)
     rows = x.numel() // layer.in_features
+    panels = x.new_empty(rows + PANEL, layer.in_features)
     found.linear(
         ctypes.byref(CLinear.of(weight, layer.bias)),
         *(ctypes.c_void_p(z.data_ptr()) for z in (x, y)),
         *(ctypes.c_int64(n) for n in (rows, threads_for(rows * weight.numel()))),
+        ctypes.c_void_p(panels.data_ptr()),
     )
     return y
 

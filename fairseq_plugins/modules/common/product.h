@@ -1,5 +1,6 @@
-/* Products of few rows with a matrix on a CPU. They read the matrix once, in the order in which it lies, so they take the
- * time of reading it; a library's products of one to eight rows take two to five times as long.
+/* Products of up to some hundred rows with a matrix on a CPU. Those of few rows read the matrix once, in the order in which
+ * it lies, so they take the time of reading it; a library's products of one to eight rows take two to five times as long.
+ * More rows are put side by side, a row to a place of a register, so that no register is summed up at the end.
  *
  * REAL is float or double. Matrices are stored row by row.
  */
@@ -12,6 +13,7 @@
 #define BYTES 32
 #endif
 #define LANES ((int64_t)(BYTES / sizeof(REAL)))
+#define PANEL (2 * LANES)
 #define INLINE static inline __attribute__((always_inline))
 typedef REAL Lanes __attribute__((vector_size(BYTES)));
 
@@ -25,6 +27,12 @@ INLINE Lanes load_first(const REAL *x, int64_t n) {
     Lanes y = {0};
     memcpy(&y, x, n * sizeof(REAL));
     return y;
+}
+
+/* Without a branch, whose way no processor could foresee */
+INLINE Lanes relu_of(Lanes x) {
+    const __typeof__(x < x) kept = ~(x < (Lanes){0});
+    return (Lanes)((__typeof__(kept))x & kept);
 }
 
 INLINE REAL total(Lanes x) {
@@ -87,8 +95,56 @@ INLINE void outputs_of_rows(
     }
 }
 
-/* y = (base +) x W^T + b, or its ReLU; all threads call it with the same arguments */
-static void product(const Linear *linear, const REAL *x, REAL *y, const REAL *base, int relu, int64_t rows) {
+/* Up to PANEL rows side by side [in, PANEL], with zeros behind the last of them */
+INLINE void pack(const REAL *x, int64_t rows, int64_t in, REAL *panel) {
+    for (int64_t i = 0; i < in; i++)
+        for (int64_t b = 0; b < PANEL; b++) panel[i * PANEL + b] = b < rows ? x[b * in + i] : 0;
+}
+
+/* The outputs o .. o + outs - 1 for a panel of `rows` rows in so many registers; y and base [B, out] */
+INLINE void outputs_of_panel(
+    const int outs, const int registers, const Linear *linear, int64_t o, const REAL *panel, REAL *y, const REAL *base,
+    int relu, int64_t rows) {
+    Lanes acc[6][2] = {{{0}}};
+    REAL sums[6][PANEL];
+    const REAL *w = linear->weight + o * linear->in;
+    for (int64_t i = 0; i < linear->in; i++)
+        for (int k = 0; k < outs; k++)
+            for (int r = 0; r < registers; r++) acc[k][r] += w[k * linear->in + i] * load(panel + i * PANEL + r * LANES);
+    for (int k = 0; k < outs; k++)
+        for (int r = 0; r < registers; r++) {
+            const Lanes sum = acc[k][r] + (linear->bias ? linear->bias[o + k] : 0);
+            store(sums[k] + r * LANES, relu ? relu_of(sum) : sum); /* no layer has both a ReLU and a base */
+        }
+    for (int64_t b = 0; b < rows; b++, y += linear->out, base = base ? base + linear->out : base)
+        for (int k = 0; k < outs; k++) y[o + k] = base ? base[o + k] + sums[k][b] : sums[k][b];
+}
+
+/* `product` for many rows: a panel of them lies in a cache, beside six rows of the matrix. */
+static void product_of_panels(
+    const Linear *linear, const REAL *x, REAL *y, const REAL *base, int relu, int64_t rows, REAL *panels) {
+    const int64_t in = linear->in, out = linear->out;
+#pragma omp for schedule(static)
+    for (int64_t b = 0; b < rows; b += PANEL) pack(x + b * in, rows - b, in, panels + b * in);
+#pragma omp for schedule(static)
+    for (int64_t o = 0; o < out; o += 6)
+        for (int64_t b = 0; b < rows; b += PANEL) {
+            const REAL *panel = panels + b * in, *below = base ? base + b * out : NULL;
+            const int64_t n = rows - b < PANEL ? rows - b : PANEL;
+            if (out - o < 6)
+                for (int64_t k = o; k < out; k++) outputs_of_panel(1, 2, linear, k, panel, y + b * out, below, relu, n);
+            else if (n > LANES) outputs_of_panel(6, 2, linear, o, panel, y + b * out, below, relu, n);
+            else outputs_of_panel(6, 1, linear, o, panel, y + b * out, below, relu, n);
+        }
+}
+
+/* y = (base +) x W^T + b, or its ReLU; all threads call it with the same arguments. panels [B + PANEL, in]: a buffer */
+static void product(
+    const Linear *linear, const REAL *x, REAL *y, const REAL *base, int relu, int64_t rows, REAL *panels) {
+    if (rows >= LANES) {
+        product_of_panels(linear, x, y, base, relu, rows, panels);
+        return;
+    }
     const int outs = rows == 1 ? 4 : 3; /* with four rows at a time, twelve sums and their factors fill 16 registers */
     const int64_t whole = linear->out / outs;
 #pragma omp for schedule(static)

@@ -5,6 +5,8 @@ import itertools
 import pytest
 import torch
 
+from fairseq_plugins.modules.common import compiled
+from fairseq_plugins.modules.feedback.engine import compiled_loop
 from fairseq_plugins.modules.feedback.engine.compiled_loop import CompiledLoop
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.stack import FeedbackStack
@@ -54,10 +56,18 @@ def test_others_are_decoded_one_operation_at_a_time(options):
     assert not isinstance(decoded(body, x)[1].decoder, CompiledLoop)
 
 
-def test_models_in_training_and_many_rows_are_decoded_one_operation_at_a_time():
-    many, few = torch.randn(100, 2, C, dtype=torch.double), torch.randn(2, 2, C, dtype=torch.double)
-    assert not isinstance(decoded(stream(), many)[1].decoder, CompiledLoop)
-    assert not isinstance(decoded(stream().train(), few)[1].decoder, CompiledLoop)
+def test_models_in_training_are_decoded_one_operation_at_a_time():
+    assert not isinstance(decoded(stream().train(), torch.randn(2, 2, C).double())[1].decoder, CompiledLoop)
+
+
+def test_without_a_compiler_many_rows_are_decoded_one_operation_at_a_time(monkeypatch):
+    x = torch.randn(65, 2, C, dtype=torch.double)
+    fast, _ = decoded(stream(), x)
+    monkeypatch.setenv("CC", "none")
+    monkeypatch.setattr(compiled_loop, "library", compiled.library.__wrapped__)  # without what it compiled before
+    found, state = decoded(stream(), x)
+    assert not isinstance(state.decoder, CompiledLoop)
+    torch.testing.assert_close(found, fast, rtol=1e-9, atol=1e-9)
 
 
 def test_results_of_a_step_remain_as_they_are():
@@ -70,16 +80,33 @@ def test_results_of_a_step_remain_as_they_are():
     assert all(torch.equal(a, b) for a, b in zip(first, kept))
 
 
-def test_threads_share_a_step():
-    """Three, whatever the machine has: a step waits for all of them before each part."""
-    x, threads = torch.randn(20, 40, C, dtype=torch.double), torch.get_num_threads()
-    expected, _ = decoded(stream(engine="eager"), x)
-    torch.set_num_threads(3)
-    try:
-        found, _ = decoded(stream(), x)
-    finally:
-        torch.set_num_threads(threads)
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+@pytest.mark.parametrize("rows", [1, 20, 33, 64, 65, 160])
+@pytest.mark.parametrize("threads", [1, 2, 3])  # whatever the machine has
+def test_threads_share_a_step_or_take_groups_of_rows(rows, threads, monkeypatch):
+    monkeypatch.setattr(compiled_loop, "threads_for", lambda products: threads)
+    x = torch.randn(rows, 6, C, dtype=torch.double)
+    (fast, state), (eager, _) = (decoded(stream(engine=engine), x) for engine in ("fast", "eager"))
+    assert isinstance(state.decoder, CompiledLoop)
+    torch.testing.assert_close(fast, eager, rtol=1e-9, atol=1e-9)
+
+
+def test_groups_cut_sentences_of_a_beam(monkeypatch):
+    """165 rows of 33 sentences are groups of 28; then some sentences end."""
+    monkeypatch.setattr(compiled_loop, "threads_for", lambda products: 2)
+    context, padding = torch.randn(33, 7, 8, dtype=torch.double), torch.arange(7) > torch.arange(33)[:, None] % 7
+    rows = torch.arange(165).view(33, 5)
+    orders = [rows[:, [1, 0, 0, 4, 2]].flatten(), rows[::2].flatten()]
+    x, found = torch.randn(3, 165, C, dtype=torch.double), {}
+    for engine in ("fast", "eager"):
+        torch.manual_seed(1)
+        stack = FeedbackStack(FeedbackLayerConfig(C, 28, HEADS, context_dim=8), LAYERS, engine=engine).double().eval()
+        with torch.no_grad():
+            state = stack.start(context, padding, beam=5)
+            found[engine] = [state.step(x[0])]
+            for order, x_t in zip(orders, x[1:]):
+                state.reorder(order)
+                found[engine].append(state.step(x_t[: len(order)]))
+    torch.testing.assert_close(found["fast"], found["eager"], rtol=1e-9, atol=1e-9)
 
 
 def test_rows_that_do_not_fit_are_refused():

@@ -1,4 +1,4 @@
-"""Decoding on a CPU for few rows, whose steps are computed by `step.c`.
+"""Decoding on a CPU, whose steps are computed by `step.c`.
 
 B rows, C width, H heads, D width of a head, R = B * H, L layers, G memories a step.
 """
@@ -12,30 +12,36 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from fairseq_plugins.modules.common.compiled import CLinear, fields, library, threads_for
-from fairseq_plugins.modules.common.few_rows import FEW_ROWS
+from fairseq_plugins.modules.common.compiled import PANEL, CLinear, fields, library, threads_for
 from fairseq_plugins.modules.feedback.engine.attention import Attention, WindowAttention
 from fairseq_plugins.modules.feedback.engine.backward import Projection
 from fairseq_plugins.modules.feedback.engine.caches import FixedSource, Source
 from fairseq_plugins.modules.feedback.engine.loop import Loop
 from fairseq_plugins.modules.feedback.engine.memory_writer import MemoryWriter
-from fairseq_plugins.modules.feedback.engine.sliding_cache import AcrossSums
+from fairseq_plugins.modules.feedback.engine.sliding_cache import ByPosition
 from fairseq_plugins.modules.feedback.engine.state import RecurrenceState
 from fairseq_plugins.modules.feedback.layer import AttentionProjections, FeedbackLayer
 
 SOURCE = Path(__file__).with_name("step.c")
+GROUP = 32  # rows: with fewer, reading the weights takes longer than the products
 
 
 def computes(state: RecurrenceState, like: Tensor) -> bool:
     """Whether `CompiledLoop` computes the steps of this state, for embeddings like [B, C]."""
     return (
         like.device.type == "cpu"
-        and len(like) <= FEW_ROWS
         and like.dtype is state.dtype
         and all(layer.config.activation == "relu" and not layer.training for layer in state.cast_layers)
         and type(state).new_mixture is RecurrenceState.new_mixture  # a subclass may have another equation
         and library(SOURCE, state.dtype) is not None
     )
+
+
+def rows_of_group(rows: int, threads: int) -> int:
+    """How many rows go through all layers together. Each thread takes as many groups, of about GROUP rows; fewer rows
+    are one group, which the threads share."""
+    groups = threads * round(rows / (threads * GROUP))
+    return -(-rows // groups) if groups else rows
 
 
 class CNorm(Structure):
@@ -45,13 +51,13 @@ class CNorm(Structure):
 class CSource(Structure):
     _fields_ = [
         *fields("keys values", c_void_p),
-        *fields("key_row key_place key_dim value_row value_place end", c_int64),
+        *fields("key_row key_place value_row value_place end", c_int64),
     ]
 
     def show(self, source: Source) -> None:
         """Let it be where the source lies now."""
         self.keys, self.values = source.keys.data_ptr(), source.values.data_ptr()
-        self.key_row, self.key_place, self.key_dim = source.keys.stride()
+        self.key_row, self.key_place, _ = source.keys.stride()
         self.value_row, self.value_place, _ = source.values.stride()
         self.end = source.end
 
@@ -80,14 +86,20 @@ class CWriter(Structure):
     _fields_ = [("linear", CLinear), ("sources", POINTER(POINTER(CSource))), *fields("count memory", c_int64)]
 
 
+class CBuffers(Structure):
+    _fields_ = fields("queries mixed hidden memories pairs scratch panels", c_void_p)
+
+
 class CStep(Structure):
     _fields_ = [
         ("layers", POINTER(CLayer)),
         ("writers", POINTER(CWriter)),
-        *fields("mixing states queries mixed hidden memories pairs scratch", c_void_p),
-        *fields("rows width heads head_dim depth writer_count memory_count pre_norm normalises", c_int64),
+        *fields("mixing states", c_void_p),
+        ("buffers", POINTER(CBuffers)),
+        *fields("first rows all_rows", c_int64),
+        *fields("width heads head_dim depth writer_count memory_count pre_norm normalises", c_int64),
         ("eps", c_double),
-        ("threads", c_int64),
+        *fields("group threads", c_int64),
     ]
 
 
@@ -96,7 +108,7 @@ class CompiledLoop(Loop):
 
     def __init__(self, state: RecurrenceState, like: Tensor, capacity: int):
         state = copy.copy(state)
-        state.layout = AcrossSums  # as step.c reads them
+        state.layout = ByPosition  # as step.c reads them
         super().__init__(state, like, capacity)
         found = library(SOURCE, self.dtype)
         assert found is not None, "see `computes`"
@@ -112,23 +124,23 @@ class CompiledLoop(Loop):
         self.kept = []
         state, layers = self.state, self.state.cast_layers
         config, memories, depth = layers[0].config, len(self.mixture.coefficients), len(layers)
-        inner, norm = config.heads * config.head_dim, state.memory_norm
+        norm = state.memory_norm
         threads = threads_for(rows * config.embed_dim * config.ffn_dim)
         self.states = self.buffer(depth + 1, rows, config.embed_dim)
+        group = rows_of_group(rows, threads)
         parts = zip(layers, self.memory_attentions, self.context_attentions or repeat(None))
         writers = [self.writer(memory, writer) for memory, writer in zip(state.projections, self.writers)]
+        pairs = max(writer.linear.outputs for writer in writers)
+        teams, members = (1, threads) if group == rows else (threads, 1)
+        buffers = [self.buffers(group, members, pairs) for _ in range(teams)]
         self.own = CStep(
             layers=(CLayer * depth)(*(self.layer(*of_layer) for of_layer in parts)),
             writers=(CWriter * len(writers))(*writers),
             mixing=self.address(self.mixture.coefficients),
             states=self.states.data_ptr(),
-            queries=self.address(self.buffer(rows, inner)),
-            mixed=self.address(self.buffer(rows, inner)),
-            hidden=self.address(self.buffer(rows, config.ffn_dim)),
-            memories=self.address(self.buffer(memories, rows, config.embed_dim)),
-            pairs=self.address(self.buffer(rows, max(writer.linear.outputs for writer in writers))),
-            scratch=self.address(self.buffer(threads, rows, config.embed_dim)),
+            buffers=(CBuffers * len(buffers))(*buffers),
             rows=rows,
+            all_rows=rows,
             width=config.embed_dim,
             heads=config.heads,
             head_dim=config.head_dim,
@@ -138,9 +150,26 @@ class CompiledLoop(Loop):
             pre_norm=config.pre_norm,
             normalises=norm is not None,
             eps=0 if norm is None else norm.eps,
+            group=group,
             threads=threads,
         )
         self.show()
+
+    def buffers(self, rows: int, threads: int, pairs: int) -> CBuffers:
+        """For a group of so many rows that threads share; pairs: how many numbers a writer makes of a row."""
+        config = self.state.cast_layers[0].config
+        inner, width, hidden = config.heads * config.head_dim, config.embed_dim, config.ffn_dim
+        of_a_row = {
+            "queries": inner,
+            "mixed": inner,
+            "hidden": hidden,
+            "memories": len(self.mixture.coefficients) * width,
+            "pairs": pairs,
+            "scratch": threads * width,
+        }
+        panels = self.buffer(rows + PANEL, max(inner, width, hidden))
+        addresses = {name: self.address(self.buffer(rows, size)) for name, size in of_a_row.items()}
+        return CBuffers(**addresses, panels=self.address(panels))
 
     def refuse_other_rows(self, rows: int) -> None:
         known = {len(source.keys) // self.heads for source in self.memory_sources()}
