@@ -24,8 +24,8 @@ VARIABLES = {
     "GPUS": "--gpus", "PRECISION": "--precision", "RAW": "--raw", "DATA": "--data", "OUT": "--out", "SMOKE": "--smoke",
 }  # fmt: skip
 SWITCHES = ("--smoke", "--dry-run")
-DRY = ("--dry-run", "--commands")
 TAKE_A_VALUE = ("--commands", "--gpus", "--precision", "--raw", "--data", "--out")
+DRY = ("--dry-run", "--commands")
 PRECISIONS = ("fp16", "bf16", "fp32", "tf32")
 FLAGS_OF_PRECISION = {"--fp16", "--bf16", "--amp", "--memory-efficient-fp16", "--memory-efficient-bf16"}
 HELP = """options:
