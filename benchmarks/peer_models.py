@@ -5,6 +5,7 @@
 Attributes of a peer: its model; its name; differs, where its work is not ours; grows, whether its memory has no limit.
 """
 
+import copy
 import tempfile
 from argparse import Namespace
 
@@ -137,7 +138,8 @@ class CTranslate2:
     def __init__(self, search: BeamSearch, kind: str, threads: int):
         import ctranslate2
 
-        self.search, self.model = search, search.model.requires_grad_(False)
+        # a copy, since the converter needs a frozen model, and fairseq decodes three times as slowly with one
+        self.search, self.model = search, copy.deepcopy(search.model).requires_grad_(False)
         self.kind, self.name = kind, f"CTranslate2, {kind}"
         dictionary = search.dictionary
         self.words = ["<s>", "<blank>", "</s>", "<unk>", *map(str, range(dictionary.nspecial, len(dictionary)))]

@@ -11,7 +11,7 @@ from torch import nn
 
 from fairseq_plugins.errors import UserError
 
-SIZE = Namespace(layers=2, width=16, heads=2, block=4, span=8, batch=3, vocabulary=20, dropout=0.0, note="")
+SIZE = Namespace(layers=2, width=16, heads=2, block=4, span=8, batch=3, vocabulary=20, dropout=0.0)
 SIZE.device, SIZE.dtype = "cpu", "float32"
 
 
@@ -35,6 +35,12 @@ def test_a_peer_that_does_not_learn_is_refused():
     assert learning.differs() == "no memory"
     with pytest.raises(AssertionError, match="counts does not learn"):
         frozen.differs()
+
+
+def test_batches_of_a_job_and_peer_are_one_row():
+    rows = [["training", "labml", "16", "2, 3", "**1.50**", "1.1"], ["training", "labml", "64", "2, 4", "**2.00**", "1.1"]]
+    (row,) = peers.by_job(rows)
+    assert row == ["training", "labml", "16; 64", "2, 3; 2, 4", "**1.50**; **2.00**", "1.1"]
 
 
 def test_fairseq_reads_token_by_token_as_it_reads_a_text():
