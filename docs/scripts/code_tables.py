@@ -149,8 +149,8 @@ def default(field: dataclasses.Field):
 
 def tools(folder: str) -> str:
     """Every command of a folder with its purpose and an example; --help prints its options."""
-    parts = [f"### `{path.stem}`\n{purpose(parser)} `{example(parser)}`" for path, parser in commands(folder)]
-    return "\n\n".join(parts)
+    rows = [(code(path.stem), purpose(parser), code(example(parser))) for path, parser in commands(folder)]
+    return table(["tool", "purpose", "example"], rows)
 
 
 def scripts(folder: str) -> str:
