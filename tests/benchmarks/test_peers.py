@@ -38,7 +38,10 @@ def test_a_peer_that_does_not_learn_is_refused():
 
 
 def test_batches_of_a_job_and_peer_are_one_row():
-    rows = [["training", "labml", "16", "2, 3", "**1.50**", "1.1"], ["training", "labml", "64", "2, 4", "**2.00**", "1.1"]]
+    rows = [
+        ["training", "labml", "16", "2, 3", "**1.50**", "1.1"],
+        ["training", "labml", "64", "2, 4", "**2.00**", "1.1"],
+    ]
     (row,) = peers.by_job(rows)
     assert row == ["training", "labml", "16; 64", "2, 3; 2, 4", "**1.50**; **2.00**", "1.1"]
 
