@@ -4,6 +4,7 @@ import json
 import logging
 import math
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -67,7 +68,7 @@ def advice(name: str) -> str:
     """Which package registers an environment of this name, if that is known and is what is missing."""
     module, _, registered = name.rpartition(":")
     package = PACKAGES.get(re.split("[-/]", registered)[0])
-    if package is None:
+    if package is None or package in sys.modules:  # then it has registered all that it has
         return ""
     named = "" if module else f"; the package {package} registers it: --environment {package}:{registered}"
     return named + ("" if find_spec(package) else f"; pip install {package}")

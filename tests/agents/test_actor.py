@@ -28,6 +28,14 @@ def test_wrong_environments(name, settings, words):
         make_environments(name, 2, settings)
 
 
+def test_no_package_is_named_that_is_there():
+    pytest.importorskip("minigrid")
+    for name, settings in ("MiniGrid-MemoryS7-v0", '{"wide": 5}'), ("MiniGrid-None-v0", ""):
+        with pytest.raises(UserError) as error:
+            make_environments(name, 1, settings)
+        assert "cannot be made: " in str(error.value) and "package" not in str(error.value)
+
+
 @pytest.mark.parametrize("name", ["CartPole-v1", "Blackjack-v1", "FrozenLake-v1", "fairseq_plugins/WaterMaze-v1"])
 def test_a_limit_of_steps_is_a_setting(name):
     environments = make_environments(name, 2, json.dumps({"max_episode_steps": 3}))
