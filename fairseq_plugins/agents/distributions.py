@@ -142,8 +142,9 @@ class SquashedGaussian(Distribution):
         return f"actions of {self.space}"
 
     def gaussian(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and logarithms of the standard deviations, both [..., K]."""
-        mean, log_deviation = parameters.chunk(2, -1)
+        """Means and logarithms of the standard deviations, both [..., K]. Half precision would round an action to its
+        neighbours, of which a small deviation makes other densities."""
+        mean, log_deviation = parameters.to(torch.promote_types(parameters.dtype, torch.float32)).chunk(2, -1)
         return mean, log_deviation.clamp(LEAST, MOST)
 
     def log_slope(self, u: Tensor) -> Tensor:

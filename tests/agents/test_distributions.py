@@ -71,6 +71,17 @@ def test_log_probabilities_are_right_at_the_bounds(u):
     assert gradient.isfinite().all() and actions.done(np.array([[u]])).item() == math.copysign(2, u)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_densities_are_right_in_half_precision(dtype):
+    """The parameters are numbers of this type, and the actions are not."""
+    actions, parameters = distribution_of(BOX), torch.tensor([1.5, -2.5, -3.0, -4.0], dtype=dtype)
+    drawn = torch.from_numpy(actions.sample(parameters.expand(20, -1), evenly(20, 2)))
+    torch.testing.assert_close(
+        actions.log_prob(parameters, drawn).double(), actions.log_prob(parameters.double(), drawn), rtol=1e-4, atol=1e-4
+    )
+    assert actions.entropy(parameters).item() == pytest.approx(actions.entropy(parameters.double()).item(), rel=1e-5)
+
+
 def test_gradients_of_a_squashed_gaussian():
     actions, u = distribution_of(BOX), torch.tensor([1.0, -3.0], dtype=torch.float64)
     parameters = PARAMETERS.clone().requires_grad_()
