@@ -107,6 +107,7 @@ class A2CCriterion(FairseqCriterion):
     """
 
     LOGGED = ("loss", "policy_loss", "value_loss", "entropy", "reward", "length", "episodes")  # by a validation
+    MAY_LOG = ("success",)  # where environments tell it
 
     def __init__(self, task, discount: float, entropy_cost: float, value_cost: float, loss_reduction: str = "mean"):
         super().__init__(task)

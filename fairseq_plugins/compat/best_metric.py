@@ -12,14 +12,15 @@ from fairseq_plugins.random_states import random_state, restore_random_state
 
 logger = logging.getLogger(__name__)
 
-HIGHER_IS_BETTER = ("accuracy", "bleu", "reward")
+HIGHER_IS_BETTER = ("accuracy", "bleu", "reward", "success")
 OF_SPEED = {"wps", "ups", "wpb", "bsz", "wall", "train_wall", "gb_free", "num_updates"}  # and of size
 
 
 def best_metrics_exist():
     """If a validation does not give the value that --best-checkpoint-metric names, fairseq fails after the first epoch,
     and has saved nothing. The patch looks before the first update, and lists the values that there are: those that the
-    criterion declares as ``LOGGED``, else those of a validation, which ends as soon as the value is among them."""
+    criterion declares as ``LOGGED``, or else those of a validation, which ends as soon as the value is among them. A
+    validation also finds out whether there is a value that the criterion only ``MAY_LOG``."""
 
     @replace(checkpoint_utils, "load_checkpoint")
     def load_checkpoint(original, cfg, trainer, **kwargs):
@@ -33,7 +34,10 @@ def check_metric(metric: str, trainer) -> None:
     eval_bleu = getattr(trainer.cfg.task, "eval_bleu", None)
     if metric == "bleu" and eval_bleu:
         return  # it is missing as long as a model translates into nothing
-    names = declared(trainer.task, trainer.get_criterion()) or of_a_validation(trainer, metric)
+    criterion = trainer.get_criterion()
+    names = declared(trainer.task, criterion)
+    if not names or metric in getattr(criterion, "MAY_LOG", ()):
+        names = of_a_validation(trainer, metric)
     if metric not in names:
         way_out = "add --eval-bleu, or " if metric == "bleu" and eval_bleu is not None else ""
         raise UserError(
@@ -80,7 +84,7 @@ def missing_values_end_no_training():
 
 def higher_is_better():
     """fairseq takes the lowest value for the best, unless --maximize-best-checkpoint-metric is given, even of a BLEU
-    score. The patch takes the highest accuracy, BLEU score and reward."""
+    score. The patch takes the highest accuracy, BLEU score, reward and success."""
 
     @replace(checkpoint_utils, "load_checkpoint")
     def load_checkpoint(original, cfg, trainer, **kwargs):

@@ -99,10 +99,10 @@ def test_a_trial_changes_nothing(run, reverse_corpus, tiny_flags, user_dir, tmp_
 class Trial(SimpleNamespace):
     """A trainer whose validations give these values, batch by batch."""
 
-    def __init__(self, *batches, **task):
+    def __init__(self, *batches, criterion=None, **task):
         cfg = SimpleNamespace(dataset=SimpleNamespace(valid_subset="valid,test"), task=SimpleNamespace(**task))
         loader = SimpleNamespace(next_epoch_itr=lambda **unused: iter(batches))
-        super().__init__(cfg=cfg, task=None, get_criterion=lambda: None, get_valid_iterator=lambda subset: loader)
+        super().__init__(cfg=cfg, task=None, get_criterion=lambda: criterion, get_valid_iterator=lambda subset: loader)
 
     def valid_step(self, sample):
         for name in sample.split():
@@ -116,6 +116,8 @@ class Trial(SimpleNamespace):
     (Trial("loss", eval_bleu=True), "bleu", None),  # nothing is translated yet
     (Trial("loss", eval_bleu=False), "bleu", "; add --eval-bleu, or choose one of loss"),
     (Trial("loss"), "bleu", "; choose one of loss"),
+    (Trial("loss success", criterion=A2CCriterion), "success", None),  # the environments tell it
+    (Trial("loss", criterion=A2CCriterion), "success", "success is no value .* gives; choose one of loss.$"),
 ])  # fmt: skip
 def test_the_values_that_there_are(trial, metric, words):
     before = torch.get_rng_state()
