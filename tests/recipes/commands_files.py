@@ -7,6 +7,7 @@ A page is a script for the root of the repository with the virtual environment a
 it are those of all processes, and one seed where a recipe has several (two where it needs them).
 """
 
+import contextlib
 import os
 import re
 import shlex
@@ -68,8 +69,9 @@ def parsed(commands: str) -> int:
     from fairseq_plugins.tools.parse_commands import parse
 
     lines = commands.splitlines()
-    for line in lines:
-        parse(shlex.split(line.partition("\t")[2]), CHECKED)
+    with contextlib.chdir(ROOT):  # as their script does
+        for line in lines:
+            parse(shlex.split(line.partition("\t")[2]), CHECKED)
     return len(lines)
 
 
