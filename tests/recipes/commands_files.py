@@ -66,12 +66,16 @@ def commands_of(done: subprocess.CompletedProcess, written: Path | None = None) 
 
 def parsed(commands: str) -> int:
     """How many there are, after each has passed through its own parser."""
-    from fairseq_plugins.tools.parse_commands import parse
+    from fairseq_plugins.tools.parse_commands import Refused, parse
 
     lines = commands.splitlines()
     with contextlib.chdir(ROOT):  # as their script does
         for line in lines:
-            parse(shlex.split(line.partition("\t")[2]), CHECKED)
+            where, _, command = line.partition("\t")
+            try:
+                parse(shlex.split(command), CHECKED)
+            except Refused as error:
+                raise AssertionError(f"{where}: {error}") from error
     return len(lines)
 
 
