@@ -18,7 +18,7 @@ from pathlib import Path
 import gymnasium
 import paths  # noqa: F401  finds the suite
 import torch
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from agent_speed import build
 from page import head, python, show, table
 
 import fairseq_plugins  # noqa: F401  patches fairseq
@@ -78,7 +78,7 @@ def trained(name: str) -> str:
     try:
         task = ReinforcementLearningTask.setup_task(config)
         actor = task.new_actor(seed=1, copies=COPIES)
-        agent = build(task)
+        agent = build(ARCHITECTURE, task).train()
         criterion = A2CCriterion(task, discount=0.99, entropy_cost=0.0005, value_cost=0.5)
         optimizer = torch.optim.Adam(agent.parameters(), lr=0.001)
         for _ in range(UPDATES):
@@ -93,13 +93,6 @@ def trained(name: str) -> str:
     if not all(parameter.isfinite().all() for parameter in agent.parameters()):
         raise ValueError(f"the weights of {ARCHITECTURE} are no longer numbers")
     return SUPPORTED
-
-
-def build(task):
-    model = ARCH_MODEL_REGISTRY[ARCHITECTURE]
-    options = getattr(model, "__dataclass")()
-    ARCH_CONFIG_REGISTRY[ARCHITECTURE](options)
-    return model.build_model(options, task).train()
 
 
 def examples(all_names: list[str], most: int = 3) -> str:
