@@ -189,11 +189,11 @@ def row(job: str, size: Namespace, peer, ours, pairs: int, note: str = "") -> li
 
 
 def by_job(rows: list[list[str]]) -> list[list[str]]:
-    """A row for each job and peer, with the figures of all batches."""
-    found: dict[tuple[str, str], list[list[str]]] = {}
-    for job, peer, *cells in rows:
-        found.setdefault((job, peer), []).append(cells)
-    return [[*names, *("; ".join(dict.fromkeys(column)) for column in zip(*cells))] for names, cells in found.items()]
+    """A row for each job and peer with as many parameters, with the figures of all batches."""
+    found: dict[tuple[str, str, str], list[list[str]]] = {}
+    for job, peer, *cells, parameters in rows:
+        found.setdefault((job, peer, parameters), []).append(cells)
+    return [[job, peer, *map("; ".join, zip(*cells)), parameters] for (job, peer, parameters), cells in found.items()]
 
 
 class Training:
