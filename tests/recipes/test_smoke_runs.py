@@ -122,14 +122,14 @@ def test_a_smoke_dry_run_in_a_shell_does_what_the_smoke_run_does(recipe, tmp_pat
     assert commands_of(dry) and not (tmp_path / "piped").exists()
     piped = subprocess.run(["bash"], input=dry.stdout, capture_output=True, text=True)
     assert piped.returncode == 0, piped.stderr[-3000:]
-    assert without_clock(tables(piped.stdout)) == without_clock(tables(done.stdout))
+    assert without_command(tables(piped.stdout)) == without_command(tables(done.stdout))
     files = [{path.relative_to(tmp_path / out).as_posix() for path in (tmp_path / out).rglob("*")
               if path.suffix in (".pt", ".log", ".txt", ".png", ".jsonl")} for out in ("run", "piped")]  # fmt: skip
     assert files[0] == files[1]
 
 
-def without_clock(tables: list[dict[str, dict[str, str]]]) -> list[dict[str, dict[str, str]]]:
-    """Without what no two runs share: the command."""
+def without_command(tables: list[dict[str, dict[str, str]]]) -> list[dict[str, dict[str, str]]]:
+    """Without what no two runs share."""
     return [{name: {**row, "command": ""} for name, row in table.items()} for table in tables]
 
 
