@@ -15,8 +15,11 @@ import os
 import statistics
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 import active_memory_speed
 import agent_speed
@@ -29,16 +32,24 @@ import translation_speed
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 from tqdm import tqdm
 
+from fairseq_plugins.modules.common.compiled import library
+
 RUNS = 3
 COLUMNS = ["page: job", "tokens/s", "products, GFLOP", "reads, MiB", "at most, tokens/s", "reached"]
 
 
 class Bounded(NamedTuple):
-    """A job of a page. `reads`: MiB that a run must read at least; 0 where products take longer in any case."""
+    """A job of a page.
+
+    Attributes:
+        reads: MiB that a run must read at least; 0 where products take longer in any case
+        start: makes the state that the job keeps, if there is one
+    """
 
     name: str
     job: timing.Job
     reads: float = 0.0
+    start: Callable[[], None] = lambda: None
 
 
 def of_language_models(args: Namespace) -> Iterator[Bounded]:
@@ -54,7 +65,7 @@ def of_language_models(args: Namespace) -> Iterator[Bounded]:
         for name, options in (("transformer", {}), lm_speed.SHARED):
             job = lm_speed.Generation(args, name, batch, steps, **options)
             reads = steps * (weights_of_a_step(job.model.decoder) + mebibytes(job.buffers()))
-            yield Bounded(f"decoding, batch {batch}, {name}", job, reads)
+            yield Bounded(f"decoding, batch {batch}, {name}", job, reads, partial(job.start, args))
 
 
 def of_translation(args: Namespace) -> Iterator[Bounded]:
@@ -147,16 +158,28 @@ UNKNOWN_TO_TORCH = {  # to its counter
 }
 
 
-def products(job: timing.Job) -> float:
+def products(bounded: Bounded) -> float:
     """FLOP of the products of a run."""
     counter = FlopCounterMode(display=False, custom_mapping=UNKNOWN_TO_TORCH)
-    with counter:
-        job()
+    with without_compiler():
+        bounded.start()
+        with counter:
+            bounded.job()
+    bounded.start()
     return counter.get_total_flops()
 
 
+@contextmanager
+def without_compiler() -> Iterator[None]:
+    """Decoding is torch's, whose products the counter sees; those of functions in C it does not."""
+    library.cache_clear()
+    with mock.patch.dict(os.environ, CC="no-compiler"):
+        yield
+    library.cache_clear()
+
+
 def row(name: str, bounded: Bounded, flops: float, bandwidth: float) -> list[str]:
-    needed = products(bounded.job)
+    needed = products(bounded)
     speeds, tokens = [], bounded.job()
     for _ in range(RUNS):
         speeds.append(timing.tokens_per_second(bounded.job))
