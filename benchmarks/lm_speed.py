@@ -95,7 +95,7 @@ def training_table(args) -> str:
         rows.append(row(label, both, "0.8"))
     ours = train("all-attention", persistent_vectors=4 * args.width)
     both = timing.compare(train("transformer"), ours, args.pairs)
-    rows.append(row("all-attention against the Transformer of equal parameters", both, "0.7"))
+    rows.append(row("all-attention against the Transformer of equal parameters", both, "0.85"))
     spans = dict(attention_span=args.long_span, adaptive_span=True, span_init=1 / 8)
     both = timing.compare(train("transformer", **spans, trim=False), train("transformer", **spans), args.pairs)
     rows.append(row(f"spans of {args.long_span // 8} of {args.long_span}, trimmed against not trimmed", both, "2"))
