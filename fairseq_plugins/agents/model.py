@@ -1,5 +1,5 @@
 """Agents with a memory (Fan et al., 2020, sections 7.2 and 7.3): an observation is embedded, goes through the body of a
-language model over streams, and gives the policy and the value. The body is Feedback, Transformer or LSTM.
+language model over streams, and gives the policy and the value. The body is Feedback, Transformer, LSTM or GRU.
 
 N environments, T steps of a block, P parameters of the distribution of actions, C width.
 """
@@ -25,7 +25,7 @@ from fairseq_plugins.models.common.architectures import (
 )
 from fairseq_plugins.models.common.feedback import FeedbackConfig, KeysAndValues, feedback_body, kv_option
 from fairseq_plugins.models.common.span import span
-from fairseq_plugins.modules.lstm import LSTMStack
+from fairseq_plugins.modules.recurrent import GRUStack, LSTMStack
 from fairseq_plugins.modules.span.attention import SpanConfig
 from fairseq_plugins.modules.span.stack import SpanStack
 from fairseq_plugins.options.checks import check_heads, naming_flags
@@ -240,14 +240,24 @@ class LSTMAgent(Agent):
         return LSTMStack(config.decoder_embed_dim, config.decoder_layers)
 
 
+@register_model("gru_agent", dataclass=AgentConfig)
+class GRUAgent(Agent):
+    """A GRU, which POPGym's paper found to be best over all its environments (Morad et al., 2023)."""
+
+    @classmethod
+    def build_body(cls, config):
+        return GRUStack(config.decoder_embed_dim, config.decoder_layers)
+
+
 ARCHITECTURES = {  # the paper gives no feed-forward width: four times the width of the model here
     "maze": {**sizes(2, 256, 1024, heads=4), **span(200)},
     "water_maze": {**sizes(2, 64, 256, heads=1), **span(200)},
     "tiny": {**sizes(2, 32, 128, heads=2), **span(16)},  # for tests; not from a paper
 }
-LSTM_ARCHITECTURES = {"maze": (3, 256), "water_maze": (2, 64), "tiny": (2, 32)}
+RECURRENT_ARCHITECTURES = {"maze": (3, 256), "water_maze": (2, 64), "tiny": (2, 32)}
 for name, defaults in ARCHITECTURES.items():
     register_architecture("feedback_agent", f"feedback_agent_{name}", **defaults)
     register_architecture("span_transformer_agent", f"span_transformer_agent_{name}", **defaults)
-for name, (layers, width) in LSTM_ARCHITECTURES.items():
-    register_architecture("lstm_agent", f"lstm_agent_{name}", decoder_layers=layers, decoder_embed_dim=width)
+for name, (layers, width) in RECURRENT_ARCHITECTURES.items():
+    for model in ("lstm_agent", "gru_agent"):
+        register_architecture(model, f"{model}_{name}", decoder_layers=layers, decoder_embed_dim=width)

@@ -10,7 +10,7 @@ from fairseq.models import register_model
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.models.common.architectures import register_architecture
 from fairseq_plugins.models.common.base import StreamingLanguageModel, StreamingLanguageModelConfig
-from fairseq_plugins.modules.lstm import LSTMStack
+from fairseq_plugins.modules.recurrent import LSTMStack
 
 
 @register_model("lstm_stream_lm", dataclass=StreamingLanguageModelConfig)

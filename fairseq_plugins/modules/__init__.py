@@ -24,7 +24,7 @@ from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.stack import FeedbackStack
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
 from fairseq_plugins.modules.feedback.window import MemoryWindow
-from fairseq_plugins.modules.lstm import LSTMStack
+from fairseq_plugins.modules.recurrent import GRUStack, LSTMStack
 from fairseq_plugins.modules.span.attention import SpanConfig
 from fairseq_plugins.modules.span.stack import SpanStack, integration
 from fairseq_plugins.modules.transformer_xl.attention import XLConfig
@@ -43,6 +43,7 @@ __all__ = [
     "FeedbackLayerConfig",
     "FeedbackStack",
     "FeedbackStream",
+    "GRUStack",
     "HighwayConvolution",
     "LSTMStack",
     "MemoryWindow",

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_plugins.agents.a2c import A2CCriterion
 from fairseq_plugins.agents.actor import Actor, make_environments
+from fairseq_plugins.agents.criterions.a2c import A2CCriterion
 from fairseq_plugins.agents.distributions import distribution_of
-from fairseq_plugins.agents.model import ARCHITECTURES, FeedbackAgent, LSTMAgent, SpanTransformerAgent
+from fairseq_plugins.agents.model import ARCHITECTURES, FeedbackAgent, GRUAgent, LSTMAgent, SpanTransformerAgent
 from fairseq_plugins.agents.observations import layout
 from fairseq_plugins.agents.rollout import Episodes
 
+AGENTS = [FeedbackAgent, SpanTransformerAgent, LSTMAgent, GRUAgent]
 COPIES, LIMIT = 3, 5
 # episodes that end in the middle of blocks, at different steps; and episodes that end with every second block
 ENVIRONMENTS = {"short": ("Corridor-v0", '{"length": 3}'), "aligned": ("MazeNavigation-v0", '{"max_steps": 10}')}
@@ -49,7 +50,7 @@ def while_acting(agent, actor, steps):
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-@pytest.mark.parametrize("kind", [FeedbackAgent, SpanTransformerAgent, LSTMAgent])
+@pytest.mark.parametrize("kind", AGENTS)
 def test_learning_sees_what_acting_saw(kind, name):
     actor = actor_of(name)
     agent = build_agent(kind, actor.environments)
@@ -77,7 +78,7 @@ def test_learning_sees_what_acting_saw(kind, name):
     assert modes == expected
 
 
-@pytest.mark.parametrize("kind", [FeedbackAgent, SpanTransformerAgent, LSTMAgent])
+@pytest.mark.parametrize("kind", AGENTS)
 def test_an_episode_does_not_depend_on_the_one_before(kind):
     actor = actor_of("short")
     agent = build_agent(kind, actor.environments)
@@ -104,7 +105,7 @@ def test_the_value_after_a_block_is_that_of_its_first_step():
 
 
 @pytest.mark.parametrize("blocks", [(5,), (3, 4), (2, 9)])
-@pytest.mark.parametrize("kind", [FeedbackAgent, SpanTransformerAgent, LSTMAgent])
+@pytest.mark.parametrize("kind", AGENTS)
 def test_a_state_at_a_limit_has_the_value_that_it_has_without_one(kind, blocks):
     def mazes(limit):
         made = make_environments("fairseq_plugins/MazeNavigation-v0", COPIES, f'{{"max_steps": {limit}}}')

@@ -14,7 +14,7 @@ from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.stack import ENGINES, FeedbackStack
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
 from fairseq_plugins.modules.feedback.window import MemoryWindow
-from fairseq_plugins.modules.lstm import LSTMStack
+from fairseq_plugins.modules.recurrent import GRUStack, LSTMStack
 from fairseq_plugins.modules.span.attention import SpanConfig
 from fairseq_plugins.modules.span.stack import INTEGRATIONS, TRANSFORMER, SpanStack
 from fairseq_plugins.modules.transformer_xl.attention import XLConfig
@@ -64,6 +64,7 @@ BODIES = {
     },
     **{"transformer-xl" + suffix: partial(transformer_xl, **options) for suffix, options in XL_OPTIONS.items()},
     "lstm": lambda: LSTMStack(C, L),
+    "gru": lambda: GRUStack(C, L),
 }
 
 

@@ -10,7 +10,7 @@ from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
 from fairseq_plugins.modules.feedback.window import MemoryWindow
-from fairseq_plugins.modules.lstm import LSTMMemory, LSTMStack
+from fairseq_plugins.modules.recurrent import GRUMemory, LSTMMemory, LSTMStack
 from fairseq_plugins.modules.span.attention import SpanConfig
 from fairseq_plugins.modules.span.stack import SpanMemory, SpanStack, integration
 from fairseq_plugins.modules.transformer_xl.ages import Run
@@ -61,6 +61,7 @@ SKIPPED = XLMemory([
 CONTENTS = {
     "span": SpanMemory([torch.rand(1, 2, 3), torch.rand(1, 4, 3)]),
     "lstm": LSTMMemory(torch.rand(1, 2, 3), torch.rand(1, 2, 3)),
+    "gru": GRUMemory(torch.rand(1, 2, 3)),
     "transformer-xl": XLMemory([LayerMemory(torch.rand(1, 4, 2), (Run(4, 1),))]),
     "transformer-xl without tokens": XLMemory([LayerMemory(torch.rand(1, 0, 2), ())]),
     "skip-retain": SKIPPED,
