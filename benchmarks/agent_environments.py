@@ -22,7 +22,7 @@ from agent_speed import build
 from page import head, python, show, table
 
 import fairseq_plugins  # noqa: F401  patches fairseq
-from fairseq_plugins.agents.a2c import A2CCriterion
+from fairseq_plugins.agents.criterions.a2c import A2CCriterion
 from fairseq_plugins.agents.task import ReinforcementLearningConfig, ReinforcementLearningTask
 from fairseq_plugins.errors import UserError
 

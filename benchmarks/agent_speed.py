@@ -19,8 +19,8 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from page import table
 
 import fairseq_plugins  # noqa: F401  patches fairseq
-from fairseq_plugins.agents.a2c import A2CCriterion
 from fairseq_plugins.agents.actor import Actor, make_environments
+from fairseq_plugins.agents.criterions.a2c import A2CCriterion
 from fairseq_plugins.agents.task import (
     ReinforcementLearningConfig,
     ReinforcementLearningTask,

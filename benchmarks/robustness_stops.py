@@ -133,6 +133,11 @@ CASES = {
         " --updates-per-epoch 5 --test-episodes 4 --environment fairseq_plugins/Corridor-v0"
         " --environment-settings {\"length\":4} --optimizer rmsprop --lr 0.01", once=0,
     ),
+    "reinforcement_learning, ppo": Case(
+        "--task reinforcement_learning --criterion ppo --updates-per-block 3 --arch gru_agent_tiny --bptt 6"
+        " --batch-size 4 --updates-per-epoch 5 --test-episodes 4 --environment fairseq_plugins/Corridor-v0"
+        " --environment-settings {\"length\":4,\"max_steps\":7} --optimizer adam --lr 0.01", once=0,
+    ),
 }  # fmt: skip
 
 

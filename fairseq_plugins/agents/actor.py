@@ -20,7 +20,7 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 import fairseq_plugins.agents.environments  # noqa: F401  (registers them)
 from fairseq_plugins.agents.distributions import distribution_of
 from fairseq_plugins.agents.observations import Observations, Observer
-from fairseq_plugins.agents.rollout import CutOff, Rollout, Steps, memory_of_rows
+from fairseq_plugins.agents.rollout import CutOff, Learning, Rollout, Steps, memory_of_rows
 from fairseq_plugins.agents.wrappers import LONGEST, limit_of, wrapped
 from fairseq_plugins.errors import UserError, one_line
 from fairseq_plugins.options.withheld import refuse_withheld
@@ -188,6 +188,7 @@ class Actor:
         self.distribution = distribution_of(environments.single_action_space)
         self.step_number = 0
         self.memory: Any = None
+        self.learning: Learning | None = None  # from the last block
         with faults_of(environments, "reset"):
             seen, _ = environments.reset(seed=[seed_of(seed, number) for number in range(first, first + self.copies)])
             self.seen = self.see(seen)

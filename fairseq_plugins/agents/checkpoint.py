@@ -8,6 +8,7 @@ import torch
 
 from fairseq_plugins.agents.actor import Actor, Episode
 from fairseq_plugins.agents.observations import Observations
+from fairseq_plugins.agents.rollout import CutOff, Learning, Rollout, Steps
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.random_states import restore_random_state
 from fairseq_plugins.streams.rank_files import RankFiles
@@ -60,6 +61,7 @@ def actor_state(actor: Actor) -> dict:
         "copies": actor.copies,
         "step_number": actor.step_number,
         "seen": list(actor.seen),
+        "learning": learning_state(actor.learning),
         **{name: getattr(actor, name) for name in ("previous", "begins", "rewards", "lengths", "finished")},
     }
 
@@ -80,11 +82,43 @@ def restore_actor(actor: Actor, state: dict, agent) -> None:
     for name in ("previous", "begins", "rewards", "lengths"):
         setattr(actor, name, state[name])
     if state["memory"] is not None:
-        actor.memory = agent.body.memory_type.from_tensors([tensor.to(agent.device) for tensor in state["memory"]])
+        actor.memory = agent.body.memory_type.from_tensors(moved(state["memory"], agent.device))
+    if state.get("learning"):  # files of earlier versions have none
+        actor.learning = restored_learning(state["learning"], agent)
+
+
+def learning_state(learning: Learning | None) -> dict | None:
+    """Of a block from which more updates will learn."""
+    if learning is None or not learning.left:
+        return None
+    memory = learning.rollout.memory
+    tensors = None if memory is None else memory.tensors()
+    return {**vars(learning), "rollout": learning.rollout._replace(memory=tensors), "targets": list(learning.targets)}
+
+
+def restored_learning(state: dict, agent) -> Learning:
+    steps, actions, rewards, ends, memory, _, cut_off = moved(state["rollout"], agent.device)
+    if memory is not None:
+        memory = agent.body.memory_type.from_tensors(memory)
+    if cut_off is not None:
+        environment, step, last = cut_off
+        cut_off = CutOff(environment, step, Steps(*last))
+    rollout = Rollout(Steps(*steps), actions, rewards, ends, memory, None, cut_off)
+    episodes, targets = [Episode(*episode) for episode in state["episodes"]], moved(state["targets"], agent.device)
+    return Learning(tuple(state["number"]), rollout, episodes, targets, state["left"])
+
+
+def moved(value, device):
+    """The tensors in nested lists, on this device."""
+    if isinstance(value, list):
+        return [moved(part, device) for part in value]
+    return value.to(device) if isinstance(value, torch.Tensor) else value
 
 
 def plain(value):
     """The value with tensors for arrays, as torch.load reads without running code."""
+    if isinstance(value, torch.Tensor):
+        return value.cpu()
     if isinstance(value, np.ndarray):
         return {"array": torch.from_numpy(value.copy())}
     if isinstance(value, dict):

@@ -1,5 +1,6 @@
 """A block of steps in N environments, and how it is cut into episodes."""
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -55,6 +56,24 @@ class Rollout(NamedTuple):
     memory: Any
     recorded: Any
     cut_off: CutOff | None = None
+
+
+@dataclass
+class Learning:
+    """A block from which one update or several learn.
+
+    Attributes:
+        number: of the epoch, and of the block in it
+        episodes: that ended in it
+        targets: what the criterion keeps from its first update for the others
+        left: how many updates follow
+    """
+
+    number: tuple[int, int]
+    rollout: Rollout
+    episodes: list
+    targets: Any = None
+    left: int = 0
 
 
 class Episodes:

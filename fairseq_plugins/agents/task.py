@@ -11,6 +11,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
+from fairseq_plugins.agents.rollout import Learning
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.options.checks import check_ranges
 from fairseq_plugins.options.fields import no_data, option
@@ -34,7 +35,7 @@ class ReinforcementLearningConfig(FairseqDataclass):
         "bootstrap", "where a time limit cuts off an episode, the value of its last state follows, or it ends"
     )
     bptt: int = option(100, "M, steps of each environment in an update")
-    updates_per_epoch: int = option(1000, "blocks of an epoch; fairseq-train validates and saves after an epoch")
+    updates_per_epoch: int = option(1000, "updates of an epoch; fairseq-train validates and saves after an epoch")
     test_episodes: int = option(100, "episodes of a validation, rounded up to the same number of each environment")
     batch_size: Optional[int] = II("dataset.batch_size")  # N, environments on each rank
     batch_size_valid: Optional[int] = II("dataset.batch_size_valid")
@@ -60,7 +61,7 @@ class ReinforcementLearningTask(FairseqTask):
         self.settings = json.dumps(json.loads(cfg.environment_settings or "{}"), sort_keys=True)
         self.ranks = (0, 1)  # the number of this rank, and how many there are
         self.actor: Any = None  # in training
-        self.rolled: tuple = (None, None)  # the number of the last block, and the block
+        self.epoch = 1
 
     def new_actor(self, seed: int, copies: int):
         """An actor in this many environments of this rank."""
@@ -108,7 +109,7 @@ class ReinforcementLearningTask(FairseqTask):
 
     def load_dataset(self, split: str, **unused):
         steps = self.cfg.batch_size * self.cfg.bptt
-        self.datasets[split] = Blocks(self.cfg.updates_per_epoch if split == "train" else 1, steps)
+        self.datasets[split] = Updates(self.cfg.updates_per_epoch if split == "train" else 1, steps)
 
     def get_batch_iterator(self, dataset, max_sentences=None, epoch=1, num_shards=1, shard_id=0, **unused):
         # the iterator of a validation is made before it: with --batch-size-valid, or --batch-size of fairseq-validate
@@ -129,25 +130,29 @@ class ReinforcementLearningTask(FairseqTask):
         if dataset not in self.dataset_to_epoch_iter:
             facts = {flag(name): getattr(self.cfg, name) for name in ("updates_per_epoch", "bptt", "seed")}
             numbers = [[number] for number in range(len(dataset))]
-            self.dataset_to_epoch_iter[dataset] = BlockIterator(dataset, numbers, facts, epoch=epoch)
+            self.dataset_to_epoch_iter[dataset] = UpdateIterator(dataset, numbers, facts, epoch=epoch)
         return self.dataset_to_epoch_iter[dataset]
 
     # Training
 
     def begin_epoch(self, epoch, model):
-        self.rolled = (None, None)
+        self.epoch = epoch
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
-        number, rolled = self.rolled
-        if number != sample["block"]:
+        block, again = divmod(sample["update"], criterion.updates_per_block)
+        number = (self.epoch, block)
+        learning = self.actor.learning
+        if learning is None or learning.number != number:
             model.train()
-            rolled = {"rollout": self.actor.roll(model, self.cfg.bptt), "episodes": self.actor.take_finished()}
-        sample = {**sample, **rolled}
+            learning = Learning(number, self.actor.roll(model, self.cfg.bptt), self.actor.take_finished())
+        found = {"rollout": learning.rollout, "targets": learning.targets}
+        sample = {**sample, **found, "episodes": [] if again else learning.episodes}
         loss, sample_size, logged = super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
         self.actor.memory = sample["memory"]
-        # fairseq feeds a block again after an overflow (--amp); the record can be differentiated once
-        self.rolled = sample["block"], {**rolled, "rollout": rolled["rollout"]._replace(recorded=None)}
-        return loss, sample_size, logged
+        # fairseq feeds an update again after an overflow (--amp); the record can be differentiated once
+        rollout, left = learning.rollout._replace(recorded=None), criterion.updates_per_block - 1 - again
+        self.actor.learning = Learning(number, rollout, learning.episodes, sample["targets"], left)
+        return loss, sample_size, {**logged, "ntokens": logged["ntokens"] / criterion.updates_per_block}
 
     # Validation
 
@@ -181,21 +186,21 @@ def counted_steps(ends: torch.Tensor, ended: torch.Tensor, each: int) -> torch.T
     return ended.unsqueeze(1) + ends.cumsum(1) - ends < each
 
 
-class BlockIterator(ResumableIterator):
+class UpdateIterator(ResumableIterator):
     reset = "begin new episodes"
 
 
-class Blocks(FairseqDataset):
-    """The numbers of the blocks of an epoch; the task acts when a block is due."""
+class Updates(FairseqDataset):
+    """The numbers of the updates of an epoch; the task acts when a block is due."""
 
-    def __init__(self, blocks: int, steps: int):
-        self.blocks, self.steps = blocks, steps
+    def __init__(self, updates: int, steps: int):
+        self.updates, self.steps = updates, steps
 
     def __len__(self):
-        return self.blocks
+        return self.updates
 
     def __getitem__(self, number):
         return number
 
     def collater(self, numbers):
-        return {"id": torch.tensor(numbers), "block": numbers[0], "net_input": {}, "ntokens": self.steps}
+        return {"id": torch.tensor(numbers), "update": numbers[0], "net_input": {}, "ntokens": self.steps}

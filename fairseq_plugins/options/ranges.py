@@ -203,9 +203,9 @@ RANGES = {
         (whole(0), "size_step"),
         (whole(2), "vocabulary"),
         # reinforcement learning
-        (RATE, "discount rmsprop_alpha"),
+        (RATE, "discount gae_lambda rmsprop_alpha"),
         (number(0), "entropy_cost value_cost"),
-        (whole(1), "bptt updates_per_epoch"),
+        (whole(1), "bptt updates_per_block updates_per_epoch"),
     ]
     for name in names.split()
 }

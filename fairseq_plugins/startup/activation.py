@@ -18,8 +18,8 @@ from fairseq_plugins.startup.late_imports import late
 # fairseq needs these only to score sentence classification, and they take a quarter of its import time
 SCORES = ("sklearn", "sklearn.metrics", "scipy.stats")
 # the modules that give their names to fairseq: these, and all of these subpackages
-MODULES = ("agents.a2c", "agents.model", "agents.rmsprop", "agents.task", "text.encoder")
-SUBPACKAGES = ("criterions", "models", "optim", "synthetic", "tasks")
+MODULES = ("agents.model", "agents.rmsprop", "agents.task", "text.encoder")
+SUBPACKAGES = ("agents.criterions", "criterions", "models", "optim", "synthetic", "tasks")
 
 
 def when_fairseq_is_imported() -> None:

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fairseq_plugins.agents.a2c import A2CCriterion, discounted, losses
+from fairseq_plugins.agents.criterions.a2c import A2CCriterion, discounted, losses
 from fairseq_plugins.agents.distributions import Categorical
 
 

@@ -9,8 +9,8 @@ import pytest
 from fairseq.logging import metrics
 
 from fairseq_plugins.agents import wrappers
-from fairseq_plugins.agents.a2c import A2CCriterion, episode_logs
 from fairseq_plugins.agents.actor import Actor, described, make_environments
+from fairseq_plugins.agents.criterions.a2c import A2CCriterion, episode_logs
 from fairseq_plugins.errors import UserError
 
 

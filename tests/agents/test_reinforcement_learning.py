@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fairseq_plugins.agents.task import BlockIterator, Blocks, counted_steps
+from fairseq_plugins.agents.task import UpdateIterator, Updates, counted_steps
 from fairseq_plugins.errors import UserError
 
 
@@ -18,7 +18,7 @@ def test_steps_of_the_first_episodes_count_block_after_block():
 
 
 def iterator(**facts):
-    return BlockIterator(Blocks(4, steps=6), [[0], [1], [2], [3]], {"--updates-per-epoch": 4, "--bptt": 3, **facts})
+    return UpdateIterator(Updates(4, steps=6), [[0], [1], [2], [3]], {"--updates-per-epoch": 4, "--bptt": 3, **facts})
 
 
 def test_a_training_goes_on_within_an_epoch_with_the_same_settings():
@@ -28,7 +28,7 @@ def test_a_training_goes_on_within_an_epoch_with_the_same_settings():
     state = begun.state_dict()
     resumed = iterator()
     resumed.load_state_dict(state)
-    assert [sample["block"] for sample in resumed.next_epoch_itr()] == [1, 2, 3]
+    assert [sample["update"] for sample in resumed.next_epoch_itr()] == [1, 2, 3]
     with pytest.raises(UserError, match="with --bptt 3, where this training has 2: .* begin new episodes"):
         iterator(**{"--bptt": 2}).load_state_dict(state)
     del state["facts"]  # of an earlier version

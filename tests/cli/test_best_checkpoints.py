@@ -8,7 +8,7 @@ import torch
 from fairseq.logging import metrics
 from trainings import assert_same_weights
 
-from fairseq_plugins.agents.a2c import A2CCriterion
+from fairseq_plugins.agents.criterions.a2c import A2CCriterion
 from fairseq_plugins.compat import best_metric
 from fairseq_plugins.criterions.label_cross_entropy import LabelCrossEntropyCriterion
 from fairseq_plugins.criterions.streaming_lm import StreamingLMCriterion

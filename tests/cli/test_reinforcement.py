@@ -17,6 +17,7 @@ def train(run, user_dir):
 
     def train(
         *options,
+        criterion="a2c",
         arch="feedback_agent_tiny",
         environment=CORRIDOR,
         settings='{"length": 4}',
@@ -24,8 +25,8 @@ def train(run, user_dir):
         optimizer=RMSPROP,
     ):
         command = (
-            f"fairseq-train --user-dir {user_dir} --task reinforcement_learning --criterion a2c --arch {arch} --bptt 6"
-            " --batch-size 8 --updates-per-epoch 8 --test-episodes 4 --lr 0.01"
+            f"fairseq-train --user-dir {user_dir} --task reinforcement_learning --criterion {criterion} --arch {arch}"
+            " --bptt 6 --batch-size 8 --updates-per-epoch 8 --test-episodes 4 --lr 0.01"
             " --clip-norm 1 --cpu --num-workers 0 --no-progress-bar --log-format simple --log-interval 1"
         ).split()
         command += ["--environment", environment, "--environment-settings", settings, *optimizer, *options]
@@ -114,7 +115,8 @@ def test_tools_of_language_models_refuse_agents(run, trained, tool, words):
     assert words in done.stderr and "Traceback" not in done.stderr
 
 
-def test_two_ranks_are_one_with_twice_the_environments(run, train, tmp_path):
+@pytest.mark.parametrize("criterion", ["a2c", "ppo"])
+def test_two_ranks_are_one_with_twice_the_environments(criterion, run, train, tmp_path):
     def validations(done):
         found = re.findall(r"valid \|.* loss ([^ ]+) .* reward ([^ ]+) ", done.stdout)
         return [*map(float, itertools.chain(*found))]
@@ -123,8 +125,9 @@ def test_two_ranks_are_one_with_twice_the_environments(run, train, tmp_path):
         return torchrun(run, command)
 
     options = ("--max-update", 10, "--lr", 0.1, "--test-episodes", 16)
-    one = train(*options, "--save-dir", tmp_path / "one", optimizer=SGD)
-    two = train(*options, "--batch-size", 4, "--save-dir", tmp_path / "two", optimizer=SGD, runner=two_ranks)
+    same = {"criterion": criterion, "optimizer": SGD}
+    one = train(*options, "--save-dir", tmp_path / "one", **same)
+    two = train(*options, "--batch-size", 4, "--save-dir", tmp_path / "two", runner=two_ranks, **same)
     assert_same_weights(tmp_path / "one", tmp_path / "two", rtol=1e-4, atol=1e-6)
     assert len(validations(one)) == 4 and validations(two) == pytest.approx(validations(one), rel=1e-3)
 

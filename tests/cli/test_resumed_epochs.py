@@ -41,6 +41,7 @@ def test_translation(try_stops):
     "synthetic_stream",
     "algorithmic_curriculum",
     "reinforcement_learning",
+    "reinforcement_learning, ppo",
 ])  # fmt: skip
 def test_every_kind(training, try_stops):
     """Stopped at the end of epoch 1, and again within epoch 3."""

@@ -14,6 +14,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from fairseq_plugins.agents.distributions import Distribution
+from fairseq_plugins.agents.rollout import Rollout
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.options.fields import option
 
@@ -67,8 +68,17 @@ def losses(
         counted: the steps that count, booleans [N, M]; None: all
     """
     taken, advantages = distribution.log_prob(parameters, actions), returns - values
-    of_steps = -(taken * advantages.detach()), advantages.square(), distribution.entropy(parameters)
+    return summed(-(taken * advantages.detach()), advantages.square(), distribution.entropy(parameters), counted)
+
+
+def summed(policy_loss: Tensor, value_loss: Tensor, entropy: Tensor, counted: Tensor | None) -> Losses:
+    """Of steps [N, M]; of those in ``counted`` if it is given."""
+    of_steps = policy_loss, value_loss, entropy
     return Losses(*((part if counted is None else part[counted]).sum() for part in of_steps))
+
+
+def last_values_of(model, rollout: Rollout) -> Tensor | None:
+    return None if rollout.cut_off is None else model.last_values(rollout, rollout.cut_off)
 
 
 def episode_logs(episodes: list) -> dict[str, float]:
@@ -108,6 +118,7 @@ class A2CCriterion(FairseqCriterion):
 
     LOGGED = ("loss", "policy_loss", "value_loss", "entropy", "reward", "length", "episodes")  # by a validation
     MAY_LOG = ("success",)  # where environments tell it
+    updates_per_block = 1
 
     def __init__(self, task, discount: float, entropy_cost: float, value_cost: float, loss_reduction: str = "mean"):
         super().__init__(task)
@@ -117,7 +128,7 @@ class A2CCriterion(FairseqCriterion):
     @classmethod
     def build_criterion(cls, cfg, task):
         if not hasattr(task, "agent_sizes"):
-            raise UserError("--criterion a2c is for --task reinforcement_learning.")
+            raise UserError(f"--criterion {cfg._name} is for --task reinforcement_learning.")
         return super().build_criterion(cfg, task)
 
     def forward(self, model, sample, reduce=True):
@@ -126,12 +137,7 @@ class A2CCriterion(FairseqCriterion):
         booleans [N, M], only these steps count."""
         rollout, counted = sample["rollout"], sample.get("counted")
         parameters, values, sample["memory"] = model(rollout)
-        rewards = rollout.rewards.to(values.dtype)
-        cut = rollout.cut_off
-        last_values = None if cut is None else model.last_values(rollout, cut)
-        returns = discounted(rewards, rollout.ends, values[:, -1].detach(), self.discount, last_values)
-        _, _, distribution = self.task.agent_sizes()
-        parts = losses(distribution, parameters[:, :-1], values[:, :-1], rollout.actions, returns, counted)
+        parts = self.losses(model, sample, parameters[:, :-1], values)
         loss = parts.policy_loss + self.value_cost * parts.value_loss - self.entropy_cost * parts.entropy
         steps = rollout.rewards.numel() if counted is None else int(counted.sum())
         logged = {
@@ -146,6 +152,22 @@ class A2CCriterion(FairseqCriterion):
             _, ranks = self.task.ranks
             loss = loss * (steps * ranks)
         return loss, steps, logged
+
+    def losses(self, model, sample: dict, parameters: Tensor, values: Tensor) -> Losses:
+        """
+        Args:
+            parameters: of the policy in the steps of the block [N, M, P]
+            values: of these steps, and of the one after them [N, T]
+        """
+        rollout = sample["rollout"]
+        rewards, last_values = rollout.rewards.to(values.dtype), last_values_of(model, rollout)
+        returns = discounted(rewards, rollout.ends, values[:, -1].detach(), self.discount, last_values)
+        return losses(self.distribution, parameters, values[:, :-1], rollout.actions, returns, sample.get("counted"))
+
+    @property
+    def distribution(self) -> Distribution:
+        _, _, distribution = self.task.agent_sizes()
+        return distribution
 
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:

@@ -1,0 +1,3 @@
+"""The losses by which agents learn."""
+
+import fairseq  # noqa: F401  (see startup/activation.py)
