@@ -107,7 +107,8 @@ def play(agent, args) -> list[float]:
     mode = "rgb_array" if args.out else "ansi" if args.text else None
     if mode:
         check_drawing(args, mode)
-    made = make_environments(args.environment, copies, args.environment_settings or "", render_mode=mode)
+    options = {"render_mode": mode} if mode else {}  # not all environments have this argument
+    made = make_environments(args.environment, copies, args.environment_settings or "", **options)
     with closing(made) as environments:
         actor = Actor(environments, args.seed)
         rewards: list[list[float]] = [[] for _ in range(copies)]

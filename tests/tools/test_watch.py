@@ -83,6 +83,19 @@ def test_environments_are_closed(monkeypatch, main):
     assert len(closed) == 3
 
 
+def test_an_environment_that_cannot_be_drawn_is_played(main, monkeypatch, capsys):
+    """As those of POPGym it has no argument ``render_mode``."""
+
+    class Blind(gymnasium.envs.toy_text.frozen_lake.FrozenLakeEnv):
+        def __init__(self):
+            super().__init__()
+
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    gymnasium.register("Blind-v0", Blind)
+    main(watch, *RANDOM, "Blind-v0", "--episodes", 3)
+    assert "mean reward of 3 episodes" in capsys.readouterr().out
+
+
 def test_the_best_and_the_random_agent(run, tmp_path):
     options = ("--environment", "fairseq_plugins/Corridor-v0", "--environment-settings", '{"length": 4}')
     best = run(*WATCH, "--agent", "best", *options, "--episodes", 100, "--json", tmp_path / "best.json")
