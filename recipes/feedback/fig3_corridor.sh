@@ -19,7 +19,7 @@ SMOKE_SETTINGS+=([SIZE]=tiny [MODELS]="feedback transformer" [SEEDS]=1 [SPANS]="
     [EVERY]=10 [EPISODES]=4 [WORLD]='{"length": 3}' [LOG_INTERVAL]=1)
 begin "$@"
 for model in "${MODELS[@]}"; do one_of MODELS "$model" feedback transformer lstm; done
-use_environment Corridor-v0
+use_environment fairseq_plugins/Corridor-v0
 TRAINING=(--task reinforcement_learning --truncation end "${ENVIRONMENT[@]}" --criterion a2c --batch-size "$each"
     --bptt "$BPTT" --max-update "$UPDATES" --updates-per-epoch "$EVERY" --test-episodes "$EPISODES" --no-epoch-checkpoints
     --best-checkpoint-metric reward --maximize-best-checkpoint-metric --optimizer adam --clip-norm 0.1

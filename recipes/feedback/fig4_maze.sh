@@ -17,7 +17,7 @@ SMOKE_SETTINGS+=([SIZE]=tiny [MODELS]="feedback lstm" [SEEDS]="1 2" [ENVIRONMENT
     [EPISODES]=4 [WORLD]='{"max_steps": 8}' [LOG_INTERVAL]=1)
 begin "$@"
 for model in "${MODELS[@]}"; do one_of MODELS "$model" feedback transformer lstm; done
-use_environment MazeNavigation-v0
+use_environment fairseq_plugins/MazeNavigation-v0
 TRAINING=(--task reinforcement_learning --truncation end "${ENVIRONMENT[@]}" --criterion a2c --batch-size "$each"
     --bptt "$BPTT" --max-update "$UPDATES" --updates-per-epoch "$EVERY" --test-episodes "$EPISODES" --no-epoch-checkpoints
     --best-checkpoint-metric reward --maximize-best-checkpoint-metric --optimizer adam --entropy-cost 0.0005)

@@ -212,6 +212,11 @@ def mean_reward(*paths: str) -> str:
     return f"{mean(rewards(paths)):.3f}"
 
 
+def mean_best_reward(*paths: str) -> str:
+    """MMER of POPGym's paper: the highest of all validations, averaged over the trainings."""
+    return f"{mean(max(logged(path, 'valid', 'reward')) for path in paths):.3f}"
+
+
 def reward_range(*paths: str) -> str:
     return f"{min(rewards(paths)):.3f} to {max(rewards(paths)):.3f}"
 
@@ -240,7 +245,7 @@ FIGURES = {"json": field} | {
     function.__name__: function for function in (
         bpc, ppl, parameters, updates, best_loss, least_loss, training_speed, milliseconds, wall_time, days,
         gpu_memory, end, updates_of_epochs, flags, generation_speed, ratio, mean_of, best_of, mean_reward,
-        reward_range, reached, spread, change_of_deviation,
+        mean_best_reward, reward_range, reached, spread, change_of_deviation,
     )
 }  # fmt: skip
 

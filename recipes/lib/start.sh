@@ -99,7 +99,7 @@ batch() {
 # use_environment ID: set ENVIRONMENT to the flags of the environment that agents act in, and each to its copies in a process.
 # An episode at random finds wrong settings in WORLD before anything is trained.
 use_environment() {
-    DATA='' ENVIRONMENT=(--environment "fairseq_plugins/$1" --environment-settings "$WORLD")
+    DATA='' ENVIRONMENT=(--environment "$1" --environment-settings "$WORLD")
     share each "$ENVIRONMENTS" environments
     python -m fairseq_plugins.tools.watch --agent random "${ENVIRONMENT[@]}" >/dev/null || exit
 }
