@@ -3,6 +3,7 @@
 #
 #   benchmarks/agents.sh                      everything, into runs/agents
 #   benchmarks/agents.sh corridor water_maze  some of it
+#   benchmarks/agents.sh popgym               POPGym and MiniGrid, by PPO: the cells memory-* of evidence.sh
 #
 # A training takes two to five minutes. One that is done is skipped, one that was stopped goes on.
 set -euo pipefail
@@ -14,7 +15,10 @@ maze='{"size": 5, "objects": 3, "max_steps": 100}'
 # recipe NAME WHAT: run a recipe of the Feedback paper into runs/agents/WHAT
 recipe() { "recipes/feedback/$1.sh" --gpus 0 --out "runs/agents/$2"; }
 
-[[ $# -gt 0 ]] || set -- corridor corridor_longer maze_easy maze water_maze
+stop() { echo "agents.sh: $1 is none of ${ALL[*]}, popgym." >&2 && exit 2; }
+
+ALL=(corridor corridor_longer maze_easy maze water_maze)
+[[ $# -gt 0 ]] || set -- "${ALL[@]}"
 for what in "$@"; do
     case $what in
         corridor)
@@ -27,6 +31,7 @@ for what in "$@"; do
         water_maze)
             WORLD='{"size": 5, "max_steps": 100, "view": "where"}' BPTT=100 UPDATES=1000 LEARNING_RATE=0.001 LSTM_LEARNING_RATE=0.001 \
                 recipe fig6_water_maze water_maze ;;
-        *) echo "agents.sh: $what is none of corridor, corridor_longer, maze_easy, maze, water_maze." >&2 && exit 2 ;;
+        popgym) (unset SIZE ENVIRONMENTS SPAN SEEDS && benchmarks/evidence.sh 'memory-*') ;;
+        *) stop "$what" ;;
     esac
 done

@@ -307,6 +307,21 @@ for model in $variants; do
     cell "ptb-$model" "MODELS=$model SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm "$(raw ptb)"
 done
 
+# Agents where the field measures memory: POPGym and MiniGrid, three seeds a cell
+# memory WORLD: all four models in this environment
+memory() {
+    local model
+    for model in gru feedback transformer lstm; do
+        cell "memory-${1##*-}-$model" "WORLDS=$1-v0 MODELS=$model" agents
+    done
+}
+for level in Easy Medium; do
+    for game in RepeatPrevious RepeatFirst CountRecall Autoencode Concentration HigherLower MultiarmedBandit PositionOnlyCartPole; do
+        memory "popgym:popgym-$game$level"
+    done
+    if [[ $level == Easy ]]; then memory minigrid:MiniGrid-MemoryS7; else memory minigrid:MiniGrid-MemoryS13; fi
+done
+
 python=${VENV:-.venv}/bin/python
 [[ -x $python ]] || python=${PYTHON:-python3} # the first recipe makes the environment
 exec "$python" benchmarks/evidence.py "$OUT" "$ROWS" "$GPUS" "$MINUTES" "$@" \
