@@ -12,17 +12,16 @@ is one step of every stream at a time; beam search is to a fixed length. A row s
 
 import argparse
 import os
-import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
-from importlib import metadata
 from math import ceil, inf
 from pathlib import Path
 
 import lm_speed
 import page
 import peer_models
+import pinned
 import skip_cross_head_speed
 import timing
 import torch
@@ -30,8 +29,6 @@ import translation_speed
 from cells import alone
 from peer_models import SENTENCE, BeamSearch, CTranslate2, FeedbackPytorch, Labml, XTransformers
 from torch.nn import functional as F
-
-from fairseq_plugins.errors import UserError
 
 PEERS = "feedback-transformer-pytorch==0.0.11", "labml-nn==0.5.1", "x-transformers==2.31.10", "ctranslate2==4.8.5"
 PINNED = (
@@ -75,22 +72,12 @@ def main() -> None:
     args = options().parse_args()
     if args.smoke:
         vars(args).update(SMOKE)
-    install(args.site)
+    pinned.install(PINNED, args.site)
     torch.set_num_threads(args.threads)
     with alone():
         rows = [row for name in args.tables for row in TABLES[name](args)]
     told = page.table(COLUMNS, by_job(rows))
     page.show(f"{head(args)}\n\n{told}\n\n{timing.BOUNDS}", args.output)
-
-
-def install(site: Path) -> None:
-    """What is not there yet, without what it depends on: torch and the rest are those of the suite."""
-    there = {f"{found.name.replace('_', '-')}=={found.version}" for found in metadata.distributions(path=[str(site)])}
-    if missing := [name for name in PINNED if name not in there]:
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", str(site)]
-        if subprocess.run([*pip, *missing]).returncode:
-            raise UserError(f"--site {site}: pip did not install {', '.join(missing)}; give a folder that has them.")
-    sys.path.append(str(site))  # at the end, so that nothing there hides a package of the suite
 
 
 def head(args: Namespace) -> str:

@@ -5,6 +5,7 @@ from argparse import Namespace
 
 import peer_models
 import peers
+import pinned
 import pytest
 import torch
 from torch import nn
@@ -71,5 +72,5 @@ def test_only_what_is_not_there_is_installed(tmp_path, monkeypatch):
     failed = subprocess.CompletedProcess([], 1)
     monkeypatch.setattr(subprocess, "run", lambda command: calls.append(command) or failed)
     with pytest.raises(UserError, match="--site .*: pip did not install feedback-transformer-pytorch==0.0.11; give"):
-        peers.install(tmp_path)
+        pinned.install(peers.PINNED, tmp_path)
     assert [argument for argument in calls[0] if "==" in argument] == [peers.PINNED[0]]
