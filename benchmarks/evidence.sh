@@ -308,19 +308,18 @@ for model in $variants; do
 done
 
 # Agents where the field measures memory: POPGym and MiniGrid, three seeds a cell
-# memory WORLD: all four models in this environment
+# memory SPAN WORLD...: all four models in these environments
 memory() {
-    local model
-    for model in gru feedback transformer lstm; do
-        cell "memory-${1##*-}-$model" "WORLDS=$1-v0 MODELS=$model" agents
+    local world model
+    for world in "${@:2}"; do
+        for model in gru feedback transformer lstm; do
+            cell "memory-${world##*-}-$model" "WORLDS=$world-v0 SPAN=$1 UPDATES=600 MODELS=$model" agents
+        done
     done
 }
-for level in Easy Medium; do
-    for game in RepeatPrevious RepeatFirst CountRecall Autoencode Concentration HigherLower MultiarmedBandit PositionOnlyCartPole; do
-        memory "popgym:popgym-$game$level"
-    done
-    if [[ $level == Easy ]]; then memory minigrid:MiniGrid-MemoryS7; else memory minigrid:MiniGrid-MemoryS13; fi
-done
+games=(popgym:popgym-{RepeatPrevious,RepeatFirst,CountRecall,Autoencode,Concentration,HigherLower,MultiarmedBandit,PositionOnlyCartPole})
+memory 64 "${games[@]/%/Easy}" minigrid:MiniGrid-MemoryS7
+memory 128 "${games[@]/%/Medium}" minigrid:MiniGrid-MemoryS13
 
 python=${VENV:-.venv}/bin/python
 [[ -x $python ]] || python=${PYTHON:-python3} # the first recipe makes the environment
