@@ -5,6 +5,7 @@ from functools import partial
 import chunks
 import pytest
 import torch
+from chunk_engine import ChunkEngine
 from chunked_recurrence import ChunkedRecurrence
 from plain_recurrence import PlainRecurrence
 
@@ -38,10 +39,14 @@ def results(stream, engine):
     return [y.detach(), *memory.vectors, x.grad, *gradients]
 
 
+def difference(stream, one, other):
+    """The largest one of two engines, of results of size 1 or more."""
+    pairs = zip(results(stream, one), results(stream, other), strict=True)
+    return max(((a - b).abs().max() / a.abs().max().clamp(min=1)).item() for a, b in pairs)
+
+
 def error(stream, **chunks):
-    """The largest difference from the plain loop, of results of size 1 or more."""
-    exact, ours = results(stream, PlainRecurrence), results(stream, partial(ChunkedRecurrence, **chunks))
-    return max(((a - b).abs().max() / a.abs().max().clamp(min=1)).item() for a, b in zip(exact, ours, strict=True))
+    return difference(stream, PlainRecurrence, partial(ChunkedRecurrence, **chunks))
 
 
 @pytest.mark.parametrize("options", [{}, {"kv": "per-layer"}, {"memory": "recurrent"}, {"pre_norm": False}])
@@ -50,6 +55,14 @@ def test_chunks_of_one_token_and_as_many_passes_as_tokens_are_exact(options):
     assert error(stream, chunk=1, passes=1) < 1e-12
     assert error(stream, chunk=4, passes=4) < 1e-12  # 10 tokens: chunks of 4, 4 and 2
     assert error(stream, chunk=4, passes=3) > 1e-3
+
+
+@pytest.mark.parametrize("through", [True, False])
+@pytest.mark.parametrize("chunk, passes", [(1, 1), (4, 2), (3, 1), (7, 3)])
+@pytest.mark.parametrize("options", [{}, {"kv": "per-layer"}, {"memory": "recurrent"}, {"pre_norm": False}])
+def test_the_engine_is_the_plain_code(options, chunk, passes, through):
+    settings = {"chunk": chunk, "passes": passes, "through": through}
+    assert difference(body(**options), partial(ChunkedRecurrence, **settings), partial(ChunkEngine, **settings)) < 1e-12
 
 
 def test_gradients_of_the_last_pass_alone_leave_the_outputs_as_they_are():
