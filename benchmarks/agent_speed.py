@@ -1,4 +1,4 @@
-"""Speed of training agents: steps of the environments a second, the Feedback agent and the LSTM beside the Transformer.
+"""Speed of training agents: steps of the environments a second, the Feedback agent, LSTM and GRU beside the Transformer.
 
     python benchmarks/agent_speed.py                                       # sizes of the maze, 64 environments
     python benchmarks/agent_speed.py --size water_maze                     # 64 wide
@@ -30,6 +30,7 @@ ENVIRONMENT = "fairseq_plugins/MazeNavigation-v0"
 ROWS = {  # architecture -> the paper's ratio (Table 5) to the Transformer's speed
     "feedback_agent": "22.3K / 22.3K = 1.00",
     "lstm_agent": "not given",
+    "gru_agent": "not given",
 }
 
 

@@ -205,6 +205,7 @@ RANGES = {
         # reinforcement learning
         (RATE, "discount gae_lambda rmsprop_alpha"),
         (number(0), "entropy_cost value_cost"),
+        (above(0), "clip_range"),
         (whole(1), "bptt updates_per_block updates_per_epoch"),
     ]
     for name in names.split()
