@@ -35,6 +35,8 @@ def said(command):
 
 # A command, the sentence that refuses it, and the command with the advice followed
 WRONG = [
+    ("train --criterion ppo --update-freq 2", "adds up updates of PPO that are to follow one another",
+     "train --criterion ppo"),
     ("train --write-checkpoints-asynchronously", "writes checkpoints that are not verified", "train"),
     ("generate --sampling", "--sampling draws --beam 5 outputs, and prints all of them: set --nbest 1",
      "generate --sampling --nbest 5"),

@@ -61,7 +61,7 @@ def actor_state(actor: Actor) -> dict:
         "copies": actor.copies,
         "step_number": actor.step_number,
         "seen": list(actor.seen),
-        "learning": learning_state(actor.learning),
+        "learning": learning_state(actor.learning) if world else None,
         **{name: getattr(actor, name) for name in ("previous", "begins", "rewards", "lengths", "finished")},
     }
 
@@ -105,7 +105,7 @@ def restored_learning(state: dict, agent) -> Learning:
         cut_off = CutOff(environment, step, Steps(*last))
     rollout = Rollout(Steps(*steps), actions, rewards, ends, memory, None, cut_off)
     episodes, targets = [Episode(*episode) for episode in state["episodes"]], moved(state["targets"], agent.device)
-    return Learning(tuple(state["number"]), rollout, episodes, targets, state["left"])
+    return Learning(state["begun"], rollout, episodes, targets, state["left"])
 
 
 def moved(value, device):

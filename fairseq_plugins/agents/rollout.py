@@ -63,13 +63,13 @@ class Learning:
     """A block from which one update or several learn.
 
     Attributes:
-        number: of the epoch, and of the block in it
-        episodes: that ended in it
+        begun: the number of the first update from it
+        episodes: that ended since the last block
         targets: what the criterion keeps from its first update for the others
         left: how many updates follow
     """
 
-    number: tuple[int, int]
+    begun: int
     rollout: Rollout
     episodes: list
     targets: Any = None

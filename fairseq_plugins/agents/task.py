@@ -34,7 +34,7 @@ class ReinforcementLearningConfig(FairseqDataclass):
     truncation: Truncation = option(
         "bootstrap", "where a time limit cuts off an episode, the value of its last state follows, or it ends"
     )
-    bptt: int = option(100, "M, steps of each environment in an update")
+    bptt: int = option(100, "M, steps of each environment in a block, from which an update learns")
     updates_per_epoch: int = option(1000, "updates of an epoch; fairseq-train validates and saves after an epoch")
     test_episodes: int = option(100, "episodes of a validation, rounded up to the same number of each environment")
     batch_size: Optional[int] = II("dataset.batch_size")  # N, environments on each rank
@@ -46,8 +46,9 @@ class ReinforcementLearningConfig(FairseqDataclass):
 
 @register_task("reinforcement_learning", dataclass=ReinforcementLearningConfig)
 class ReinforcementLearningTask(FairseqTask):
-    """Each update acts for M steps in N environments and learns from them. The memory goes from block to block, and
-    starts empty with each episode. A validation acts in new episodes; actions are drawn from the policy as in training.
+    """Each block of M steps in N environments is learned from, by one update or several. The memory goes from block to
+    block, and starts empty with each episode. A validation acts in new episodes; actions are drawn from the policy as in
+    training.
     """
 
     def __init__(self, cfg, **kwargs):
@@ -139,20 +140,19 @@ class ReinforcementLearningTask(FairseqTask):
         self.epoch = epoch
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
-        block, again = divmod(sample["update"], criterion.updates_per_block)
-        number = (self.epoch, block)
+        update, each = (self.epoch - 1) * self.cfg.updates_per_epoch + sample["update"], criterion.updates_per_block
         learning = self.actor.learning
-        if learning is None or learning.number != number:
+        if learning is None or learning.begun // each != update // each:
             model.train()
-            learning = Learning(number, self.actor.roll(model, self.cfg.bptt), self.actor.take_finished())
-        found = {"rollout": learning.rollout, "targets": learning.targets}
-        sample = {**sample, **found, "episodes": [] if again else learning.episodes}
+            learning = Learning(update, self.actor.roll(model, self.cfg.bptt), self.actor.take_finished())
+        episodes = learning.episodes if learning.begun == update else []  # each is logged once
+        sample = {**sample, "rollout": learning.rollout, "targets": learning.targets, "episodes": episodes}
         loss, sample_size, logged = super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
         self.actor.memory = sample["memory"]
         # fairseq feeds an update again after an overflow (--amp); the record can be differentiated once
-        rollout, left = learning.rollout._replace(recorded=None), criterion.updates_per_block - 1 - again
-        self.actor.learning = Learning(number, rollout, learning.episodes, sample["targets"], left)
-        return loss, sample_size, {**logged, "ntokens": logged["ntokens"] / criterion.updates_per_block}
+        rollout, left = learning.rollout._replace(recorded=None), each - 1 - update % each
+        self.actor.learning = Learning(learning.begun, rollout, learning.episodes, sample["targets"], left)
+        return loss, sample_size, {**logged, "ntokens": logged["ntokens"] / each}
 
     # Validation
 
@@ -172,9 +172,9 @@ class ReinforcementLearningTask(FairseqTask):
                 finished = zip(counted.t()[ends.t()].tolist(), actor.take_finished(), strict=True)  # step by step
                 episodes = [episode for counts, episode in finished if counts]
                 counted = counted.to(rollout.ends.device)
-                sample = {**sample, "rollout": rollout, "counted": counted, "episodes": episodes}
-                blocks.append(criterion(model, sample))
-                actor.memory = sample["memory"]
+                block = {**sample, "rollout": rollout, "counted": counted, "episodes": episodes}
+                blocks.append(criterion(model, block))
+                actor.memory = block["memory"]
         losses, steps, logs = zip(*blocks)
         return sum(losses), sum(steps), {**sum_logged(logs), "nsentences": actor.copies}
 

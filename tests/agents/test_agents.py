@@ -9,10 +9,12 @@ import torch
 
 from fairseq_plugins.agents.actor import Actor, make_environments
 from fairseq_plugins.agents.criterions.a2c import A2CCriterion
+from fairseq_plugins.agents.criterions.ppo import PPOCriterion
 from fairseq_plugins.agents.distributions import distribution_of
 from fairseq_plugins.agents.model import ARCHITECTURES, FeedbackAgent, GRUAgent, LSTMAgent, SpanTransformerAgent
 from fairseq_plugins.agents.observations import layout
 from fairseq_plugins.agents.rollout import Episodes
+from fairseq_plugins.agents.task import ReinforcementLearningConfig, ReinforcementLearningTask
 
 AGENTS = [FeedbackAgent, SpanTransformerAgent, LSTMAgent, GRUAgent]
 COPIES, LIMIT = 3, 5
@@ -184,6 +186,22 @@ def test_values_converge_to_the_right_ones(bootstrap, value, monkeypatch):
         for place, one in enumerate(found):
             phase = int(rollout.steps.whole[row, place, 0])
             assert one == pytest.approx(value(phase, (age[row] + place) % LIMIT), abs=0.05)
+
+
+def test_blocks_of_a_validation_have_targets_of_their_own():
+    options = {"environment": "fairseq_plugins/Corridor-v0", "environment_settings": '{"length": 6}', "bptt": 4}
+    config = ReinforcementLearningConfig(**options, batch_size=COPIES, test_episodes=4, max_tokens=None, seed=1)
+    task, seen = ReinforcementLearningTask.setup_task(config), []
+    task.validated_copies = COPIES
+    criterion = PPOCriterion(task, discount=0.9, entropy_cost=0.01, value_cost=0.5)
+
+    def watched(agent, sample):
+        seen.append(sample.get("targets"))
+        return criterion(agent, sample)
+
+    agent = build_agent(GRUAgent, task.new_actor(1, COPIES).environments)
+    task.valid_step({"id": torch.tensor([0])}, agent, watched)
+    assert len(seen) > 1 and not any(seen)
 
 
 class Echo(gymnasium.Env):

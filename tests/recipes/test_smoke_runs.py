@@ -28,7 +28,7 @@ SCORES = ("fairseq-train", "fairseq-eval-lm", "fairseq-generate", "score_transla
 PAPERS_AND_TRANSFORMER = ["(?!transformer).+", "transformer.*"]
 MIXERS = ["cgru", "self-attention[+]persistent-convolution"]
 ROWS = {
-    "agents": ["CartPole, feedback", "CartPole, gru"],
+    "agents": ["CartPole-v1, feedback", "CartPole-v1, gru"],
     "char_lm": ["feedback-seed1", "all-attention-seed1"],
     "active_memory/dropout_comparison": [f"{mixer}-dropout-{rate}" for mixer in MIXERS for rate in ("0.1", "0.3")],
     "active_memory/table1_wikitext103": MIXERS,

@@ -1,7 +1,7 @@
 """Proximal policy optimisation (PPO): several updates from a block, each near the policy that acted.
 
 The loss is equation (7) of Schulman et al. (2017), with the generalised advantages of Schulman et al. (2016). Every
-update goes over the whole block, with the memory that the agent makes by its present weights.
+update goes over the whole block, from the memory that the agent had before it.
 """
 
 from dataclasses import dataclass
@@ -57,7 +57,8 @@ def clipped_loss(log_prob: Tensor, targets: Targets, clip_range: float) -> Tenso
 
 def normalised(advantages: Tensor, ranks: int) -> Tensor:
     """With mean 0 and standard deviation 1 over the blocks of all ranks."""
-    sums = torch.stack([torch.ones_like(advantages), advantages, advantages.square()]).double().sum((1, 2))
+    exact = advantages.double()
+    sums = torch.stack([torch.ones_like(exact), exact, exact.square()]).sum((1, 2))
     if ranks > 1:
         all_reduce(sums)
     count, total, squares = sums
@@ -69,7 +70,7 @@ def normalised(advantages: Tensor, ranks: int) -> Tensor:
 @dataclass
 class PPOConfig(A2CConfig):
     gae_lambda: float = option(0.95, "decay of later surprises in an advantage: 1 counts all as much, 0 only the next")
-    clip_range: float = option(0.2, "change of an action's probability beyond which it gains nothing more")
+    clip_range: float = option(0.2, "relative change of an action's probability beyond which it gains nothing more")
     updates_per_block: int = option(4, "updates from each block of --bptt steps")
 
 
@@ -92,8 +93,9 @@ class PPOCriterion(A2CCriterion):
         self.gae_lambda, self.clip_range, self.updates_per_block = gae_lambda, clip_range, updates_per_block
 
     def losses(self, model, sample: dict, parameters: Tensor, values: Tensor) -> Losses:
-        # half precision would round a small change of a probability away
-        parameters = parameters.to(torch.promote_types(parameters.dtype, torch.float32))
+        # half precision would round a small change of a probability away, and large returns do not fit into it
+        exact = torch.promote_types(values.dtype, torch.float32)
+        parameters, values = parameters.to(exact), values.to(exact)
         log_prob = self.distribution.log_prob(parameters, sample["rollout"].actions)
         if sample.get("targets") is None:
             sample["targets"] = self.targets(model, sample["rollout"], log_prob.detach(), values.detach())
