@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Agents with a memory in environments of gymnasium, such as those of POPGym and MiniGrid: PPO trains each model in each
 # environment, with three seeds. The table has the mean reward of the last validation, POPGym's MMER (the highest of all
-# validations, averaged over the seeds) and the reward of actions at random. Draws rewards for each environment.
-#
-# Sizes are ours, for one core: benchmarks/agents.sh popgym, results in benchmarks/agents.md.
+# validations, averaged over the seeds) and the reward of actions at random. Draws rewards for each environment. Sizes are ours, for
+# one core.
 #
 #   recipes/agents.sh
 #   WORLDS="minigrid:MiniGrid-MemoryS7-v0 CartPole-v1" MODELS="feedback gru" SEEDS=1 recipes/agents.sh
@@ -22,9 +21,12 @@ declare -A AGENT=([feedback]="--arch feedback_agent_$SIZE --attention-span $SPAN
     [transformer]="--arch span_transformer_agent_$SIZE --attention-span $SPAN"
     [lstm]="--arch lstm_agent_$SIZE" [gru]="--arch gru_agent_$SIZE")
 
+declare -A NAMED=()
 for world in "${WORLDS[@]}"; do
     use_environment "$world"
-    short=${world##*:} short=${short%-v[0-9]*} short=${short//\//-} curves=()
+    short=${world##*:} short=${short//\//-} curves=()
+    [[ ! ${NAMED[$short]:-} ]] || stop "WORLDS: two environments have the name $short; leave one out."
+    NAMED[$short]=1
     for model in "${MODELS[@]}"; do
         read -ra agent <<<"${AGENT[$model]}"
         for seed in "${SEEDS[@]}"; do
@@ -44,7 +46,7 @@ for world in "${WORLDS[@]}"; do
             logs+=("$OUT/$short-$model-seed$seed/train.log") curves+=("$model=$OUT/$short-$model-seed$seed")
         done
         row "$short, $model" "reward=$(figure mean_reward "${logs[@]}")" \
-            "lowest to highest=$(figure reward_range "${logs[@]}")" "MMER=$(figure mean_best_reward "${logs[@]}")" \
+            "lowest to highest=$(figure reward_range "${logs[@]}")" "MMER=$(figure mmer "${logs[@]}")" \
             trials="${#SEEDS[@]}" "random=$(figure json "$OUT/$short-random.json" reward)" \
             "parameters=$(figure parameters "${logs[0]}")" "steps/s=$(figure training_speed "${logs[0]}")"
     done

@@ -212,9 +212,15 @@ def mean_reward(*paths: str) -> str:
     return f"{mean(rewards(paths)):.3f}"
 
 
-def mean_best_reward(*paths: str) -> str:
-    """MMER of POPGym's paper: the highest of all validations, averaged over the trainings."""
-    return f"{mean(max(logged(path, 'valid', 'reward')) for path in paths):.3f}"
+def best_rewards(paths: tuple[str, ...]) -> list[float]:
+    """The highest of all validations, of each training."""
+    return [max(logged(path, "valid", "reward")) for path in paths]
+
+
+def mmer(*paths: str) -> str:
+    """That of POPGym's paper: the mean of these, with the lowest and the highest."""
+    found = best_rewards(paths)
+    return f"{mean(found):.3f} ({min(found):.3f} to {max(found):.3f})"
 
 
 def reward_range(*paths: str) -> str:
@@ -245,7 +251,7 @@ FIGURES = {"json": field} | {
     function.__name__: function for function in (
         bpc, ppl, parameters, updates, best_loss, least_loss, training_speed, milliseconds, wall_time, days,
         gpu_memory, end, updates_of_epochs, flags, generation_speed, ratio, mean_of, best_of, mean_reward,
-        mean_best_reward, reward_range, reached, spread, change_of_deviation,
+        mmer, reward_range, reached, spread, change_of_deviation,
     )
 }  # fmt: skip
 
