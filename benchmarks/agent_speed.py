@@ -1,4 +1,4 @@
-"""Speed of training agents: steps of the environments a second, the Feedback agent, LSTM and GRU beside the Transformer.
+"""Speed of training agents: steps of the environments a second, Feedback, LSTM and GRU beside the Transformer.
 
     python benchmarks/agent_speed.py                                       # sizes of the maze, 64 environments
     python benchmarks/agent_speed.py --size water_maze                     # 64 wide

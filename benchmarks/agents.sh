@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The Feedback paper's agents (Figures 3, 4 and 6) at sizes that one core trains: results in agents.md.
 #
-#   benchmarks/agents.sh                      everything, into runs/agents
+#   benchmarks/agents.sh                      everything but popgym, into runs/agents
 #   benchmarks/agents.sh corridor water_maze  some of it
-#   benchmarks/agents.sh popgym               POPGym and MiniGrid, by PPO: the cells memory-* of evidence.sh
+#   benchmarks/agents.sh popgym               POPGym and MiniGrid, by PPO: the cells memory-* of evidence.sh, some 45 minutes each
 #
 # A training takes two to five minutes. One that is done is skipped, one that was stopped goes on.
 set -euo pipefail

@@ -158,6 +158,8 @@ class ChunkEngine:
         before = self.keys_and_values(self.memories[0])
         self.places = {source: Places(*pair, len(x)) for source, pair in before.items()}
         outputs = [self.run_chunk(part) for part in x.transpose(0, 1).split(self.chunk, dim=1)]
+        for places in self.places.values():  # its history has the places: Python would never free them
+            del places.token
         return torch.cat(outputs, dim=1).transpose(0, 1)
 
     def run_chunk(self, x: Tensor) -> Tensor:
