@@ -47,8 +47,8 @@ class ReinforcementLearningConfig(FairseqDataclass):
 @register_task("reinforcement_learning", dataclass=ReinforcementLearningConfig)
 class ReinforcementLearningTask(FairseqTask):
     """Each block of M steps in N environments is learned from, by one update or several. The memory goes from block to
-    block, and starts empty with each episode. A validation acts in new episodes; actions are drawn from the policy as in
-    training.
+    block, and starts empty with each episode. A validation acts in new episodes; actions are drawn from the policy as
+    in training.
     """
 
     def __init__(self, cfg, **kwargs):
