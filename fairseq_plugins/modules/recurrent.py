@@ -100,7 +100,7 @@ class RecurrentStack(nn.Module):
 
 
 class LSTMStack(RecurrentStack):
-    """LSTMs, with dropout between them."""
+    """LSTMs over a stream [B, M, C], with dropout between them."""
 
     memory_type = LSTMMemory
 
@@ -114,7 +114,7 @@ class LSTMStack(RecurrentStack):
 
 
 class GRUStack(RecurrentStack):
-    """GRUs."""
+    """GRUs over a stream [B, M, C]."""
 
     memory_type = GRUMemory
 

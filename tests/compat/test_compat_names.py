@@ -142,6 +142,7 @@ MODELS = {
 }
 OTHERS = {
     "a2c": ("reinforcement_learning", ""),
+    "ppo": ("reinforcement_learning", ""),
     "sentence_prediction": ("sentence_prediction", ""),
     "subword_nmt": ("translation", "--bpe-codes codes"),
     "sentencepiece": ("translation", "--sentencepiece-model canary"),

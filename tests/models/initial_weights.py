@@ -195,6 +195,7 @@ RULES = {
         "policy.*": zero,
         "value.*": zero,
         "*.lstm.*": linear,
+        "*.gru.*": linear,
         "*.layer_logits*": zero,
         "*.position.weight": normal(1),
         **NORMS,
