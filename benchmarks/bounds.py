@@ -65,7 +65,13 @@ def of_language_models(args: Namespace) -> Iterator[Bounded]:
         for name, options in (("transformer", {}), lm_speed.SHARED):
             job = lm_speed.Generation(args, name, batch, steps, **options)
             reads = steps * (weights_of_a_step(job.model.decoder) + mebibytes(job.buffers()))
-            yield Bounded(f"decoding, batch {batch}, {name}", job, reads, partial(job.start, args))
+            yield Bounded(f"decoding, batch {batch}, {name}", job, reads, partial(begun, job, args))
+
+
+def begun(job: lm_speed.Generation, args: Namespace) -> None:
+    """A new state, whose first step makes the keys and values of a full memory."""
+    job.start(args)
+    job()
 
 
 def of_translation(args: Namespace) -> Iterator[Bounded]:
