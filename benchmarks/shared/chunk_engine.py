@@ -12,6 +12,8 @@ memories a step, E attentions of a group.
 from contextlib import nullcontext
 
 import torch
+from chunked_recurrence import keys_and_values, sources_of
+from plain_recurrence import split_heads
 from torch import Tensor
 
 from fairseq_plugins.modules.common.activations import ACTIVATIONS
@@ -23,11 +25,6 @@ from fairseq_plugins.modules.feedback.layer import FeedbackLayer
 from fairseq_plugins.modules.feedback.memory import mix
 from fairseq_plugins.modules.feedback.window import Limits
 from fairseq_plugins.modules.span.band import into_band
-
-
-def rows_of(x: Tensor, heads: int) -> Tensor:
-    """[B, n, H * D] -> [R, n, D]"""
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2).flatten(0, 1)
 
 
 class Places:
@@ -113,16 +110,8 @@ class Attend(torch.autograd.Function):
         own = d_scores[..., width:]
         d_query = torch.bmm(d_scores[..., :width], keys) + torch.bmm(own, own_keys)
         d_own_values = torch.bmm(dropped[..., width:].transpose(1, 2), d_y)
-        return (
-            d_query,
-            d_scores,
-            torch.bmm(own.transpose(1, 2), query),
-            d_own_values,
-            None,
-            d_y.new_zeros(0),
-            None,
-            None,
-        )
+        d_own_keys = torch.bmm(own.transpose(1, 2), query)
+        return d_query, d_scores, d_own_keys, d_own_values, None, d_y.new_zeros(0), None, None
 
 
 class ChunkEngine:
@@ -150,7 +139,7 @@ class ChunkEngine:
     ):
         self.layers, self.mixing, self.limits, self.memories = layers, mixing, limits, [torch.stack(memories)]
         self.chunk, self.passes, self.through = chunk, passes, through
-        self.sources = [(min(i, len(mixing) - 1), id(layer.self_attn.k_proj)) for i, layer in enumerate(layers)]
+        self.sources = sources_of(layers, len(mixing))
         self.kept: dict = {}  # masks of dropout, which all passes over a chunk share
 
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
@@ -197,7 +186,7 @@ class ChunkEngine:
 
     def attend(self, layer: FeedbackLayer, x: Tensor, places: Places, own: list[Tensor], limits: Limits) -> Tensor:
         heads, projections = layer.config.heads, layer.self_attn
-        query = rows_of(projections.q_proj(x), heads)
+        query = split_heads(projections.q_proj(x), heads).flatten(0, 1)
         bias = into_band(query @ limits.position, float("-inf"))
         kept = self.mask(bias, layer.config.attention_dropout, layer, projections)
         y = Attend.apply(query, bias, *own, kept, places.token, places, limits.width)
@@ -222,15 +211,8 @@ class ChunkEngine:
 
     def keys_and_values(self, memories: Tensor) -> dict:
         """Of memories [G, B, n, C], both [R, n, D], for each source."""
-        made: dict = {}
-        for layer, source in zip(self.layers, self.sources):
-            if source not in made:
-                projections, heads, memory = layer.self_attn, layer.config.heads, memories[source[0]]
-                if layer.config.pre_norm:
-                    memory = layer.self_attn_layer_norm(memory)
-                keys = projections.k_proj(memory) * layer.config.head_dim**-0.5
-                made[source] = [rows_of(part, heads) for part in (keys, projections.v_proj(memory))]
-        return made
+        made = keys_and_values(self.layers, self.sources, memories)
+        return {source: [part.flatten(0, 1) for part in pair] for source, pair in made.items()}
 
     def final_memories(self, width: int, padding: Tensor | None = None) -> list[Tensor]:
         """As of `contracts.Recurrence`."""

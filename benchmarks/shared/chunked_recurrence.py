@@ -9,6 +9,8 @@ B streams, T steps, n tokens of a chunk, C width, H heads, D width of a head, W 
 step.
 """
 
+from collections.abc import Iterable
+
 import torch
 from plain_recurrence import PlainRecurrence, split_heads
 from torch import Tensor
@@ -35,9 +37,8 @@ class ChunkedRecurrence(PlainRecurrence):
     def __init__(self, *recurrence, chunk: int, passes: int, through: bool = True):
         super().__init__(*recurrence)
         self.chunk, self.passes, self.through = chunk, passes, through
-        last = len(self.mixing) - 1
-        self.sources = [(min(i, last), id(layer.self_attn.k_proj)) for i, layer in enumerate(self.layers)]
-        self.before = self.keys_and_values(torch.stack(self.memories, dim=2))
+        self.sources = sources_of(self.layers, len(self.mixing))
+        self.before = keys_and_values(self.layers, self.sources, torch.stack(self.memories, dim=2))
 
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """Embeddings [T, B, C] -> outputs of the top layer [T, B, C]."""
@@ -52,13 +53,15 @@ class ChunkedRecurrence(PlainRecurrence):
             with torch.set_grad_enabled(torch.is_grad_enabled() and (self.through or final)):
                 y, memories = self.run_pass(x, memories)
         self.memories += memories.unbind(2)
-        self.before = joined(self.before, self.keys_and_values(memories), max(limits.width for limits in self.limits))
+        written = keys_and_values(self.layers, self.sources, memories)
+        self.before = joined(self.before, written, max(limits.width for limits in self.limits))
         return y
 
     def run_pass(self, x: Tensor, guess: Tensor) -> tuple[Tensor, Tensor]:
         """Embeddings [B, n, C], memories of the chunk [G, B, n, C] -> outputs of the top layer [B, n, C], and these
         memories anew."""
-        seen = joined(self.before, self.keys_and_values(guess[:, :, :-1]))  # no token attends to itself
+        own = keys_and_values(self.layers, self.sources, guess[:, :, :-1])  # no token attends to itself
+        seen = joined(self.before, own)
         states = [x]
         for layer, source, limits in zip(self.layers, self.sources, self.limits):
             states.append(self.layer_pass(layer, states[-1], seen[source], limits))
@@ -78,17 +81,23 @@ class ChunkedRecurrence(PlainRecurrence):
         x, _ = self.sublayer(layer, layer.final_layer_norm, x, lambda h: (self.feed_forward(layer, h), None))
         return x
 
-    def keys_and_values(self, memories: Tensor) -> Sources:
-        """Of memories [G, B, n, C]."""
-        made: Sources = {}
-        for layer, source in zip(self.layers, self.sources):
-            if source not in made:
-                projections, heads, memory = layer.self_attn, layer.config.heads, memories[source[0]]
-                if layer.config.pre_norm:
-                    memory = layer.self_attn_layer_norm(memory)
-                keys = projections.k_proj(memory) * layer.config.head_dim**-0.5
-                made[source] = [split_heads(part, heads) for part in (keys, projections.v_proj(memory))]
-        return made
+
+def sources_of(layers: Iterable[FeedbackLayer], memories: int) -> list[tuple[int, int]]:
+    """The source that each layer attends to, where a step has so many memories."""
+    return [(min(i, memories - 1), id(layer.self_attn.k_proj)) for i, layer in enumerate(layers)]
+
+
+def keys_and_values(layers: Iterable[FeedbackLayer], sources: list[tuple[int, int]], memories: Tensor) -> Sources:
+    """Of memories [G, B, n, C]."""
+    made: Sources = {}
+    for layer, source in zip(layers, sources):
+        if source not in made:
+            projections, heads, memory = layer.self_attn, layer.config.heads, memories[source[0]]
+            if layer.config.pre_norm:
+                memory = layer.self_attn_layer_norm(memory)
+            keys = projections.k_proj(memory) * layer.config.head_dim**-0.5
+            made[source] = [split_heads(part, heads) for part in (keys, projections.v_proj(memory))]
+    return made
 
 
 def joined(first: Sources, then: Sources, last: int = 0) -> Sources:
