@@ -13,7 +13,6 @@ import warnings
 from pathlib import Path
 
 import gymnasium
-import numpy
 import pinned
 import timing
 import torch
@@ -93,28 +92,11 @@ class Ours:
         return self.blocks * COPIES * STEPS
 
 
-class WithAction(gymnasium.Wrapper):
-    """Observation and last action as one vector of zeros and ones, as this suite embeds them."""
+def seen_with_action() -> gymnasium.Env:
+    """Observation and last action as one vector, by POPGym's own wrappers, which its paper has, too."""
+    from popgym.wrappers import Antialias, Flatten, PreviousAction
 
-    def __init__(self, env: gymnasium.Env):
-        super().__init__(env)
-        self.sizes = int(env.observation_space.n), int(env.action_space.n)
-        self.observation_space = gymnasium.spaces.Box(0, 1, (sum(self.sizes),))
-
-    def seen(self, observation, action=None):
-        vector = numpy.zeros(sum(self.sizes), dtype=numpy.float32)
-        vector[observation] = 1
-        if action is not None:
-            vector[self.sizes[0] + action] = 1
-        return vector
-
-    def reset(self, **options):
-        observation, info = self.env.reset(**options)
-        return self.seen(observation), info
-
-    def step(self, action):
-        observation, *rest = self.env.step(action)
-        return self.seen(observation, action), *rest
+    return Flatten(Antialias(PreviousAction(gymnasium.make(ENVIRONMENT).unwrapped)))
 
 
 class Theirs:
@@ -125,7 +107,7 @@ class Theirs:
         from stable_baselines3.common.env_util import make_vec_env
 
         self.steps = blocks * COPIES * STEPS
-        made = make_vec_env(lambda: WithAction(gymnasium.make(ENVIRONMENT)), COPIES, seed=seed)
+        made = make_vec_env(seen_with_action, COPIES, seed=seed)
         network = dict(lstm_hidden_size=64, n_lstm_layers=2, shared_lstm=True, enable_critic_lstm=False, net_arch=[])
         network["optimizer_kwargs"] = {"eps": 1e-8}  # torch's, as ours
         self.agent = RecurrentPPO(
