@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Agents with a memory in environments of gymnasium, such as those of POPGym and MiniGrid: PPO trains each model in each
 # environment, with three seeds. The table has the mean reward of the last validation, POPGym's MMER (the highest of all
-# validations, averaged over the seeds) and the reward of actions at random. Draws rewards for each environment. Sizes are ours, for
-# one core.
+# validations, averaged over the seeds) and the reward of actions at random. Draws rewards for each environment. Sizes
+# are ours, for one core.
 #
 #   recipes/agents.sh
 #   WORLDS="minigrid:MiniGrid-MemoryS7-v0 CartPole-v1" MODELS="feedback gru" SEEDS=1 recipes/agents.sh

@@ -128,6 +128,10 @@ COMMANDS: Combinations = {
     "--decoder-attention-heads {decoder_attention_heads} has no meaning for an LSTM; leave it out.":
         lambda given: given.command == "train" and given.arch.startswith("lstm_stream_lm")
         and given.decoder_attention_heads != 8,
+    # agents
+    "--update-freq {update_freq} adds up updates of PPO that are to follow one another; leave it out, and raise"
+    " --batch-size.":
+        lambda given: given.criterion == "ppo" and given.update_freq not in (1, [1], "1"),
     # checkpoints
     "--write-checkpoints-asynchronously writes checkpoints that are not verified; leave it out.":
         lambda given: given.write_checkpoints_asynchronously,
@@ -137,9 +141,6 @@ COMMANDS: Combinations = {
         != ("reward" if getattr(given, "task", None) == "reinforcement_learning" else "loss"),
     "--keep-best-checkpoints {keep_best_checkpoints} keeps none with --disable-validation; leave one of them out.":
         lambda given: given.disable_validation and given.keep_best_checkpoints > 0,
-    "--update-freq {update_freq} adds up updates of PPO that are to follow one another; leave it out, and raise"
-    " --batch-size.":
-        lambda given: given.criterion == "ppo" and given.update_freq not in (1, [1], "1"),
     "--patience {patience} never ends a training with --disable-validation; leave one of them out.":
         lambda given: given.disable_validation and given.patience > 0,
     # options that need other packages

@@ -212,14 +212,9 @@ def mean_reward(*paths: str) -> str:
     return f"{mean(rewards(paths)):.3f}"
 
 
-def best_rewards(paths: tuple[str, ...]) -> list[float]:
-    """The highest of all validations, of each training."""
-    return [max(logged(path, "valid", "reward")) for path in paths]
-
-
 def mmer(*paths: str) -> str:
-    """That of POPGym's paper: the mean of these, with the lowest and the highest."""
-    found = best_rewards(paths)
+    """That of POPGym's paper: the highest of all validations, averaged over the trainings, with its range."""
+    found = [max(logged(path, "valid", "reward")) for path in paths]
     return f"{mean(found):.3f} ({min(found):.3f} to {max(found):.3f})"
 
 
