@@ -12,6 +12,7 @@ from typing import Any, cast
 import omegaconf
 from fairseq import checkpoint_utils, options
 from fairseq.dataclass import initialize
+from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_plugins.compat.patch import after_parsing, replace, settings_of
 from fairseq_plugins.errors import UserError
@@ -145,7 +146,7 @@ def nearest(choice: re.Match) -> str:
 
 def overrides_are_options():
     """fairseq evaluates --model-overrides as code and uses the value without a check. It silently ignores names that
-    are not options of the checkpoint. The patch accepts a dictionary of existing options only."""
+    are not options of the checkpoint. The patch accepts a dictionary of the model's options only."""
 
     named: set[str] = set()
 
@@ -157,6 +158,7 @@ def overrides_are_options():
     def overwrite_args_by_name(original, cfg, overrides):
         while WAITING:
             WAITING.pop()(cfg)
+        complete_model(cfg)
         check_options(cfg, named.intersection(overrides))
         named.clear()  # other models of an ensemble may not have all of them
         original(cfg, overrides)
@@ -177,9 +179,21 @@ def before_overrides(check):
         WAITING.clear()
 
 
+def complete_model(cfg) -> None:
+    """Give the model of an earlier version's checkpoint the options that it lacks, so that they can be overridden."""
+    model = cfg.get("model")
+    kind = ARCH_MODEL_REGISTRY.get(getattr(model, "_name", None))
+    with omegaconf.open_dict(cfg):
+        for name, default in getattr(kind, "ADDED", {}).items():
+            if not hasattr(model, name):
+                setattr(model, name, default)
+
+
 def check_options(cfg, names) -> None:
     """Raises UserError for a name of --model-overrides that is not an option in the checkpoint's configuration."""
     unknown = sorted(map(str, set(names) - options_in(cfg)))
+    if "int8" in unknown:
+        raise UserError("int8 is for the language and translation models of this suite: leave it out.")
     if unknown:
         raise UserError(
             f"--model-overrides: the checkpoint has no option {', '.join(unknown)}; write options as the"

@@ -48,7 +48,7 @@ def main():
     import torch
 
     torch.manual_seed(args.seed)
-    model, cfg, task, text = load_language_model(args.path, args.data, args.tokens, args.cpu)
+    model, cfg, task, text = load_language_model(args.path, args.data, args.tokens, args.cpu, args.int8)
     model.prepare_for_inference_(cfg)
     # every editor writes a newline at the end of a file, which does not belong to the prompt
     prompt = "".join(read_text(args.prompt_file)).removesuffix("\n") if args.prompt_file else args.prompt

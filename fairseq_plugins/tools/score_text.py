@@ -38,7 +38,7 @@ def main():
     args = options().parse()
     from fairseq_plugins.tools.lib.scoring import Scorer, TextFigures
 
-    model, cfg, task, text = load_language_model(args.checkpoint, args.data, args.tokens, args.cpu)
+    model, cfg, task, text = load_language_model(args.checkpoint, args.data, args.tokens, args.cpu, args.int8)
     model.prepare_for_inference_(cfg)
     scorer = Scorer(model, cfg, task, text, args.tokens_per_sample or cfg.task.tokens_per_sample)
     for path in args.texts:

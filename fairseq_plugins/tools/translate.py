@@ -49,6 +49,7 @@ def main():
     words = "folder with prepared_text.json and the dictionaries (default: that of the checkpoint, else of its data)"
     parser.option("--prepared-text", Path, None, "DIR", words)
     parser.add_cpu()
+    parser.add_int8()
     parser.switch("--fp16", "compute in half precision, on a GPU")
     args = parser.parse()
     translator = load_translator(args)
@@ -66,7 +67,7 @@ def load_translator(args):
         raise UserError("--fp16 needs a GPU; leave it out.")
     text = args.prepared_text or folder_of_text(args.checkpoints[0])
     search = {name: getattr(args, name) for name in SEARCH}
-    return Translator(args.checkpoints, text, search, args.max_tokens, args.cpu, args.fp16)
+    return Translator(args.checkpoints, text, search, args.max_tokens, args.cpu, args.fp16, args.int8)
 
 
 def translate(translator, source: BinaryIO, target: BinaryIO, buffer: int) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 from sentences import sentences, write_parallel
 
 from fairseq_plugins.text.levels import Bytes
@@ -103,6 +104,19 @@ def test_every_way_to_translate_says_the_same(work, generated):
     first = "".join(raw.splitlines(keepends=True)[:2])
     done = work.run(work.commands["fairseq-interactive"] + " --cpu", first)
     assert brought_back(done.stdout.decode()) == translations[:2]
+
+
+@pytest.mark.skipif(not torch.cpu._is_vnni_supported(), reason="the processor has no products of eight bits")
+def test_eight_bits_go_through_fairseqs_commands_too(work):
+    raw = "".join(line + "\n" for line in sentences("zh", 20))
+    ours = work.translate(raw, "--beam 5 --int8")
+    override = " --cpu --model-overrides \"{'int8': True}\""
+    exact, int8 = (work.run(work.commands["fairseq-interactive"] + more, raw) for more in (" --cpu", override))
+    assert ours.stdout.decode().splitlines() == brought_back(int8.stdout.decode()), ours.stderr.decode()
+    scores = [re.findall(r"^D-\d+\t(\S+)", done.stdout.decode(), re.MULTILINE) for done in (exact, int8)]
+    assert scores[0] != scores[1] and [*map(float, scores[0])] == pytest.approx([*map(float, scores[1])], abs=0.1)
+    refused = work.run(work.commands["fairseq-interactive"] + override + " --fp16", raw)
+    assert refused.returncode and "int8 is for float32 on a CPU" in refused.stderr.decode()
 
 
 def test_each_line_gives_one_line(work):

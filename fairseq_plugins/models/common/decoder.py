@@ -9,6 +9,7 @@ import torch
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 
+from fairseq_plugins.models.common.int8 import Int8Output
 from fairseq_plugins.modules.common import few_rows
 from fairseq_plugins.modules.common.adaptive_io import AdaptiveSoftmax
 from fairseq_plugins.modules.common.dropout import Dropout
@@ -19,7 +20,7 @@ UNBOUNDED = 2**31 - 1
 STATE = "stepwise"  # key in fairseq's incremental state
 
 
-class StepwiseDecoder(FairseqIncrementalDecoder):
+class StepwiseDecoder(Int8Output, FairseqIncrementalDecoder):
     """A decoder that reads one token of each of the B rows of a batch at a time; a subclass reads it.
 
     The state is an object that ``start`` makes. It has a method reorder(order [B]), which continues row order[i] as row

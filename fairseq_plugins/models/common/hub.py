@@ -57,6 +57,7 @@ class FromFolder:
     """A model that ``from_pretrained`` loads with its text. To be named before fairseq's class among the bases."""
 
     HUB: type[ModelHub] = ModelHub
+    ADDED = {"int8": False}  # options that checkpoints of earlier versions lack, and their defaults
 
     @classmethod
     def from_pretrained(cls, model_name_or_path, checkpoint_file=None, data_name_or_path=None, **options):

@@ -27,6 +27,9 @@ class Command(argparse.ArgumentParser):
     def add_cpu(self) -> None:
         self.switch("--cpu", "use the CPU even if there is a GPU")
 
+    def add_int8(self) -> None:
+        self.switch("--int8", "compute the output layer in eight bits: faster on a CPU, and not exact")
+
     def add_json(self, words: str = "write the figures there, too") -> None:
         self.option("--json", JSON, None, "FILE", f"{words} (.json)")
 

@@ -32,15 +32,17 @@ def add_options(parser: Command) -> None:
     words = "kind of symbols, where prepared_text.json is missing or wrong"
     parser.add_argument("--tokens", choices=TOKENS, help=words)
     parser.add_cpu()
+    parser.add_int8()
 
 
-def load_language_model(checkpoint: Path, data: Path | None, tokens: str | None = None, cpu: bool = False):
+def load_language_model(checkpoint: Path, data: Path | None, tokens: str | None = None, cpu=False, int8=False):
     """The model, its configuration, its task, and how its text was prepared.
 
     Args:
         data: folder of dict.txt; None: the folder of the checkpoint, if it is complete, else the one of the training
         tokens: of TOKENS, in place of prepared_text.json or a guess from the dictionary
         cpu: keep the model on the CPU even if there is a GPU
+        int8: compute the output layer in eight bits
 
     Raises:
         UserError: this is no language model over streams or of single lines
@@ -63,7 +65,8 @@ def load_language_model(checkpoint: Path, data: Path | None, tokens: str | None 
                 " streaming_language_modeling), or of single lines (--task language_modeling --sample-break-mode eos)."
             )
 
-    model, cfg, task = load(checkpoint, {"data": str(data)} if data else {}, cpu, check)
+    overrides = ({"data": str(data)} if data else {}) | ({"int8": True} if int8 else {})
+    model, cfg, task = load(checkpoint, overrides, cpu, check)
     found = None if tokens else find(folder, Path(utils.split_paths(cfg.task.data)[0]))
     if not (found or tokens):
         refuse_lost(checkpoint, folder)

@@ -57,19 +57,21 @@ class Translator:
         max_tokens: source tokens of a batch, padding included
         cpu: use the CPU even if there is a GPU
         fp16: compute in half precision
+        int8: compute the output layer in eight bits
 
     Raises:
         UserError: the checkpoint is not of a translation, or the folder is not complete
     """
 
     def __init__(
-        self, checkpoints: list[Path], folder: Path, search: dict, max_tokens: int, cpu: bool = False, fp16=False
+        self, checkpoints: list[Path], folder: Path, search: dict, max_tokens: int, cpu=False, fp16=False, int8=False
     ):
         self.text = PreparedText.load(folder)
         if not self.text.source_language:
             raise UserError(f"the text of {folder} is not parallel; give a checkpoint of a translation.")
         languages = {"source_lang": self.text.source_language, "target_lang": self.text.target_language}
-        self.models, cfg, self.task = load_ensemble(checkpoints, {"data": str(folder), **languages}, cpu)
+        overrides = {"data": str(folder), **languages} | ({"int8": True} if int8 else {})
+        self.models, cfg, self.task = load_ensemble(checkpoints, overrides, cpu)
         for model in self.models:
             if fp16:
                 model.half()
