@@ -15,6 +15,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
+from functools import partial
 from math import ceil, inf
 from pathlib import Path
 
@@ -25,7 +26,6 @@ import pinned
 import skip_cross_head_speed
 import timing
 import torch
-import translation_speed
 from cells import alone
 from peer_models import SENTENCE, BeamSearch, CTranslate2, FeedbackPytorch, Labml, XTransformers
 from torch.nn import functional as F
@@ -135,9 +135,11 @@ def translation_rows(args: Namespace) -> Rows:
     shape = f"{args.translation['encoder_layers']} + 2"
     for batch in args.sentences:
         size = Namespace(**args.translation, device=args.device, dtype=args.dtype, batch=batch, shape=shape)
-        plain, ours = (BeamSearch(size, name, 2, batch, 8 if batch == 1 else 1) for name in translation_speed.ARCHS)
-        for peer in (plain, *(CTranslate2(plain, kind, args.threads) for kind in ("float32", "int8"))):
-            yield row("Feedback, beam search", size, peer, ours, GENERATION_PAIRS * args.pairs)
+        search = partial(BeamSearch, size, depth=2, batch=batch, batches=8 if batch == 1 else 1)
+        plain, ours, int8 = search("transformer"), search("feedback"), search("feedback", int8=True)
+        peers = plain, *(CTranslate2(plain, kind, args.threads) for kind in ("float32", "int8"))
+        for peer, own, job in zip(peers, (ours, ours, int8), ("Feedback", "Feedback", "Feedback with int8")):
+            yield row(f"{job}, beam search", size, peer, own, GENERATION_PAIRS * args.pairs)
 
 
 TABLES = {

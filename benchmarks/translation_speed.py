@@ -51,7 +51,7 @@ def options() -> argparse.ArgumentParser:
 
 
 def main():
-    timing.main(options().parse_args(), [head, training_table, generation_table, memory_table], peak_memory)
+    timing.main(options().parse_args(), [head, training_table, generation_table, int8_table, memory_table], peak_memory)
 
 
 def head(args) -> str:
@@ -89,6 +89,17 @@ def generation_table(args) -> str:
             rows.append([f"Feedback {shallow}, Transformer {deep}", f"{batch}", *cells(across)])
     columns = ["decoder layers", "batch", "Transformer", "Feedback", "ratio", "paper"]
     return f"## Generation, beam 5, target tokens per second\n\n{table(columns, rows)}"
+
+
+def int8_table(args) -> str:
+    rows = []
+    for batch, batches in ((1, 8), (32, 1)):
+        for depth in tqdm(args.depths, desc=f"eight bits, batch {batch}"):
+            jobs = (Generation(args, "feedback", depth, batch, batches, int8=int8) for int8 in (False, True))
+            both = timing.compare(*jobs, GENERATION_PAIRS * args.pairs)
+            rows.append([f"{depth}", f"{batch}", *cells(both)[:-1]])
+    columns = ["decoder layers", "batch", "Feedback", "with int8", "ratio"]
+    return f"## An output layer in eight bits, the same generation\n\n{table(columns, rows)}"
 
 
 def memory_table(args) -> str:
@@ -169,6 +180,7 @@ class Generation(Job):
     def __init__(self, args, name, depth, batch, batches, **options):
         super().__init__(args, name, depth, **options)
         self.model.eval()
+        self.model.make_generation_fast_()  # as fairseq-generate does
         self.generator = SequenceGenerator(
             [self.model], self.dictionary, beam_size=5, max_len_a=0, max_len_b=self.sentence, min_len=self.sentence
         )
