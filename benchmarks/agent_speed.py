@@ -1,6 +1,6 @@
 """Speed of training agents: steps of the environments a second, Feedback, LSTM and GRU beside the Transformer.
 
-    python benchmarks/agent_speed.py                                       # sizes of the maze, 64 environments
+    python benchmarks/agent_speed.py                                       # sizes of the maze, 64 and 256 environments
     python benchmarks/agent_speed.py --size water_maze                     # 64 wide
     python benchmarks/agent_speed.py --output benchmarks/agent_speed.md
     python benchmarks/agent_speed.py --device cuda --environments 1024     # as in the paper's Table 5
@@ -11,6 +11,7 @@ and Adam step. The environments alone, with actions at random, run after the age
 """
 
 import argparse
+from collections.abc import Iterator
 
 import paths  # noqa: F401  finds the suite
 import timing
@@ -35,7 +36,8 @@ ROWS = {  # architecture -> the paper's ratio (Table 5) to the Transformer's spe
 
 
 def options() -> argparse.ArgumentParser:
-    parser = timing.options(__doc__, dict(environments=64, bptt=100), pairs=9, dtypes=False)
+    parser = timing.options(__doc__, dict(bptt=100), pairs=9, dtypes=False)
+    parser.add_argument("--environments", type=int, nargs="+", default=[64, 256], metavar="N", help="(%(default)s)")
     parser.add_argument("--size", default="maze", help="maze, water_maze or tiny (%(default)s)")
     parser.add_argument("--updates", type=int, default=4, help="in a run (%(default)s)")
     return parser
@@ -50,20 +52,29 @@ def head(args) -> str:
         args,
         "Speed of training agents",
         "Does a Feedback agent train as fast as a Transformer agent?",
-        f"Maze Navigation, sizes of `_{args.size}`, {args.environments} environments, blocks of {args.bptt} steps. "
+        f"Maze Navigation, sizes of `_{args.size}`, blocks of {args.bptt} steps in each environment. "
         f"Medians of {args.pairs} pairs of runs of {args.updates} updates; in brackets the smallest and largest ratio.",
     )
 
 
 def comparison(args) -> str:
-    transformer, environments, rows = Training(args, "span_transformer_agent"), Environments(args), []
+    columns = ["agent", "environments", "Transformer, steps a second", "agent, steps a second", "agent / Transformer"]
+    rows = [row for size in sizes(args) for row in compared(size)]
+    return table([*columns, "the paper", "time in the environments"], rows)
+
+
+def sizes(args) -> list[argparse.Namespace]:
+    """The options with each number of environments."""
+    return [argparse.Namespace(**vars(args) | {"environments": count}) for count in args.environments]
+
+
+def compared(args) -> Iterator[list[str]]:
+    transformer, environments = Training(args, "span_transformer_agent"), Environments(args)
     environments()
     for name, paper in ROWS.items():
         both = timing.compare(transformer, Training(args, name), args.pairs)
         share = both.ours / max(timing.tokens_per_second(environments) for _ in range(3))
-        rows.append([name, *both.speeds(), both.told(3), paper, f"{share:.1%}"])
-    columns = ["agent", "Transformer, steps a second", "agent, steps a second", "agent / Transformer", "the paper"]
-    return table([*columns, "time in the environments"], rows)
+        yield [name, f"{args.environments}", *both.speeds(), both.told(3), paper, f"{share:.1%}"]
 
 
 def build(architecture: str, task):

@@ -99,8 +99,9 @@ def of_transformer_xl(args: Namespace) -> Iterator[Bounded]:
 
 
 def of_agents(args: Namespace) -> Iterator[Bounded]:
+    size = agent_speed.sizes(args)[0]
     for name in ("span_transformer_agent", "feedback_agent"):  # an LSTM's products are within one operation
-        yield Bounded(f"acting and training, {name}", agent_speed.Training(args, name))
+        yield Bounded(f"acting and training, {name}", agent_speed.Training(size, name))
 
 
 PAGES: dict[str, tuple[Callable[[Namespace], Iterator[Bounded]], Callable[[], argparse.ArgumentParser]]] = {
