@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fairseq_plugins.agents.criterions.a2c import A2CCriterion, discounted, losses
+from fairseq_plugins.agents.criterions.a2c import A2CCriterion, a2c_losses, discounted
 from fairseq_plugins.agents.distributions import Categorical
 
 
@@ -21,7 +21,7 @@ def test_returns_by_hand():
 def test_losses_by_hand():
     logits = torch.tensor([[[0.0, math.log(3.0)]]], requires_grad=True)  # probabilities 1/4 and 3/4
     values = torch.tensor([[2.0]], requires_grad=True)
-    parts = losses(Categorical(2), logits, values, actions=torch.tensor([[1]]), returns=torch.tensor([[5.0]]))
+    parts = a2c_losses(Categorical(2), logits, values, actions=torch.tensor([[1]]), returns=torch.tensor([[5.0]]))
     assert parts.policy_loss.item() == pytest.approx(-3 * math.log(0.75))
     assert parts.value_loss.item() == pytest.approx(9.0)
     assert parts.entropy.item() == pytest.approx(-(0.25 * math.log(0.25) + 0.75 * math.log(0.75)))
@@ -36,8 +36,8 @@ def test_only_counted_steps_are_added():
     logits, values = torch.randn(2, 3, 4, generator=generator), torch.randn(2, 3, generator=generator)
     actions, returns = torch.randint(4, (2, 3), generator=generator), torch.randn(2, 3, generator=generator)
     counted = torch.tensor([[True, True, False], [False, False, False]])
-    some = losses(Categorical(4), logits, values, actions, returns, counted)
-    first = losses(Categorical(4), logits[:1, :2], values[:1, :2], actions[:1, :2], returns[:1, :2])
+    some = a2c_losses(Categorical(4), logits, values, actions, returns, counted)
+    first = a2c_losses(Categorical(4), logits[:1, :2], values[:1, :2], actions[:1, :2], returns[:1, :2])
     torch.testing.assert_close(some, first)
 
 

@@ -50,7 +50,7 @@ class Losses(NamedTuple):
     entropy: Tensor
 
 
-def losses(
+def a2c_losses(
     distribution: Distribution,
     parameters: Tensor,
     values: Tensor,
@@ -162,7 +162,8 @@ class A2CCriterion(FairseqCriterion):
         rollout = sample["rollout"]
         rewards, last_values = rollout.rewards.to(values.dtype), last_values_of(model, rollout)
         returns = discounted(rewards, rollout.ends, values[:, -1].detach(), self.discount, last_values)
-        return losses(self.distribution, parameters, values[:, :-1], rollout.actions, returns, sample.get("counted"))
+        taken = rollout.actions, returns, sample.get("counted")
+        return a2c_losses(self.distribution, parameters, values[:, :-1], *taken)
 
     @property
     def distribution(self) -> Distribution:

@@ -44,7 +44,7 @@ class Int8Linear(nn.Module):
 
 
 def rounded(x: Tensor) -> tuple[Tensor, Tensor]:
-    """[n, in] -> whole numbers [n, in], in floating point, and what each row of them is to be multiplied with, [n, 1]."""
+    """[n, in] -> whole numbers [n, in], in floating point, and the size of one in each row [n, 1]."""
     scale = x.abs().amax(-1, keepdim=True).div_(LARGEST).clamp_(min=torch.finfo(x.dtype).tiny)  # a row may be zeros
     return (x / scale).round_(), scale
 
