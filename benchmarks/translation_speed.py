@@ -2,6 +2,7 @@
 
     python benchmarks/translation_speed.py                  # sizes of IWSLT De-En (Table 8)
     python benchmarks/translation_speed.py --output benchmarks/translation_speed.md
+    python benchmarks/translation_speed.py --tables int8    # only some; int8 is for float32 on a CPU
     python benchmarks/translation_speed.py --encoder-layers 3 --depths 1 2 4 --embed-dim 256 --vocabulary 7876
 
 The last line has the sizes of benchmarks/multi30k.md.
@@ -30,6 +31,7 @@ from tqdm import tqdm
 
 import fairseq_plugins  # noqa: F401  patches fairseq
 from fairseq_plugins.models import feedback_transformer  # noqa: F401  registers it
+from fairseq_plugins.models.common.int8 import ask_for_int8
 
 ARCHS = {"transformer": "transformer", "feedback": "feedback_transformer"}
 GENERATION_PAIRS = 3  # times as many pairs as training: a job takes a second or two, and single ones scatter by a tenth
@@ -46,12 +48,16 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument(
         "--max-tokens", type=int, default=2500, help="padded target tokens of a training batch (%(default)s)"
     )
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=[*TABLES], help="(all)")
     parser.set_defaults(device="cuda" if torch.cuda.is_available() else "cpu")
     return parser
 
 
 def main():
-    timing.main(options().parse_args(), [head, training_table, generation_table, int8_table, memory_table], peak_memory)
+    args = options().parse_args()
+    if (args.device, args.dtype) != ("cpu", "float32"):
+        args.tables = [name for name in args.tables if name != "int8"]
+    timing.main(args, [head, *(TABLES[name] for name in args.tables)], peak_memory)
 
 
 def head(args) -> str:
@@ -93,12 +99,13 @@ def generation_table(args) -> str:
 
 def int8_table(args) -> str:
     rows = []
-    for batch, batches in ((1, 8), (32, 1)):
-        for depth in tqdm(args.depths, desc=f"eight bits, batch {batch}"):
+    for depth in tqdm(args.depths, desc="eight bits"):
+        found = []
+        for batch, batches in ((1, 8), (32, 1)):
             jobs = (Generation(args, "feedback", depth, batch, batches, int8=int8) for int8 in (False, True))
-            both = timing.compare(*jobs, GENERATION_PAIRS * args.pairs)
-            rows.append([f"{depth}", f"{batch}", *cells(both)[:-1]])
-    columns = ["decoder layers", "batch", "Feedback", "with int8", "ratio"]
+            found.append(cells(timing.compare(*jobs, GENERATION_PAIRS * args.pairs))[:-1])
+        rows.append([f"{depth}", "1; 32", *map("; ".join, zip(*found))])
+    columns = ["decoder layers", "batch", "Feedback", "with `--int8`", "ratio"]
     return f"## An output layer in eight bits, the same generation\n\n{table(columns, rows)}"
 
 
@@ -110,6 +117,9 @@ def memory_table(args) -> str:
             rows.append([f"{depth}", job, f"{plain:.0f}", f"{feedback:.0f}", f"{feedback / plain:.2f}"])
     columns = ["decoder layers", "job", "Transformer", "Feedback", "Feedback / Transformer"]
     return f"## Peak memory beyond the loaded model, MiB\n\n{table(columns, rows)}"
+
+
+TABLES = {"training": training_table, "generation": generation_table, "int8": int8_table, "memory": memory_table}
 
 
 def cells(both: timing.Compared, key: str = "") -> list[str]:
@@ -177,9 +187,11 @@ class Training(Job):
 class Generation(Job):
     sentence = SENTENCE
 
-    def __init__(self, args, name, depth, batch, batches, **options):
-        super().__init__(args, name, depth, **options)
+    def __init__(self, args, name, depth, batch, batches, int8=False):
+        super().__init__(args, name, depth)
         self.model.eval()
+        if int8:
+            ask_for_int8(self.model, name)
         self.model.make_generation_fast_()  # as fairseq-generate does
         self.generator = SequenceGenerator(
             [self.model], self.dictionary, beam_size=5, max_len_a=0, max_len_b=self.sentence, min_len=self.sentence

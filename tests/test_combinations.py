@@ -69,6 +69,7 @@ WRONG = [
     ("interactive --num-shards 2", "--num-shards is for fairseq-generate", "interactive"),
     ("eval-lm --path=", "--path is missing", "eval-lm"),
     ("eval-lm --path a.pt:b.pt", "--path a.pt:b.pt names several checkpoints", "eval-lm --path a.pt"),
+    ("validate --model-overrides {'int8':True}", "int8 has no effect in fairseq-validate", "validate"),
     ("validate --path a.pt:b.pt", "--path a.pt:b.pt names several checkpoints", "validate --path b.pt"),
     ("eval-lm --context-window 1024", "--context-window 1024 is not below --tokens-per-sample 1024",
      "eval-lm --context-window 1023"),

@@ -12,7 +12,6 @@ from typing import Any, cast
 import omegaconf
 from fairseq import checkpoint_utils, options
 from fairseq.dataclass import initialize
-from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_plugins.compat.patch import after_parsing, replace, settings_of
 from fairseq_plugins.errors import UserError
@@ -158,7 +157,6 @@ def overrides_are_options():
     def overwrite_args_by_name(original, cfg, overrides):
         while WAITING:
             WAITING.pop()(cfg)
-        complete_model(cfg)
         check_options(cfg, named.intersection(overrides))
         named.clear()  # other models of an ensemble may not have all of them
         original(cfg, overrides)
@@ -179,21 +177,31 @@ def before_overrides(check):
         WAITING.clear()
 
 
-def complete_model(cfg) -> None:
-    """Give the model of an earlier version's checkpoint the options that it lacks, so that they can be overridden."""
-    model = cfg.get("model")
-    kind = ARCH_MODEL_REGISTRY.get(getattr(model, "_name", None))
-    with omegaconf.open_dict(cfg):
-        for name, default in getattr(kind, "ADDED", {}).items():
-            if not hasattr(model, name):
-                setattr(model, name, default)
+def int8_is_of_a_loaded_model():
+    """fairseq overrides options of a training with --model-overrides. The patch takes int8 out of them, which is no
+    such option, and asks the loaded models for it."""
+
+    @replace(checkpoint_utils, "load_model_ensemble_and_task")
+    def load_model_ensemble_and_task(original, filenames, arg_overrides=None, *arguments, **named):
+        overrides = arg_overrides and {name: value for name, value in arg_overrides.items() if name != INT8}
+        loaded = original(filenames, overrides, *arguments, **named)
+        asked = (arg_overrides or {}).get(INT8, False)
+        if not isinstance(asked, bool):
+            raise UserError(f"int8 {asked!r} does not fit; give True or False.")
+        if asked:
+            from fairseq_plugins.models.common.int8 import ask_for_int8  # it imports torch
+
+            for filename, model in zip(filenames, loaded[0]):
+                ask_for_int8(model, filename)
+        return loaded
+
+
+INT8 = "int8"
 
 
 def check_options(cfg, names) -> None:
     """Raises UserError for a name of --model-overrides that is not an option in the checkpoint's configuration."""
-    unknown = sorted(map(str, set(names) - options_in(cfg)))
-    if "int8" in unknown:
-        raise UserError("int8 is for the language and translation models of this suite: leave it out.")
+    unknown = sorted(map(str, set(names) - options_in(cfg) - {INT8}))
     if unknown:
         raise UserError(
             f"--model-overrides: the checkpoint has no option {', '.join(unknown)}; write options as the"

@@ -34,6 +34,7 @@ def apply():
     data.stop_reading_at_exit()
     data.workers_leave_interrupts_alone()
     command_line.overrides_are_options()
+    command_line.int8_is_of_a_loaded_model()
     command_line.bf16_is_not_tpu()
     command_line.help_shows_every_flag()
     command_line.numbers_fit()

@@ -16,7 +16,6 @@ from fairseq_plugins.models.common.architectures import attention_sizes, checked
 from fairseq_plugins.models.common.decoder import UNBOUNDED, StepwiseDecoder
 from fairseq_plugins.models.common.embeddings import ScaledEmbedding
 from fairseq_plugins.models.common.hub import FromFolder, LineHub
-from fairseq_plugins.models.common.int8 import Int8Flag
 from fairseq_plugins.modules.active_memory.mixers import MIXERS, MixerConfig
 from fairseq_plugins.modules.active_memory.self_attention import SCALINGS, SelfAttention
 from fairseq_plugins.modules.active_memory.stack import ActiveMemoryStack
@@ -116,7 +115,7 @@ class ActiveMemoryConfig(MixerFlags):
 
 
 @dataclass
-class ActiveMemoryLanguageModelConfig(ActiveMemoryConfig, Int8Flag):
+class ActiveMemoryLanguageModelConfig(ActiveMemoryConfig):
     max_target_positions: Optional[int] = II("task.max_target_positions")
 
 
@@ -189,9 +188,8 @@ class ActiveMemoryLanguageModel(FromFolder, FairseqLanguageModel):
         config = checked_options(cls, args)
         stack = build_stack(config, causal=True)
         longest = config.max_target_positions or UNBOUNDED
-        decoder = LineDecoder(task.source_dictionary, stack, config.decoder_embed_dim, longest)
-        decoder.int8 = config.int8
-        return cls(decoder).apply(WEIGHT_INITS[str(config.weight_init)])
+        model = cls(LineDecoder(task.source_dictionary, stack, config.decoder_embed_dim, longest))
+        return model.apply(WEIGHT_INITS[str(config.weight_init)])
 
     def forward(self, src_tokens, src_lengths=None, incremental_state=None):
         """src_tokens [B, T], padding at the end -> as in LineDecoder. src_lengths are not used."""

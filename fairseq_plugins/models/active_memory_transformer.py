@@ -4,7 +4,6 @@ The model is fairseq's Transformer; its decoder layers have one of ``MIXERS`` in
 added to the embeddings only, as in fairseq.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from fairseq.models import register_model
@@ -12,7 +11,6 @@ from torch import nn
 
 from fairseq_plugins.models.active_memory_lm import MixerFlags, initialise_glorot, mixer_options
 from fairseq_plugins.models.common.architectures import register_architecture, set_defaults
-from fairseq_plugins.models.common.int8 import Int8Flag
 from fairseq_plugins.models.common.translation import TINY, TranslationDecoder, TranslationModel, both_sides
 from fairseq_plugins.modules.active_memory.mixers import MixerConfig, build_mixers
 from fairseq_plugins.modules.contracts import Mixer
@@ -59,16 +57,11 @@ class ActiveMemoryDecoder(TranslationDecoder):
             self.layers[number].self_attn = MixerAttention(mixer.apply(initialise_glorot))
 
 
-@dataclass
-class ActiveMemoryTransformerFlags(MixerFlags, Int8Flag):
-    """The flags of the decoder."""
-
-
 @register_model("active_memory_transformer")
 class ActiveMemoryTransformer(TranslationModel):
     """fairseq's Transformer encoder, and a decoder with active memory."""
 
-    FLAGS = ActiveMemoryTransformerFlags
+    FLAGS = MixerFlags
     DECODER = ActiveMemoryDecoder
     UNSUPPORTED = {
         "cross_self_attention": "mixing and cross-attention have different sources",

@@ -5,8 +5,6 @@ The memory before the first step, m_0, is zeros, and every step attends to it. T
 specify the memory of the first step.
 """
 
-from dataclasses import dataclass
-
 import torch
 from fairseq.models import register_model
 from torch import nn
@@ -14,7 +12,6 @@ from torch import nn
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import register_architecture
 from fairseq_plugins.models.common.feedback import FeedbackConfig
-from fairseq_plugins.models.common.int8 import Int8Flag
 from fairseq_plugins.models.common.translation import (
     TINY,
     TranslationDecoder,
@@ -130,16 +127,11 @@ class FeedbackTransformerDecoder(TranslationDecoder):
         raise UserError("a Feedback Transformer cannot be exported to ONNX: its decoder is a loop over time steps.")
 
 
-@dataclass
-class FeedbackTransformerFlags(FeedbackConfig, Int8Flag):
-    """The flags of the decoder."""
-
-
 @register_model("feedback_transformer")
 class FeedbackTransformerModel(TranslationModel):
     """fairseq's Transformer encoder with a Feedback Transformer decoder."""
 
-    FLAGS = FeedbackTransformerFlags
+    FLAGS = FeedbackConfig
     UNSUPPORTED = {
         "decoder_layerdrop": "the memory mixes all decoder layers, so none can be dropped; use --encoder-layerdrop",
         "decoder_layers_to_keep": "the memory mixes all decoder layers, so none can be pruned",

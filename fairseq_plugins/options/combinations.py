@@ -72,6 +72,8 @@ COMMANDS: Combinations = {
     "--path {path} names several checkpoints, of which fairseq-eval-lm and fairseq-validate take one: give each on"
     " its own, or an average of checkpoints of one training (python -m fairseq_plugins.tools.average_checkpoints).":
         lambda given: given.command in ("eval_lm", "validate") and several(str(given.path)),
+    "int8 has no effect in fairseq-validate; take fairseq-eval-lm, or leave it out of --model-overrides.":
+        lambda given: given.command == "validate" and "int8" in dictionary("model_overrides", given.model_overrides),
     "--context-window {context_window} is not below --tokens-per-sample {tokens_per_sample}, so no token would be"
     " predicted; lower it.":
         lambda given: given.command == "eval_lm" and given.context_window >= given.tokens_per_sample,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Optional
 
+from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqLanguageModel
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -17,7 +18,6 @@ from fairseq_plugins.models.common.architectures import checked_options, help_of
 from fairseq_plugins.models.common.decoder import StreamingDecoder
 from fairseq_plugins.models.common.embeddings import build_embeddings, check_adaptive_embeddings
 from fairseq_plugins.models.common.hub import FromFolder, StreamHub
-from fairseq_plugins.models.common.int8 import Int8Flag
 from fairseq_plugins.modules.common.adaptive_io import log_softmax
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.options.checks import naming_flags
@@ -25,7 +25,7 @@ from fairseq_plugins.options.fields import option
 
 
 @dataclass
-class StreamingLanguageModelConfig(Int8Flag):
+class StreamingLanguageModelConfig(FairseqDataclass):
     decoder_embed_dim: int = option(512, "width of the model")
     decoder_layers: int = option(12, "number of layers")
     decoder_attention_heads: int = option(8, "number of attention heads")
@@ -99,7 +99,6 @@ class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
             body = cls.build_body(args)
             embed, output = cls.build_embeddings(args, len(dictionary))
         decoder = StreamingDecoder(dictionary, embed, body, output, args.embed_dropout, args.output_dropout)
-        decoder.int8 = args.int8
         return cls(decoder, args)
 
     def forward(self, src_tokens, src_lengths=None, memory: StreamMemory | None = None, incremental_state=None):

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from fairseq_plugins.compat.archives import WANTED
-from fairseq_plugins.compat.command_line import before_overrides, options_in
+from fairseq_plugins.compat.command_line import INT8, before_overrides, options_in
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.exported import refuse_incomplete
 from fairseq_plugins.files.reading import BEST, LAST, WEIGHTS, best_or_last
@@ -57,7 +57,6 @@ class FromFolder:
     """A model that ``from_pretrained`` loads with its text. To be named before fairseq's class among the bases."""
 
     HUB: type[ModelHub] = ModelHub
-    ADDED = {"int8": False}  # options that checkpoints of earlier versions lack, and their defaults
 
     @classmethod
     def from_pretrained(cls, model_name_or_path, checkpoint_file=None, data_name_or_path=None, **options):
@@ -98,7 +97,7 @@ class FromFolder:
 def _check_options(cfg, given: dict) -> None:
     """Raises UserError for an option that neither the training nor a way to prepare text has."""
     kinds = [kind for name in ("bpe", "tokenizer") for kind in REGISTRIES[name]["dataclass_registry"].values()]
-    known = options_in(cfg) | {field.name for kind in kinds for field in fields(kind)} | OF_FAIRSEQ
+    known = options_in(cfg) | {INT8} | {field.name for kind in kinds for field in fields(kind)} | OF_FAIRSEQ
     _refuse(set(given) - known, "from_pretrained: the checkpoint has no option", "its training")
 
 

@@ -17,7 +17,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import exported, sealed
 from fairseq_plugins.files.reading import BEST, FORMATS
 from fairseq_plugins.files.whole import NotWritten, content, flush, remove, replacing
-from fairseq_plugins.modules.common.int8 import Int8Linear
+from fairseq_plugins.models.common.int8 import in_int8
 from fairseq_plugins.text import dictionaries
 from fairseq_plugins.text.keeping import Record
 from fairseq_plugins.text.prepared import PreparedText
@@ -37,7 +37,7 @@ def save(hub: GeneratorHubInterface, folder: str | Path, format: str = "torch") 
         raise UserError(f"format {format!r} does not fit; give {' or '.join(FORMATS)}.")
     if len(hub.models) > 1:
         raise UserError(f"this is an ensemble of {len(hub.models)} models: load and save each for itself.")
-    if any(isinstance(module, Int8Linear) for module in hub.models[0].modules()):
+    if in_int8(hub.models[0]):
         raise UserError("a model with int8 cannot be saved: load it without int8, and save that.")
     place = checked(folder)
     with new_folder(place) as temporary:

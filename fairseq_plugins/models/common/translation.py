@@ -4,6 +4,7 @@ from argparse import Namespace
 from dataclasses import fields
 from typing import Any
 
+from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase, TransformerModel
 from fairseq.models.transformer import base_architecture as transformer_base
@@ -13,7 +14,7 @@ from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.models.common.architectures import set_defaults
 from fairseq_plugins.models.common.encoder import PaddingAskedOnce
 from fairseq_plugins.models.common.hub import FromFolder, TranslationHub
-from fairseq_plugins.models.common.int8 import Int8Flag, Int8Output
+from fairseq_plugins.models.common.int8 import Int8Output
 from fairseq_plugins.modules.common import few_rows
 from fairseq_plugins.options.checks import check_heads, check_numbers, check_ranges
 
@@ -33,9 +34,8 @@ class TranslationDecoder(Int8Output, TransformerDecoderBase):
 
     OUTPUT = "output_projection"
 
-    def __init__(self, cfg, *args, **kwargs):
-        super().__init__(cfg, *args, **kwargs)
-        self.int8 = cfg.int8
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
         self.dropout_module.module_name = "TransformerDecoder"
         self.cross_self_attention = True  # fairseq's decoder does not ask a GPU then; it reads this nowhere else
 
@@ -49,7 +49,7 @@ class TranslationModel(FromFolder, TransformerModel):
     """fairseq's encoder, with the decoder of a subclass."""
 
     HUB = TranslationHub
-    FLAGS: type[Int8Flag]  # the decoder's flags beside fairseq's
+    FLAGS: type[FairseqDataclass]  # the decoder's flags beside fairseq's
     UNSUPPORTED: dict[str, str]  # fairseq's options that the decoder does not support, and why
     ENCODER = TranslationEncoder
     DECODER: type[TranslationDecoder]

@@ -4,6 +4,8 @@ Each row of the weights, and each row of the input, is divided by its own larges
 a result does not depend on the other rows of the batch, and sums are exact.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -12,7 +14,8 @@ ZERO = 128  # oneDNN takes rows of unsigned bytes
 
 
 class Int8Linear(nn.Module):
-    """
+    """The result has no gradient.
+
     Args:
         layer: the linear layer that this one takes the place of, in float32 on a CPU
 
@@ -25,22 +28,36 @@ class Int8Linear(nn.Module):
         weight = layer.weight.detach()
         check_place(weight)
         if not (torch.backends.mkldnn.is_available() and torch.cpu._is_vnni_supported()):
-            raise ValueError("int8 needs a processor with AVX512 VNNI, which this one lacks: leave int8 out.")
+            raise ValueError("int8 needs oneDNN and a processor with AVX512 VNNI")
         whole, scale = rounded(weight)
-        self.weight, self.scale = torch.ops.onednn.qlinear_prepack(whole.to(torch.int8), None), scale.squeeze(-1)
-        self.zeros = torch.zeros(len(weight), dtype=torch.int32)
+        self.whole, self.scale = whole.to(torch.int8), scale.squeeze(-1)
         self.bias = None if layer.bias is None else layer.bias.detach()
+        self.pack()
 
+    def pack(self) -> None:
+        """Lay the weights out as oneDNN reads them."""
+        self.packed = torch.ops.onednn.qlinear_prepack(self.whole, None)
+        self.zeros = torch.zeros(len(self.whole), dtype=torch.int32)
+
+    @torch.compiler.disable
+    @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         """[..., in] -> [..., out], both float32. Raises ValueError elsewhere than in float32 on a CPU."""
         check_place(x)
-        whole, scale = rounded(x.flatten(0, -2))
-        bytes = whole.add_(ZERO).to(torch.uint8)
+        whole, scale = rounded(x.reshape(-1, x.size(-1)))
+        rows = whole.add_(ZERO).to(torch.uint8)
         y = torch.ops.onednn.qlinear_pointwise(
-            bytes, 1.0, ZERO, self.weight, self.scale, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
+            rows, 1.0, ZERO, self.packed, self.scale, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )
-        y = y.mul_(scale).unflatten(0, x.shape[:-1])
+        y = y.mul_(scale).view(*x.shape[:-1], y.size(-1))
         return y if self.bias is None else y.add_(self.bias)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "packed"}  # it cannot be copied
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.pack()
 
 
 def rounded(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -51,4 +68,4 @@ def rounded(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def check_place(x: Tensor) -> None:
     if x.device.type != "cpu" or x.dtype is not torch.float32:
-        raise ValueError("int8 is for float32 on a CPU: give --cpu without --fp16 and --bf16, or leave int8 out.")
+        raise ValueError("int8 is for float32 on a CPU (--cpu, without --fp16)")

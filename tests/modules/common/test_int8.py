@@ -1,5 +1,7 @@
 """A linear layer of eight bits: near the one in float32, the same in any batch, and only where it can be computed."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -37,14 +39,23 @@ def test_a_row_does_not_depend_on_its_batch_and_a_row_of_zeros_gives_the_bias(la
 
 
 @computes
+def test_it_is_copied_compiled_and_has_no_gradient(layer):
+    x, int8 = torch.randn(3, 48, requires_grad=True), Int8Linear(layer)
+    y = int8(x)
+    assert not y.requires_grad
+    assert torch.equal(copy.deepcopy(int8)(x), y) and torch.equal(torch.compile(int8, backend="eager")(x), y)
+    assert torch.equal(int8(x[0]), y[0])
+
+
+@computes
 def test_half_precision_is_refused_in_a_sentence(layer):
     int8 = Int8Linear(layer)
     for wrong in (lambda: Int8Linear(nn.Linear(2, 3).half()), lambda: int8(torch.ones(1, 48, dtype=torch.bfloat16))):
-        with pytest.raises(ValueError, match="^int8 is for float32 on a CPU: give --cpu without --fp16"):
+        with pytest.raises(ValueError, match="^int8 is for float32 on a CPU .--cpu, without --fp16"):
             wrong()
 
 
 def test_another_processor_is_refused_in_a_sentence(layer, monkeypatch):
     monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False)
-    with pytest.raises(ValueError, match="^int8 needs a processor with AVX512 VNNI"):
+    with pytest.raises(ValueError, match="^int8 needs oneDNN and a processor with AVX512 VNNI"):
         Int8Linear(layer)
