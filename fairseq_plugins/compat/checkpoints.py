@@ -17,6 +17,7 @@ import omegaconf
 import torch
 from fairseq import checkpoint_utils, file_io
 from fairseq.distributed import utils as distributed_utils
+from fairseq.models.transformer import TransformerDecoderBase
 from fairseq.trainer import Trainer
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
@@ -52,6 +53,19 @@ def checkpoint_types() -> list:
         *(omegaconf.DictConfig, omegaconf.ListConfig, ContainerMetadata, Metadata, AnyNode),
         *(distributed_utils._TensorPlaceholder, typing.Any, collections.defaultdict, dict, list, int),
     ]
+
+
+def adaptive_softmax_may_share_embeddings():
+    """With --share-decoder-input-output-embed and --adaptive-softmax-cutoff, fairseq adds the embeddings to a checkpoint
+    that it loads, as an output layer that the model does not have: what was trained cannot be loaded. The patch takes
+    them out again."""
+
+    @replace(TransformerDecoderBase, "upgrade_state_dict_named")
+    def upgrade_state_dict_named(original, self, state_dict, name):
+        upgraded = original(self, state_dict, name)
+        if self.output_projection is None:
+            upgraded.pop(f"{name}.output_projection.weight", None)
+        return upgraded
 
 
 def load_safely():

@@ -58,6 +58,7 @@ def apply():
     checkpoints.weights_may_be_safetensors()
     settings.checkpoints_name_nothing()
     archives.archives_stay_as_they_are()
+    checkpoints.adaptive_softmax_may_share_embeddings()
     checkpoints.load_safely()
     checkpoints.verify_when_loading()
     checkpoints.nobody_waits_for_a_pipe()

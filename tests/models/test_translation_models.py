@@ -208,3 +208,10 @@ def test_the_scores_of_self_attention_are_scaled_as_the_flag_says():
 def test_options_that_the_model_cannot_honour_are_refused(arch, options, words):
     with pytest.raises(UserError, match=words):
         build(arch, **options)
+
+
+@pytest.mark.parametrize("arch", [FEEDBACK, ACTIVE_MEMORY])
+def test_an_adaptive_softmax_beside_shared_embeddings_is_loaded_as_it_was_saved(arch):
+    model = build(arch, adaptive_softmax_cutoff="8,16", share_decoder_input_output_embed=True)
+    assert model.decoder.adaptive_softmax is not None
+    model.load_state_dict(model.state_dict())
