@@ -238,7 +238,9 @@ def test_every_row_of_the_queue_is_in_a_statement():
     sources = [cell for entry in ENTRIES.values() if "rows" in entry for _, _, _, cell in cells(entry)]
     named = [cell["cell"] for cell in sources if isinstance(cell, dict) and cell.get("file") == "evidence/rows.jsonl"]
     shown = {name for names in named for name in ([names] if isinstance(names, str) else names)}
-    assert results_table.read_rows(BENCHMARKS / "evidence/rows.jsonl").keys() == shown
+    rows = results_table.read_rows(BENCHMARKS / "evidence/rows.jsonl")
+    no_paper = {name for name in rows if name.startswith("memory-")}  # memory_table.py shows them
+    assert rows.keys() - no_paper == shown
 
 
 def test_the_readme_counts_the_verdicts():
