@@ -1,7 +1,4 @@
-"""The table of memory agents in agents.md, of the rows that `benchmarks/agents.sh popgym` has written.
-
-    python benchmarks/memory_table.py
-"""
+"""Print the table of memory agents, of the rows that `benchmarks/agents.sh popgym` has written."""
 
 import paths
 from page import table

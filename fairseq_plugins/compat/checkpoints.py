@@ -56,9 +56,9 @@ def checkpoint_types() -> list:
 
 
 def adaptive_softmax_may_share_embeddings():
-    """With --share-decoder-input-output-embed and --adaptive-softmax-cutoff, fairseq adds the embeddings to a checkpoint
-    that it loads, as an output layer that the model does not have: what was trained cannot be loaded. The patch takes
-    them out again."""
+    """With --share-decoder-input-output-embed and --adaptive-softmax-cutoff, fairseq adds the embeddings to a
+    checkpoint that it loads, as an output layer that the model does not have: what was trained cannot be loaded. The
+    patch takes them out again."""
 
     @replace(TransformerDecoderBase, "upgrade_state_dict_named")
     def upgrade_state_dict_named(original, self, state_dict, name):
