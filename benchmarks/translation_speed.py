@@ -187,8 +187,8 @@ class Training(Job):
 class Generation(Job):
     sentence = SENTENCE
 
-    def __init__(self, args, name, depth, batch, batches, int8=False):
-        super().__init__(args, name, depth)
+    def __init__(self, args, name, depth, batch, batches, int8=False, **options):
+        super().__init__(args, name, depth, **options)
         self.model.eval()
         if int8:
             ask_for_int8(self.model, name)
