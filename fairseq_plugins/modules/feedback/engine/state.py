@@ -5,7 +5,7 @@ memory.
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Self
 
 import torch
@@ -126,19 +126,15 @@ class RecurrenceState:
 
     def project_context(self, layer: FeedbackLayer, context: Tensor) -> tuple[Tensor, Tensor]:
         """Context [B, S, context_dim] -> its keys, scaled, and its values, both [R, S, D]."""
-
-        def split_heads(x):
-            return x.unflatten(-1, (self.heads, -1)).transpose(1, 2).flatten(0, 1)
-
         projections, scale = layer.encoder_attn, layer.config.head_dim**-0.5
         assert projections is not None, "the layer does not attend to an encoder"
-        return split_heads(projections.k_proj(context) * scale), split_heads(projections.v_proj(context))
+        made = projections.k_proj(context) * scale, projections.v_proj(context)
+        keys, values = (split_heads(x, self.heads).flatten(0, 1) for x in made)
+        return keys, values
 
     def sources(self) -> list[tuple[int, int]]:
-        """The source of each layer: the number of its memory, and the identity of its key matrix. Layers that agree
-        in both share one source."""
-        last = len(self.mixing) - 1
-        return [(min(i, last), id(layer.self_attn.k_proj)) for i, layer in enumerate(self.layers)]
+        """The source of each layer."""
+        return sources_of(self.layers, len(self.mixing))
 
     def new_source(
         self, key: tuple[int, int], like: Tensor, capacity: int, mask: Tensor | None
@@ -176,6 +172,17 @@ class RecurrenceState:
             instead = {id(x): change(x) for x in self.cast_layers.parameters()}
             twin.cast_layers = copy.deepcopy(self.cast_layers, instead)
         return twin
+
+
+def sources_of(layers: Iterable[FeedbackLayer], memories: int) -> list[tuple[int, int]]:
+    """The source of each layer, where a step has so many memories: the number of its memory, and the identity of its
+    key matrix. Layers that agree in both share one source."""
+    return [(min(i, memories - 1), id(layer.self_attn.k_proj)) for i, layer in enumerate(layers)]
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """[B, n, C] -> [B, H, n, D]"""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
 def key_and_value(layer: FeedbackLayer) -> Projection:
