@@ -27,6 +27,7 @@ from fairseq_plugins.criterions.streaming_lm import StreamingLMCriterion
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.compressed import opened
 from fairseq_plugins.files.whole import write_whole
+from fairseq_plugins.modules import Chunks
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.modules.feedback.stack import ENGINES
 from fairseq_plugins.startup import error_hook
@@ -197,11 +198,11 @@ def model(args: Namespace, words: int) -> torch.nn.Module:
 def use_engine(model: torch.nn.Module, chunks: Namespace | None) -> None:
     """Train in chunks of these settings; None: exactly."""
     stack = model.decoder.body.stack
-    if chunks is None:
-        stack.engine = ENGINES["fast"]
-    else:
-        through = chunks.gradients == "all"
-        stack.engine = partial(ChunkedRecurrence, chunk=chunks.chunk, passes=chunks.passes, through=through)
+    stack.engine, stack.chunks = ENGINES["fast"], None
+    if chunks is not None and chunks.gradients == "all":
+        stack.chunks = Chunks(chunks.chunk, chunks.passes)
+    elif chunks is not None:
+        stack.engine = partial(ChunkedRecurrence, chunk=chunks.chunk, passes=chunks.passes, through=False)
 
 
 def blocks(dataset: StreamDataset, streams: int) -> Iterator[dict]:

@@ -1,15 +1,8 @@
-"""The Feedback Transformer in chunks of c tokens with K parallel passes each: exact with c = 1 or K = c, else not.
-
-All tokens of a chunk go through all layers together. They attend to the memories before the chunk, which are final, and
-to those within it, which are first guessed and then computed K times. Each pass makes one more token exact: the first
-needs no memory of the chunk, the second needs that of the first, and so on. So an update reads the keys and values
-before a chunk K times, where the loop over tokens reads them c times.
+"""The slow twin of `engine/chunks`, which says what it computes: autograd differentiates all of it.
 
 B streams, T steps, n tokens of a chunk, C width, H heads, D width of a head, W memories that a layer sees, G memories a
 step.
 """
-
-from collections.abc import Iterable
 
 import torch
 from plain_recurrence import PlainRecurrence, split_heads
@@ -20,8 +13,7 @@ from fairseq_plugins.modules.feedback.memory import mix
 from fairseq_plugins.modules.feedback.window import Limits
 from fairseq_plugins.modules.span.band import into_band
 
-KeysAndValues = list[Tensor]  # both [B, H, places, D]
-Sources = dict[tuple[int, int], KeysAndValues]  # by the number of their memory, and the identity of their key matrix
+Sources = dict[tuple[int, int], list[Tensor]]  # keys and values, both [B, H, n, D], by what they are made of
 
 
 class ChunkedRecurrence(PlainRecurrence):
@@ -37,8 +29,9 @@ class ChunkedRecurrence(PlainRecurrence):
     def __init__(self, *recurrence, chunk: int, passes: int, through: bool = True):
         super().__init__(*recurrence)
         self.chunk, self.passes, self.through = chunk, passes, through
-        self.sources = sources_of(self.layers, len(self.mixing))
-        self.before = keys_and_values(self.layers, self.sources, torch.stack(self.memories, dim=2))
+        last = len(self.mixing) - 1
+        self.sources = [(min(i, last), id(layer.self_attn.k_proj)) for i, layer in enumerate(self.layers)]
+        self.before = self.keys_and_values(torch.stack(self.memories, dim=2))
 
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """Embeddings [T, B, C] -> outputs of the top layer [T, B, C]."""
@@ -53,21 +46,21 @@ class ChunkedRecurrence(PlainRecurrence):
             with torch.set_grad_enabled(torch.is_grad_enabled() and (self.through or final)):
                 y, memories = self.run_pass(x, memories)
         self.memories += memories.unbind(2)
-        written = keys_and_values(self.layers, self.sources, memories)
+        written = self.keys_and_values(memories)
         self.before = joined(self.before, written, max(limits.width for limits in self.limits))
         return y
 
     def run_pass(self, x: Tensor, guess: Tensor) -> tuple[Tensor, Tensor]:
         """Embeddings [B, n, C], memories of the chunk [G, B, n, C] -> outputs of the top layer [B, n, C], and these
         memories anew."""
-        own = keys_and_values(self.layers, self.sources, guess[:, :, :-1])  # no token attends to itself
+        own = self.keys_and_values(guess[:, :, :-1])  # no token attends to itself
         seen = joined(self.before, own)
         states = [x]
         for layer, source, limits in zip(self.layers, self.sources, self.limits):
             states.append(self.layer_pass(layer, states[-1], seen[source], limits))
         return states[-1], torch.stack(mix(self.mixing.to(x), states))
 
-    def layer_pass(self, layer: FeedbackLayer, x: Tensor, seen: KeysAndValues, limits: Limits) -> Tensor:
+    def layer_pass(self, layer: FeedbackLayer, x: Tensor, seen: list[Tensor], limits: Limits) -> Tensor:
         """[B, n, C] -> [B, n, C]"""
         places = limits.width + x.size(1) - 1
         keys, values = (part[:, :, -places:] for part in seen)
@@ -81,23 +74,15 @@ class ChunkedRecurrence(PlainRecurrence):
         x, _ = self.sublayer(layer, layer.final_layer_norm, x, lambda h: (self.feed_forward(layer, h), None))
         return x
 
-
-def sources_of(layers: Iterable[FeedbackLayer], memories: int) -> list[tuple[int, int]]:
-    """The source that each layer attends to, where a step has so many memories."""
-    return [(min(i, memories - 1), id(layer.self_attn.k_proj)) for i, layer in enumerate(layers)]
-
-
-def keys_and_values(layers: Iterable[FeedbackLayer], sources: list[tuple[int, int]], memories: Tensor) -> Sources:
-    """Of memories [G, B, n, C]."""
-    made: Sources = {}
-    for layer, source in zip(layers, sources):
-        if source not in made:
-            projections, heads, memory = layer.self_attn, layer.config.heads, memories[source[0]]
-            if layer.config.pre_norm:
-                memory = layer.self_attn_layer_norm(memory)
-            keys = projections.k_proj(memory) * layer.config.head_dim**-0.5
-            made[source] = [split_heads(part, heads) for part in (keys, projections.v_proj(memory))]
-    return made
+    def keys_and_values(self, memories: Tensor) -> Sources:
+        """Of memories [G, B, n, C]."""
+        made: Sources = {}
+        for layer, source in zip(self.layers, self.sources):
+            memory = memories[source[0]]
+            memory = layer.self_attn_layer_norm(memory) if layer.config.pre_norm else memory
+            keys, values = layer.self_attn.k_proj(memory), layer.self_attn.v_proj(memory)
+            made[source] = [split_heads(x, layer.config.heads) for x in (keys * layer.config.head_dim**-0.5, values)]
+        return made
 
 
 def joined(first: Sources, then: Sources, last: int = 0) -> Sources:

@@ -20,6 +20,7 @@ from fairseq_plugins.modules.common.adaptive_io import AdaptiveInput, AdaptiveSo
 from fairseq_plugins.modules.common.adaptive_span import AdaptiveSpan
 from fairseq_plugins.modules.common.cross_head import CrossHead
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
+from fairseq_plugins.modules.feedback.engine.chunks import Chunks
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.stack import FeedbackStack
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
@@ -38,6 +39,7 @@ __all__ = [
     "AdaptiveInput",
     "AdaptiveSoftmax",
     "AdaptiveSpan",
+    "Chunks",
     "Convolution",
     "CrossHead",
     "FeedbackLayerConfig",

@@ -91,7 +91,19 @@ class EpisodeBody(StreamBody[MemoryT, StateT], Protocol[MemoryT, StateT]):
 
 
 @runtime_checkable
-class Recurrence(DecodingState, Protocol):
+class BlockRecurrence(Protocol):
+    """The Feedback Transformer over one block of a stream."""
+
+    def run(self, x: Tensor) -> Tensor:
+        """Embeddings [T, B, C] of T steps -> outputs of the top layer [T, B, C]"""
+
+    def final_memories(self, width: int, padding: Tensor | None = None) -> list[Tensor]:
+        """After `run`: the last `width` memories of the stream, G tensors [B, width, C], without their history. The
+        last padding[b] steps of row b do not count."""
+
+
+@runtime_checkable
+class Recurrence(BlockRecurrence, DecodingState, Protocol):
     """An engine of the Feedback Transformer: its state between two time steps (Fan et al., 2020, section 3)."""
 
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
@@ -101,10 +113,6 @@ class Recurrence(DecodingState, Protocol):
     def step(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """One embedding [B, C] -> output of the top layer [B, C], and its attention to the encoder [B, H, S] if there
         is an encoder."""
-
-    def final_memories(self, width: int, padding: Tensor | None = None) -> list[Tensor]:
-        """After `run`: the last `width` memories of a stream, G tensors [B, width, C], without their history. The last
-        padding[b] steps of row b do not count."""
 
     def restart(self, rows: Tensor) -> None:
         """Start a new stream in some rows of step-by-step decoding; rows [B] is True there."""

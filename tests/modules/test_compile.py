@@ -8,6 +8,7 @@ import torch
 
 from fairseq_plugins.modules import (
     ActiveMemoryStack,
+    Chunks,
     FeedbackLayerConfig,
     FeedbackStream,
     MemoryWindow,
@@ -22,9 +23,9 @@ from fairseq_plugins.modules import (
 C, M = 16, 6
 
 
-def feedback():
+def feedback(chunks=None):
     config = FeedbackLayerConfig(embed_dim=C, ffn_dim=32, heads=2, pre_norm=True)
-    return FeedbackStream(config, 2, MemoryWindow(span=5, num_layers=2, heads=2, head_dim=C // 2))
+    return FeedbackStream(config, 2, MemoryWindow(span=5, num_layers=2, heads=2, head_dim=C // 2), chunks=chunks)
 
 
 WHOLE = {  # in one graph
@@ -78,10 +79,11 @@ def test_one_graph_has_the_same_outputs_and_gradients(name):
     assert len(graphs.operations) == 1
 
 
-def test_the_loop_of_a_feedback_memory_stays_outside():
+@pytest.mark.parametrize("chunks", [None, Chunks(3, 2)])
+def test_the_loop_of_a_feedback_memory_stays_outside(chunks):
     """Traced, its operations would be as many as there are steps times layers."""
     torch.manual_seed(1)
-    body, counts = feedback(), []
+    body, counts = feedback(chunks), []
     for steps in (4, 16):
         graphs, x = Graphs(), torch.randn(2, steps, C)
         compiled = torch.compile(copy.deepcopy(body), backend=graphs)

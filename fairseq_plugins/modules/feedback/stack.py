@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from fairseq_plugins.modules.common.layers import ModuleList
 from fairseq_plugins.modules.common.row_ends import resized
-from fairseq_plugins.modules.contracts import Recurrence
+from fairseq_plugins.modules.contracts import BlockRecurrence, Recurrence
+from fairseq_plugins.modules.feedback.engine.chunks import ChunkRecurrence, Chunks
 from fairseq_plugins.modules.feedback.engine.graphs import Graphs
 from fairseq_plugins.modules.feedback.engine.recurrence import EagerRecurrence, FastRecurrence
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer, FeedbackLayerConfig, share_keys_and_values
@@ -43,9 +44,10 @@ class FeedbackStack(nn.Module):
         normalise_twice: at the end of a block of a stream, its memories go through the lowest layer's attention
             LayerNorm. With pre-norm the next blocks then normalise them a second time. The papers' public code does
             this by mistake, so it is for its checkpoints. The outputs then depend on the length of the blocks.
+        chunks: how blocks of a stream are trained (see engine/chunks.py); None: exactly. Evaluation is always exact.
 
     Raises:
-        ValueError: a name is not known.
+        ValueError: a name is not known, or spans that are trained in chunks are adaptive.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class FeedbackStack(nn.Module):
         engine: str = "fast",
         window: MemoryWindow | None = None,
         normalise_twice: bool = False,
+        chunks: Chunks | None = None,
     ):
         super().__init__()
         self.layers = ModuleList(FeedbackLayer(config) for _ in range(num_layers))
@@ -64,6 +67,9 @@ class FeedbackStack(nn.Module):
         KEYS_AND_VALUES[kv](self.layers)
         self.engine = ENGINES[FORMER_ENGINES.get(engine, engine)]
         self.window, self.normalise_twice = window, normalise_twice
+        if chunks and (window is None or window.spans):
+            raise ValueError("chunks are for blocks of a stream with fixed spans")
+        self.chunks = chunks
         self.graphs = Graphs()
 
     def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors):
@@ -98,8 +104,8 @@ class FeedbackStack(nn.Module):
             ValueError: the memory is of another composition.
         """
         memories = None if memory is None else memory.vectors
-        if memories is not None and len(memories) != self.memory.count:
-            raise ValueError(f"the memory holds {len(memories)} vectors a step, this model makes {self.memory.count}")
+        if memories is not None:
+            self.check_composition(memories)
         context = None if context is None else context.to(self.dtype)
         if limits is None and self.window is not None:
             limits = self.window.limits()
@@ -107,6 +113,10 @@ class FeedbackStack(nn.Module):
         if isinstance(state, FastRecurrence) and state.captures:
             state.graphs = self.graphs
         return state
+
+    def check_composition(self, memories: list[Tensor]) -> None:
+        if len(memories) != self.memory.count:
+            raise ValueError(f"the memory holds {len(memories)} vectors a step, this model makes {self.memory.count}")
 
     def memory_length(self, limits: list[Limits] | None = None) -> int:
         """How many memories go to the next block of a stream, after one with these limits; None: the present ones."""
@@ -156,10 +166,24 @@ class FeedbackStack(nn.Module):
         limits = self.window.limits()
         length = self.memory_length(limits)
         vectors = [resized(vectors.to(self.dtype), length) for vectors in memory.vectors]
-        state = self.start(memory=FeedbackMemory(vectors), limits=limits)
-        y = state.run(x.to(self.dtype))
-        after = state.final_memories(length, padding)
+        block = self.start_block(vectors, limits)
+        y = block.run(x.to(self.dtype))
+        after = block.final_memories(length, padding)
         return y, FeedbackMemory([self.normalised(vectors, len(x)) for vectors in after])
+
+    def start_block(self, memories: list[Tensor], limits: list[Limits]) -> BlockRecurrence:
+        """The next block of a stream, after G tensors of memories [B, n, C].
+
+        Raises:
+            ValueError: the memories are of another composition, or they are to be trained in chunks by an engine that
+                may have another equation
+        """
+        if self.training and self.chunks:
+            if self.engine not in ENGINES.values():
+                raise ValueError("an engine of your own does not train in chunks; leave them out")
+            self.check_composition(memories)
+            return ChunkRecurrence(self.layers, self.memory.mixing(), limits, memories, self.chunks)
+        return self.start(memory=FeedbackMemory(memories), limits=limits)
 
     @torch.no_grad()
     def normalised(self, memories: Tensor, steps: int) -> Tensor:

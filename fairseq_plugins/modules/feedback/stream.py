@@ -6,6 +6,7 @@ B streams, M block length, C width, L layers.
 from torch import Tensor, nn
 
 from fairseq_plugins.modules.contracts import Recurrence
+from fairseq_plugins.modules.feedback.engine.chunks import Chunks
 from fairseq_plugins.modules.feedback.engine.recurrence import FastRecurrence
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig, initialise_as_published
 from fairseq_plugins.modules.feedback.memory import FeedbackMemory
@@ -21,7 +22,7 @@ class FeedbackStream(nn.Module):
         config: sizes and rates, which the layers share.
         num_layers: L.
         window: how far back the layers look.
-        memory, kv, engine, normalise_twice: as of FeedbackStack.
+        memory, kv, engine, normalise_twice, chunks: as of FeedbackStack.
     """
 
     memory_type = FeedbackMemory
@@ -35,9 +36,10 @@ class FeedbackStream(nn.Module):
         kv: str = "per-layer",
         engine: str = "fast",
         normalise_twice: bool = False,
+        chunks: Chunks | None = None,
     ):
         super().__init__()
-        self.stack = FeedbackStack(config, num_layers, memory, kv, engine, window, normalise_twice)
+        self.stack = FeedbackStack(config, num_layers, memory, kv, engine, window, normalise_twice, chunks)
         self.norm = nn.LayerNorm(config.embed_dim) if config.pre_norm else nn.Identity()
         initialise_as_published(self.stack.layers)
 
