@@ -1,6 +1,7 @@
 """The Feedback Transformer as a language model over streams (Fan et al., 2020, sections 4.3.2, 4.3.3 and 7.6)."""
 
 from dataclasses import dataclass
+from typing import Optional
 
 from fairseq.models import register_model
 
@@ -8,6 +9,7 @@ from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.common.architectures import register_architecture, sizes
 from fairseq_plugins.models.common.feedback import TABLE_9, FeedbackConfig, KeysAndValues, feedback_body, kv_option
 from fairseq_plugins.models.common.span import PRE_NORM, SpanLanguageModel, SpanLanguageModelConfig, span
+from fairseq_plugins.modules.feedback.engine.chunks import Chunks
 from fairseq_plugins.modules.feedback.memory import WeightedMemory
 from fairseq_plugins.options.fields import option
 
@@ -21,6 +23,15 @@ class FeedbackLanguageModelConfig(FeedbackConfig, SpanLanguageModelConfig):
         "memories of earlier blocks are normalised once more, by the lowest layer, as the paper's code does with"
         " --decoder-normalize-before: for its checkpoints",
     )
+    feedback_chunk: int = option(
+        1,
+        "in training, so many tokens of a stream go through all layers together: an approximation, projected to be"
+        " faster on a GPU; evaluation is exact. 1: training is exact, too",
+    )
+    feedback_passes: Optional[int] = option(
+        None,
+        "passes over each chunk; as many as it has tokens make it exact (default: 3, or 2 and 1 for chunks of 3 and 2)",
+    )
 
 
 @register_model("feedback_lm", dataclass=FeedbackLanguageModelConfig)
@@ -32,12 +43,34 @@ class FeedbackLanguageModel(SpanLanguageModel):
         super().check_options(config)
         if config.normalise_memory_twice and not config.decoder_normalize_before:
             raise UserError("--normalise-memory-twice needs --decoder-normalize-before; add it, or leave it out.")
+        chunk, passes = config.feedback_chunk, config.feedback_passes
+        if passes and chunk == 1:
+            raise UserError(
+                "--feedback-passes needs a --feedback-chunk of 2 or more; add it, or leave out --feedback-passes"
+                " (in --model-overrides it is None then)."
+            )
+        if passes and passes > chunk:
+            raise UserError(f"--feedback-passes {passes} is more than --feedback-chunk {chunk}; lower it.")
+        if chunk > 1 and config.adaptive_span:
+            raise UserError(
+                "--feedback-chunk does not train adaptive spans, which --adaptive-span or the architecture asks for;"
+                " leave out --feedback-chunk, or take --arch feedback_lm with sizes of your choice."
+            )
 
     @classmethod
     def build_body(cls, config):
         ramp = config.span_ramp if config.adaptive_span else None
         pre_norm, twice = config.decoder_normalize_before, config.normalise_memory_twice
-        return feedback_body(config, pre_norm, config.dropout, twice, ramp=ramp, initial=config.span_init)
+        adaptive = {"ramp": ramp, "initial": config.span_init}
+        return feedback_body(config, pre_norm, config.dropout, twice, chunks(config), **adaptive)
+
+    def training_settings(self):
+        trained = self.decoder.body.stack.chunks
+        if trained is None:
+            return ""
+        passes = "1 pass" if trained.passes == 1 else f"{trained.passes} passes"
+        exact = "an approximation" if trained.passes < trained.tokens else "exactly"
+        return f"in chunks of {trained.tokens} tokens with {passes} over each, {exact}"
 
     def evaluation_settings(self, block):
         twice = self.decoder.body.stack.normalise_twice
@@ -50,6 +83,12 @@ class FeedbackLanguageModel(SpanLanguageModel):
         if self.config.log_learned and isinstance(memory, WeightedMemory):
             learned.update({f"memory_{layer}": weight for layer, weight in enumerate(memory.mixing()[0].detach())})
         return learned
+
+
+def chunks(config: FeedbackLanguageModelConfig) -> Chunks | None:
+    """In which it is trained; None: exactly."""
+    chunk = config.feedback_chunk
+    return Chunks(chunk, config.feedback_passes or min(3, chunk - 1)) if chunk > 1 else None
 
 
 ARCHITECTURES = {

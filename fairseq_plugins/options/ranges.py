@@ -192,7 +192,7 @@ RANGES = {
         (whole(1, also=(-1,)), "mha_heads_to_keep"),
         (whole(-1), "ffn_blocks_to_remove"),
         # models over streams, and their task
-        (whole(1), "attention_span span_ramp kernel_size converged_over split_streams"),
+        (whole(1), "attention_span span_ramp feedback_chunk feedback_passes kernel_size converged_over split_streams"),
         (whole(0), "mem_len persistent_vectors block_warmup block_warmup_updates"),
         (whole(-1), "clamp_len"),
         (number(0), "span_loss max_loss_rise converged_by"),

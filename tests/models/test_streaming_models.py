@@ -224,6 +224,10 @@ LSTM, XL, LINES = "lstm_stream_lm_tiny", "transformer_xl_lm_tiny", "active_memor
     (FEEDBACK, {"feedback_memory": "best"}, "memory 'best' is not known"),
     (FEEDBACK, {"normalise_memory_twice": True, "decoder_normalize_before": False},
         "--normalise-memory-twice needs --decoder-normalize-before"),
+    (FEEDBACK, {"feedback_chunk": 0}, "--feedback-chunk 0 does not fit; give a whole number of at least 1"),
+    (FEEDBACK, {"feedback_chunk": 2, "feedback_passes": 3}, "--feedback-passes 3 is more than --feedback-chunk 2"),
+    (FEEDBACK, {"feedback_passes": 2}, "--feedback-passes needs a --feedback-chunk of 2 or more"),
+    (FEEDBACK, {"feedback_chunk": 2, "adaptive_span": True}, "--feedback-chunk does not train adaptive spans"),
     (LSTM, {"decoder_head_dim": 16}, "--decoder-head-dim has no meaning for an LSTM"),
     (LSTM, {"decoder_normalize_before": True}, "--decoder-normalize-before has no meaning for an LSTM"),
     (XL, {"mem_len": 0, "same_length": True}, "--same-length needs a memory; choose --mem-len 1 or more"),
@@ -243,6 +247,18 @@ LSTM, XL, LINES = "lstm_stream_lm_tiny", "transformer_xl_lm_tiny", "active_memor
 def test_options_that_do_not_fit_are_refused(arch, options, words):
     with pytest.raises(UserError, match=words):
         build(arch, options)
+
+
+@pytest.mark.parametrize("options, chunks, words", [
+    ({}, None, ""),
+    ({"feedback_chunk": 8}, (8, 3), "in chunks of 8 tokens with 3 passes over each, an approximation"),
+    ({"feedback_chunk": 2}, (2, 1), "in chunks of 2 tokens with 1 pass over each, an approximation"),
+    ({"feedback_chunk": 4, "feedback_passes": 4}, (4, 4), "in chunks of 4 tokens with 4 passes over each, exactly"),
+])  # fmt: skip
+def test_feedback_trains_in_chunks_on_demand(options, chunks, words):
+    model = build(FEEDBACK, options)
+    found = model.decoder.body.stack.chunks
+    assert (found and (found.tokens, found.passes), model.training_settings()) == (chunks, words)
 
 
 def test_overrides_of_another_kind_are_refused():

@@ -423,6 +423,15 @@ def test_a_model_without_memory_is_refused(make_task, arch):
         task.build_model(SimpleNamespace(_name=arch))
 
 
+def test_training_in_chunks_is_logged_but_not_of_a_loaded_model(make_task, caplog):
+    task, config = make_task({"train": tokens_of(60)}), {"_name": "feedback_lm_tiny", "feedback_chunk": 4}
+    with caplog.at_level("INFO"):
+        task.build_model(OmegaConf.create(config), from_checkpoint=True)
+        assert "chunks" not in caplog.text
+        task.build_model(OmegaConf.create(config))
+    assert "training in chunks of 4 tokens with 3 passes over each, an approximation" in caplog.text
+
+
 @pytest.mark.parametrize("criterion, words", [
     ("cross_entropy", "--criterion cross_entropy leaves out the loss of adaptive spans.*--span-loss 0"),
     ("adaptive_loss", "--criterion adaptive_loss is for fairseq's own"),

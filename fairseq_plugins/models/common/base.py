@@ -158,6 +158,10 @@ class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
         """Called after each step of the optimiser, for example to clamp a parameter. ``masters`` are the float32
         copies that --fp16 and --bf16 update in place of parameters; the same change has to be made to them."""
 
+    def training_settings(self) -> str:
+        """How training differs from the paper's, for the log; empty if it does not."""
+        return ""
+
     def evaluation_settings(self, block: int) -> str:
         """The settings that an evaluation in blocks of ``block`` tokens depends on; they are logged beside its
         figures."""

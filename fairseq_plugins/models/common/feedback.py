@@ -9,6 +9,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq_plugins.models.common.architectures import attention_sizes, sizes
 from fairseq_plugins.models.common.embeddings import WIKITEXT103_WORDS
 from fairseq_plugins.models.common.span import PRE_NORM, dropout, span
+from fairseq_plugins.modules.feedback.engine.chunks import Chunks
 from fairseq_plugins.modules.feedback.layer import FeedbackLayerConfig
 from fairseq_plugins.modules.feedback.stack import ENGINES, FORMER_ENGINES, KEYS_AND_VALUES
 from fairseq_plugins.modules.feedback.stream import FeedbackStream
@@ -44,12 +45,18 @@ def kv_option(default: str) -> Any:
 
 
 def feedback_body(
-    config, pre_norm: bool, dropout: float = 0.0, normalise_twice: bool = False, **adaptive: Any
+    config,
+    pre_norm: bool,
+    dropout: float = 0.0,
+    normalise_twice: bool = False,
+    chunks: Chunks | None = None,
+    **adaptive: Any,
 ) -> FeedbackStream:
     """The body that the options of a ``FeedbackConfig``, its sizes and its span describe.
 
     Args:
         dropout: of attention weights and of feed-forward activations
+        normalise_twice, chunks: of the FeedbackStream
         adaptive: ``ramp`` and ``initial`` of the MemoryWindow
     """
     layer = FeedbackLayerConfig(
@@ -62,7 +69,7 @@ def feedback_body(
     )
     window = MemoryWindow(config.attention_span, config.decoder_layers, layer.heads, layer.head_dim, **adaptive)
     memory, kv, engine = config.feedback_memory, config.feedback_kv, config.feedback_engine
-    return FeedbackStream(layer, config.decoder_layers, window, memory, kv, engine, normalise_twice)
+    return FeedbackStream(layer, config.decoder_layers, window, memory, kv, engine, normalise_twice, chunks)
 
 
 # Table 9: the Feedback Transformers, and the Transformers of the same sizes that they are compared with
