@@ -64,8 +64,8 @@ class Models:
     def model(self, name: str) -> str:
         return "transformer" if name == "transformer" else "feedback"
 
-    def training(self, name: str):
-        return lm_speed.Training(self.args, self.model(name), **self.options(name))
+    def training(self, name: str, **more):
+        return lm_speed.Training(self.args, self.model(name), **self.options(name), **more)
 
     def fairseqs(self):
         return lm_speed.FairseqTraining(self.args, self.sizes.block, self.sizes.ffn)

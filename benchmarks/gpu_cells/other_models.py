@@ -1,4 +1,5 @@
-"""Training of all-attention, active memory and Transformer-XL's methods, each beside its baseline, at papers' sizes."""
+"""Training of all-attention, active memory, Transformer-XL's methods, and of Feedback in chunks, each beside its
+baseline, at papers' sizes."""
 
 from argparse import Namespace
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import lm_speed
 import skip_cross_head_speed
 
 from fairseq_plugins.modules.active_memory.mixers import ATTENTION, MIXERS
-from gpu_cells import speed
+from gpu_cells import language, speed
 from gpu_cells.cell import MINUTE, Cell, Row, Setting
 
 UPDATES = 8  # of Transformer-XL in a run: phase 1 skips other layers in each
@@ -64,8 +65,17 @@ def transformer_xl(setting: Setting) -> Builds:
     return {name: partial(skip_cross_head_speed.Training, args, given) for name, given in options.items()}
 
 
+def chunks(setting: Setting) -> Builds:
+    """Feedback of WikiText-103 in chunks of c tokens with K passes, beside exact training."""
+    models = language.Models(language.WIKITEXT, 64, setting)
+    tried = [(2, 1)] if setting.smoke else [(16, 3), (16, 2), (8, 2), (4, 2)]
+    options = {f"c = {c}, K = {k}": {"feedback_chunk": c, "feedback_passes": k} for c, k in tried}
+    return {name: partial(models.training, "fast", **more) for name, more in {"exact": {}, **options}.items()}
+
+
 CELLS: dict[str, Cell] = {
     **{f"speed-all-attention-batch{batch}": Training(partial(all_attention, batch)) for batch in (16, 64)},
     **{f"speed-active-memory-length{length}": Training(partial(active_memory, length)) for length in (64, 1024)},
     "speed-transformer-xl": Training(transformer_xl),
+    "speed-chunks": Training(chunks),
 }

@@ -13,6 +13,7 @@ from gpu_cells.commands import fairseq_preprocess, fairseq_train, figures
 PRECISIONS = {"fp32": [], "bf16": ["--bf16"], "fp16": ["--fp16"], "amp": ["--amp"]}
 ON_A_CPU = ("fp32", "bf16")  # fairseq's others need a GPU
 LANGUAGE_MODELS = ("feedback_lm", "span_transformer_lm", "all_attention_lm", "transformer_xl_lm")
+CHUNKS = ["--feedback-chunk", 8]
 SAME = ["--optimizer", "adam", "--lr", 0.003, "--clip-norm", 0.1, "--log-format", "json", "--log-interval", 1]
 STREAMS = (
     "--task synthetic_stream --kind random-walk --criterion label_cross_entropy --train-length 30 --test-length 30"
@@ -26,9 +27,10 @@ class Training(Cell):
     """One model in one precision: twice as many updates as half, and the second half again from the checkpoint.
 
     Attributes:
-        flags: of the task
+        flags: of the task, and of what differs from the model of this name
     """
 
+    name: str
     model: str
     precision: str
     flags: tuple
@@ -37,7 +39,7 @@ class Training(Cell):
     def measure(self, setting: Setting) -> Row:
         if not setting.gpu and self.precision not in ON_A_CPU:
             return ONLY_A_GPU
-        folder = setting.folder / "trainings" / f"{self.model}-{self.precision}"
+        folder = setting.folder / "trainings" / f"{self.name}-{self.precision}"
         shutil.rmtree(folder, ignore_errors=True)
         half = 2 if setting.smoke else 20
         whole = self.losses(setting, folder / "whole", half)
@@ -91,11 +93,11 @@ class Translation(Training):
 
 
 CELLS: dict[str, Cell] = {
-    f"training-{model}-{precision}": kind(model, precision, tuple(flags))
+    f"training-{name}-{precision}": kind(name, model, precision, tuple(flags))
     for precision in PRECISIONS
-    for kind, models, flags in (
-        (Training, LANGUAGE_MODELS, STREAMS),
-        (Translation, ("feedback_transformer",), SENTENCES),
+    for kind, name, model, flags in (
+        *((Training, model, model, STREAMS) for model in LANGUAGE_MODELS),
+        (Training, "feedback_chunks", "feedback_lm", STREAMS + CHUNKS),
+        (Translation, "feedback_transformer", "feedback_transformer", SENTENCES),
     )
-    for model in models
 }

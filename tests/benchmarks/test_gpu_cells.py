@@ -237,7 +237,7 @@ def test_figures_of_a_training_are_those_of_each_update_once(tmp_path):
 
 
 def test_a_training_that_resumes_elsewhere_or_learns_nothing_is_wrong(tmp_path):
-    cell, setting = training.Training("feedback_lm", "fp32", ()), Setting("cpu", False, tmp_path)
+    cell, setting = training.Training("feedback_lm", "feedback_lm", "fp32", ()), Setting("cpu", False, tmp_path)
     assert cell.judged([4.0, 3.0, 2.0, 1.0], [2.0, 1.0], setting)["resumed, off by"] == 0
     for whole, resumed in (([4.0, 3.0, 2.0, 1.0], [2.0, 1.1]), ([4.0, 3.0, 2.0, 1.0], [1.0])):
         with pytest.raises(ValueError, match="resumed at another place or with other losses"):
