@@ -36,6 +36,7 @@ from fairseq_plugins.models.common.int8 import ask_for_int8
 ARCHS = {"transformer": "transformer", "feedback": "feedback_transformer"}
 GENERATION_PAIRS = 3  # times as many pairs as training: a job takes a second or two, and single ones scatter by a tenth
 SENTENCE = 25  # target tokens of a generated sentence
+BATCHES = ((1, 8), (32, 1))  # sentences, and how many such batches a job generates
 PAPER = {"train 2": 0.45, "generate 2": 1.7}  # Table 5; on GPUs, batches not given
 
 
@@ -48,15 +49,18 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument(
         "--max-tokens", type=int, default=2500, help="padded target tokens of a training batch (%(default)s)"
     )
-    parser.add_argument("--tables", nargs="+", choices=TABLES, default=[*TABLES], help="(all)")
+    parser.add_argument("--tables", nargs="+", choices=TABLES, help="(all; int8 is for --device cpu)")
     parser.set_defaults(device="cuda" if torch.cuda.is_available() else "cpu")
     return parser
 
 
 def main():
-    args = options().parse_args()
-    if (args.device, args.dtype) != ("cpu", "float32"):
-        args.tables = [name for name in args.tables if name != "int8"]
+    parser = options()
+    args = parser.parse_args()
+    has_int8 = (args.device, args.dtype) == ("cpu", "float32")
+    args.tables = args.tables or [name for name in TABLES if has_int8 or name != "int8"]
+    if "int8" in args.tables and not has_int8:
+        parser.error("--tables int8 needs --device cpu and --dtype float32; leave int8 out")
     timing.main(args, [head, *(TABLES[name] for name in args.tables)], peak_memory)
 
 
@@ -84,7 +88,7 @@ def training_table(args) -> str:
 
 def generation_table(args) -> str:
     rows, pairs = [], GENERATION_PAIRS * args.pairs
-    for batch, batches in ((1, 8), (32, 1)):
+    for batch, batches in BATCHES:
         jobs = {(name, depth): Generation(args, name, depth, batch, batches) for name in ARCHS for depth in args.depths}
         for depth in tqdm(args.depths, desc=f"generation, batch {batch}"):
             both = timing.compare(*(jobs[name, depth] for name in ARCHS), pairs)
@@ -101,7 +105,7 @@ def int8_table(args) -> str:
     rows = []
     for depth in tqdm(args.depths, desc="eight bits"):
         found = []
-        for batch, batches in ((1, 8), (32, 1)):
+        for batch, batches in BATCHES:
             jobs = (Generation(args, "feedback", depth, batch, batches, int8=int8) for int8 in (False, True))
             found.append(cells(timing.compare(*jobs, GENERATION_PAIRS * args.pairs))[:-1])
         rows.append([f"{depth}", "1; 32", *map("; ".join, zip(*found))])
