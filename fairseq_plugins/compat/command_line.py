@@ -34,14 +34,17 @@ def bf16_is_not_tpu():
 
 def help_shows_every_flag():
     """fairseq prints --help before it has added the flags of --arch, --task and other choices, so they are missing. The
-    patch prints it when all flags are there."""
+    patch prints it when all flags are there. Without --arch, fairseq's training ends in a traceback; the patch says
+    what is missing, or prints the help."""
 
     @replace(options, "parse_args_and_arch")
     def parse_args_and_arch(original, parser, *args, modify_parser=None, **kwargs):
         modified: list[argparse.ArgumentParser] = []
+        asked: list[bool] = []
 
         class Help(argparse._HelpAction):
             def __call__(self, parser, *rest):
+                asked.append(True)
                 if len(modified) == 2:
                     super().__call__(parser, *rest)
 
@@ -54,7 +57,16 @@ def help_shows_every_flag():
                 modify_parser(parser)
             modified.append(parser)  # before fairseq's first parse, and again when all flags are there
 
-        return original(parser, *args, modify_parser=modify, **kwargs)
+        try:
+            return original(parser, *args, modify_parser=modify, **kwargs)
+        except RuntimeError as error:
+            if error.args:
+                raise
+        # fairseq raises a RuntimeError without words where --arch names no model
+        if asked:
+            parser.print_help()
+            parser.exit(message="\n--help with --arch NAME and --task NAME shows their flags, too.\n")
+        raise UserError("--arch is missing: name a model, such as --arch feedback_lm_tiny; --help lists them.")
 
 
 def numbers_fit():

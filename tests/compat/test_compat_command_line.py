@@ -35,6 +35,18 @@ def test_help_shows_the_flags_of_an_architecture(capsys):
         assert ("--feedback-memory" in capsys.readouterr().out) == shown
 
 
+def test_without_an_architecture_there_is_help_or_a_sentence(capsys):
+    def parse(*flags):
+        return options.parse_args_and_arch(options.get_training_parser(), ["data", *flags])
+
+    with pytest.raises(SystemExit, match="^0$"):
+        parse("--help")
+    shown = capsys.readouterr()
+    assert "--arch" in shown.out and "--help with --arch NAME" in shown.err
+    with pytest.raises(UserError, match="--arch is missing: name a model, such as --arch feedback_lm_tiny"):
+        parse()
+
+
 def test_overrides_name_options_of_the_checkpoint():
     cfg = OmegaConf.create(
         {"model": {"mem_len": 4}, "bpe": None, "lost": "???", "old": argparse.Namespace(depth=2)},
