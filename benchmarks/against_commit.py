@@ -83,17 +83,22 @@ COLUMNS = ["job", "commit, tokens/s", "now, tokens/s", "now / commit"]
 
 
 def main() -> None:
-    if sys.argv[1] == "--work":  # a process of `Tree`
+    if sys.argv[1:2] == ["--work"]:  # a process of `Tree`
         return work(GROUPS[sys.argv[2]])
     parser = timing.options(__doc__, {}, dtypes=False)
     parser.add_argument("commit", help="what git calls a commit: a number, a tag, HEAD")
     parser.add_argument("--jobs", nargs="+", choices=GROUPS, default=list(GROUPS), help="(all)")
     parser.add_argument("--only", default="", metavar="WORDS", help="jobs with these words in their names (all)")
     args = parser.parse_args()
+    verify = ["git", "rev-parse", "--verify", "--quiet", f"{args.commit}^{{commit}}"]
+    if subprocess.run(verify, cwd=ROOT, stdout=subprocess.DEVNULL).returncode:
+        parser.error(f"{args.commit} is no commit of this repository; name one, such as HEAD~1")
+    groups = [group for group in args.jobs if any(args.only in name for name in GROUPS[group])]
+    if not groups:
+        parser.error(f"--only {args.only}: no job of {', '.join(args.jobs)} has these words in its name")
     with tempfile.TemporaryDirectory() as folder:
         archive = subprocess.run(["git", "archive", args.commit], cwd=ROOT, check=True, capture_output=True).stdout
         subprocess.run(["tar", "x", "-C", folder], input=archive, check=True)
-        groups = [group for group in args.jobs if any(args.only in name for name in GROUPS[group])]
         timing.main(args, [head, *(partial(section, folder=folder, group=group) for group in groups)])
 
 

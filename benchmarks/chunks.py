@@ -53,6 +53,8 @@ def main(words: list[str] | None = None) -> None:
             raise UserError(f"--{name} {getattr(args, name)} is too small; give 1 or more.")
     if not 0 <= args.exact_end <= 100:
         raise UserError(f"--exact-end {args.exact_end} is no percentage; give 0 to 100.")
+    if 1 < args.chunk < args.passes:
+        raise UserError(f"--passes {args.passes} is more than --chunk {args.chunk}; lower it.")
     torch.set_num_threads(1)
     name = cell_name(args)
     if name in results_table.read_rows(args.rows):
