@@ -64,13 +64,13 @@ class FeedbackLanguageModel(SpanLanguageModel):
         adaptive = {"ramp": ramp, "initial": config.span_init}
         return feedback_body(config, pre_norm, config.dropout, twice, chunks(config), **adaptive)
 
-    def training_settings(self):
+    def training_settings(self, block):
         trained = self.decoder.body.stack.chunks
         if trained is None:
             return ""
-        passes = "1 pass" if trained.passes == 1 else f"{trained.passes} passes"
-        exact = "an approximation" if trained.passes < trained.tokens else "exactly"
-        return f"in chunks of {trained.tokens} tokens with {passes} over each, {exact}"
+        tokens, passes = min(trained.tokens, block), min(trained.passes, block)
+        exact = "an approximation" if passes < tokens else "exactly"
+        return f"in chunks of {tokens} tokens, passes over each: {passes}, {exact}"
 
     def evaluation_settings(self, block):
         twice = self.decoder.body.stack.normalise_twice

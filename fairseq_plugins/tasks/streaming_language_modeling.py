@@ -136,7 +136,7 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         model = super().build_model(args, from_checkpoint)
         self._trains_spans = model.trains_spans
         self._evaluation_settings = model.evaluation_settings(self.args.tokens_per_sample)
-        if not from_checkpoint and (settings := model.training_settings()):
+        if not from_checkpoint and (settings := model.training_settings(self.args.tokens_per_sample)):
             logger.info(f"training {settings}")
         return model
 

@@ -251,14 +251,15 @@ def test_options_that_do_not_fit_are_refused(arch, options, words):
 
 @pytest.mark.parametrize("options, chunks, words", [
     ({}, None, ""),
-    ({"feedback_chunk": 8}, (8, 3), "in chunks of 8 tokens with 3 passes over each, an approximation"),
-    ({"feedback_chunk": 2}, (2, 1), "in chunks of 2 tokens with 1 pass over each, an approximation"),
-    ({"feedback_chunk": 4, "feedback_passes": 4}, (4, 4), "in chunks of 4 tokens with 4 passes over each, exactly"),
+    ({"feedback_chunk": 8}, (8, 3), "in chunks of 8 tokens, passes over each: 3, an approximation"),
+    ({"feedback_chunk": 2}, (2, 1), "in chunks of 2 tokens, passes over each: 1, an approximation"),
+    ({"feedback_chunk": 4, "feedback_passes": 4}, (4, 4), "in chunks of 4 tokens, passes over each: 4, exactly"),
+    ({"feedback_chunk": 99, "feedback_passes": 8}, (99, 8), "in chunks of 8 tokens, passes over each: 8, exactly"),
 ])  # fmt: skip
 def test_feedback_trains_in_chunks_on_demand(options, chunks, words):
     model = build(FEEDBACK, options)
     found = model.decoder.body.stack.chunks
-    assert (found and (found.tokens, found.passes), model.training_settings()) == (chunks, words)
+    assert (found and (found.tokens, found.passes), model.training_settings(block=8)) == (chunks, words)
 
 
 def test_overrides_of_another_kind_are_refused():

@@ -429,7 +429,7 @@ def test_training_in_chunks_is_logged_but_not_of_a_loaded_model(make_task, caplo
         task.build_model(OmegaConf.create(config), from_checkpoint=True)
         assert "chunks" not in caplog.text
         task.build_model(OmegaConf.create(config))
-    assert "training in chunks of 4 tokens with 3 passes over each, an approximation" in caplog.text
+    assert "training in chunks of 4 tokens, passes over each: 3, an approximation" in caplog.text
 
 
 @pytest.mark.parametrize("criterion, words", [

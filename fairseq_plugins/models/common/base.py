@@ -158,8 +158,8 @@ class StreamingLanguageModel(FromFolder, FairseqLanguageModel):
         """Called after each step of the optimiser, for example to clamp a parameter. ``masters`` are the float32
         copies that --fp16 and --bf16 update in place of parameters; the same change has to be made to them."""
 
-    def training_settings(self) -> str:
-        """How training differs from the paper's, for the log; empty if it does not."""
+    def training_settings(self, block: int) -> str:
+        """How training in blocks of ``block`` tokens differs from the paper's, for the log; empty if it does not."""
         return ""
 
     def evaluation_settings(self, block: int) -> str:
