@@ -15,6 +15,8 @@ Peak memory is of a process of its own: what training, or generation, adds to th
 
 import argparse
 import random
+import statistics
+import time
 from argparse import Namespace
 from types import SimpleNamespace
 
@@ -57,10 +59,15 @@ def options() -> argparse.ArgumentParser:
 def main():
     parser = options()
     args = parser.parse_args()
-    has_int8 = (args.device, args.dtype) == ("cpu", "float32")
-    args.tables = args.tables or [name for name in TABLES if has_int8 or name != "int8"]
-    if "int8" in args.tables and not has_int8:
-        parser.error("--tables int8 needs --device cpu and --dtype float32; leave int8 out")
+    possible = [*TABLES]
+    if args.device != "cpu":
+        possible.remove("share")
+    if (args.device, args.dtype) != ("cpu", "float32"):
+        possible.remove("int8")
+    for name in args.tables or []:
+        if name not in possible:
+            parser.error(f"--tables {name} is for --device cpu, and int8 for --dtype float32; leave {name} out")
+    args.tables = args.tables or possible
     timing.main(args, [head, *(TABLES[name] for name in args.tables)], peak_memory)
 
 
@@ -113,6 +120,23 @@ def int8_table(args) -> str:
     return f"## An output layer in eight bits, the same generation\n\n{table(columns, rows)}"
 
 
+def share_table(args) -> str:
+    """How much of a generation is fairseq's: all but the steps of the decoder."""
+    rows = []
+    for depth in tqdm(args.depths, desc="fairseq's share"):
+        for batch, batches in BATCHES:
+            jobs = (Generation(args, name, depth, batch, batches) for name in ARCHS)
+            found = (percents([job.outside_decoder() for _ in range(1 + args.pairs)][1:]) for job in jobs)
+            rows.append([f"{depth}", f"{batch}", *found])
+    columns = ["decoder layers", "batch", "of the Transformer's time", "of Feedback's time"]
+    return f"## fairseq's encoder and search in a generation\n\n{table(columns, rows)}"
+
+
+def percents(parts: list[float]) -> str:
+    middle, least, most = (f"{100 * find(parts):.0f}" for find in (statistics.median, min, max))
+    return f"{middle} % ({least} to {most})"
+
+
 def memory_table(args) -> str:
     rows = []
     for depth in tqdm(args.depths, desc="memory"):
@@ -123,7 +147,13 @@ def memory_table(args) -> str:
     return f"## Peak memory beyond the loaded model, MiB\n\n{table(columns, rows)}"
 
 
-TABLES = {"training": training_table, "generation": generation_table, "int8": int8_table, "memory": memory_table}
+TABLES = {
+    "training": training_table,
+    "generation": generation_table,
+    "share": share_table,
+    "int8": int8_table,
+    "memory": memory_table,
+}
 
 
 def cells(both: timing.Compared, key: str = "") -> list[str]:
@@ -207,6 +237,26 @@ class Generation(Job):
         for source in self.batches:
             self.generator.generate([self.model], {"net_input": source})
         return sum(len(source["src_tokens"]) for source in self.batches) * self.sentence
+
+    def outside_decoder(self) -> float:
+        """The part of a call's time that is not spent in the steps of the decoder. On a GPU it means nothing."""
+        ensemble, spent = self.generator.model, 0.0
+        step = ensemble.forward_decoder
+
+        def timed(*args, **kwargs):
+            nonlocal spent
+            start = time.perf_counter()
+            result = step(*args, **kwargs)
+            spent += time.perf_counter() - start
+            return result
+
+        ensemble.forward_decoder = timed
+        start = time.perf_counter()
+        try:
+            self()
+        finally:
+            ensemble.forward_decoder = step
+        return 1 - spent / (time.perf_counter() - start)
 
 
 def peak_memory(args, name: str, depth: int, job: str) -> float:
