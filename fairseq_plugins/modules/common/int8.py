@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fairseq_plugins.modules.common.untraced import untraced
+
 LARGEST = 127
 ZERO = 128  # oneDNN takes rows of unsigned bytes
 
@@ -39,14 +41,10 @@ class Int8Linear(nn.Module):
         self.packed = torch.ops.onednn.qlinear_prepack(self.whole, None)
         self.zeros = torch.zeros(len(self.whole), dtype=torch.int32)
 
+    @untraced
+    @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         """[..., in] -> [..., out], both float32. Raises ValueError elsewhere than in float32 on a CPU."""
-        if torch.compiler.is_dynamo_compiling():  # as a decorator, `disable` would import the compiler at every start
-            return torch.compiler.disable(self.product)(x)
-        return self.product(x)
-
-    @torch.no_grad()
-    def product(self, x: Tensor) -> Tensor:
         check_place(x)
         whole, scale = rounded(x.reshape(-1, x.size(-1)))
         rows = whole.add_(ZERO).to(torch.uint8)

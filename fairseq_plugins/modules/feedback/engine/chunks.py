@@ -19,6 +19,7 @@ from fairseq_plugins.modules.common.activations import ACTIVATIONS
 from fairseq_plugins.modules.common.dropout import Masked, draw
 from fairseq_plugins.modules.common.layers import ModuleList
 from fairseq_plugins.modules.common.row_ends import last_vectors
+from fairseq_plugins.modules.common.untraced import untraced
 from fairseq_plugins.modules.feedback.engine.places import Attend, Places, Write
 from fairseq_plugins.modules.feedback.engine.state import no_autocast, product_dtype, sources_of, split_heads
 from fairseq_plugins.modules.feedback.layer import FeedbackLayer
@@ -71,12 +72,8 @@ class ChunkRecurrence:
         # of dropout at the places of a layer, for all passes over a chunk
         self.masks: dict[tuple[nn.Module, nn.Module], tuple[Tensor, float]] = {}
 
+    @untraced  # torch.compile cannot trace what an attention leaves to the places
     def run(self, x: Tensor) -> Tensor:
-        if torch.compiler.is_dynamo_compiling():  # torch.compile cannot trace what an attention leaves to the places
-            return torch.compiler.disable(self.run_block)(x)
-        return self.run_block(x)
-
-    def run_block(self, x: Tensor) -> Tensor:
         self.write(self.memories[0], capacity=self.memories[0].size(2) + len(x))
         outputs = [self.run_chunk(chunk) for chunk in x.transpose(0, 1).split(self.chunks.tokens, dim=1)]
         y = torch.cat(outputs, dim=1).transpose(0, 1)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from fairseq_plugins.modules.common.row_ends import last_vectors
+from fairseq_plugins.modules.common.untraced import untraced
 from fairseq_plugins.modules.feedback.engine.block_graph import CapturedLoop
 from fairseq_plugins.modules.feedback.engine.compiled_loop import CompiledLoop, computes
 from fairseq_plugins.modules.feedback.engine.decoding_graphs import CapturedDecoding
@@ -37,12 +38,8 @@ class FastRecurrence(RecurrenceState):
     loop: Loop | CapturedLoop | None = None
     decoder: Loop | CapturedDecoding | None = None
 
+    @untraced  # torch.compile would trace each step of each layer anew
     def run(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        if torch.compiler.is_dynamo_compiling():  # torch.compile would trace each step of each layer anew
-            return torch.compiler.disable(self.run_block)(x, padding)
-        return self.run_block(x, padding)
-
-    def run_block(self, x: Tensor, padding: Tensor | None) -> Tensor:
         record = torch.is_grad_enabled()
         with no_autocast(x.device):
             graph = self.graphs and self.graphs.loop(self, x, padding, record)
@@ -72,13 +69,9 @@ class FastRecurrence(RecurrenceState):
         steps = (torch.cat([past, new], dim=1) for past, new in zip(self.memories, latest))
         return [last_vectors(memories, width, padding).detach().clone() for memories in steps]
 
-    def step(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
-        if torch.compiler.is_dynamo_compiling():
-            return torch.compiler.disable(self.take_step)(x)
-        return self.take_step(x)
-
+    @untraced
     @torch.no_grad()
-    def take_step(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+    def step(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         with no_autocast(x.device):
             if self.decoder is None:
                 graphs = self.graphs and self.graphs.decoding(self, x)
