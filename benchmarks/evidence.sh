@@ -247,6 +247,14 @@ done
 for mixer in cgru persistent-convolution highway-convolution self-attention+convolution self-attention+persistent-convolution; do
     wiki_lines "$mixer-seed1" "$mixer" 1 0.002
 done
+# Dropout 0.3 in place of 0.1
+for seed in 1 2; do
+    for mixer in $compared cgru persistent-convolution highway-convolution self-attention+convolution \
+        self-attention+persistent-convolution; do
+        wiki_lines "$mixer-dropout-0.3-seed$seed" "$mixer" "$seed" 0.002 \
+            "FLAGS='--dropout 0.3 --attention-dropout 0.3 --activation-dropout 0.3'"
+    done
+done
 
 # Second seeds of what a fifth of a pass has not decided
 for model in feedback transformer $variants; do
@@ -305,6 +313,28 @@ done
 # Whole passes of what came first
 for model in $variants; do
     cell "ptb-$model" "MODELS=$model SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm "$(raw ptb)"
+done
+
+# Words: WikiText-2 in place of WikiText-103, 1 and 4 layers at equal parameters (Figure 9, right; Table 3), then the four
+# settings of Table 6
+# words NAME SEED VARIABLES RECIPE SIZES
+words() {
+    cell "$1-seed$2" "STREAMS=32 BLOCK=64 LEARNING_RATE=0.002 WARM_UP=200 UPDATES=2000 ANY_SIZE=--any-size $3 SMALLER='$5
+        --decoder-embed-dim 128 --decoder-attention-heads 4 --dropout 0.1 --embed-dropout 0.1 --output-dropout 0.1
+        --adaptive-input-cutoff 2000,10000 --adaptive-softmax-cutoff 2000,10000'" \
+        "feedback/$4" "--data $OUT/data/wikitext2 $(raw wikitext-2) -- --seed $2"
+}
+for seed in 1 2; do
+    for depth in 1 4; do
+        words "words-$depth" "$seed" "CORPUS=wikitext103 DEPTHS=$depth FINE_TUNING=200 HEAD_LAYERS=128 FFN_LAYERS=2048" \
+            fig9_depth "--attention-span 128"
+    done
+done
+for setting in 1 2 3 4; do
+    for seed in 1 2; do
+        words "words-setting-$setting" "$seed" "CHOSEN=$setting SHORT_BLOCK=16" \
+            table6_ablation "--decoder-layers 4 --decoder-head-dim 32 --decoder-ffn-embed-dim 512 --attention-span 128"
+    done
 done
 
 # Agents where the field measures memory: POPGym and MiniGrid, three seeds a cell
