@@ -123,11 +123,17 @@ NOTES = {
 def held(page: str) -> str:
     """The claims that a page of benchmarks/ has measured, and the verdict on each; for the top of that page."""
     found = [each for each in statements.all_statements(statements.read_papers()) if each.get("page") == f"{page}.md"]
-    rows = [[each["item"], each["claim"], statements.verdict(each)] for each in found]
-    verdicts = table(["", "the paper's claim", "[verdict](../docs/results.md#which-claims-replicate)"], rows)
+    items = {kind: "; ".join(sized(each) for each in found if each["verdict"] == kind) for kind in statements.VERDICTS}
+    rule = "../docs/results.md#which-claims-replicate"
+    verdicts = "\n".join(f"- [**{kind}**]({rule}): {those}" for kind, those in items.items() if those)
     commands = " ".join(command["run"] for each in found for command in each["commands"])
     notes = [note for word, note in NOTES.items() if word in commands]
     return "\n\n".join([verdicts, *([" ".join(notes)] if notes else [])])
+
+
+def sized(statement: dict) -> str:
+    size = statements.size(statement)
+    return f"{statement['item']} ({size})" if size else statement["item"]
 
 
 def results(_: str) -> str:

@@ -12,7 +12,8 @@ papers/numbers.json has the cells of its tables; docs/scripts/statement_numbers.
     number        single cells that have nothing beside them
 
 Where the paper gives no numbers, ``claims`` says whether the first cell of a pair is "higher" or "lower". It is "level"
-where the paper claims no difference. ``of`` says more of our models than the names of tables and columns do.
+where the paper claims no difference; ``margin`` is then the largest difference that counts as none, of ratios their
+distance from 1. ``of`` says more of our models than the names of tables and columns do.
 """
 
 import json
@@ -28,12 +29,12 @@ FOLDER = Path(__file__).parent.parent / "papers"
 
 VERDICTS = {
     "holds": "every run has the direction of the paper's claim. Each model has at least two runs (in active memory's "
-    "Table 4 three), the ranges of the two models do not overlap, and all models had the same budget of training.",
-    "does not hold": "every run has the opposite direction, under the same conditions. The paper's page names a check "
-    "that rules out a fault of ours.",
+    "Table 4 three), the ranges of the two models do not overlap, and all models had the same budget of training. If "
+    "the paper claims no difference, every run lies within a margin that was set beforehand.",
+    "does not hold": "every run has the opposite direction, or lies beyond the margin on one side, under the same "
+    "conditions. The paper's page names a check that rules out a fault of ours.",
     "not decided": "neither of the above. The runs were too few, their ranges overlap, the budgets differ, the "
-    "comparison is not the paper's, or the models had not learned the task. This rule cannot show that two models are "
-    "equal.",
+    "comparison is not the paper's, or the models had not learned the task.",
     "not tried": "we ran nothing that could decide it.",
 }
 EFFECT = (
@@ -70,14 +71,19 @@ def count_verdicts(papers: Papers) -> Counter[str]:
 
 def verdict(statement: dict) -> str:
     """The verdict with its direction and its size."""
-    size = ", ".join(filter(None, [direction(statement), share(statement)])) if "compare" in statement else ""
-    return f"**{statement['verdict']}**" + (f": {size}" if size else "")
+    shown = size(statement)
+    return f"**{statement['verdict']}**" + (f": {shown}" if shown else "")
+
+
+def size(statement: dict) -> str:
+    """The direction and the share of the effect, "" where there is nothing to compare."""
+    return ", ".join(filter(None, [direction(statement), share(statement)])) if "compare" in statement else ""
 
 
 def direction(statement: dict) -> str:
     claimed = statement["compare"].get("claims")
     if claimed == "level":
-        return "the paper claims no difference"
+        return distance(statement)
     ours, papers = effects(statement, "ours"), effects(statement, "paper")
     if claimed:
         papers = [{"higher": 1.0, "lower": -1.0}[claimed]] * len(ours)
@@ -85,6 +91,20 @@ def direction(statement: dict) -> str:
         return ""
     same = {our * paper > 0 for our, paper in zip(ours, papers, strict=True)}
     return "both directions" if len(same) > 1 else "same direction" if same.pop() else "opposite direction"
+
+
+def distance(statement: dict) -> str:
+    """Where the paper claims no difference: are ours within the margin?"""
+    compare = statement["compare"]
+    if "margin" not in compare:
+        return "the paper claims no difference"
+    ratios = compare["as"] == "ratio"
+    apart = [math.expm1(effect) if ratios else effect for effect in effects(statement, "ours")]
+    sides = {0 if abs(each) <= compare["margin"] else math.copysign(1, each) for each in apart}
+    where = "within" if sides == {0} else "within and beyond" if 0 in sides else "beyond"
+    ends = " on both sides" if {1, -1} <= sides else ""
+    margin = f"{compare['margin']:.0%}" if ratios else f"{compare['margin']} {compare['unit']}"
+    return f"{where} a margin of {margin}{ends}"
 
 
 def share(statement: dict) -> str:
@@ -154,11 +174,11 @@ def overview(papers: Papers, link: Callable[[str, dict, int], str], picture: Cal
             for where, each in linked
             if "tables" in each
         ]
-        others = [f"- {where}: {each['claim']}" for where, each in linked if "tables" not in each]
+        others = [f"{where}: {each['claim']}" for where, each in linked if "tables" not in each]
         pictures = [each for statement in paper["statements"] for each in statement.get("pictures", [])]
         shown = [picture(each) for each in pictures if each["file"] == paper.get("picture")]
         parts += [f"### {paper['title']}", table(["verdict", "claim", "the paper", "ours", "size"], rows), *shown]
-        parts += ["Not tried:", "\n".join(others)] if others else []
+        parts += [f"Not tried: {' '.join(others)}"] if others else []
     return "\n\n".join(filter(None, parts))
 
 
