@@ -14,7 +14,7 @@
 #   MINUTES   of a cell at most (default: 45); one that takes longer is stopped, and goes on in the next call
 #   VENV      the environment (default: .venv)
 #
-# A cell is one training; on a CPU it takes one thread. When it is done, its rows go into ROWS, and a cell that has rows there is
+# A cell is one training, or of words a pair of models; on a CPU it takes one thread. When it is done, its rows go into ROWS, and a cell that has rows there is
 # skipped. One that fails is named, and the next one begins. Several queues may run at a time: a cell that another is at is
 # passed over, so with four cores call this four times. A cell waits while a *_speed.py, bounds.py or gpu.py measures.
 # `python -m fairseq_plugins.tools.results_table show mine.jsonl` shows the rows.
@@ -221,10 +221,10 @@ done
 
 # Active memory's Table 1 on the lines of WikiText-2
 lines="LINES_A_BATCH=16 WARM_UP=400 UPDATES=3000"
-wiki_lines() { # NAME MIXER SEED RATE [VARIABLE]
+wiki_lines() { # NAME MIXER SEED RATE [VARIABLE [RECIPE]]
     cell "lines-$1" "$lines LEARNING_RATE=$4 ${5:-} CORPUS='--any-size --bpe 4000' MIXERS=$2 SMALLER='--decoder-layers 4
         --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-head-dim 32 --kernel-size 10 --seed $3'" \
-        active_memory/table1_wikitext103 "--data $OUT/data/wikitext2_lines $(raw wikitext-2)"
+        "active_memory/${6:-table1_wikitext103}" "--data $OUT/data/wikitext2_lines $(raw wikitext-2)"
 }
 compared="convolution self-attention self-attention+highway-convolution"
 for mixer in $compared; do
@@ -251,8 +251,7 @@ done
 for seed in 1 2; do
     for mixer in $compared cgru persistent-convolution highway-convolution self-attention+convolution \
         self-attention+persistent-convolution; do
-        wiki_lines "$mixer-dropout-0.3-seed$seed" "$mixer" "$seed" 0.002 \
-            "FLAGS='--dropout 0.3 --attention-dropout 0.3 --activation-dropout 0.3'"
+        wiki_lines "$mixer-dropout-0.3-seed$seed" "$mixer" "$seed" 0.002 RATES=0.3 dropout_comparison
     done
 done
 
@@ -317,12 +316,12 @@ done
 
 # Words: WikiText-2 in place of WikiText-103, 1 and 4 layers at equal parameters (Figure 9, right; Table 3), then the four
 # settings of Table 6
-# words NAME SEED VARIABLES RECIPE SIZES
+# words NAME SEED VARIABLES RECIPE SIZES [FLAGS]
 words() {
     cell "$1-seed$2" "STREAMS=32 BLOCK=64 LEARNING_RATE=0.002 WARM_UP=200 UPDATES=2000 ANY_SIZE=--any-size $3 SMALLER='$5
         --decoder-embed-dim 128 --decoder-attention-heads 4 --dropout 0.1 --embed-dropout 0.1 --output-dropout 0.1
         --adaptive-input-cutoff 2000,10000 --adaptive-softmax-cutoff 2000,10000'" \
-        "feedback/$4" "--data $OUT/data/wikitext2 $(raw wikitext-2) -- --seed $2"
+        "feedback/$4" "--data $OUT/data/wikitext2 $(raw wikitext-2) -- --seed $2 ${6:-}"
 }
 for seed in 1 2; do
     for depth in 1 4; do
@@ -331,9 +330,10 @@ for seed in 1 2; do
     done
 done
 for setting in 1 2 3 4; do
+    post_norm=$( ((setting > 2)) || echo "--lr 0.0007") # in place of 0.002, as the recipe has 0.00025 in place of 0.0007
     for seed in 1 2; do
-        words "words-setting-$setting" "$seed" "CHOSEN=$setting SHORT_BLOCK=16" \
-            table6_ablation "--decoder-layers 4 --decoder-head-dim 32 --decoder-ffn-embed-dim 512 --attention-span 128"
+        words "words-setting-$setting" "$seed" "CHOSEN=$setting SHORT_BLOCK=16" table6_ablation \
+            "--decoder-layers 4 --decoder-head-dim 32 --decoder-ffn-embed-dim 512 --attention-span 128" "$post_norm"
     done
 done
 

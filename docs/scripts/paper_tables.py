@@ -125,10 +125,11 @@ def held(page: str) -> str:
     found = [each for each in statements.all_statements(statements.read_papers()) if each.get("page") == f"{page}.md"]
     items = {kind: "; ".join(sized(each) for each in found if each["verdict"] == kind) for kind in statements.VERDICTS}
     rule = "../docs/results.md#which-claims-replicate"
-    verdicts = "\n".join(f"- [**{kind}**]({rule}): {those}" for kind, those in items.items() if those)
+    lines = [f"- [**{kind}**]({rule}): {those}" for kind, those in items.items() if those]
+    lines[0] = lines[0].replace("): ", ") (in brackets our effect beside the paper's): ", 1)
     commands = " ".join(command["run"] for each in found for command in each["commands"])
     notes = [note for word, note in NOTES.items() if word in commands]
-    return "\n\n".join([verdicts, *([" ".join(notes)] if notes else [])])
+    return "\n\n".join(["\n".join(lines), *([" ".join(notes)] if notes else [])])
 
 
 def sized(statement: dict) -> str:

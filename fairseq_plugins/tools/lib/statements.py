@@ -18,6 +18,7 @@ distance from 1. ``of`` says more of our models than the names of tables and col
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +44,7 @@ EFFECT = (
     "opposite direction. Where a row has several numbers, the lowest and the highest share stand there. There is no "
     "share where the paper gives no number, or one in another unit."
 )
+ROUNDING = 1e-9  # a difference of 0.03 is 0.030000000000000027 in floating point
 NOTES = {"setting": "Size", "tried": "Settings tried", "checks": "Check for a fault of ours"}
 Papers = dict[str, dict]
 
@@ -94,17 +96,23 @@ def direction(statement: dict) -> str:
 
 
 def distance(statement: dict) -> str:
-    """Where the paper claims no difference: are ours within the margin?"""
+    """Where the paper claims no difference: are ours within the margin? Of ratios the ranges count, too."""
     compare = statement["compare"]
     if "margin" not in compare:
         return "the paper claims no difference"
     ratios = compare["as"] == "ratio"
-    apart = [math.expm1(effect) if ratios else effect for effect in effects(statement, "ours")]
-    sides = {0 if abs(each) <= compare["margin"] else math.copysign(1, each) for each in apart}
+    apart = [each - 1 for each in every_ratio(statement)] if ratios else effects(statement, "ours")
+    sides = {0 if abs(each) < compare["margin"] + ROUNDING else math.copysign(1, each) for each in apart}
     where = "within" if sides == {0} else "within and beyond" if 0 in sides else "beyond"
     ends = " on both sides" if {1, -1} <= sides else ""
-    margin = f"{compare['margin']:.0%}" if ratios else f"{compare['margin']} {compare['unit']}"
+    margin = f"{100 * compare['margin']:.0f} %" if ratios else f"{compare['margin']} {compare['unit']}"
     return f"{where} a margin of {margin}{ends}"
+
+
+def every_ratio(statement: dict) -> list[float]:
+    """Of cells such as "0.996 (0.964 to 1.051)" all three numbers."""
+    cells = [text for pair in compared(statement, "ours", whole=True) for text in pair]
+    return [float(each) for text in cells for each in re.findall(r"\d+\.\d+", text)]
 
 
 def share(statement: dict) -> str:
@@ -128,15 +136,16 @@ def effects(statement: dict, side: str) -> list[float]:
     return []
 
 
-def compared(statement: dict, side: str) -> list[list[str]]:
-    """The cells of "ours" or "paper", pair by pair; those of the paper are in one column, and need not be there."""
+def compared(statement: dict, side: str, whole: bool = False) -> list[list[str]]:
+    """The cells of "ours" or "paper", pair by pair, whole or without their brackets. Those of the paper are in one
+    column, and need not be there."""
     compare = statement["compare"]
     if side not in compare:
         return []
     pairs = [[name.partition(" @ ")[::2] for name in pair] for pair in compare["pairs"]]
     columns = [[compare[side] if side == "paper" else other or compare[side] for _, other in pair] for pair in pairs]
     found = [[cell(statement, label, column) for (label, _), column in zip(*both)] for both in zip(pairs, columns)]
-    return [cells for cells in found if all(cells)]
+    return [cells if whole else [each.partition(" (")[0] for each in cells] for cells in found if all(cells)]
 
 
 def cell(statement: dict, label: str, column: str) -> str:
@@ -148,7 +157,7 @@ def cell(statement: dict, label: str, column: str) -> str:
     found = [row[column] for rows in statement["tables"] for row in rows if row[""] == label and column in row]
     if not found:
         raise UserError(f"{statement['item']}: no table has a column {column!r} in a row {label!r}; correct compare.")
-    return next(filter(None, found), "").partition(" (")[0]
+    return next(filter(None, found), "")
 
 
 def number(text: str) -> float:
