@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import random
 import re
 import sys
 from collections.abc import Iterator
@@ -21,14 +22,13 @@ import fairseq_plugins.agents.environments  # noqa: F401  (registers them)
 from fairseq_plugins.agents.distributions import distribution_of
 from fairseq_plugins.agents.observations import Observations, Observer
 from fairseq_plugins.agents.rollout import CutOff, Learning, Rollout, Steps, memory_of_rows
-from fairseq_plugins.agents.wrappers import LONGEST, limit_of, wrapped
+from fairseq_plugins.agents.wrappers import LONGEST, SUCCESS, limit_of, wrapped
 from fairseq_plugins.errors import UserError, one_line
 from fairseq_plugins.options.withheld import refuse_withheld
 
 logger = logging.getLogger(__name__)
 
 OURS = "fairseq_plugins/"
-SUCCESS = ("is_success", "success")  # the names in use, in the info of a step
 PACKAGES = {"MiniGrid": "minigrid", "BabyAI": "minigrid", "popgym": "popgym", "ALE": "ale_py"}  # by the begin of a name
 
 
@@ -55,7 +55,7 @@ def make_environments(name: str, copies: int, settings: str = "", **options: Any
         sync = {"vectorization_mode": "sync", "vector_kwargs": mode, "wrappers": [wrapped]}
         theirs: dict[str, Any] = {} if ours else sync
         made: Any = gymnasium.make_vec(name, copies, **theirs, **arguments, **options)
-    except Exception as error:  # whatever the environment raises; its arguments are the user's
+    except (Exception, SystemExit) as error:  # whatever the environment raises; its arguments are the user's
         raise UserError(f"--environment {name}{given} cannot be made: {one_line(error)}{advice(name)}") from error
     distribution_of(made.single_action_space)
     Observer(made.single_observation_space)
@@ -130,10 +130,10 @@ def faults_of(environments: Any, method: str) -> Iterator[None]:
         ) from error
 
 
-def seed_of(seed: int, number: int) -> int:
-    """The seed of an environment, given its number among those of all ranks. With seed + number, trainings with the
-    seeds 1 and 2 would share almost all of their environments."""
-    return int(np.random.SeedSequence((seed, number)).generate_state(1)[0])
+def seed_of(seed: int, number: int, *later: int) -> int:
+    """The seed of an environment, given its number among those of all ranks, and the steps before if a training is
+    resumed. With seed + number, trainings with the seeds 1 and 2 would share almost all of their environments."""
+    return int(np.random.SeedSequence((seed, number, *later)).generate_state(1)[0])
 
 
 def as_steps(seen: Observations, previous: np.ndarray, begins: np.ndarray, device="cpu") -> Steps:
@@ -187,16 +187,22 @@ class Actor:
         self.sizes = np.array(self.observe.layout.sizes, dtype=np.int64)
         self.distribution = distribution_of(environments.single_action_space)
         self.step_number = 0
+        self.draws_from_python = False  # as far as is known
         self.memory: Any = None
         self.learning: Learning | None = None  # from the last block
-        with faults_of(environments, "reset"):
-            seen, _ = environments.reset(seed=[seed_of(seed, number) for number in range(first, first + self.copies)])
-            self.seen = self.see(seen)
+        self.begin_episodes()
         kind = np.int64 if self.distribution.sizes else np.float32
         self.previous = np.zeros((self.copies, *self.distribution.shape), dtype=kind)
         self.begins = np.ones(self.copies, dtype=bool)
         self.rewards, self.lengths = np.zeros(self.copies), np.zeros(self.copies, dtype=np.int64)  # of running episodes
         self.finished: list[Episode] = []  # since they were last asked for
+
+    def begin_episodes(self, *later: int) -> None:
+        """New episodes in all environments; ``later`` as in ``seed_of``."""
+        seeds = [seed_of(self.seed, number, *later) for number in range(self.mine.start, self.mine.stop)]
+        with faults_of(self.environments, "reset"):
+            seen, _ = self.environments.reset(seed=seeds)
+            self.seen = self.see(seen)
 
     def roll(self, agent, steps: int) -> Rollout:
         """Act for ``steps`` steps.
@@ -233,7 +239,7 @@ class Actor:
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Do actions [N, ...]. Returns rewards and whether an episode ended, both [N]."""
-        with faults_of(self.environments, "step"):
+        with faults_of(self.environments, "step"), self.python_draws():
             seen, rewards, terminated, truncated, info = self.environments.step(self.distribution.done(actions))
             self.seen = self.see(seen)
             told = successes(info.get("final_info", {}), self.copies)
@@ -254,6 +260,18 @@ class Actor:
         self.previous, self.begins = previous, ends
         self.previous[ends] = 0
         return np.asarray(rewards, dtype=np.float64), ends
+
+    @contextmanager
+    def python_draws(self) -> Iterator[None]:
+        """Says once that an environment draws from Python's global generator in its steps."""
+        before = None if self.draws_from_python or hasattr(self.environments, "world") else random.getstate()
+        yield
+        if before is not None and random.getstate() != before:
+            self.draws_from_python = True
+            logger.warning(
+                f"--environment {self.environments.spec.id} draws from Python's random in step(), so its episodes"
+                " depend on the number of environments; let it draw from self.np_random or numpy.random"
+            )
 
     def last(self, rows: np.ndarray, observations, previous: np.ndarray) -> tuple[torch.Tensor, Steps]:
         """The numbers of the environments in ``rows``, and their last states."""

@@ -76,6 +76,7 @@ def restore_actor(actor: Actor, state: dict, agent) -> None:
     actor.step_number, actor.finished = state["step_number"], [Episode(*episode) for episode in state["finished"]]
     if state["environments"] is None:
         logger.info("these environments cannot be saved: new episodes begin, so this training is not exactly resumed")
+        actor.begin_episodes(actor.step_number)
         return
     actor.environments.world.restore(state["environments"])
     actor.seen = Observations(*state["seen"])

@@ -16,6 +16,7 @@ from torch.nn.functional import softplus
 
 from fairseq_plugins.errors import UserError
 
+WIDEST = 10**6  # range of a number that is scaled; wider ones are the limits of a type, and mean none
 LEAST, MOST = -5.0, 2.0  # limits of the logarithm of a standard deviation
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(64)  # Gauss-Hermite quadrature: a mean over a standard Gaussian
 
@@ -190,7 +191,7 @@ def distribution_of(space) -> Distribution:
         return Independent(space)
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         width = space.high.astype(np.float64) - space.low
-        if (np.isfinite(width) & (width > 0)).all():
+        if ((width > 0) & (width <= WIDEST)).all():
             return SquashedGaussian(space)
     raise UserError(
         f"--environment: agents have no actions of {space}; choose an environment with Discrete, MultiDiscrete or"

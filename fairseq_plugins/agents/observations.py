@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from gymnasium import spaces
 
+from fairseq_plugins.agents.distributions import WIDEST
 from fairseq_plugins.agents.minigrid import is_mission, mission_words, with_symbols, words_of
 from fairseq_plugins.errors import UserError
 
 MOST = 10**6  # values of an observation: an agent has a vector for each of them
-WIDEST = 10**6  # range of a number that is scaled; wider ones are the limits of a type, and mean none
 SYMBOLS = 32  # a box of whole numbers with so few values has names of things, such as objects and colours
 KEPT = 10_000  # texts of which the numbers are remembered: a text mostly stays for an episode
 

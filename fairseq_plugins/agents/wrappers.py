@@ -1,14 +1,19 @@
-"""What every environment of gymnasium's gets around it: an end, and random numbers of its own."""
+"""What every environment of gymnasium's gets around it: an end, random numbers of its own, and an info to be joined."""
 
+import copy
 import logging
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import gymnasium
 import numpy as np
+from numpy.random import mtrand
 
 logger = logging.getLogger(__name__)
 
 LONGEST = 10_000  # steps of an episode whose limit is not known
+SUCCESS = ("is_success", "success")  # the names in use, in the info of a step
 
 
 def limit_of(env: gymnasium.Env) -> int | None:
@@ -41,32 +46,63 @@ class Guard(gymnasium.Wrapper):
 
 
 class OwnDraws(gymnasium.Wrapper):
-    """Resets an environment with global random generators of its own. Some of POPGym shuffle their cards, and make
-    their mazes, with those of Python and numpy: their episodes would depend on how many environments a process has."""
+    """Gives an environment global random generators of its own: numpy's always, and Python's in resets. Some of POPGym
+    shuffle their cards, and make their mazes, with them: their episodes would depend on how many environments a process
+    has. Python's generator takes long to change, so the actor only warns of an environment that uses it in a step."""
 
     def __init__(self, env: gymnasium.Env):
         super().__init__(env)
-        self.draws: tuple | None = None  # none before the first reset
+        self.of_python: tuple | None = None  # its state; none before the first reset
+        self.of_numpy = np.random.MT19937()
 
     def reset(self, *, seed=None, options=None):
-        theirs = random.getstate(), np.random.get_state()
+        theirs = random.getstate()
         try:
-            if seed is not None:
-                random.seed(seed)
-                np.random.seed(seed % 2**32)
-            elif self.draws is not None:
-                set_draws(self.draws)
-            return super().reset(seed=seed, options=options)
+            with bits_of_numpy(self.of_numpy):
+                if seed is not None:
+                    random.seed(seed)
+                    np.random.seed(seed % 2**32)
+                elif self.of_python is not None:
+                    random.setstate(self.of_python)
+                return super().reset(seed=seed, options=options)
         finally:
-            self.draws = random.getstate(), np.random.get_state()
-            set_draws(theirs)
+            self.of_python = random.getstate()
+            random.setstate(theirs)
+
+    def step(self, action):
+        with bits_of_numpy(self.of_numpy):
+            return super().step(action)
 
 
-def set_draws(states: tuple) -> None:
-    of_python, of_numpy = states
-    random.setstate(of_python)
-    np.random.set_state(of_numpy)
+@contextmanager
+def bits_of_numpy(bits: np.random.MT19937) -> Iterator[None]:
+    """A context in which numpy's global functions draw from ``bits``."""
+    theirs = mtrand.get_bit_generator()
+    mtrand.set_bit_generator(bits)
+    try:
+        yield
+    finally:
+        mtrand.set_bit_generator(theirs)
+
+
+class Reported(gymnasium.Wrapper):
+    """Of the info, passes on whether an episode was a success: gymnasium cannot join entries of other shapes or types.
+    The last observation is a copy, since an environment may write the next episode's first one into its array."""
+
+    def reset(self, **options):
+        seen, info = super().reset(**options)
+        return seen, told(info)
+
+    def step(self, action):
+        seen, reward, terminated, truncated, info = super().step(action)
+        if terminated or truncated:
+            seen = copy.deepcopy(seen)
+        return seen, reward, terminated, truncated, told(info)
+
+
+def told(info: dict) -> dict:
+    return {name: info[name] for name in SUCCESS if name in info}
 
 
 def wrapped(env: gymnasium.Env) -> gymnasium.Env:
-    return OwnDraws(env if limit_of(env) else Guard(env))
+    return Reported(OwnDraws(env if limit_of(env) else Guard(env)))

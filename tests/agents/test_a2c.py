@@ -41,8 +41,7 @@ def test_only_counted_steps_are_added():
     torch.testing.assert_close(some, first)
 
 
-def gradient(reduction, ranks):
-    """Of logits, as fairseq scales it, where ``ranks`` ranks have the same block."""
+def criterion_and_sample(reduction="mean", ranks=1):
     torch.manual_seed(1)
     shape = 4, 5
     actions, rewards, ends = torch.randint(3, shape), torch.rand(shape), torch.rand(shape) < 0.2
@@ -54,8 +53,21 @@ def gradient(reduction, ranks):
         value_cost=0.5,
         loss_reduction=reduction,
     )
+    return criterion, {"rollout": rollout, "episodes": []}
+
+
+def test_sums_do_not_overflow_in_half_precision():
+    criterion, sample = criterion_and_sample()
+    logits, values = torch.randn(4, 6, 3).half(), torch.full((4, 6), 300.0).half()  # 20 squares are above 65,504
+    half, _, _ = criterion(lambda _: (logits, values, None), sample)
+    whole, _, _ = criterion(lambda _: (logits.float(), values.float(), None), sample)
+    assert half.dtype is torch.float32 and half == whole
+
+
+def gradient(reduction, ranks):
+    """Of logits, as fairseq scales it, where ``ranks`` ranks have the same block."""
+    criterion, sample = criterion_and_sample(reduction, ranks)
     logits = torch.randn(4, 6, 3, dtype=torch.float64, requires_grad=True)
-    sample = {"rollout": rollout, "episodes": []}
     loss, sample_size, _ = criterion(lambda _: (logits, logits.sum(-1), None), sample)
     (ranks * loss / (ranks * sample_size)).backward()
     return logits.grad

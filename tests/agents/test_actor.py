@@ -70,12 +70,45 @@ class Shuffled(gymnasium.Env):
         return np.zeros(2, np.float32), 0.0, True, False, {}
 
 
-def test_episodes_do_not_depend_on_the_environments_beside(monkeypatch):
-    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
-    gymnasium.register("Shuffled-v0", Shuffled)
+class Noisy(Shuffled):
+    """Draws in its steps."""
 
+    def step(self, action):
+        return np.random.random(2).astype(np.float32), 0.0, False, False, {}
+
+
+class Board(gymnasium.Env):
+    """Counts in one array that it returns again and again; its info has what cannot be joined."""
+
+    observation_space, action_space = gymnasium.spaces.Box(0, 9, (2,)), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.board = getattr(self, "board", np.zeros(2, np.float32))
+        self.board[:] = 0
+        return self.board, {"moves": np.arange((seed or 1) % 5)}
+
+    def step(self, action):
+        self.board += 1
+        return self.board, 0.0, False, bool(self.board[0] == 3), {"winner": None if action else 1}
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Makes copies of an environment of a class."""
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+
+    def make(kind, copies):
+        gymnasium.register("Made-v0", kind)
+        return make_environments("Made-v0", copies)
+
+    return make
+
+
+@pytest.mark.filterwarnings("ignore:.*Overriding environment")
+@pytest.mark.parametrize("kind", [Shuffled, Noisy])
+def test_episodes_do_not_depend_on_the_environments_beside(kind, made):
     def first_of(copies):
-        actor = Actor(make_environments("Shuffled-v0", copies), seed=1)
+        actor = Actor(made(kind, copies), seed=1)
         return [(actor.step(np.zeros(copies, int)), actor.seen.numbers[0].tolist())[1] for _ in range(3)]
 
     before = random.getstate(), np.random.get_state()[1].tolist()
@@ -83,17 +116,41 @@ def test_episodes_do_not_depend_on_the_environments_beside(monkeypatch):
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before
 
 
-def test_success_is_told_where_the_environment_knows_it(monkeypatch):
-    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
-    gymnasium.register("Shuffled-v0", Shuffled)
+def test_a_step_that_draws_from_pythons_generator_is_named(made, monkeypatch, caplog):
+    drawn = lambda self, action: (np.full(2, random.random(), np.float32), 0.0, False, False, {})  # noqa: E731
+    monkeypatch.setattr(Noisy, "step", drawn)
+    actor = Actor(made(Noisy, 2), seed=1)
+    for _ in range(2):
+        actor.step(np.zeros(2, int))
+    assert len(caplog.messages) == 1 and "Made-v0 draws from Python's random in step()" in caplog.messages[0]
 
+
+def test_last_states_are_copies_and_other_info_is_left_out(made):
+    actor = Actor(made(Board, 2), seed=1, bootstrap=True)
+    for _ in range(3):
+        actor.step(np.array([0, 1]))
+    ((rows, last),) = actor.cut_off
+    assert rows.tolist() == [0, 1] and actor.seen.numbers.max() < last.numbers.min()
+
+
+def test_a_resumed_training_begins_other_episodes(made):
+    actor = Actor(made(Shuffled, 2), seed=1)
+    first = actor.seen.numbers.tolist()
+    actor.begin_episodes(7)
+    later = actor.seen.numbers.tolist()
+    actor.begin_episodes()
+    assert later != first == actor.seen.numbers.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:.*Overriding environment")
+def test_success_is_told_where_the_environment_knows_it(made, monkeypatch):
     def step(self, action):
         return np.zeros(2, np.float32), 0.0, True, False, {"is_success": bool(action == 1)} if told else {}
 
     monkeypatch.setattr(Shuffled, "step", step)
     found = []
     for told in True, False:
-        actor = Actor(make_environments("Shuffled-v0", 3), seed=1)
+        actor = Actor(made(Shuffled, 3), seed=1)
         actor.step(np.array([0, 1, 1]))
         episodes = actor.take_finished()
         found.append([episode.success for episode in episodes])

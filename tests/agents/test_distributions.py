@@ -92,6 +92,7 @@ def test_gradients_of_a_squashed_gaussian():
 @pytest.mark.parametrize("space", [
     spaces.Box(0, np.inf, (2,)), spaces.Box(1, 1, (2,)), spaces.Box(0, 9, (2,), np.int64), spaces.Text(3),
     spaces.Tuple([spaces.Discrete(2)]), spaces.Dict(a=spaces.Discrete(2)),
+    spaces.Box(np.finfo(np.float32).min, np.finfo(np.float32).max, (2,)),
 ])  # fmt: skip
 def test_other_actions_are_one_sentence(space):
     with pytest.raises(UserError, match="agents have no actions of .*; choose an environment with Discrete"):

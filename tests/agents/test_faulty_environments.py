@@ -90,6 +90,12 @@ def test_a_number_that_the_space_does_not_have(faulty, observation):
         Actor(make_environments(name, 2), seed=1)
 
 
+def test_one_that_ends_the_program_when_it_is_made(faulty, monkeypatch):
+    monkeypatch.setattr(Faulty, "__init__", lambda self, acts: raises(SystemExit(2)))
+    with pytest.raises(UserError, match="^--environment Faulty-v0 cannot be made: 2"):
+        make_environments(faulty(None, None), 2)
+
+
 def test_a_missing_package_is_named(faulty):
     missing = gymnasium.error.DependencyNotInstalled("pygame is missing, run `pip install pygame`")
     with pytest.raises(UserError, match="^--environment Faulty-v0 needs another package: pygame is missing, run `pip"):

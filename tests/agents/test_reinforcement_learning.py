@@ -1,10 +1,18 @@
 """Blocks of steps, and which of them a validation counts."""
 
+from unittest.mock import Mock
+
 import pytest
 import torch
 
-from fairseq_plugins.agents.task import UpdateIterator, Updates, counted_steps
-from fairseq_plugins.errors import UserError
+from fairseq_plugins.agents.task import (
+    ReinforcementLearningConfig,
+    ReinforcementLearningTask,
+    UpdateIterator,
+    Updates,
+    counted_steps,
+)
+from fairseq_plugins.errors import OutOfMemory, UserError
 
 
 def test_steps_of_the_first_episodes_count_block_after_block():
@@ -15,6 +23,14 @@ def test_steps_of_the_first_episodes_count_block_after_block():
     assert counted.long().tolist() == [[1, 1, 1, 1, 0], [1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]
     counted = counted_steps(ends, ended + torch.tensor([2, 1, 5]), each=2)
     assert counted.long().tolist() == [[0] * 5, [1, 1, 1, 0, 0], [0] * 5]
+
+
+def test_a_block_without_memory_ends_the_training(monkeypatch):
+    """fairseq would go on with the next, and agents with the memory of an episode that has ended."""
+    task = ReinforcementLearningTask(ReinforcementLearningConfig(batch_size=4, bptt=7))
+    monkeypatch.setattr(task, "learn", Mock(side_effect=RuntimeError("CUDA out of memory")))
+    with pytest.raises(OutOfMemory, match="with 4 environments and blocks of 7 steps: lower --batch-size or --bptt"):
+        task.train_step({})
 
 
 def iterator(**facts):
