@@ -15,7 +15,7 @@ from fairseq_plugins.agents.rollout import Learning
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.options.checks import check_ranges
 from fairseq_plugins.options.fields import no_data, option
-from fairseq_plugins.streams.groups import sum_logged
+from fairseq_plugins.streams.groups import memory_errors, sum_logged
 from fairseq_plugins.streams.iterator import ResumableIterator
 
 logger = logging.getLogger(__name__)
@@ -112,7 +112,9 @@ class ReinforcementLearningTask(FairseqTask):
         steps = self.cfg.batch_size * self.cfg.bptt
         self.datasets[split] = Updates(self.cfg.updates_per_epoch if split == "train" else 1, steps)
 
-    def get_batch_iterator(self, dataset, max_sentences=None, epoch=1, num_shards=1, shard_id=0, **unused):
+    def get_batch_iterator(
+        self, dataset, max_sentences=None, epoch=1, num_shards=1, shard_id=0, disable_iterator_cache=False, **unused
+    ):  # fmt: skip
         # the iterator of a validation is made before it: with --batch-size-valid, or --batch-size of fairseq-validate
         self.validated_copies = max_sentences or self.cfg.batch_size_valid or self.cfg.batch_size
         if self.actor is None:
@@ -128,18 +130,25 @@ class ReinforcementLearningTask(FairseqTask):
             # called on every rank by compat.checkpoints
             self.before_checkpoints, self.after_loading = checkpoints.before_checkpoints, checkpoints.after_loading
             self.after_checkpoints = checkpoints.after_checkpoints
-        if dataset not in self.dataset_to_epoch_iter:
-            facts = {flag(name): getattr(self.cfg, name) for name in ("updates_per_epoch", "bptt", "seed")}
-            numbers = [[number] for number in range(len(dataset))]
-            self.dataset_to_epoch_iter[dataset] = UpdateIterator(dataset, numbers, facts, epoch=epoch)
-        return self.dataset_to_epoch_iter[dataset]
+        if dataset in self.dataset_to_epoch_iter and not disable_iterator_cache:
+            return self.dataset_to_epoch_iter[dataset]
+        facts = {flag(name): getattr(self.cfg, name) for name in ("updates_per_epoch", "bptt", "seed")}
+        iterator = UpdateIterator(dataset, [[number] for number in range(len(dataset))], facts, epoch=epoch)
+        if not disable_iterator_cache:
+            self.dataset_to_epoch_iter[dataset] = iterator
+        return iterator
 
     # Training
 
     def begin_epoch(self, epoch, model):
         self.epoch = epoch
 
-    def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
+    def train_step(self, *args, **kwargs):
+        where = f"with {self.cfg.batch_size} environments and blocks of {self.cfg.bptt} steps"
+        with memory_errors(f"in training {where}: lower --batch-size or --bptt."):
+            return self.learn(*args, **kwargs)
+
+    def learn(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         update, each = (self.epoch - 1) * self.cfg.updates_per_epoch + sample["update"], criterion.updates_per_block
         learning = self.actor.learning
         if learning is None or learning.begun // each != update // each:
@@ -158,6 +167,10 @@ class ReinforcementLearningTask(FairseqTask):
 
     def valid_step(self, sample, model, criterion):
         """The first --test-episodes episodes of new environments, over all ranks."""
+        with memory_errors(f"in validation with {self.validated_copies} environments: lower --batch-size-valid."):
+            return self.validate(sample, model, criterion)
+
+    def validate(self, sample, model, criterion):
         model.eval()
         actor = self.new_actor(self.cfg.seed + SEED_OF_EVALUATION, self.validated_copies)
         blocks: list = []  # the criterion's result for each

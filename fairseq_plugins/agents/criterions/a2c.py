@@ -137,7 +137,9 @@ class A2CCriterion(FairseqCriterion):
         booleans [N, M], only these steps count."""
         rollout, counted = sample["rollout"], sample.get("counted")
         parameters, values, sample["memory"] = model(rollout)
-        parts = self.losses(model, sample, parameters[:, :-1], values)
+        # half precision rounds small changes of a probability away, and cannot hold large returns and sums over a block
+        exact = torch.promote_types(values.dtype, torch.float32)
+        parts = self.losses(model, sample, parameters[:, :-1].to(exact), values.to(exact))
         loss = parts.policy_loss + self.value_cost * parts.value_loss - self.entropy_cost * parts.entropy
         steps = rollout.rewards.numel() if counted is None else int(counted.sum())
         logged = {

@@ -93,9 +93,6 @@ class PPOCriterion(A2CCriterion):
         self.gae_lambda, self.clip_range, self.updates_per_block = gae_lambda, clip_range, updates_per_block
 
     def losses(self, model, sample: dict, parameters: Tensor, values: Tensor) -> Losses:
-        # half precision would round a small change of a probability away, and large returns do not fit into it
-        exact = torch.promote_types(values.dtype, torch.float32)
-        parameters, values = parameters.to(exact), values.to(exact)
         log_prob = self.distribution.log_prob(parameters, sample["rollout"].actions)
         if sample.get("targets") is None:
             sample["targets"] = self.targets(model, sample["rollout"], log_prob.detach(), values.detach())
