@@ -116,14 +116,15 @@ done
 declare -A TRIED=([reverse]="self-attention convolution self-attention+convolution self-attention+persistent-convolution"
     [sort]="convolution self-attention+convolution self-attention+persistent-convolution"
     [addition]="self-attention convolution self-attention+convolution"
-    [remember]="self-attention convolution self-attention+convolution")
+    [remember]="self-attention convolution self-attention+convolution"
+    [multiply]="self-attention convolution")
 # table4 TASK MIXER SEED
 table4() {
     local name=table4-$1-$2
     if (($3 > 1)); then name+=-seed$3; fi
     cell "$name" "MIXERS=$2 TASKS=$1 SEEDS=$3 JOBS=1" active_memory/table4_algorithmic
 }
-for task in reverse sort addition remember; do
+for task in reverse sort addition remember multiply; do
     for mixer in ${TRIED[$task]}; do table4 "$task" "$mixer" 1; done
 done
 for mixer in ${TRIED[reverse]}; do # with the vocabulary that the authors' code has as published; the paper's has 100
@@ -133,7 +134,7 @@ done
 # Three seeds, as many as the paper has; of attention on sort the first stands in active_memory_table4.md
 for seed in 2 3; do
     table4 sort self-attention "$seed"
-    for task in reverse sort addition remember; do
+    for task in reverse sort addition remember multiply; do
         for mixer in ${TRIED[$task]}; do table4 "$task" "$mixer" "$seed"; done
     done
 done
@@ -180,6 +181,7 @@ for seed in 1 2; do
     for way in attn-split head-split single-head ff-attn; do
         one_pass "integration-$way-seed$seed" "$seed" 0.002 "${INTEGRATIONS[$way]}"
     done
+    one_pass "maps-seed$seed" "$seed" 0.002 "$six --persistent-vectors 256" # as many as there are tokens of context
 done
 for rate in 0.001 0.004; do
     for way in all-attn ff-attn; do one_pass "integration-$way-$rate" 1 "$rate" "${INTEGRATIONS[$way]}"; done
@@ -335,6 +337,12 @@ for setting in 1 2 3 4; do
         words "words-setting-$setting" "$seed" "CHOSEN=$setting SHORT_BLOCK=16" table6_ablation \
             "--decoder-layers 4 --decoder-head-dim 32 --decoder-ffn-embed-dim 512 --attention-span 128" "$post_norm"
     done
+done
+
+# Feedback in the corridor (Figure 3), with twice the updates of agents.md
+for span in 2 4 8 16 32; do
+    cell "corridor-feedback-$span" "WORLD='{\"length\": 20}' SIZE=tiny BPTT=64 UPDATES=2400 LEARNING_RATE=0.0005 MODELS=feedback
+        SPANS=$span SEEDS='4 5 6'" feedback/fig3_corridor
 done
 
 # Agents where the field measures memory: POPGym and MiniGrid, three seeds a cell
