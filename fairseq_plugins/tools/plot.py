@@ -17,7 +17,8 @@ A run is the log of a training, or a folder with a train.log. A recipe writes RU
 spans and memory can do without a log: they then read the checkpoints of the run, the folder of --save-dir.
 
 curves: a metric over updates, on the validation set and, as a thin line, on the training set. By default it is the bits
-of a token, by the name that all logs have for it.
+of a token, by the name that all logs have for it. Of runs of one NAME, such as seeds, it draws the mean, and the band
+from the lowest to the highest.
 
 spans: the learned span of every head by layer, at the end; with --log-learned in training, over updates, too, from the
 log.
@@ -55,7 +56,8 @@ from fairseq_plugins.options.ranges import whole
 from fairseq_plugins.tools import skip_schedule
 from fairseq_plugins.tools.lib import reward_pictures, row_pictures, training_log
 from fairseq_plugins.tools.lib.command import Command, tell
-from fairseq_plugins.tools.lib.pictures import BESIDE, add_out, finish, legend_name, named, new_figure, save, shades
+from fairseq_plugins.tools.lib.pictures import BESIDE, add_out, by_name, finish, legend_name, new_figure, save, shades
+from fairseq_plugins.tools.lib.several_runs import check_common, draw_band, logs_of
 
 MOST_UPDATES = 500  # --updates: each has a column of a sixth of an inch, with numbers that can be read
 
@@ -77,7 +79,7 @@ def command() -> Command:
         return kind
 
     curves = add("curves", draw_curves, "a metric over updates")
-    curves.add_argument("runs", nargs="+", metavar="NAME=RUN")
+    curves.add_argument("runs", nargs="+", metavar="NAME=RUN", help="runs of one NAME are drawn as a band")
     curves.option("--metric", str, None, "METRIC", f"as in the logs (the first that all have of {', '.join(METRICS)})")
     add("spans", draw_spans, "the span of every head").add_argument("run", type=Path)
     add("memory", draw_memory, "the weight of each layer in the feedback memory").add_argument("run", type=Path)
@@ -106,22 +108,28 @@ STYLES = ("-", "--", ":", "-.")  # of further lines
 
 
 def draw_curves(args):
-    figure, ((axes,),) = new_figure(height=max(4.5, len(args.runs) / 4))
-    runs = [named(run, "NAME=RUN", "feedback=runs/a") for run in args.runs]
-    logs = {path: training_log.read(Path(path)) for _, path in runs}
+    trainings = {name: logs_of(name, runs) for name, runs in by_name(args.runs).items()}
+    logs = {path: training_log.read(path) for paths in trainings.values() for path in paths}
     metric = args.metric or shared_metric(list(logs.values()))
-    for number, (name, path) in enumerate(runs):
-        log = logs[path]
-        if not log.has(metric):
-            raise UserError(f"the log of {path} has no {metric}; choose another --metric.")
+    figure, ((axes,),) = new_figure(height=max(4.5, len(trainings) / 4))
+    for number, (name, paths) in enumerate(trainings.items()):
+        for path in paths:
+            if not logs[path].has(metric):
+                raise UserError(f"the log of {path} has no {metric}; choose another --metric.")
         look = {"color": f"C{number}", "linestyle": STYLES[number // FEW % len(STYLES)]}
-        axes.plot(*log.series("train", metric), alpha=0.35, linewidth=0.8, **look)
-        axes.plot(*log.series("valid", metric), marker=".", markersize=4, label=legend_name(name), **look)
+        training, validation = ([logs[path].series(split, metric) for path in paths] for split in ("train", "valid"))
+        if len(paths) > 1:
+            check_common(name, "validation", validation)
+        label = legend_name(name if len(paths) == 1 else f"{name}, {len(paths)} runs")
+        draw_band(axes, training, alpha=0.35, linewidth=0.8, **look)
+        draw_band(axes, validation, marker=".", markersize=4, label=label, **look)
     if metric == "ppl":  # the values of an untrained model are very large
         axes.set_yscale("log", subs=[])
         axes.yaxis.get_major_locator().set_params(subs=(1, 2, 3, 5))
         axes.yaxis.set_major_formatter("{x:g}")
-    finish(axes, "updates", f"{metric}, validation (thin: training)", **(BESIDE if len(args.runs) > FEW else {}))
+    band = "; band: lowest to highest" if any(len(paths) > 1 for paths in trainings.values()) else ""
+    beside = BESIDE if len(trainings) > FEW else {}
+    finish(axes, "updates", f"{metric}, validation (thin: training{band})", **beside)
     return figure
 
 

@@ -121,6 +121,21 @@ def test_curves_are_of_the_metric_that_all_logs_have(logged, other, metric, plot
         plot.draw_curves(Namespace(runs=runs, metric=None))
 
 
+def test_curves_of_seeds_are_their_mean_and_a_band(plot, tmp_path):
+    for name, bpc in (("a", 2), ("b", 4)):
+        (tmp_path / name).write_text("".join(entry("valid", num_updates=each, bpc=bpc) for each in (1, 2)))
+    runs = [f"seeds={tmp_path / name}" for name in "ab"]
+    (axes,) = plot.draw_curves(Namespace(runs=runs, metric=None)).axes
+    assert lines_of(axes) == {"seeds, 2 runs": [3, 3]}
+    band = axes.collections[-1].get_paths()[0].vertices
+    assert (band.min(axis=0).tolist(), band.max(axis=0).tolist()) == ([1, 2], [2, 4])
+    (tmp_path / "b").write_text(entry("valid", num_updates=3, bpc=4))
+    with pytest.raises(UserError, match="the runs of seeds have no validation in common"):
+        plot.draw_curves(Namespace(runs=runs, metric=None))
+    with pytest.raises(UserError, match="seeds: .* is named twice"):
+        plot.draw_curves(Namespace(runs=[runs[0], runs[0]], metric=None))
+
+
 def test_the_span_of_every_head_by_layer_and_over_updates(plot, run_folder):
     end, course = plot.draw_spans(Namespace(run=run_folder)).axes
     assert [head.get_offsets()[0].tolist() for head in end.collections] == [[1, 0], [1, 1], [2, 10], [2, 11]]

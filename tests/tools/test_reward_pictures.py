@@ -57,7 +57,7 @@ def test_sizes_have_the_mean_of_their_trials(tmp_path):
     (draw_curves, ["a=bare"], None, "has no reward"),
     (draw_curves, ["a=good"], "b=bare/train.log", "train.log holds no mean reward"),
     (draw_curves, ["a=good"], "b=nan.json", "holds no mean reward \\(it is nan\\)"),
-    (draw_curves, ["lstm=short", "lstm=late"], None, "trials of lstm have no steps in common"),
+    (draw_curves, ["lstm=short", "lstm=late"], None, "runs of lstm have no steps in common"),
     (draw_curves, ["lstm=good", "lstm=good"], None, "lstm: good/train.log is named twice"),
     (draw_curves, ["lstm=good", "lstm=good/train.log"], None, "lstm: good/train.log is named twice"),
     (draw_sizes, ["a=good"], None, "does not have the form NAME=SIZE:RUN"),

@@ -7,11 +7,11 @@ from statistics import fmean
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files.reading import parse_json, regular
 from fairseq_plugins.tools.lib import training_log
-from fairseq_plugins.tools.lib.command import Command, each_once
+from fairseq_plugins.tools.lib.command import Command
 from fairseq_plugins.tools.lib.pictures import BESIDE, by_name, finish, legend_name, new_figure, once_named
+from fairseq_plugins.tools.lib.several_runs import Curve, check_common, common_places, draw_band, logs_of
 
 REWARD = "reward of an episode ({}: lowest to highest trial)"
-Curve = tuple[list[float], list[float]]  # steps, and the reward at each
 
 
 def add_curves(parser: Command) -> None:
@@ -36,24 +36,19 @@ def add_sizes(parser: Command) -> None:
 def draw_curves(args):
     figure, ((axes,),) = new_figure()
     for number, (name, runs) in enumerate(by_name(args.runs).items()):
-        steps, rewards = common_steps(name, [*map(curve, logs_of(name, runs))])
-        millions = [step / 1e6 for step in steps]
+        curves = [*map(curve, logs_of(name, runs))]
+        check_common(name, "steps", curves)
         label = legend_name(name if len(runs) == 1 else f"{name}, {len(runs)} trials")
-        means, lowest, highest = ([value(trials) for trials in rewards] for value in (fmean, min, max))
-        axes.plot(millions, means, color=f"C{number}", label=label, marker="o" if len(steps) == 1 else None)
-        axes.fill_between(millions, lowest, highest, color=f"C{number}", alpha=0.2, linewidth=0)
+        alone = "o" if len(common_places(curves)[0]) == 1 else None
+        draw_band(axes, curves, color=f"C{number}", label=label, marker=alone)
     draw_means(axes, args.line)
     finish(axes, "steps of all environments, millions", REWARD.format("band"), **BESIDE)
     return figure
 
 
-def logs_of(name: str, runs: list[str]) -> list[Path]:
-    """The log of each trial, which may be named by its folder."""
-    return each_once(name, [training_log.log_of(Path(run)) for run in runs])
-
-
 def curve(run: Path) -> Curve:
-    """The steps of all environments so far, and the mean reward of the episodes that ended since the last entry."""
+    """The steps of all environments so far, in millions, and the mean reward of the episodes that ended since the last
+    entry."""
     steps, update = 0.0, 0.0
     places: list[float] = []
     rewards: list[float] = []
@@ -61,23 +56,11 @@ def curve(run: Path) -> Curve:
         steps += (entry["num_updates"] - update) * entry.get("wpb", 0.0)  # a resumed training may have other updates
         update = entry["num_updates"]
         if isfinite(entry.get("reward", nan)):
-            places.append(steps)
+            places.append(steps / 1e6)
             rewards.append(entry["reward"])
     if not (rewards and steps):
         raise UserError(f"the log of {run} has no reward; give trainings of --task reinforcement_learning.")
     return places, rewards
-
-
-def common_steps(name: str, curves: list[Curve]) -> tuple[list[float], list[list[float]]]:
-    """Trials are drawn where all of them have been: the steps of the first one, and at each the rewards of all, which
-    lie between two entries of a log on the line from one to the other."""
-    import numpy
-
-    start, end = max(places[0] for places, _ in curves), min(places[-1] for places, _ in curves)
-    steps = [step for step in curves[0][0] if start <= step <= end]
-    if not steps:
-        raise UserError(f"the trials of {name} have no steps in common; train all of them for as many updates.")
-    return steps, [[float(numpy.interp(step, *curve)) for curve in curves] for step in steps]
 
 
 # Reward over the size of the memory
