@@ -65,9 +65,15 @@ variants="feedback-top feedback-recurrent feedback-average feedback-layer-1 feed
 for model in feedback transformer $variants; do
     cell "fifth-$model" "PASS=490 MODELS=$model SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm "$(raw ptb) -- --log-learned"
 done
-cell fifth-spans "PASS=980 MODELS=transformer SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm \
-    "$(raw ptb) -- --attention-span 512 --adaptive-span --span-loss 2e-6 --log-learned"
-cell fifth-fixed-span "PASS=980 MODELS=transformer SEEDS=1 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm "$(raw ptb)"
+# two_fifths NAME SEED [FLAGS]
+two_fifths() {
+    cell "$1" "PASS=980 MODELS=transformer SEEDS=$2 LEARNING_RATES=0.002 SCORED_STREAMS=8" char_lm "$(raw ptb)${3:+ -- $3}"
+}
+learned="--attention-span 512 --adaptive-span --log-learned --span-loss"
+two_fifths fifth-spans 1 "$learned 2e-6"
+two_fifths fifth-fixed-span 1
+for seed in 1 2; do two_fifths "fifth-spans-1e-7-seed$seed" "$seed" "$learned 1e-7"; done # the paper's loss for characters
+two_fifths fifth-fixed-span-seed2 2
 
 # Programs with 3 variables, of 10 statements: constant rates first
 few_programs="FEW='--train-episodes 100000 --train-length 10 --test-episodes 1000 --test-length 10'"
@@ -163,6 +169,14 @@ for each in 2-all-attention 2-feed-forward 4-feed-forward; do # came first: the 
 done
 for depth in 6 12; do # one and a half times the layers of the twin of 4 or 8, and as many parameters
     both_optimisers "deeper-$depth" all-attention "--decoder-layers $depth --persistent-vectors 256"
+done
+# Deep Transformers, narrow ones (Appendix B)
+declare -A DEEP=([22]="--decoder-ffn-embed-dim 512" [36]="--decoder-ffn-embed-dim 256")
+for seed in 1 2; do
+    for depth in 22 36; do
+        cell "deep-$depth-seed$seed" "PASS=2450 WIDTH=64 MODELS=feed-forward SCORED_STREAMS=8 SEEDS=$seed WARM_UP=1000
+            LEARNING_RATES=0.07" char_lm "$(raw ptb) -- --decoder-layers $depth --decoder-head-dim 16 ${DEEP[$depth]} $adagrad"
+    done
 done
 # one_pass NAME SEED RATE FLAGS
 one_pass() {
