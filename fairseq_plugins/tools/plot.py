@@ -57,7 +57,7 @@ from fairseq_plugins.tools import skip_schedule
 from fairseq_plugins.tools.lib import reward_pictures, row_pictures, training_log
 from fairseq_plugins.tools.lib.command import Command, tell
 from fairseq_plugins.tools.lib.pictures import BESIDE, add_out, by_name, finish, legend_name, new_figure, save, shades
-from fairseq_plugins.tools.lib.several_runs import check_common, draw_band, logs_of
+from fairseq_plugins.tools.lib.several_runs import check_common, draw_band, draw_mean, logs_of
 
 MOST_UPDATES = 500  # --updates: each has a column of a sixth of an inch, with numbers that can be read
 
@@ -118,18 +118,19 @@ def draw_curves(args):
                 raise UserError(f"the log of {path} has no {metric}; choose another --metric.")
         look = {"color": f"C{number}", "linestyle": STYLES[number // FEW % len(STYLES)]}
         training, validation = ([logs[path].series(split, metric) for path in paths] for split in ("train", "valid"))
+        draw_mean(axes, training, alpha=0.35, linewidth=0.8, **look)
+        label = legend_name(name if len(paths) == 1 else f"{name}, {len(paths)} runs")
+        draw_mean(axes, validation, marker=".", markersize=4, label=label, **look)
         if len(paths) > 1:
             check_common(name, "validation", validation)
-        label = legend_name(name if len(paths) == 1 else f"{name}, {len(paths)} runs")
-        draw_band(axes, training, alpha=0.35, linewidth=0.8, **look)
-        draw_band(axes, validation, marker=".", markersize=4, label=label, **look)
+            draw_band(axes, validation, look["color"])
     if metric == "ppl":  # the values of an untrained model are very large
         axes.set_yscale("log", subs=[])
         axes.yaxis.get_major_locator().set_params(subs=(1, 2, 3, 5))
         axes.yaxis.set_major_formatter("{x:g}")
-    band = "; band: lowest to highest" if any(len(paths) > 1 for paths in trainings.values()) else ""
+    band = "band: lowest to highest; " if any(len(paths) > 1 for paths in trainings.values()) else ""
     beside = BESIDE if len(trainings) > FEW else {}
-    finish(axes, "updates", f"{metric}, validation (thin: training{band})", **beside)
+    finish(axes, "updates", f"{metric}, validation ({band}thin: training)", **beside)
     return figure
 
 

@@ -9,7 +9,7 @@ from fairseq_plugins.files.reading import parse_json, regular
 from fairseq_plugins.tools.lib import training_log
 from fairseq_plugins.tools.lib.command import Command
 from fairseq_plugins.tools.lib.pictures import BESIDE, by_name, finish, legend_name, new_figure, once_named
-from fairseq_plugins.tools.lib.several_runs import Curve, check_common, common_places, draw_band, logs_of
+from fairseq_plugins.tools.lib.several_runs import Curve, check_common, common_places, draw_band, draw_mean, logs_of
 
 REWARD = "reward of an episode ({}: lowest to highest trial)"
 
@@ -40,7 +40,8 @@ def draw_curves(args):
         check_common(name, "steps", curves)
         label = legend_name(name if len(runs) == 1 else f"{name}, {len(runs)} trials")
         alone = "o" if len(common_places(curves)[0]) == 1 else None
-        draw_band(axes, curves, color=f"C{number}", label=label, marker=alone)
+        draw_mean(axes, curves, color=f"C{number}", label=label, marker=alone)
+        draw_band(axes, curves, f"C{number}")
     draw_means(axes, args.line)
     finish(axes, "steps of all environments, millions", REWARD.format("band"), **BESIDE)
     return figure

@@ -15,12 +15,14 @@ def logs_of(name: str, runs: list[str]) -> list[Path]:
     return each_once(name, [training_log.log_of(Path(run)) for run in runs])
 
 
-def draw_band(axes, curves: list[Curve], **look) -> None:
+def draw_mean(axes, curves: list[Curve], **look) -> None:
     places, values = common_places(curves)
-    means, lowest, highest = ([of(runs) for runs in values] for of in (fmean, min, max))
-    (line,) = axes.plot(places, means, **look)
-    if len(curves) > 1:
-        axes.fill_between(places, lowest, highest, color=line.get_color(), alpha=0.2, linewidth=0)
+    axes.plot(places, [*map(fmean, values)], **look)
+
+
+def draw_band(axes, curves: list[Curve], color: str) -> None:
+    places, values = common_places(curves)
+    axes.fill_between(places, [*map(min, values)], [*map(max, values)], color=color, alpha=0.2, linewidth=0)
 
 
 def common_places(curves: list[Curve]) -> tuple[list[float], list[list[float]]]:
