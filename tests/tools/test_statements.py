@@ -77,7 +77,7 @@ CALLED = {
 }
 OF_FILE = {"agents/corridor_longer.jsonl": "2,400 updates", "char_lm_enwik8.jsonl": "enwik8"}
 LEFT_OUT = words(
-    "corridor programs accuracy random walk fifth table4 programs-3 training inference speed-up test ppl bpc / 1."
+    "corridor maps programs accuracy random walk fifth table4 programs-3 training inference speed-up test ppl bpc / 1."
 )
 
 
