@@ -23,6 +23,7 @@ from lib import binarise, language_model, locate, next_commands, options, raw_te
 from lib.steps import Steps, UserError, command_line
 
 RESERVED = {"<s>", "<pad>", "</s>"}  # fairseq's, which mean something else to it
+UNKNOWN = "<unk>"  # stands for every label that train lacks, which then would count as right
 
 
 def main():
@@ -89,8 +90,8 @@ def read_pairs(text: Path, labels: Path) -> Iterator[tuple[list[str], list[str]]
                 f"{labels} has {len(marks)} labels in line {number}, {text} {len(words)} symbols: give each symbol one"
                 " label, or _ if it has none."
             )
-        for file, found in ((text, words), (labels, marks)):
-            if wrong := sorted(RESERVED.intersection(found)):
+        for file, found, reserved in ((text, words, RESERVED), (labels, marks, RESERVED | {UNKNOWN})):
+            if wrong := sorted(reserved.intersection(found)):
                 raise UserError(f"{file} has {wrong[0]} in line {number}, which fairseq keeps for itself: rename it.")
         if words:
             yield words, marks

@@ -7,6 +7,7 @@ from typing import Any
 
 from fairseq_plugins.text.languages import has_spaces
 
+MAX_LEN_A = 1.5  # a translation of a line has at most this many times the tokens of its source, and max_len_b more
 # Where a long line may be cut, the best places first: after a sentence, between words, anywhere
 BREAKS = {"Cc", "Zl", "Zp"}  # categories: control characters and separators of lines and paragraphs
 BORDERS = [re.compile(border) for border in (r"(?<=[.!?…])\s+|(?<=[。！？])", r"\s+", r"")]

@@ -10,7 +10,7 @@
     python -m fairseq_plugins.tools.plot rows runs/a/results.jsonl --metric BLEU=paper --out depth.png
 
 A run is the log of a training, or a folder with a train.log. A recipe writes RUN/train.log; without one, name a
---log-file in training, or keep what fairseq-train prints, whatever its --log-format:
+--log-file in training, or keep what fairseq-train prints, in any --log-format but none:
 
     mkdir -p runs/a; fairseq-train ... --save-dir runs/a --log-file runs/a/train.log
 

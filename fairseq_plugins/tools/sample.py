@@ -12,6 +12,7 @@ language_modeling --sample-break-mode eos) samples up to the end of a line, and 
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,29 +52,32 @@ def main():
     model, cfg, task, text = load_language_model(args.path, args.data, args.tokens, args.cpu, args.int8)
     model.prepare_for_inference_(cfg)
     # every editor writes a newline at the end of a file, which does not belong to the prompt
-    prompt = "".join(read_text(args.prompt_file)).removesuffix("\n") if args.prompt_file else args.prompt
-    start = encode(prompt, task.dictionary, text)
+    prompt = "".join(read_text(args.prompt_file, text.errors)).removesuffix("\n") if args.prompt_file else args.prompt
+    start = encode(prompt, task.dictionary, text, newlines=not getattr(cfg.task, "no_end_of_line", False))
     for number, tokens in enumerate(sample(task, model, start, args), start=1):
-        if args.samples > 1:
-            print(f"--- {number}")
-        print(continued(prompt, start, tokens, task.dictionary, text))
+        heading = f"--- {number}\n" if args.samples > 1 else ""
+        said = heading + continued(prompt, start, tokens, task.dictionary, text) + "\n"
+        sys.stdout.buffer.write(said.encode(errors="surrogateescape"))  # bytes that are no text come out as they were
+        sys.stdout.flush()
 
 
-def encode(prompt: str, dictionary: Dictionary, text: PreparedText) -> list[int]:
-    """Indices of a prompt's symbols, with end-of-line between its lines, but not after the last."""
-    tokens, unknown = [], []
-    for line in prompt.split("\n"):
+def encode(prompt: str, dictionary: Dictionary, text: PreparedText, newlines: bool = True) -> list[int]:
+    """Indices of a prompt's symbols, with end-of-line between its lines if ``newlines`` are tokens."""
+    tokens: list[int] = []
+    unknown: list[str] = []
+    for number, line in enumerate(prompt.split("\n")):
         symbols = text.encode(line).split()
-        tokens += [*map(dictionary.index, symbols), dictionary.eos()]
+        tokens += [dictionary.eos()] * (newlines and number > 0)
+        tokens += map(dictionary.index, symbols)
         unknown += [symbol for symbol in symbols if dictionary.index(symbol) == dictionary.unk()]
     if unknown:
         names = list(dict.fromkeys(text.decode(symbol) for symbol in unknown))
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         tell(
-            f"the model does not know {len(unknown)} of the prompt's {len(tokens) - 1} symbols:"
+            f"the model does not know {len(unknown)} of the prompt's {len(tokens)} symbols:"
             f" {' '.join(names[:NAMED])}{more}"
         )
-    return tokens[:-1]
+    return tokens
 
 
 def continued(prompt: str, start: list[int], tokens: list[int], dictionary: Dictionary, text: PreparedText) -> str:

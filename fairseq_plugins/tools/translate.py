@@ -23,6 +23,7 @@ from typing import BinaryIO
 from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.files.reading import checkpoint
 from fairseq_plugins.options.ranges import RANGES, whole
+from fairseq_plugins.text.lines import MAX_LEN_A
 from fairseq_plugins.tools.lib.command import Command, tell
 
 BUFFER = 2000
@@ -31,7 +32,7 @@ NAMED = 10  # numbers of lines in a message
 SEARCH = {
     "beam": (5, "N", "beam size"),
     "lenpen": (1.0, "P", "length penalty: below 1 shorter"),
-    "max_len_a": (1.5, "A", "a translation has at most A times the tokens of its source, and B"),
+    "max_len_a": (MAX_LEN_A, "A", "a translation has at most A times the tokens of its source, and B"),
     "max_len_b": (200, "B", "the B of --max-len-a"),
     "min_len": (1, "N", "fewest tokens of a translation"),
     "no_repeat_ngram_size": (0, "N", "no N tokens come twice in a translation; 0: they may"),

@@ -55,6 +55,7 @@ def test_symbols_and_labels_have_one_dictionary_and_the_same_lines(prepare, raw,
     ({"valid_labels": None}, "has no valid.labels: put it there"),
     ({"test_txt": "a\n"}, "has no test.labels: put it there"),
     ({"train_txt": "a <pad> a\n\nc a\n"}, "train.txt has <pad> in line 1, which fairseq keeps for itself"),
+    ({"train_labels": "_ <unk> 2\n\n_ 1\n"}, "train.labels has <unk> in line 1, which fairseq keeps for itself"),
     ({"train_txt": "\n", "train_labels": "\n"}, "train.txt has no symbols: put the text there"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused_and_nothing_written(changed, sentence, refused, raw, tmp_path):

@@ -123,6 +123,11 @@ def test_other_broken_files_are_read_or_refused(tmp_path):
     assert 0 < read < 240
 
 
+def test_a_carriage_return_ends_no_line(tmp_path):
+    (tmp_path / "references").write_bytes("\ufeffa\rb\r\nc\r\n".encode())
+    assert read_references(tmp_path / "references", 2) == ["a\rb", "c"]
+
+
 READERS = {
     "results.jsonl": lambda file: results_table.read_rows(file),
     "report": lambda file: own_results.find(file),

@@ -7,7 +7,7 @@ import pytest
 from fairseq.data import Dictionary
 
 from fairseq_plugins.errors import UserError
-from fairseq_plugins.text.levels import Characters
+from fairseq_plugins.text.levels import Bytes, Characters
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
 from fairseq_plugins.tools import sample
@@ -96,6 +96,17 @@ def test_a_prompt_from_a_file_and_text_as_it_was_prepared(tool, tmp_path):
     assert tool("sample", "--path", tmp_path / "feedback_lm_tiny.pt", "--cpu", *options).stdout.startswith("AB c\nA")
 
 
+def test_bytes_that_are_no_text_are_a_prompt_for_a_model_of_bytes(main, tmp_path, capsysbinary):
+    for name in ("feedback_lm_tiny.pt", "dict.txt"):
+        (tmp_path / name).symlink_to(CHECKPOINTS / name)
+    PreparedText(Plain(), Plain(), Bytes()).save(tmp_path)
+    (tmp_path / "prompt").write_bytes(b"caf\xe9\n")
+    main(
+        sample, "--path", tmp_path / "feedback_lm_tiny.pt", "--cpu", "--prompt-file", tmp_path / "prompt", "--length", 2
+    )
+    assert capsysbinary.readouterr().out.startswith(b"caf\xe9")
+
+
 @pytest.mark.parametrize(
     "options, words",
     [
@@ -111,5 +122,8 @@ def test_wrong_flags(options, words, main):
 def test_a_model_of_single_lines_takes_one_line():
     task = SimpleNamespace(dictionary=LETTERS)
     prompt = sample.encode("ab\nc", LETTERS, text_of(LETTERS))
+    assert sample.encode("ab\nc", LETTERS, text_of(LETTERS), newlines=False) == [
+        each for each in prompt if each != LETTERS.eos()
+    ]
     with pytest.raises(UserError, match="--prompt has several lines, but the model is for single lines"):
         sample.sample(task, None, prompt, SimpleNamespace(length=5))

@@ -72,6 +72,18 @@ def test_a_stream_goes_on_from_line_to_line(block, stream, file):
     assert f"{100 * 3 / len(TEXT):.3g} % of the tokens are <unk>, so this figure is too low" in str(figures)
 
 
+@torch.no_grad()
+def test_a_first_token_that_is_no_target_is_only_read(stream, file):
+    model, _, task, text = stream
+    read_only = SimpleNamespace(task=SimpleNamespace(no_first_target=True))
+    figures = TextFigures()
+    scores = [score for _, score in Scorer(model, read_only, task, text, 4).score(file, figures)]
+    first, *others = indices(stream, TEXT)
+    output = model(torch.tensor([[first, *others[:-1]]]))
+    expected = model.get_normalized_probs(output, log_probs=True)[0, torch.arange(len(others)), others]
+    assert figures.all.tokens == len(TEXT) - 1 and sum(scores) == pytest.approx(expected.sum().item(), abs=1e-4)
+
+
 def test_a_long_line_is_scored_in_pieces(stream, file, monkeypatch):
     whole = dict(Scorer(*stream, 8).score(file, TextFigures()))
     monkeypatch.setattr(reading, "LONGEST", 3)

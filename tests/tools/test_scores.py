@@ -225,6 +225,13 @@ def test_a_tokeniser_by_flag_and_one_that_is_not_installed(tmp_path, monkeypatch
     done = tool("score_translations", log, *flags)
     assert f"sacreBLEU = {expected:.2f} nrefs:1|case:mixed|eff:no|tok:char|" in done.stdout
 
+    def no_network(name):
+        raise OSError("no network")
+
+    monkeypatch.setattr(sacrebleu_bleu, "_get_tokenizer", no_network)
+    with pytest.raises(UserError, match=r"flores200 has to be downloaded once, which failed \(no network\)"):
+        sacrebleu_scores(read_generation(log), references, "ja", tokenise="flores200")
+
     def missing(name):
         raise RuntimeError("Please install the following extra packages ...")
 

@@ -26,7 +26,7 @@ from fairseq_plugins.models.common.sampling import sample
 from fairseq_plugins.models.common.saving import save
 from fairseq_plugins.modules.common.stream_memory import StreamMemory
 from fairseq_plugins.text.keeping import Record
-from fairseq_plugins.text.lines import join, parts, squeeze
+from fairseq_plugins.text.lines import MAX_LEN_A, join, parts, squeeze
 from fairseq_plugins.text.prepared import FILE, PreparedText, folder_of
 
 OF_FAIRSEQ = {"user_dir", "generation_args", "is_vocoder", "archive_map"}  # arguments of its from_pretrained
@@ -36,7 +36,13 @@ BATCH = 32  # pieces of texts that are scored at once
 
 
 class ModelHub(hub_utils.GeneratorHubInterface):
-    """A model with its text."""
+    """A model with its text.
+
+    Attributes:
+        GENERATION: options of generation that differ from fairseq's defaults
+    """
+
+    GENERATION: Mapping[str, Any] = {}
 
     def save_pretrained(self, folder: str | Path, format: str = "torch") -> None:
         """Write a folder from which ``from_pretrained`` loads the same model with its text, in any place. It is written
@@ -79,7 +85,9 @@ class FromFolder:
         home = folder_of(folder / names[0])
         data = _data(folder, home, names[0], data_name_or_path)
         options = (_text_options(home, data) or _recorded_options(folder / names[0], options)) | options
-        _check_generation(options.get("generation_args") or {})
+        _check_generation(generation := options.get("generation_args") or {})
+        if generation := {**cls.HUB.GENERATION, **generation}:
+            options["generation_args"] = generation
         with before_overrides(lambda cfg: _check_options(cfg, options)):
             loaded = hub_utils.from_pretrained(
                 str(folder), os.pathsep.join(names), str(data.absolute()), archive_map=None, **options
@@ -191,6 +199,8 @@ def _data(folder: Path, home: Path, checkpoint: str, given) -> Path:
 class TranslationHub(ModelHub):
     """A translation model for raw text."""
 
+    GENERATION = {"max_len_a": MAX_LEN_A}  # as tools.translate: fairseq's limit of 200 would cut long translations
+
     def sample(self, sentences: str | list[str], beam: int = 1, verbose: bool = False, **options) -> str | list:
         """The translation of a line, else of each of a list. ``translate`` does the same, with a beam of 5.
 
@@ -221,11 +231,15 @@ class TranslationHub(ModelHub):
 
 
 class LanguageModelHub(ModelHub):
-    """A language model for raw text. A newline in a text is the end-of-line token."""
+    """A language model for raw text. A newline in a text is the end-of-line token. It is no token for a model that was
+    trained with --no-end-of-line."""
 
     def encode(self, text: str) -> Tensor:
-        """The tokens [T] of a text, with an end of line after each of its lines, the last one included."""
-        return torch.cat([super(LanguageModelHub, self).encode(line) for line in text.split("\n")])
+        """The tokens [T] of a text, with an end of line after each of its lines, the last one included. A model without
+        ends of lines has one at the end only."""
+        *lines, last = (super(LanguageModelHub, self).encode(line) for line in text.split("\n"))
+        kept = -1 if getattr(self.task.args, "no_end_of_line", False) else None
+        return torch.cat([*(line[:kept] for line in lines), last])
 
     def decode(self, tokens: Tensor) -> str:
         """The text of tokens [T]. The tokens after the last end of line, perhaps none, are the last line."""

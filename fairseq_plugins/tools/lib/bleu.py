@@ -117,12 +117,17 @@ def raw_text(examples: list[Example], language: str, part: str = "hypothesis") -
 
 
 def bleu_metric(references: list[str], language: str, lowercase: bool, tokenise: str | None):
-    """sacreBLEU's BLEU. Raises UserError if the tokeniser needs packages that are not installed."""
+    """sacreBLEU's BLEU. Raises UserError if the tokeniser needs what is not there: packages, or a download."""
     from sacrebleu.metrics import BLEU
 
     tokenise = tokenise or sacrebleu_tokeniser(language, references)
     try:
         return BLEU(lowercase=lowercase, tokenize=tokenise)
+    except OSError as error:
+        raise UserError(
+            f"sacreBLEU's tokeniser {tokenise} has to be downloaded once, which failed ({error}): use it with a network"
+            " first, or choose another one, such as --tokenise 13a."
+        ) from None
     except RuntimeError as error:  # "Please install ..."
         if not tokenise.endswith("-mecab"):
             raise

@@ -128,13 +128,12 @@ def _letters_and_digits(line: str) -> str:
 def read_text(path: Path) -> list[str]:
     """The lines of a UTF-8 file. Only a newline ends a line. A byte order mark at the beginning is no text."""
     try:
-        text = regular(path).read_text(encoding="utf-8")
+        text = regular(path).read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise UserError(f"{path} does not exist.") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 at byte {error.start}.") from None
-    text = text.removeprefix("\ufeff")
-    return text.removesuffix("\n").split("\n") if text else []
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
 def read_references(path: Path, count: int) -> list[str]:

@@ -61,14 +61,15 @@ class Scorer:
         self.model, self.dictionary, self.text, self.block = model, task.dictionary, text, block
         self.stream = keeps_memory(task)
         self.newlines = not getattr(cfg.task, "no_end_of_line", False)  # are they tokens?
+        self.reads_first = getattr(cfg.task, "no_first_target", False)  # the first token is no target
 
     def score(self, path: Path, figures: TextFigures) -> Iterator[tuple[str, float]]:
         """Each line with its log-probability. ``figures`` is kept up to date."""
-        for line, score in (self._stream if self.stream else self._single_lines)(self._read(path)):
+        for line, tokens, score in (self._stream if self.stream else self._single_lines)(self._read(path)):
             figures.lines += 1
             figures.bytes += len(line.text.encode(errors=self.text.errors))
             figures.unknown += line.tokens.count(self.dictionary.unk())
-            figures.all.tokens += len(line.tokens) + (not self.stream)
+            figures.all.tokens += tokens
             figures.all.nats -= score
             yield line.text.removesuffix("\n"), score
 
@@ -78,29 +79,36 @@ class Scorer:
             end = [self.dictionary.eos()] if self.stream and self.newlines and piece.endswith("\n") else []
             yield Line(piece, [self.dictionary.index(symbol) for symbol in symbols] + end)
 
-    def _stream(self, lines: Iterator[Line]) -> Iterator[tuple[Line, float]]:
+    def _stream(self, lines: Iterator[Line]) -> Iterator[tuple[Line, int, float]]:
+        """Each line, how many of its tokens are scored, and their sum."""
         lines, ahead = tee(lines)
-        tokens = (token for line in ahead for token in line.tokens)
-        scores = score_stream(self.model, tokens, self.dictionary.eos(), self.block)
+        tokens, before = (token for line in ahead for token in line.tokens), self.dictionary.eos()
+        unscored = 0
+        if self.reads_first and (first := next(tokens, None)) is not None:
+            before, unscored = first, 1
+        scores = score_stream(self.model, tokens, before, self.block)
         for line in lines:
-            yield line, sum(islice(scores, len(line.tokens)), 0.0)
+            scored = max(len(line.tokens) - unscored, 0)
+            unscored -= len(line.tokens) - scored
+            yield line, scored, sum(islice(scores, scored), 0.0)
 
-    def _single_lines(self, lines: Iterator[Line]) -> Iterator[tuple[Line, float]]:
+    def _single_lines(self, lines: Iterator[Line]) -> Iterator[tuple[Line, int, float]]:
         while group := list(islice(lines, LINES)):
             tokens = [line.tokens for line in group]
-            yield from zip(group, score_batch(self.model, tokens, self.dictionary.pad(), self.dictionary.eos()))
+            scores = score_batch(self.model, tokens, self.dictionary.pad(), self.dictionary.eos())
+            yield from zip(group, [len(line) + 1 for line in tokens], scores)
 
 
 @torch.no_grad()
-def score_stream(model, tokens: Iterable[int], eos: int, block: int) -> Iterator[float]:
+def score_stream(model, tokens: Iterable[int], before: int, block: int) -> Iterator[float]:
     """The natural log-probability of each token of a stream, whose memory goes on from block to block.
 
     Args:
         model: a StreamingLanguageModel
-        eos: index of end-of-line, which the stream starts after
+        before: the token before the stream, as a rule end-of-line
         block: M, tokens that the model reads at once
     """
-    tokens, memory, before = iter(tokens), StreamMemory(), eos
+    tokens, memory = iter(tokens), StreamMemory()
     while target := list(islice(tokens, block)):
         source = [before, *target[:-1]]
         yield from _log_probs(model, [source], [target], memory=memory)[0].tolist()

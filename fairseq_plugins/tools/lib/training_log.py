@@ -54,7 +54,7 @@ def read(run: Path) -> TrainingLog:
                 _drop_later(entries, entry.values["num_updates"], same=kind == entry.kind)
             found[entry.kind].append(entry.values)
     if not any(found.values()):
-        raise UserError(f"{path} holds no metrics of a training: {WHERE}.")
+        raise UserError(f"{path} holds no metrics of a training: {WHERE} (but --log-format none writes none).")
     return TrainingLog(found["inner"] or found["train"], found["valid"])
 
 

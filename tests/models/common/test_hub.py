@@ -16,6 +16,7 @@ from fairseq_plugins.models.feedback_transformer import FeedbackTransformerModel
 from fairseq_plugins.models.span_transformer_lm import SpanTransformerLanguageModel
 from fairseq_plugins.models.transformer_xl_lm import TransformerXLLanguageModel
 from fairseq_plugins.text.levels import Characters, Words
+from fairseq_plugins.text.lines import MAX_LEN_A
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.text.tokenisers import Plain
 from fairseq_plugins.tools.lib.load import load
@@ -70,6 +71,14 @@ def test_a_text_has_the_score_of_eval_lm(arch, folder, run, user_dir, tmp_path):
     assert len(scored["tokens"]) == int(tokens) == len(TEXT)
     assert -scored["positional_scores"].sum().item() == pytest.approx(float(nats), rel=1e-5)
     assert scored["score"].item() == pytest.approx(-float(nats) / len(TEXT), rel=1e-5)
+
+
+def test_a_model_without_ends_of_lines_reads_none(folder):
+    lm = FeedbackLanguageModel.from_pretrained(folder("feedback_lm_tiny"), no_end_of_line=True)
+    scored, joined = lm.score(TEXT), lm.score(TEXT.replace("\n", ""))
+    assert "\n" in TEXT and not scored["tokens"].eq(lm.src_dict.eos()).any()
+    assert scored["positional_scores"].equal(joined["positional_scores"])
+    assert lm.sample("bad\ncab", length=3, seed=1) == lm.sample("badcab", length=3, seed=1)
 
 
 @pytest.mark.parametrize("arch", MODELS)
@@ -177,6 +186,9 @@ def test_a_translation_needs_its_folder_only(run, tmp_path, user_dir):
             call()
     assert FeedbackTransformerModel.from_pretrained(model, dropout=0.5).cfg.model.dropout == 0.5
     translator = FeedbackTransformerModel.from_pretrained(model)
+    assert translator.cfg.generation.max_len_a == MAX_LEN_A  # as tools.translate
+    short = FeedbackTransformerModel.from_pretrained(model, generation_args={"max_len_a": 0.5})
+    assert short.cfg.generation.max_len_a == 0.5
     one, two = translator.translate(["Red boats.", "A boat!"])
     assert set(f"{one} {two}".split()) <= {"Stob", "der.", "Stob!"} and one == translator.translate("Red boats.")
     assert translator.translate("") == translator.translate(" \t") == ""
