@@ -4,7 +4,7 @@
 # Guess: every weight that the output depends on learns until the end of the training. Seen: in the second of six updates,
 # the first that compresses a memory, the projection to keys and values of each layer loses its requires_grad, and it has
 # the same weights ever after. The loss of reconstruction is meant not to train it, so the forward pass calls detach_() on
-# the weight itself, which is for good. The loss falls all the same, and nothing tells of it.
+# the weight itself, which is for good. Nothing tells of it.
 #
 # The script fails if that changes.
 set -euo pipefail
