@@ -57,7 +57,7 @@ from fairseq_plugins.tools import skip_schedule
 from fairseq_plugins.tools.lib import reward_pictures, row_pictures, training_log
 from fairseq_plugins.tools.lib.command import Command, tell
 from fairseq_plugins.tools.lib.pictures import BESIDE, add_out, by_name, finish, legend_name, new_figure, save, shades
-from fairseq_plugins.tools.lib.several_runs import check_common, draw_band, draw_mean, logs_of
+from fairseq_plugins.tools.lib.several_runs import check_common, common_places, draw_band, draw_mean, logs_of
 
 MOST_UPDATES = 500  # --updates: each has a column of a sixth of an inch, with numbers that can be read
 
@@ -117,7 +117,8 @@ def draw_curves(args):
             if not logs[path].has(metric):
                 raise UserError(f"the log of {path} has no {metric}; choose another --metric.")
         look = {"color": f"C{number}", "linestyle": STYLES[number // FEW % len(STYLES)]}
-        training, validation = ([logs[path].series(split, metric) for path in paths] for split in ("train", "valid"))
+        series = ([logs[path].series(split, metric) for path in paths] for split in ("train", "valid"))
+        training, validation = map(common_places, series)
         draw_mean(axes, training, alpha=0.35, linewidth=0.8, **look)
         label = legend_name(name if len(paths) == 1 else f"{name}, {len(paths)} runs")
         draw_mean(axes, validation, marker=".", markersize=4, label=label, **look)

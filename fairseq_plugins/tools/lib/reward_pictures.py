@@ -36,12 +36,12 @@ def add_sizes(parser: Command) -> None:
 def draw_curves(args):
     figure, ((axes,),) = new_figure()
     for number, (name, runs) in enumerate(by_name(args.runs).items()):
-        curves = [*map(curve, logs_of(name, runs))]
-        check_common(name, "steps", curves)
+        common = common_places([*map(curve, logs_of(name, runs))])
+        check_common(name, "steps", common)
         label = legend_name(name if len(runs) == 1 else f"{name}, {len(runs)} trials")
-        alone = "o" if len(common_places(curves)[0]) == 1 else None
-        draw_mean(axes, curves, color=f"C{number}", label=label, marker=alone)
-        draw_band(axes, curves, f"C{number}")
+        alone = "o" if len(common[0]) == 1 else None
+        draw_mean(axes, common, color=f"C{number}", label=label, marker=alone)
+        draw_band(axes, common, f"C{number}")
     draw_means(axes, args.line)
     finish(axes, "steps of all environments, millions", REWARD.format("band"), **BESIDE)
     return figure

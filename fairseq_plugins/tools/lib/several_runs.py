@@ -8,6 +8,7 @@ from fairseq_plugins.tools.lib import training_log
 from fairseq_plugins.tools.lib.command import each_once
 
 Curve = tuple[list[float], list[float]]  # places, such as updates, and the value at each
+Common = tuple[list[float], list[list[float]]]  # places, and at each the values of all curves
 
 
 def logs_of(name: str, runs: list[str]) -> list[Path]:
@@ -15,17 +16,7 @@ def logs_of(name: str, runs: list[str]) -> list[Path]:
     return each_once(name, [training_log.log_of(Path(run)) for run in runs])
 
 
-def draw_mean(axes, curves: list[Curve], **look) -> None:
-    places, values = common_places(curves)
-    axes.plot(places, [*map(fmean, values)], **look)
-
-
-def draw_band(axes, curves: list[Curve], color: str) -> None:
-    places, values = common_places(curves)
-    axes.fill_between(places, [*map(min, values)], [*map(max, values)], color=color, alpha=0.2, linewidth=0)
-
-
-def common_places(curves: list[Curve]) -> tuple[list[float], list[list[float]]]:
+def common_places(curves: list[Curve]) -> Common:
     """The places of the first curve where all curves have been, and at each the values of all, which lie between two
     points of a curve on the line from one to the other. There are none where a curve has none."""
     import numpy
@@ -37,10 +28,20 @@ def common_places(curves: list[Curve]) -> tuple[list[float], list[list[float]]]:
     return common, [[float(numpy.interp(place, *curve)) for curve in curves] for place in common]
 
 
-def check_common(name: str, what: str, curves: list[Curve]) -> None:
+def check_common(name: str, what: str, common: Common) -> None:
     """
     Raises:
         UserError: the curves have no place in common
     """
-    if not common_places(curves)[0]:
+    if not common[0]:
         raise UserError(f"the runs of {name} have no {what} in common; train all of them for as many updates.")
+
+
+def draw_mean(axes, common: Common, **look) -> None:
+    places, values = common
+    axes.plot(places, [*map(fmean, values)], **look)
+
+
+def draw_band(axes, common: Common, color: str) -> None:
+    places, values = common
+    axes.fill_between(places, [*map(min, values)], [*map(max, values)], color=color, alpha=0.2, linewidth=0)
