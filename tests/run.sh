@@ -10,5 +10,6 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipes/lib.sh"
 setup_venv
 cd "$ROOT"
+unset PYTHONDONTWRITEBYTECODE # each command would compile the suite anew, in 0.3 seconds
 if (($# == 0)); then set -- -m "not slow"; fi
 exec python -m pytest -n 2 --dist worksteal --durations 10 "$@"

@@ -8,6 +8,7 @@ are imported after the fork, as ever.
     ENVIRONMENT/bin/python, fairseq-train...    the clients; everything else in bin is the real environment's
 """
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -20,7 +21,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import NoReturn
 
 SETUP = Path(__file__).resolve().parents[2] / "recipes/setup"
 CLIENT = """#!{python} -IS
@@ -141,6 +144,22 @@ def become(request: dict, place: str) -> None:
         runpy.run_path(arguments[0], run_name="__main__")
 
 
+def end(status: int) -> NoReturn:
+    """End as Python ends, but free nothing: that takes 0.4 seconds, since pages shared with the server would be copied."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
 if __name__ == "__main__":
     here = sys.argv[1]
-    become(serve(here), here)
+    try:
+        become(serve(here), here)
+        status = 0
+    except SystemExit as asked:
+        if not isinstance(asked.code, int | None):
+            raise
+        status = asked.code or 0
+    end(status)
