@@ -248,7 +248,8 @@ class LanguageModelHub(ModelHub):
 
     @torch.no_grad()
     def score(self, texts: str | list[str]) -> dict | list[dict]:
-        """The log-probability of every token of a text. The first token follows an end of line.
+        """The log-probability of every token of a text. The first token follows an end of line. A model that was trained
+        with --no-first-target reads it only, so its tokens and scores begin with the second.
 
         Returns:
             for a text, else for each of a list, a dictionary: "tokens" [T]; "positional_scores" [T], their natural
@@ -257,15 +258,21 @@ class LanguageModelHub(ModelHub):
         if isinstance(texts, str):
             return self.score([texts])[0]
         tokens = [self.encode(text)[:-1] for text in _checked(texts)]
-        if not all(map(len, tokens)):
-            raise UserError("an empty text has no score: leave it out.")
+        if min(map(len, tokens), default=2) <= self._only_read:
+            few = "a text of one token, which is read only," if self._only_read else "an empty text"
+            raise UserError(f"{few} has no score: leave it out.")
         pieces = [self._pieces(each) for each in tokens]
         found = iter(self._log_probs([piece for text in pieces for piece in text]))
         scores = [torch.cat([torch.empty(0), *(next(found) for _ in text)]) for text in pieces]
         return [
             {"tokens": text, "score": each.mean(), "attention": None, "alignment": None, "positional_scores": each}
-            for text, each in zip(tokens, scores)
+            for text, each in zip((text[self._only_read :] for text in tokens), scores)
         ]
+
+    @property
+    def _only_read(self) -> int:
+        """The number of tokens at the beginning of a text that are no targets."""
+        return int(getattr(self.task.args, "no_first_target", False))
 
     def sample(
         self, texts: str | list[str] = "", length: int = LENGTH, temperature: float = 1.0, top_k: int = -1,
@@ -320,17 +327,19 @@ class LanguageModelHub(ModelHub):
         return [text.removesuffix("\n") for text in found]
 
     def _log_probs(self, pieces: list[Tensor]) -> list[Tensor]:
-        """The log-probabilities of the tokens of each piece, which follows an end of line. Pieces of similar lengths
+        """The log-probabilities of the targets of each piece, which follows an end of line. Pieces of similar lengths
         are read at once."""
         found, order = list(pieces), sorted(range(len(pieces)), key=lambda i: len(pieces[i]))
+        skipped = self._only_read
         for start in range(0, len(order), BATCH):
             chosen = order[start : start + BATCH]
             target = pad_sequence([pieces[i] for i in chosen], True, self.src_dict.pad()).to(self.device)
             source = torch.cat([target.new_full((len(target), 1), self.src_dict.eos()), target[:, :-1]], dim=1)
+            source, target = source[:, skipped:], target[:, skipped:]
             each = torch.stack([self._score_batch(model, source, target) for model in self.models])
             mean = (torch.logsumexp(each, dim=0) - math.log(len(each))).cpu()
             for i, row in zip(chosen, mean):
-                found[i] = row[: len(pieces[i])]
+                found[i] = row[: len(pieces[i]) - skipped]
         return found
 
     def _pieces(self, tokens: Tensor) -> list[Tensor]:

@@ -81,6 +81,19 @@ def test_a_model_without_ends_of_lines_reads_none(folder):
     assert lm.sample("bad\ncab", length=3, seed=1) == lm.sample("badcab", length=3, seed=1)
 
 
+@torch.no_grad()
+def test_a_first_token_that_is_no_target_has_no_score(folder):
+    lm = FeedbackLanguageModel.from_pretrained(folder("feedback_lm_tiny"))
+    lm.task.args.no_first_target = True
+    tokens = lm.encode("bad cab")[None, :-1]
+    scored, other = lm.score(["bad cab", "a b"])
+    expected = lm.models[0].token_nll(lm.models[0](tokens[:, :-1]), tokens[:, 1:])[0]
+    assert scored["tokens"].equal(tokens[0, 1:]) and torch.allclose(scored["positional_scores"], -expected, atol=1e-5)
+    assert len(other["positional_scores"]) == 2
+    with pytest.raises(UserError, match="one token, which is read only, has no score"):
+        lm.score("a")
+
+
 @pytest.mark.parametrize("arch", MODELS)
 def test_several_texts_score_as_each_for_itself(arch, folder):
     lm = MODELS[arch].from_pretrained(folder(arch))
