@@ -145,7 +145,7 @@ def become(request: dict, place: str) -> None:
 
 
 def end(status: int) -> NoReturn:
-    """End as Python ends, but free nothing: that takes 0.4 seconds, since pages shared with the server would be copied."""
+    """End as Python ends, but free nothing: that would copy pages shared with the server, in 0.4 seconds."""
     threading._shutdown()
     atexit._run_exitfuncs()
     sys.stdout.flush()

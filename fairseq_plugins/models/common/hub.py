@@ -248,8 +248,8 @@ class LanguageModelHub(ModelHub):
 
     @torch.no_grad()
     def score(self, texts: str | list[str]) -> dict | list[dict]:
-        """The log-probability of every token of a text. The first token follows an end of line. A model that was trained
-        with --no-first-target reads it only, so its tokens and scores begin with the second.
+        """The log-probability of every token of a text. The first token follows an end of line. A model that was
+        trained with --no-first-target reads it only, so its tokens and scores begin with the second.
 
         Returns:
             for a text, else for each of a list, a dictionary: "tokens" [T]; "positional_scores" [T], their natural
