@@ -27,6 +27,12 @@ LOG = "log.txt"
 # Options that the checkpoint does not hold, as log.txt writes them: those of the scripts for WikiText-103
 SCRIPTS = {"mem_len": "512", "eval_tgt_len": "128", "activation_fn": "relu", "prenorm": "False"}
 # Options of models that have the same parameters as others, but compute something else
+DROPOUTS = {  # names here and there; there positions have no dropout, and the top layer's output has the embeddings'
+    "dropout": "dropout",
+    "attention_dropout": "dropatt",
+    "embed_dropout": "emb_dropout",
+    "output_dropout": "emb_dropout",
+}
 REFUSED = ("NL_ff_input", "apply_weights", "share_weight")
 
 # Names there and here; some are as in adaptive-span
@@ -77,13 +83,16 @@ def convert(checkpoint: Any, args: Namespace) -> Converted:
         "initial_memory": "zeros",
         "activation_fn": said["activation_fn"],
         "float32_frequencies": True,
+        **dropouts(log),
         **io_options,
     }
     if said["prenorm"] == "True":
         options |= {"decoder_normalize_before": True, "normalised_residual": True}
     if scaled:
         options["learn_bias_scales"] = True
-    notes = [] if log else [f"{LOG} is not beside the checkpoint, so this is assumed, or was given: {told(said)}"]
+    there = args.checkpoint.with_name(LOG).is_file()
+    lost = "has no options as this repository writes them" if there else "is not beside the checkpoint"
+    notes = [] if log else [f"{LOG} {lost}, so this is assumed, or was given: {told(said)}"]
     return Converted(ARCH, options, state | io_state, int(said["eval_tgt_len"]), notes)
 
 
@@ -121,6 +130,16 @@ def training_options(log: dict[str, str], args: Namespace) -> dict[str, str]:
     if not said["eval_tgt_len"].isdecimal() or int(said["eval_tgt_len"]) < 1:
         raise UserError(f"{LOG} has eval_tgt_len {said['eval_tgt_len']}, which is no length of a block; repair it.")
     return said
+
+
+def dropouts(log: dict[str, str]) -> dict[str, float]:
+    """The dropouts of the log, for further training; none without a log. Raises UserError for one that is no number."""
+    if not log.keys() >= set(DROPOUTS.values()):
+        return {}
+    try:
+        return {"position_dropout": 0.0, **{ours: float(log[theirs]) for ours, theirs in DROPOUTS.items()}}
+    except ValueError as error:
+        raise UserError(f"{LOG} has a dropout that is no number ({error}); repair it.") from None
 
 
 def told(said: dict[str, str]) -> str:

@@ -122,6 +122,6 @@ SOURCE = Source(
     counted_vocabulary,
     symbols=("dictionary", "idx2word"),
     corpus_types=("data.Corpus", "data.Dictionary", "data.CharCorpus", "data.CharDictionary"),
-    flags=("span_ramp",),
+    flags=("span_ramp", "data_eos"),
     ends_lines=lambda corpus, symbols: getattr(corpus, "include_eos", None) is True,
 )

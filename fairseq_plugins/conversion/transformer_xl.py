@@ -51,6 +51,9 @@ ALONE = (
     ", but the repository counts enwik8, text8 and WikiText-2 in the texts for validation and test, too: put them"
     " beside it, or the order of symbols may be another"
 )
+OTHER_ORDER = (
+    "counted as for another corpus, the text gives as many symbols in another order; if losses are high, give cache.pt"
+)
 
 
 def convert(checkpoint: Any, args: Namespace) -> Converted:
@@ -106,7 +109,10 @@ def counted_vocabulary(train: Path, converted: Converted) -> Vocabulary:
     ]
     if "adaptive_input" not in converted.options:
         found.reverse()
-    return next((one for one in found if len(one.symbols) == converted.symbols), found[0])
+    fitting = [one for one in found if len(one.symbols) == converted.symbols]
+    if any(one.symbols != fitting[0].symbols for one in fitting):
+        fitting[0] = fitting[0]._replace(notes=(*fitting[0].notes, OTHER_ORDER))
+    return next(iter(fitting), found[0])
 
 
 def counted(paths: list[Path], first: tuple[str, ...] = ()) -> list[str]:

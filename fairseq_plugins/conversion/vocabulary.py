@@ -24,12 +24,13 @@ class Vocabulary(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def read_vocabulary(path: Path, source: Source, converted: Converted) -> Vocabulary:
+def read_vocabulary(path: Path, source: Source, converted: Converted, data_eos: bool | None = None) -> Vocabulary:
     """The vocabulary of a model.
 
     Args:
         path: the corpus that the repository pickled, the training text that it counted, or a list of symbols, one a
             line, each perhaps followed by its count
+        data_eos: does an end of line follow each line of a text, whatever its file tells?
 
     Raises:
         UserError: the file is unreadable, or does not have as many symbols as the model
@@ -38,10 +39,15 @@ def read_vocabulary(path: Path, source: Source, converted: Converted) -> Vocabul
         raise UserError(f"--vocabulary {path} {'is a folder' if path.is_dir() else 'does not exist'}; give a file.")
     if is_torch_file(path):
         found = pickled_vocabulary(read(path, source.corpus_types, f"a corpus of {source.name}"), source)
-    elif listed := listed_symbols(path, converted.symbols):
+    elif listed := listed_symbols(path):
         found = Vocabulary(listed, source.ends_lines(None, listed))
     else:
         found = source.counted_vocabulary(path, converted)
+    if data_eos:
+        found = found._replace(ends_lines=True)
+    elif not found.ends_lines and END_OF_LINE in found.symbols and not is_torch_file(path):
+        note = "ends of lines are taken for no tokens; give --data-eos if the repository's training had it"
+        found = found._replace(notes=(*found.notes, note))
     count, wanted = len(found.symbols), converted.symbols
     if count != wanted:
         raise UserError(
@@ -64,16 +70,22 @@ def pickled_vocabulary(corpus: Any, source: Source) -> Vocabulary:
     return Vocabulary(symbols, source.ends_lines(corpus, symbols))
 
 
-def listed_symbols(path: Path, wanted: int) -> list[str]:
-    """The symbols of a list of so many lines with different symbols, each perhaps followed by its count; empty for any
-    other text."""
-    symbols: list[str] = []
-    for line in read_text(path):
+def listed_symbols(path: Path) -> list[str]:
+    """The symbols of a list of different symbols, one a line, each perhaps followed by its count; empty for any other
+    text. Raises UserError for a list with an empty line, but at its end."""
+    symbols: dict[str, int] = {}
+    empty = 0
+    for number, line in enumerate(read_text(path), 1):
         symbol, *count = line.split()[:3] or [""]
-        if len(symbols) == wanted or len(count) > 1 or not all(map(str.isdecimal, count)):
+        if symbol in symbols or len(count) > 1 or not all(map(str.isdecimal, count)):
             return []
-        symbols.append(symbol)
-    return symbols if len(symbols) == wanted == len(set(symbols) - {""}) else []
+        if symbol:
+            symbols[symbol] = number
+        else:
+            empty = empty or number
+    if 0 < empty < max(symbols.values(), default=0):
+        raise UserError(f"--vocabulary {path} has no symbol in line {empty}; write it as the repository does.")
+    return list(symbols)
 
 
 def words(*paths: Path) -> Iterator[str]:

@@ -21,11 +21,16 @@ from fairseq_plugins.files.reading import BEST
 from fairseq_plugins.files.whole import NotWritten, replacing
 from fairseq_plugins.models.common.saving import checkpoint
 from fairseq_plugins.text.keeping import Record
-from fairseq_plugins.text.levels import guess
+from fairseq_plugins.text.levels import guess, unescape
 from fairseq_plugins.text.prepared import FILE, PreparedText
 from fairseq_plugins.text.tokenisers import Plain
 
 DICTIONARY = "dict.txt"
+SPELL = """\
+# write symbols that fairseq would misread, such as </s> and those with @@, as the dictionary does
+python -c 'from fairseq_plugins.text.levels import Words
+for line in open("test.txt"): print(Words().encode(line))' > test.symbols
+"""
 TASK = ["--task", "streaming_language_modeling"]
 
 
@@ -37,12 +42,14 @@ class Written(NamedTuple):
         symbols: the kind of the symbols, in words
         model_flags: the architecture and its flags, for a training that goes on from the weights
         task_flags: of each command that reads text with the model
+        escaped: has the dictionary another spelling of a symbol, since fairseq would misread it?
     """
 
     parameters: int
     symbols: str
     model_flags: list[str]
     task_flags: list[str]
+    escaped: bool
 
 
 def write(folder: Path, converted: Converted, vocabulary: Vocabulary) -> Written:
@@ -67,7 +74,8 @@ def write(folder: Path, converted: Converted, vocabulary: Vocabulary) -> Written
         sealed.save(state, temporary / BEST)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     kind = f"{type(text.level).__name__.lower()}{', with an end of line' if vocabulary.ends_lines else ''}"
-    return Written(parameters, kind, model_flags, task_flags)
+    escaped = any(unescape(symbol) != symbol for symbol in found.symbols)
+    return Written(parameters, kind, model_flags, task_flags, escaped)
 
 
 def build(flags: list[str], data: Path) -> tuple[DictConfig, nn.Module]:
@@ -144,11 +152,13 @@ def told(folder: Path, converted: Converted, written: Written) -> str:
     package = Path(__file__).resolve().parents[1]
     out, plugins = shlex.quote(str(folder)), f"--user-dir {shlex.quote(os.path.relpath(package))}"
     task, model = shlex.join(written.task_flags), shlex.join(written.model_flags)
+    text, spell = ("test.symbols", SPELL) if written.escaped else ("test.txt", "")
+    dropout = "" if "dropout" in converted.options else " --dropout,"
     return f"""\
 wrote {folder}: {converted.arch}, {written.parameters:,} parameters; symbols are {written.symbols}
 {"".join(f"note: {note}{chr(10)}" for note in converted.notes)}
-# binarise the repository's test.txt, and evaluate it block by block as the repository does
-fairseq-preprocess {plugins} --only-source --srcdict {out}/{DICTIONARY} --testpref test.txt --destdir DATA
+{spell}# binarise the repository's test.txt, and evaluate it block by block as the repository does
+fairseq-preprocess {plugins} --only-source --srcdict {out}/{DICTIONARY} --testpref {text} --destdir DATA
 cp {out}/{FILE} DATA
 fairseq-eval-lm DATA {plugins} {task} --no-first-target --path {out}/{BEST} --gen-subset test --batch-size 1
 
@@ -156,5 +166,5 @@ fairseq-eval-lm DATA {plugins} {task} --no-first-target --path {out}/{BEST} --ge
 python -m fairseq_plugins.tools.sample --path {out}/{BEST} --prompt "" --length 200
 python -m fairseq_plugins.tools.score_text {out}/{BEST} FILE
 
-# train it further: DATA needs train and valid, too; add an optimiser, --lr and --save-dir
+# train it further: DATA needs train and valid, too; add{dropout} an optimiser, --lr and --save-dir
 fairseq-train DATA {plugins} {task} --criterion streaming_lm --finetune-from-model {out}/{BEST} {model}"""

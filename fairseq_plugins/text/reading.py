@@ -43,8 +43,8 @@ def read_text(path: Path, errors: str = "strict") -> Iterator[str]:
             yield rest
     except UnicodeDecodeError as error:
         raise UserError(
-            f"{path} is not UTF-8 in line {number} ({error.reason}): convert it, for example with iconv, or work with"
-            " bytes (--level byte)."
+            f"{path} is not UTF-8 in line {number} ({error.reason}): convert it, for example with iconv, or prepare"
+            " it as bytes (--level byte)."
         ) from None
     except Damaged as error:
         raise UserError(error.sentence(path, number - 1)) from None

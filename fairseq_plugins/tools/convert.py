@@ -19,7 +19,7 @@ from fairseq_plugins.errors import UserError, flag
 from fairseq_plugins.options.ranges import RANGES, whole
 from fairseq_plugins.tools.lib.command import Command
 
-SPECIAL = ("span_ramp", "mem_len", "activation_fn", "prenorm")  # options that only some repositories need
+SPECIAL = ("span_ramp", "mem_len", "activation_fn", "prenorm", "data_eos")  # options that only some repositories need
 
 
 def main():
@@ -42,7 +42,7 @@ def main():
         converted = repository.convert(checkpoint, args)
     if args.tokens_per_sample:
         converted = converted._replace(block=args.tokens_per_sample)
-    symbols = vocabulary.read_vocabulary(args.vocabulary, repository, converted)
+    symbols = vocabulary.read_vocabulary(args.vocabulary, repository, converted, args.data_eos)
     converted = converted._replace(notes=[*converted.notes, *symbols.notes])
     with weights.shapes_that_fit(args.checkpoint, args.source):
         written = writing.write(args.out, converted, symbols)
@@ -60,6 +60,8 @@ def options() -> Command:
     parser.add_argument("--activation-fn", help="activation of feed-forward layers (as log.txt says, or relu)")
     words = "the model has pre-norm (as log.txt says, or not)"
     parser.add_argument("--prenorm", action="store_const", const=True, help=words)
+    words = "ends of lines are tokens, which a text or a list of symbols does not tell"
+    parser.add_argument("--data-eos", action="store_const", const=True, help=words)
     parser.option("--tokens-per-sample", whole(1), None, "N", "tokens in a block (as the repository's scripts have)")
     return parser
 

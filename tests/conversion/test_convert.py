@@ -1,13 +1,16 @@
 """A converted model says what the repository's own code says, and a file that is not what it should be gives a
 sentence."""
 
+import os
 import pickle
+import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
 import torch
+from fairseq.data import Dictionary
 from golden_files import Command, Golden, nll
 
 from fairseq_plugins.conversion import writing
@@ -19,6 +22,8 @@ from fairseq_plugins.text.levels import Bytes, Characters, Words
 from fairseq_plugins.text.prepared import PreparedText
 from fairseq_plugins.tools import convert
 from fairseq_plugins.tools.lib.load import load
+
+ROOT = Path(__file__).resolve().parents[2]
 
 # Streams that start from zeros, as those of a checkpoint do
 GOLDENS = [
@@ -94,6 +99,21 @@ def test_gradients_of_a_model_are_finite_and_leave_missing_symbols_alone(convert
 )
 def test_raw_text_becomes_the_symbols_of_the_vocabulary(symbols, level):
     assert writing.prepared_text(symbols).level == level
+
+
+def test_symbols_that_fairseq_would_misread_are_spelled_as_the_commands_say(converted, tmp_path, capfd):
+    golden = Golden("ffn_span")
+    checkpoint, vocabulary = golden.save(tmp_path)
+    symbols = ["the@@", "</s>", *"abcdefghij", "<eos>"]
+    vocabulary.write_text("".join(f"{symbol}\n" for symbol in symbols))
+    folder = converted(checkpoint, "--from", "adaptive-span", "--vocabulary", vocabulary)
+    told = capfd.readouterr().out
+    (tmp_path / "test.txt").write_text("the@@ a </s> b\n")
+    spell = told[told.index("python -c") : told.index("# binarise")]
+    subprocess.run(["bash", "-c", spell], cwd=tmp_path, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    known = Dictionary.load(str(folder / "dict.txt"))
+    written = (tmp_path / "test.symbols").read_text().split()
+    assert [known.index(each) for each in written] == [4, 6, 5, 7] and "--testpref test.symbols" in told
 
 
 def test_bytes_of_enwik8_come_and_go(converted, tmp_path):

@@ -63,7 +63,7 @@ def plain():
 
 
 def test_what_the_file_does_not_say_is_in_the_log_or_given(plain, tmp_path):
-    def options(log="", **given):
+    def options(log="no options here\n", **given):
         (tmp_path / "log.txt").write_text(log)
         flags = {"mem_len": None, "activation_fn": None, "prenorm": None} | given
         made = convert({"model": plain.state}, Namespace(checkpoint=tmp_path / "saved_model.pt", **flags))
@@ -76,7 +76,7 @@ def test_what_the_file_does_not_say_is_in_the_log_or_given(plain, tmp_path):
     assert options(" - mem_len: 7\n - prenorm: False\n", mem_len=8)[:3] == [8, "relu", None]
     *said, (note,) = options(activation_fn="gelu")
     assert said == [512, "gelu", None, 128]
-    assert "log.txt is not beside the checkpoint" in note
+    assert "log.txt has no options as this repository writes them" in note
     assert "--mem-len 512, --activation-fn gelu, no --prenorm" in note
 
 
