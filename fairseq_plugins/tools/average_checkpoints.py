@@ -3,9 +3,9 @@
     python -m fairseq_plugins.tools.average_checkpoints runs/wmt --last 10 --by update --output runs/wmt/average.pt
     python -m fairseq_plugins.tools.average_checkpoints a.pt b.pt --output average.pt
 
-Sums are in float64. Parameters that are tied in every checkpoint are averaged once and stay tied. The result can be
-used for generation, and as the start of a training. A training cannot be resumed from it, since it has no optimizer
-state.
+Sums are in float64, means of half precision in float32. Parameters that are tied in every checkpoint are averaged once
+and stay tied. The result can be used for generation, and as the start of a training. A training cannot be resumed from
+it, since it has no optimizer state.
 """
 
 import filecmp
@@ -87,15 +87,22 @@ def last_checkpoints(folder: Path, number: int, by: str) -> list[Path]:
 def average(paths: list[Path]) -> dict:
     """The state of the last checkpoint, with the mean of all checkpoints' parameters. Integer buffers are those of the
     last checkpoint. Raises UserError if a file is missing or damaged, or the parameters differ in names or shapes."""
+    import torch
     from omegaconf import OmegaConf
 
     totals: dict = {}
     storages: dict[str, tuple] = {}
+    text: dict = {}
     for path in paths:
         state = _load(path)
         model = state["model"]
         if totals:
             _check_same(totals, model, paths[0], path)
+        symbols = (state["extra_state"].get("text") or {}).get("symbols") or {}
+        if any(text.setdefault(side, each) != each for side, each in symbols.items()):
+            raise UserError(
+                f"{path} is of a text with other symbols than {paths[0]}: give checkpoints of one model only."
+            )
         for name, tensor in model.items():
             # tensors with the same address are tied; the address of empty tensors is 0
             address = tensor.data_ptr() or name
@@ -103,8 +110,9 @@ def average(paths: list[Path]) -> dict:
             totals[name] = tensor.double() + totals.get(name, 0) if tensor.is_floating_point() else tensor
     means: dict = {}
     for name, tensor in model.items():
-        mean = (totals[name] / len(paths)).to(tensor.dtype) if tensor.is_floating_point() else tensor
-        model[name] = means.setdefault((storages[name], tensor.shape), mean)
+        if tensor.is_floating_point():
+            tensor = (totals[name] / len(paths)).to(torch.promote_types(tensor.dtype, torch.float32))
+        model[name] = means.setdefault((storages[name], tensor.shape), tensor)
     state.pop("last_optimizer_state", None)
     state["extra_state"].pop("identity", None)  # the memory files belong to the last checkpoint, not to the average
     if OmegaConf.is_config(state.get("cfg")):

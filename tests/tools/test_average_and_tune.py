@@ -76,7 +76,17 @@ def test_sums_are_kept_in_double_precision(tmp_path):
     values = torch.tensor([1.0] + 7 * [3e-4], dtype=torch.float16)
     paths = [save(tmp_path / f"{n}.pt", a=value[None]) for n, value in enumerate(values)]
     mean = average(paths)["model"]["a"]
-    assert mean.dtype == torch.float16 and mean.item() == values.double().mean().half().item() != (values[0] / 8).item()
+    assert mean.dtype == torch.float32 and mean.item() == values.double().mean().float().item()
+
+
+def test_models_of_other_symbols_are_not_averaged(tmp_path):
+    one, same, other = (
+        save(tmp_path / f"{n}.pt", a=torch.ones(2), extra_state={"text": {"symbols": {"source": sums}}})
+        for n, sums in enumerate(["3f", "3f", "4a"])
+    )
+    average([one, same])
+    with pytest.raises(UserError, match="2.pt is of a text with other symbols than .*0.pt"):
+        average([one, same, other])
 
 
 def test_no_memory_belongs_to_an_average(tmp_path):
