@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import io
+import logging
 import os
 import re
 from collections.abc import Mapping
@@ -26,6 +27,8 @@ from fairseq_plugins.text.keeping import (
     refuse_other_than,
 )
 
+logger = logging.getLogger(__name__)
+
 
 def checkpoints_keep_their_text():
     """A checkpoint of fairseq cannot be used without the dictionaries and codes of its data folder, and fairseq does
@@ -42,6 +45,7 @@ def checkpoints_keep_their_text():
         options = use.options if use.options is not None else getattr(state.get("cfg"), "task", None)
         if not (data := first_data_folder(options)):
             return
+        tell_of_ends_of_lines(path, state, options)
         if (record := Record.of_checkpoint(path, state)) is None:
             if Path(path).is_file():
                 refuse_other_symbols(data, Path(path))
@@ -87,6 +91,15 @@ def checkpoints_keep_their_text():
     def trainer_save_checkpoint(original, self, filename, extra_state):
         record = getattr(self, "text", None) or record_of_data(self)
         return original(self, filename, {**extra_state, "text": record.as_state()} if record else extra_state)
+
+
+def tell_of_ends_of_lines(path, state: Mapping[str, Any], options) -> None:
+    """Whether they are tokens belongs to a model as its symbols do, but only flags tell."""
+    known, now = (getattr(each, "no_end_of_line", None) for each in (getattr(state.get("cfg"), "task", None), options))
+    if known and now is False:
+        logger.warning(f"{path} has never seen an end of line: give --no-end-of-line, as its training had it")
+    elif now and known is False:
+        logger.warning(f"{path} knows ends of lines: leave out --no-end-of-line, as its training did")
 
 
 def options_of(task, otherwise=None):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from fairseq import checkpoint_utils
 
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.models.active_memory_lm import ActiveMemoryLanguageModel
@@ -73,8 +74,10 @@ def test_a_text_has_the_score_of_eval_lm(arch, folder, run, user_dir, tmp_path):
     assert scored["score"].item() == pytest.approx(-float(nats) / len(TEXT), rel=1e-5)
 
 
-def test_a_model_without_ends_of_lines_reads_none(folder):
+def test_a_model_without_ends_of_lines_reads_none(folder, caplog, tmp_path):
     lm = FeedbackLanguageModel.from_pretrained(folder("feedback_lm_tiny"), no_end_of_line=True)
+    checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "checkpoint_best.pt")], task=lm.task)
+    assert "checkpoint_best.pt knows ends of lines: leave out --no-end-of-line" in caplog.text
     scored, joined = lm.score(TEXT), lm.score(TEXT.replace("\n", ""))
     assert "\n" in TEXT and not scored["tokens"].eq(lm.src_dict.eos()).any()
     assert scored["positional_scores"].equal(joined["positional_scores"])
