@@ -170,8 +170,8 @@ def check_optimizer(path, state: Mapping) -> None:
     """Raises UserError for a checkpoint without the state of an optimiser."""
     if not state.get("optimizer_history") or not isinstance(state.get("last_optimizer_state"), Mapping):
         raise UserError(
-            f"the checkpoint {path} holds no state of the optimiser: start with a new optimiser (--reset-optimizer), or"
-            " from the weights alone (--finetune-from-model)."
+            f"the checkpoint {path} holds no state of the optimiser: start from the weights alone"
+            " (--finetune-from-model), or with a new optimiser (--reset-optimizer)."
         )
 
 

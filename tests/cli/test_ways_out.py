@@ -181,8 +181,11 @@ CASES = [
          "optimiser state of the checkpoint is for another model; .* pass --reset-optimizer",
          f"{RESTORE} --max-update 4 --reset-optimizer", of_fewer_parameters),
     Case("train", f"{RESTORE} --max-update 4",
-         "holds no state of the optimiser: start with a new optimiser .--reset-optimizer.",
+         "holds no state of the optimiser: .* or with a new optimiser .--reset-optimizer.",
          f"{RESTORE} --max-update 4 --reset-optimizer", without_optimizer),
+    Case("train", f"{RESTORE} --max-update 4",
+         "holds no state of the optimiser: start from the weights alone .--finetune-from-model.",
+         "--finetune-from-model {copy}/model.pt --max-update 4", without_optimizer),
     # flags
     Case("train", "--lr 0.1,0.2 --lr-scheduler inverse_sqrt --warmup-updates 2", "takes one --lr",
          "--lr 0.1,0.2 --lr-scheduler fixed"),

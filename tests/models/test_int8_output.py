@@ -64,7 +64,7 @@ def test_a_hub_takes_it(tmp_path):
         (
             "span_transformer_lm_tiny",
             True,
-            "span_transformer_lm_tiny.pt has an adaptive softmax, for which",
+            "span_transformer_lm_tiny.pt has an adaptive softmax or factorised embeddings, for which",
         ),
         ("feedback_lm_tiny", "False", "int8 'False' does not fit; give True or False."),
     ],

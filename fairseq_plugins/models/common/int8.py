@@ -34,7 +34,9 @@ def ask_for_int8(model: nn.Module, name: str) -> None:
             " out."
         )
     if not isinstance(decoder._modules.get(decoder.OUTPUT), nn.Linear):
-        raise UserError(f"{name} has an adaptive softmax, for which there is no int8; leave it out.")
+        raise UserError(
+            f"{name} has an adaptive softmax or factorised embeddings, for which there is no int8; leave it out."
+        )
     decoder.int8 = True
 
 
