@@ -160,7 +160,10 @@ class StreamingLanguageModelingTask(LanguageModelingTask):
         if self.args.sample_break_mode == "eos":
             return super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         path = self.path_of(split, epoch)
-        tokens = flat_tokens(self.lines_of(path, combine))
+        lines = self.lines_of(path, combine)
+        if len(getattr(lines, "datasets", [lines])) > 1 or path != self.path_of(split, epoch=1):
+            self._bytes_per_token[split] = None  # the bytes of the first file alone are known
+        tokens = flat_tokens(lines)
         if self.args.no_end_of_line:
             tokens = tokens[tokens != self.dictionary.eos()]
         first_input = self.dictionary.eos()

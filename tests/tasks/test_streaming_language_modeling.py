@@ -18,6 +18,9 @@ from fairseq_plugins.files import sealed
 from fairseq_plugins.models import active_memory_lm, all_attention_lm, feedback_transformer  # noqa: F401  (registered)
 from fairseq_plugins.modules.span.stack import SpanMemory
 from fairseq_plugins.streams import rank_files
+from fairseq_plugins.text.levels import Words
+from fairseq_plugins.text.prepared import PreparedText
+from fairseq_plugins.text.tokenisers import Plain
 
 SMALL = {"decoder_layers": 1, "decoder_embed_dim": 8, "decoder_attention_heads": 2, "persistent_vectors": 2}
 
@@ -243,6 +246,22 @@ def test_the_first_token_of_a_split_may_be_read_only(make_task, dictionary, tmp_
         assert [sample["target"].numel() for sample in samples] == ([4, 4, 2] if only_read else [4, 4, 3])
     assert pairs[False] == [[dictionary.eos(), *tokens[:-1]], [*tokens]]
     assert pairs[True] == [[*tokens[:-1]], [*tokens[1:]]]
+
+
+def test_bytes_are_those_of_one_file(make_task, dictionary, tmp_path):
+    """Of files that are read as one split, the bytes of the first alone are known."""
+    dictionary.save(str(tmp_path / "dict.txt"))
+    PreparedText(Plain(), Plain(), Words(), raw_bytes={"test": 33}).save(tmp_path)
+    for name in ("test", "test1"):
+        split = indexed_dataset.make_builder(str(tmp_path / f"{name}.bin"), impl="mmap", vocab_size=len(dictionary))
+        split.add_item(torch.from_numpy(tokens_of(11)))
+        split.finalize(str(tmp_path / f"{name}.idx"))
+    known = []
+    for combine in (False, True):
+        task = make_task(data=str(tmp_path), tokens_per_sample=4, dataset_impl=None)
+        task.load_dataset("test", combine=combine)
+        known.append((len(task.dataset("test")), task.bytes_per_token("test")))
+    assert known == [(11, 3), (22, None)]
 
 
 # Checkpoints
