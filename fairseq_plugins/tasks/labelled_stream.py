@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count, takewhile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fairseq.data import ConcatDataset
 from fairseq.tasks import register_task
 
 from fairseq_plugins.errors import UserError, flag
@@ -70,18 +73,11 @@ class LabelledStreamTask(LabelledTask):
     REASON = "--task labelled_stream reads lines of symbols without end-of-line tokens"
 
     def load_dataset(self, split, epoch=1, combine=False, **unused):
-        path = self.path_of(split, epoch)
-        symbols = self.lines_of(path, combine)
-        try:
-            labels = self.lines_of(path.with_name(f"{split}.labels"), combine)
-        except FileNotFoundError as error:
-            raise UserError(f"{path}.labels.idx does not exist; prepare text and labels with {SCRIPT}.") from error
-        if not np.array_equal(symbols.sizes, labels.sizes):
-            raise UserError(
-                f"{path}.labels does not have as many tokens a line as {path}; prepare both with {SCRIPT}, or again if"
-                " that has made them."
-            )
-        tokens, targets, pad = flat_tokens(symbols), flat_tokens(labels).astype(np.int64), self.dictionary.pad()
+        path, pad = self.path_of(split, epoch), self.dictionary.pad()
+        files = [path, *takewhile(has_index, (path.with_name(f"{split}{number}") for number in count(1)))]
+        parts = [self.part(file) for file in (files if combine else [path])]
+        symbols, labels = map(ConcatDataset, zip(*parts))
+        tokens, targets = flat_tokens(symbols), flat_tokens(labels).astype(np.int64)
         # fairseq-preprocess would have ended lines of both, and a line's end has no label
         none = [self.dictionary.eos(), self.dictionary.indices.get(self.args.omit_label, pad)]
         targets[np.isin(targets, none)] = pad
@@ -92,6 +88,20 @@ class LabelledStreamTask(LabelledTask):
             raise UserError(f"no token of {path} has a label other than --omit-label {self.args.omit_label}; add some.")
         self.datasets[split] = dataset
 
+    def part(self, path: Path) -> tuple:
+        """The lines of symbols and of labels of a file. Raises UserError if they do not fit."""
+        symbols = self.lines_of(path, combine=False)
+        try:
+            labels = self.lines_of(path.with_name(f"{path.name}.labels"), combine=False)
+        except FileNotFoundError as error:
+            raise UserError(f"{path}.labels.idx does not exist; prepare text and labels with {SCRIPT}.") from error
+        if not np.array_equal(symbols.sizes, labels.sizes):
+            raise UserError(
+                f"{path}.labels does not have as many tokens a line as {path}; prepare both with {SCRIPT}, or again if"
+                " that has made them."
+            )
+        return symbols, labels
+
     def stream_iterator(self, dataset, batch, training=False, length=None, num_shards=1, *options, **others):
         if (lines := len(dataset.starts) - 1) < batch * num_shards:
             raise UserError(
@@ -99,6 +109,10 @@ class LabelledStreamTask(LabelledTask):
                 " --batch-size or --batch-size-valid, or prepare the text in shorter lines."
             )
         return super().stream_iterator(dataset, batch, training, length, num_shards, *options, **others)
+
+
+def has_index(path: Path) -> bool:
+    return path.with_name(f"{path.name}.idx").exists()
 
 
 class EpisodeDataset(StreamDataset):

@@ -58,6 +58,18 @@ def test_episodes_are_the_lines(data):
     assert [*map(int, dataset.starts[1:] - dataset.starts[:-1])] == [*map(len, lines(".txt"))]
 
 
+def test_several_files_of_a_split_are_joined(data, tmp_path):
+    shutil.copytree(data, tmp_path / "bin")
+    for suffix in ("bin", "idx", "labels.bin", "labels.idx"):
+        shutil.copy(data / f"valid.{suffix}", tmp_path / f"bin/valid1.{suffix}")
+    task, one = make(tmp_path / "bin"), make(data, "valid").dataset("valid")
+    task.load_dataset("valid", combine=True)
+    both = task.dataset("valid")
+    assert [*both.tokens] == 2 * [*one.tokens] and [*both.labels] == 2 * [*one.labels] and len(both.starts) == 41
+    task.load_dataset("valid1")
+    assert [*task.dataset("valid1").labels] == [*one.labels]
+
+
 def test_another_word_may_say_that_there_is_no_label(data):
     """A symbol that is in no dictionary leaves out nothing, unknown labels neither."""
     labelled = {
