@@ -99,9 +99,8 @@ class DrawnDataset(FairseqDataset):
         }
 
     def collater(self, samples: list[dict]) -> dict:
-        """A batch is one draw, and a draw is already a whole sample."""
-        (sample,) = samples
-        return sample
+        """A batch is one draw, and a draw is already a whole sample. A rank without one has no samples."""
+        return samples[0] if samples else {}
 
 
 class CurriculumIterator(ResumableIterator):
@@ -204,7 +203,7 @@ class AlgorithmicCurriculumTask(FairseqTask):
         self, dataset, max_tokens=None, max_sentences=None, num_shards=1, shard_id=0, num_workers=0, epoch=1,
         data_buffer_size=0, **options,
     ):  # fmt: skip
-        """Training batches; for a validation, one fresh batch for each rank."""
+        """Training batches; for a validation, one fresh batch, however many ranks there are."""
         if max_tokens is not None or not max_sentences:
             raise UserError("--task algorithmic_curriculum takes --batch-size and not --max-tokens.")
         # fairseq passes this option for training only
@@ -212,7 +211,7 @@ class AlgorithmicCurriculumTask(FairseqTask):
 
         def draws(epoch: int) -> list[Draw]:
             seeds = (self.cfg.seed, TRAINING, epoch) if training else (self.cfg.seed, TEST, self.epoch)
-            number = num_shards * (self.cfg.epoch_batches if training else 1)
+            number = num_shards * self.cfg.epoch_batches if training else 1
             return [Draw(self.curriculum.size, max_sentences, (*seeds, batch)) for batch in range(number)]
 
         facts = {

@@ -124,7 +124,11 @@ def test_the_fresh_batch_is_of_the_epoch_and_of_no_training_batch():
 def test_two_ranks_draw_different_batches():
     shares = [list(training(make(), num_shards=2, shard_id=rank).next_epoch_itr()) for rank in (0, 1)]
     assert [len(share) for share in shares] == [3, 3] and not same(*shares)
-    assert len(fresh_batch(make(), num_shards=2, shard_id=1)) == 1
+
+
+def test_the_fresh_batch_is_one_for_all_ranks():
+    one, other = (fresh_batch(make(), num_shards=2, shard_id=rank) for rank in (0, 1))
+    assert same(one, fresh_batch(make())) and other == [{}]
 
 
 @pytest.mark.parametrize("after", [0, 1, 2, 3])
