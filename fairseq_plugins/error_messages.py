@@ -24,8 +24,8 @@ ERROR_MESSAGES = {
         "the data folder holds no files that fairseq-preprocess made for a language pair; give it the --destdir, "
         "and name the languages with --source-lang and --target-lang.",
     r"Valid paths .*? will be ignored":
-        "the data folder has further validation sets, such as valid1: add --combine-val to join them, or "
-        "--ignore-unused-valid-subsets to leave them out.",
+        "the data folder has further validation sets, such as valid1: add --combine-val, without --valid-subset, to "
+        "join them, or --ignore-unused-valid-subsets to leave them out.",
     r"Source and target must contain the same number of examples":
         "source and target of a split have different numbers of sentences; make both again from the same files "
         "with fairseq-preprocess.",
@@ -55,6 +55,8 @@ ERROR_MESSAGES = {
     r"loaded state dict (?:contains a parameter group that doesn't match|has a different number of parameter)":
         "the optimiser state of the checkpoint is for another model; give the flags of its training, or pass "
         "--reset-optimizer.",
+    r"Connection (?:closed|reset) by peer":
+        "another process of this training has ended, and says why; start all of them again when that is mended.",
     # flags
     r"Cannot use a fixed learning rate schedule with (\S+?)[. ]":
         "--lr-scheduler {0} takes one --lr; several, one for each epoch, are for --lr-scheduler fixed.",

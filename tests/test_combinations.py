@@ -156,6 +156,10 @@ WRONG = [
      "train --best-checkpoint-metric ppl"),
     ("train --disable-validation --keep-best-checkpoints 2", "--keep-best-checkpoints 2 keeps none",
      "train --keep-best-checkpoints 2"),
+    ("train --combine-val --valid-subset valid,test", "--valid-subset valid,test does not go with it",
+     "train --combine-val"),
+    ("train --task synthetic_stream --train-subset train2", "--task synthetic_stream draws its own data",
+     "train --task synthetic_stream"),
     ("train --disable-validation --patience 3", "--patience 3 never ends a training", "train --patience 3"),
 ]  # fmt: skip
 

@@ -5,7 +5,6 @@ import math
 import os
 import re
 from argparse import Namespace
-from collections.abc import Mapping
 from pathlib import Path
 
 from fairseq import checkpoint_utils
@@ -176,21 +175,23 @@ def saved_updates_are_validated():
 
 def the_best_value_is_of_this_metric():
     """fairseq compares the best value of a checkpoint with those of a resumed training, even if
-    --best-checkpoint-metric or --maximize-best-checkpoint-metric is another than before; then --patience counts by it,
-    too. A training that goes on in another --save-dir may never have a checkpoint_best.pt there. A second training in
-    one process goes on with the best value of the first. The patch forgets the best value in these cases."""
+    --best-checkpoint-metric, --maximize-best-checkpoint-metric or the first --valid-subset is another; then --patience
+    counts by it, too. A training that goes on in another --save-dir may never have a checkpoint_best.pt there. A second
+    training in one process goes on with the best value of the first. The patch forgets the best value in these
+    cases."""
 
     resumed = Namespace(cfg=None)  # the settings of the training that is being resumed
 
     @replace(checkpoint_utils, "load_checkpoint_to_cpu")
     def load_checkpoint_to_cpu(original, path, *args, **kwargs):
         state = original(path, *args, **kwargs)
-        before = saved_settings(state) if resumed.cfg is not None else {}
-        names = ("best_checkpoint_metric", "maximize_best_checkpoint_metric")
-        if before and any(before.get(name) != getattr(resumed.cfg, name) for name in names):
+        before = decides_the_best(state.get("cfg")) if resumed.cfg is not None else None
+        if before and before != decides_the_best(resumed.cfg):
             state["extra_state"].pop("best", None)
             state["extra_state"].pop("patience", None)
-            logger.info("the best value so far is of another metric: it is forgotten, and --patience counts anew")
+            logger.info(
+                "the best value so far is of another metric or data set: it is forgotten, and --patience counts anew"
+            )
         return state
 
     @replace(checkpoint_utils, "load_checkpoint")
@@ -198,7 +199,7 @@ def the_best_value_is_of_this_metric():
         vars(checkpoint_utils.save_checkpoint).pop("best", None)
         for name in counted(vars(early_stop())):
             delattr(early_stop(), name)
-        with temporarily(resumed, cfg=cfg):
+        with temporarily(resumed, cfg=trainer.cfg):
             loaded = original(cfg, trainer, **kwargs)
         best = Path(cfg.save_dir, f"checkpoint_best{trainer.checkpoint_suffix}.pt")
         if best_value() is not None and not PathManager.exists(str(best)):
@@ -207,8 +208,12 @@ def the_best_value_is_of_this_metric():
         return loaded
 
 
-def saved_settings(state: Mapping) -> Mapping:
-    """The settings of checkpoints that a training had when it saved this one, if it holds them."""
-    settings = state.get("cfg")
-    of_checkpoints = settings.get("checkpoint") if isinstance(settings, Mapping) else None
-    return of_checkpoints if isinstance(of_checkpoints, Mapping) else {}
+def decides_the_best(settings) -> list | None:
+    """What the best value belongs to, by the settings of a training; None if they do not say."""
+    try:
+        of_checkpoints, of_data = settings["checkpoint"], settings["dataset"]
+        first, *_ = of_data["valid_subset"].split(",")
+        metric = [of_checkpoints[f"{name}best_checkpoint_metric"] for name in ("", "maximize_")]
+        return [*metric, first, bool(of_data["combine_valid_subsets"])]
+    except (KeyError, TypeError, AttributeError):
+        return None

@@ -46,9 +46,9 @@ def command_of(main) -> str:
 def one_training_per_launch():
     """Under torchrun without --distributed-world-size, fairseq starts one independent training in each process, all in
     the same folder. On a CPU it cannot join the processes at all: it divides by the number of GPUs and requires NCCL.
-    With several processes fairseq-eval-lm prints the figures of rank 0's part as those of the whole split, and
-    fairseq-validate fails. The patch joins the processes of a launch into one training, on a CPU with gloo, and refuses
-    several processes for the two other commands."""
+    With several processes fairseq-eval-lm prints the figures of rank 0's part as those of the whole split,
+    fairseq-validate fails, and in fairseq-generate each translates everything. The patch joins the processes of a
+    launch into one training, on a CPU with gloo, and refuses several processes for the other commands."""
 
     @replace(distributed_utils, "call_main")
     def call_main(original, cfg, main, **kwargs):
@@ -61,6 +61,11 @@ def one_training_per_launch():
             raise UserError(
                 f"fairseq-{command.replace('_', '-')} gives right results in one process only: start it without"
                 " torchrun and without --distributed-world-size."
+            )
+        if command == "generate" and processes > 1 and cfg.dataset.num_shards == 1:
+            raise UserError(
+                f"each of {processes} processes would translate everything: start fairseq-generate without torchrun, or"
+                " several times with --num-shards and --shard-id."
             )
         if command == "train" and join.distributed_init_method is None and processes > 1:
             join.distributed_world_size = processes

@@ -1,13 +1,14 @@
 """Patches of when fairseq ends a training."""
 
 import logging
+from argparse import Namespace
 from collections.abc import Mapping
 from numbers import Number
 
 from fairseq import checkpoint_utils
 from fairseq.trainer import Trainer
 
-from fairseq_plugins.compat.patch import replace, training_module
+from fairseq_plugins.compat.patch import replace, replace_in_training, temporarily, training_module
 
 logger = logging.getLogger(__name__)
 
@@ -44,11 +45,21 @@ def train_no_more(trainer) -> None:
 
 def patience_is_saved():
     """fairseq does not save the number of validations without an improvement, so with --patience a resumed training
-    runs longer than an uninterrupted one. The patch saves and restores it."""
+    runs longer than an uninterrupted one. The patch saves and restores it. A validation that is made only because the
+    training stops, such as at --max-update, does not count for a training that goes on."""
+
+    extra = Namespace(before=None)  # the numbers before such a validation
+
+    @replace_in_training("validate_and_save")
+    def validate_and_save(original, cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch):
+        due = validation_is_due(cfg, trainer, epoch_itr, end_of_epoch)
+        with temporarily(extra, before=None if due else counted(vars(early_stop()))):
+            return original(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
 
     @replace(Trainer, "save_checkpoint")
     def save_checkpoint(original, self, filename, extra_state):
-        return original(self, filename, {**extra_state, "patience": counted(vars(early_stop()))})
+        now = counted(vars(early_stop())) if extra.before is None else extra.before
+        return original(self, filename, {**extra_state, "patience": now})
 
     @replace(checkpoint_utils, "load_checkpoint")
     def load_checkpoint(original, cfg, trainer, **kwargs):
@@ -58,6 +69,13 @@ def patience_is_saved():
         if isinstance(waited, Mapping) and not reset and trainer.get_num_updates():
             vars(early_stop()).update(counted(waited))
         return extra_state, epoch_itr
+
+
+def validation_is_due(cfg, trainer, epoch_itr, end_of_epoch: bool) -> bool:
+    """Would there be a validation now, also if the training went on?"""
+    intervals = cfg.checkpoint.save_interval_updates, cfg.dataset.validate_interval_updates
+    at_an_update = any(each > 0 and trainer.get_num_updates() % each == 0 for each in intervals)
+    return at_an_update or (end_of_epoch and epoch_itr.epoch % cfg.dataset.validate_interval == 0)
 
 
 def counted(counts: Mapping) -> dict:

@@ -69,6 +69,7 @@ def apply():
     ending.patience_is_saved()
     ending.ended_trainings_stay_ended()
     resuming.batches_do_not_depend_on_the_start()
+    resuming.an_epoch_goes_on_with_its_batches()
     resuming.epochs_are_shuffled_as_asked()
     resuming.workers_know_the_epoch()
     resuming.validation_leaves_the_training_alone()

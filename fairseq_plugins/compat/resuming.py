@@ -1,7 +1,10 @@
 """Patches of resumed trainings: nothing may depend on the epoch or update in which a process began."""
 
 import argparse
+import zlib
+from typing import Any
 
+import numpy as np
 from fairseq import checkpoint_utils
 from fairseq.data import iterators
 from fairseq.data.fairseq_dataset import EpochListening
@@ -11,6 +14,7 @@ from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 
 from fairseq_plugins.compat.patch import replace, temporarily
+from fairseq_plugins.streams.iterator import check_facts
 
 
 def batches_do_not_depend_on_the_start():
@@ -36,6 +40,40 @@ def batches_do_not_depend_on_the_start():
         batches.epoch = epoch
         dataset.set_epoch(epoch)
         return batches
+
+
+def an_epoch_goes_on_with_its_batches():
+    """fairseq saves how many batches of an epoch were read, but not which. A training that is resumed within an epoch
+    with another number of processes, other --max-tokens, --batch-size or --seed, or other data, reads some sentences
+    twice and others never, or ends in a traceback. The patch saves what decides the batches, and refuses others."""
+
+    @replace(iterators.EpochBatchIterator, "state_dict")
+    def state_dict(original, self):
+        state = original(self)
+        within = type(self) is iterators.EpochBatchIterator and state["iterations_in_epoch"]
+        return {**state, "facts": facts_of(self)} if within else state
+
+    @replace(iterators.EpochBatchIterator, "load_state_dict")
+    def load_state_dict(original, self, state_dict):
+        if type(self) is iterators.EpochBatchIterator and state_dict.get("iterations_in_epoch"):
+            check_facts(state_dict.get("facts", {}), facts_of(self), "begin the data anew")
+        return original(self, state_dict)
+
+
+def facts_of(batches: iterators.EpochBatchIterator) -> dict[str, Any]:
+    """Everything that decides which sentences batch i of an epoch holds, by the flag that sets it."""
+    frozen = batches.frozen_batches
+    if getattr(batches, "summed", (None,))[0] is not frozen:
+        checksum = 0
+        for batch in frozen:
+            checksum = zlib.crc32(np.asarray([len(batch), *batch], dtype=np.int64).tobytes(), checksum)
+        batches.summed = frozen, checksum
+    return {
+        "--distributed-world-size": batches.num_shards,
+        "--seed": batches.seed,
+        "--grouped-shuffling": batches.grouped_shuffling,
+        "batches (of the data by --max-tokens and --batch-size) whose checksum is": batches.summed[1],
+    }
 
 
 def epochs_are_shuffled_as_asked():

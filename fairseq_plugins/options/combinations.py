@@ -24,6 +24,8 @@ def installed(name: str) -> bool:
         return False
 
 
+DRAWN = ("algorithmic_curriculum", "reinforcement_learning", "synthetic_stream")  # tasks without files
+
 # Both tables: the error message, with names of options in braces in place of their values, and the condition for it, a
 # function of the options. A command that lacks one of these options is not checked.
 Combinations = dict[str, Callable[[Namespace], object]]
@@ -134,6 +136,12 @@ COMMANDS: Combinations = {
     "--update-freq {update_freq} adds up updates of PPO that are to follow one another; leave it out, and raise"
     " --batch-size.":
         lambda given: given.criterion == "ppo" and given.update_freq not in (1, [1], "1"),
+    # data
+    "--combine-val joins valid, valid1 and so on into one set, so --valid-subset {valid_subset} does not go with it;"
+    " leave one of them out.":
+        lambda given: given.combine_valid_subsets and given.valid_subset != "valid",
+    "--train-subset {train_subset}: --task {task} draws its own data, and calls them train; leave the flag out.":
+        lambda given: given.task in DRAWN and given.train_subset != "train",
     # checkpoints
     "--write-checkpoints-asynchronously writes checkpoints that are not verified; leave it out.":
         lambda given: given.write_checkpoints_asynchronously,

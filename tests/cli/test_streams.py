@@ -127,9 +127,11 @@ def test_a_training_that_has_ended_is_left_as_it_is(run, command, whole, copied)
 
 
 def test_patience_is_saved(run, command, tmp_path):
-    """A training that learns nothing ends after three validations without a better one, resumed or not."""
+    """A training that learns nothing ends after three validations without a better one, resumed or not. The validation
+    at a stop is none of them, where there would be none without the stop."""
     train = [*command, "--lr", 0, "--save-interval-updates", 3, "--patience", 3, "--save-dir", tmp_path]
-    run(*train, "--max-update", 6)
+    for stop in (6, 7):
+        run(*train, "--max-update", stop)
     assert max(losses(run(*train))) == 12
     done = run(*train)
     assert not losses(done) and "no better validation within --patience 3: this training has ended" in done.stdout

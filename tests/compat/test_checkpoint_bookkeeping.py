@@ -248,6 +248,16 @@ def test_a_value_that_is_missing_in_a_validation(train):
         fairseqs(train.get_valid_stats)(cfg, trainer, {"loss": 3}, True)
 
 
+def test_the_best_value_belongs_to_a_metric_and_a_data_set():
+    def decided_by(subset="valid,test", combined=None, **settings):
+        dataset = {"valid_subset": subset, "combine_valid_subsets": combined}
+        return bookkeeping.decides_the_best({"checkpoint": vars(CheckpointConfig(**settings)), "dataset": dataset})
+
+    assert decided_by() == decided_by("valid", False) != decided_by("test") != decided_by("test", True)
+    assert decided_by() != decided_by(best_checkpoint_metric="ppl")
+    assert bookkeeping.decides_the_best({"checkpoint": {}}) is None
+
+
 @pytest.mark.parametrize("there, best", [(True, 3.5), (False, None)], ids=["same folder", "another folder"])
 def test_the_best_value_of_a_resumed_training(there, best, train, monkeypatch, tmp_path):
     """It counts where its checkpoint is. fairseq makes no checkpoint_best.pt in another folder until a later value is

@@ -52,13 +52,22 @@ def test_one_process_is_left_alone(command, common, monkeypatch):
     assert launch_of(f"fairseq_cli.{command}", common=common).distributed_init_method is None
 
 
-def launch_of(module, common={}, **settings):
+def test_several_processes_do_not_translate_the_same(monkeypatch):
+    for name, value in {"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match="each of 2 processes would translate everything: .* --num-shards"):
+        launch_of("fairseq_cli.generate")
+    launch_of("fairseq_cli.generate", shards=2)
+
+
+def launch_of(module, common={}, shards=1, **settings):
     """What fairseq's call_main would be asked to start."""
     join = dict(distributed_world_size=1, distributed_init_method=None, distributed_no_spawn=False, distributed_rank=0)
     join = types.SimpleNamespace(**{**join, "distributed_backend": "nccl", "device_id": 0, **settings})
     numbers = dict(fp16=False, memory_efficient_fp16=False, fp16_no_flatten_grads=False)
     common = types.SimpleNamespace(**{"cpu": True, "tpu": False, **numbers, **common})
-    cfg = types.SimpleNamespace(distributed_training=join, common=common)
+    dataset = types.SimpleNamespace(num_shards=shards)
+    cfg = types.SimpleNamespace(distributed_training=join, common=common, dataset=dataset)
     main = importlib.import_module(module).main
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(distributed_utils, "call_main", lambda cfg, main: None)

@@ -19,6 +19,8 @@ from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 from fakes import fairseqs
 
+from fairseq_plugins.errors import UserError
+
 
 class Numbers(FairseqDataset):
     """Twenty numbers; fairseq draws their order."""
@@ -55,7 +57,7 @@ class Dated(BaseWrapperDataset):
 
 def make_batches(make=FairseqTask.get_batch_iterator, dataset=None, **options):
     task = FairseqTask(types.SimpleNamespace())
-    return make(task, dataset or Numbers(), max_sentences=3, **options)
+    return make(task, dataset or Numbers(), **{"max_sentences": 3, **options})
 
 
 def composed(batches) -> list:
@@ -67,6 +69,36 @@ def test_batches_are_those_of_epoch_1_wherever_a_process_begins():
     assert composed(first) == composed(third) and third.epoch == third.next_epoch_idx == 3
     original = fairseqs(FairseqTask.get_batch_iterator)
     assert composed(first) == composed(make_batches(original)) != composed(make_batches(original, epoch=3))
+
+
+def stopped(batches, after=2) -> dict:
+    epoch = batches.next_epoch_itr()
+    for _ in range(after):
+        next(epoch)
+    return batches.state_dict()
+
+
+def test_an_epoch_goes_on_with_its_batches():
+    resumed = make_batches()
+    resumed.load_state_dict(stopped(make_batches()))
+    assert order(resumed) == order(make_batches())[2:]
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"num_shards": 2}, "--distributed-world-size 1, where this training has 2"),
+        ({"seed": 2}, "--seed 1, where this training has 2"),
+        ({"max_sentences": 4}, "batches .of the data by --max-tokens and --batch-size. whose checksum is"),
+    ],
+)
+def test_an_epoch_does_not_go_on_with_other_batches(options, words):
+    state = stopped(make_batches())
+    with pytest.raises(UserError, match=f"middle of an epoch with {words}.* begin the data anew with --reset-datal"):
+        make_batches(**options).load_state_dict(state)
+    make_batches(**options).load_state_dict({**state, "iterations_in_epoch": 0})
+    del state["facts"]  # of earlier versions
+    make_batches(**options).load_state_dict(state)
 
 
 @pytest.mark.parametrize("anew", ["disable_iterator_cache", "update_epoch_batch_itr"])
