@@ -2,7 +2,8 @@
 
 Moses splits marks from words and forgets whether there was a space: French "l'eau" and "l' eau" have the same tokens.
 Its own detokeniser knows rules for some languages. Here the training text says it: for each pair of neighbouring
-shapes of tokens, whether most of its occurrences have a space between them.
+shapes of tokens, whether most of its occurrences have a space between them. The token beyond a mark may tell more: the
+English "at 10:30" and "note: 30", the Finnish "EU:n" and "sanoi: niin".
 """
 
 import re
@@ -20,7 +21,8 @@ class Spacing:
     """Rules for spaces.
 
     Args:
-        pairs: for two shapes "a b", is there a space between them?
+        pairs: for two shapes "a b", is there a space between them? And for a place among three kinds of tokens, such as
+            "0 :  0" for that behind the colon of 10:30, where most of its occurrences differ from its pair's
     """
 
     pairs: dict[str, bool]
@@ -29,7 +31,8 @@ class Spacing:
         """The line of these tokens. Pairs that the text did not have are put together as in another line of the
         tokens."""
         others = spaces(else_like, tokens) or [True] * len(tokens)
-        known = [self.pairs.get(pair, other) for pair, other in zip(_pairs(tokens), others)]
+        rules = self.pairs
+        known = [rules.get(name, rules.get(pair, other)) for (name, pair), other in zip(_places(tokens), others)]
         return "".join(part for pair in zip(["", *(" " * space for space in known)], tokens) for part in pair)
 
     @classmethod
@@ -52,10 +55,18 @@ def learn(lines: Iterable[tuple[str, Sequence[str]]]) -> Spacing:
         lines: each with its tokens. A line whose tokens are no parts of it, as after normalising, teaches nothing
     """
     seen: dict[str, Counter[bool]] = defaultdict(Counter)
+    pair_of: dict[str, str] = {}
     for line, tokens in lines:
-        for pair, space in zip(_pairs(tokens), spaces(line, tokens) or []):
+        for (context, pair), space in zip(_places(tokens), spaces(line, tokens) or []):
+            seen[context][space] += 1
             seen[pair][space] += 1
-    return Spacing({pair: counts[True] >= counts[False] for pair, counts in seen.items()})
+            pair_of[context] = pair
+    rules = {pair: seen[pair][True] >= seen[pair][False] for pair in pair_of.values()}
+    for context, pair in pair_of.items():
+        other, usual = (seen[context][space] for space in (not rules[pair], rules[pair]))
+        if other > max(usual, 1):
+            rules[context] = not rules[pair]
+    return Spacing(rules)
 
 
 def spaces(line: str, tokens: Sequence[str]) -> list[bool] | None:
@@ -71,13 +82,34 @@ def spaces(line: str, tokens: Sequence[str]) -> list[bool] | None:
     return found[1:]
 
 
-def _pairs(tokens: Sequence[str]) -> list[str]:
-    """Neighbouring shapes. A shape is the token with "a" from the first letter or digit to the last. A mark that may
-    open and close has 0 or 1 behind it, by whether it opens."""
+def _places(tokens: Sequence[str]) -> list[tuple[str, str]]:
+    """For each two neighbours: a rule's name with the token beyond the mark among them, and one without. Two spaces in
+    the first show the place."""
+    shapes = _shapes(tokens)
+    kinds = ["", *map(_kind, tokens, shapes), ""]
+    names = []
+    for before, left, right, behind, token in zip(kinds, kinds[1:], kinds[2:], kinds[3:], tokens):
+        is_word = WORD.fullmatch(token)
+        names.append(f"{left}  {right} {behind}" if is_word else f"{before} {left}  {right}")
+    return list(zip(names, map(" ".join, zip(shapes, shapes[1:]))))
+
+
+def _shapes(tokens: Sequence[str]) -> list[str]:
+    """A shape is the token with "a" from the first letter or digit to the last. A mark that may open and close has 0 or
+    1 behind it, by whether it opens."""
     seen: Counter[str] = Counter()
     shapes = []
     for token in tokens:
         shape = WORD.sub("a", token)
         shapes.append(f"{shape}{seen[token] % 2}" if shape in AMBIGUOUS else shape)
         seen[token] += 1
-    return list(map(" ".join, zip(shapes, shapes[1:])))
+    return shapes
+
+
+def _kind(token: str, shape: str) -> str:
+    """Finer than the shape of a word: a number, capitals such as EU, a capitalised word, or another."""
+    if shape != "a":
+        return shape
+    if token[0].isdigit():
+        return "0"
+    return "A" if token.isupper() else "Aa" if token[0].isupper() else "a"
