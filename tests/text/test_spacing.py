@@ -14,7 +14,10 @@ LINES = {
     "fi": (["EU:n ja USA:n välillä, kaksi.", "EU:n mukaan (ei)."], "USA:n (ja EU:n) kanta."),
     "en": (["and/or “parts” of AT&T", "he/she said “no” to R&D"], "his/her “parts” of B&B"),
     # a colon within words, and behind them
-    "sv": (["EU:s svar: nej.", "USA:s plan: ja, kl 10:30.", "FN:s bud: kl 12:15.", "Hon sa: nej."], "EU:s råd: kl 9:45."),
+    "sv": (
+        ["EU:s svar: nej.", "USA:s plan: ja, kl 10:30.", "FN:s bud: kl 12:15.", "Hon sa: nej."],
+        "EU:s råd: kl 9:45.",
+    ),
 }
 
 
