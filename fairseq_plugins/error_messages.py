@@ -24,8 +24,8 @@ ERROR_MESSAGES = {
         "the data folder holds no files that fairseq-preprocess made for a language pair; give it the --destdir, "
         "and name the languages with --source-lang and --target-lang.",
     r"Valid paths .*? will be ignored":
-        "the data folder has further validation sets, such as valid1: add --combine-val, without --valid-subset, to "
-        "join them, or --ignore-unused-valid-subsets to leave them out.",
+        "the data folder has further validation sets, such as valid1: add --combine-val to join them, and no "
+        "--valid-subset, or --ignore-unused-valid-subsets to leave them out.",
     r"Source and target must contain the same number of examples":
         "source and target of a split have different numbers of sentences; make both again from the same files "
         "with fairseq-preprocess.",
