@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -108,6 +109,14 @@ CASES = {
     "language_modeling over blocks": Case(LINES.replace("eos", "none"), "lines", once=0),
     "language_modeling, two shards": Case(LINES, "lines:other_lines"),
     "masked_lm": Case(MASKED, "lines"),
+    "multilingual_masked_lm": Case(
+        MASKED.replace("task masked_lm", "task multilingual_masked_lm"), "languages", once=0
+    ),
+    "translation_multi_simple_epoch, --sampling-method RoundRobin": Case(
+        f"--task translation_multi_simple_epoch --lang-pairs src-tgt,tgt-src --langs src,tgt --encoder-langtok src"
+        f" --decoder-langtok --sampling-method RoundRobin {PAIR.replace('feedback_transformer', 'transformer')}",
+        "both_ways", once=0,
+    ),
     "masked_lm, --num-workers 1": Case(f"{MASKED} --num-workers 1", "lines"),
     "sentence_prediction": Case(
         f"--task sentence_prediction --criterion sentence_prediction --num-classes 2 --init-token 0 --batch-size 8"
@@ -253,7 +262,7 @@ def train_here(cfg: DictConfig, save: Path, rank: int, killed_at: int | None) ->
         if self.get_num_updates() + 1 == killed_at:
             os._exit(KILLED)
         with open(save / f"reads{rank}", "a") as reads:
-            read = [list(map(int, sample["id"])) if sample else [] for sample in samples]
+            read = [list(map(int, sample.get("id", []))) if sample else [] for sample in samples]
             blocks = [int(sample["block"]) for sample in samples if sample and "block" in sample]
             print(json.dumps([epochs[-1], self.get_num_updates() + 1, rank, blocks or read]), file=reads)
         return step(self, samples, *args)
@@ -302,7 +311,15 @@ def write_data(folder: Path) -> None:
         lines = ["--srcdict", folder / "lines/dict.txt"] if name == "others" else []
         lines_folder = folder / ("lines" if name == "pairs" else "other_lines")
         binarise("--only-source", *lines, *prefixes(raw, ".src"), "--destdir", lines_folder)
+    for language, lines_folder in {"aa": "lines", "bb": "other_lines"}.items():
+        shutil.copytree(folder / lines_folder, folder / "languages" / language)
+    shutil.copy(folder / "lines/dict.txt", folder / "languages")
     raw = folder / "raw_pairs"
+    known = ["--srcdict", folder / "pairs/dict.src.txt", "--joined-dictionary"]
+    for source, target in (("src", "tgt"), ("tgt", "src")):
+        sides = ["--source-lang", source, "--target-lang", target]
+        binarise(*sides, *known, *prefixes(raw, ""), "--destdir", folder / f"{source}_{target}")
+        shutil.copytree(folder / f"{source}_{target}", folder / "both_ways", dirs_exist_ok=True)
     for split in ("train", "valid"):
         count = len((raw / f"{split}.src").read_text().splitlines())
         (raw / f"{split}.label").write_text("".join(f"{number % 2}\n" for number in range(count)))

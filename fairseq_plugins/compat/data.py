@@ -19,6 +19,7 @@ from fairseq import binarizer
 from fairseq.data import ConcatDataset, data_utils, indexed_dataset, iterators
 from fairseq.tasks import FairseqTask
 
+from fairseq_plugins.compat.distributed import launched_processes
 from fairseq_plugins.compat.patch import after_parsing, replace
 from fairseq_plugins.errors import UserError
 from fairseq_plugins.files import megatron
@@ -155,15 +156,20 @@ def pointers_do_not_overflow():
 
 def shards_share_the_work():
     """fairseq-generate ignores --num-shards and --shard-id, and takes the number of its processes, one, instead: every
-    shard translates everything. The patch uses the flags. It also makes batches smaller where there would be fewer
-    batches than shards."""
+    shard translates everything, and so does every process under torchrun. The patch uses the flags, and refuses several
+    processes without them. It also makes batches smaller where there would be fewer batches than shards."""
 
     asked = argparse.Namespace(shards=1)
 
     @after_parsing
     def take(settings):
         if combinations.command_of(settings) == "generate":
-            asked.shards = settings.num_shards
+            asked.shards, processes = settings.num_shards, launched_processes()
+            if processes > 1 and asked.shards == 1:
+                raise UserError(
+                    f"each of {processes} processes would translate everything: start fairseq-generate without"
+                    " torchrun, or several times with --num-shards and --shard-id."
+                )
             if asked.shards > 1:
                 settings.distributed_world_size, settings.distributed_rank = settings.num_shards, settings.shard_id
 

@@ -46,26 +46,20 @@ def command_of(main) -> str:
 def one_training_per_launch():
     """Under torchrun without --distributed-world-size, fairseq starts one independent training in each process, all in
     the same folder. On a CPU it cannot join the processes at all: it divides by the number of GPUs and requires NCCL.
-    With several processes fairseq-eval-lm prints the figures of rank 0's part as those of the whole split,
-    fairseq-validate fails, and in fairseq-generate each translates everything. The patch joins the processes of a
-    launch into one training, on a CPU with gloo, and refuses several processes for the other commands."""
+    With several processes fairseq-eval-lm prints the figures of rank 0's part as those of the whole split, and
+    fairseq-validate fails. The patch joins the processes of a launch into one training, on a CPU with gloo, and refuses
+    several processes for the two other commands."""
 
     @replace(distributed_utils, "call_main")
     def call_main(original, cfg, main, **kwargs):
         join = cfg.distributed_training
-        launched = dist.is_torchelastic_launched() or {"MASTER_ADDR", "MASTER_PORT", "RANK"} <= os.environ.keys()
-        processes = int(os.environ.get("WORLD_SIZE", 1)) if launched else 1
+        processes = launched_processes()
         command = command_of(main)
         alone = command in ("eval_lm", "validate")
         if alone and max(processes, join.distributed_world_size) > 1:
             raise UserError(
                 f"fairseq-{command.replace('_', '-')} gives right results in one process only: start it without"
                 " torchrun and without --distributed-world-size."
-            )
-        if command == "generate" and processes > 1 and cfg.dataset.num_shards == 1:
-            raise UserError(
-                f"each of {processes} processes would translate everything: start fairseq-generate without torchrun, or"
-                " several times with --num-shards and --shard-id."
             )
         if command == "train" and join.distributed_init_method is None and processes > 1:
             join.distributed_world_size = processes
@@ -83,6 +77,12 @@ def one_training_per_launch():
             join.distributed_backend = "gloo"
             join.device_id = 0
         return original(cfg, main, **kwargs)
+
+
+def launched_processes() -> int:
+    """The number of processes that torchrun, or another launcher, has started together with this one."""
+    launched = dist.is_torchelastic_launched() or {"MASTER_ADDR", "MASTER_PORT", "RANK"} <= os.environ.keys()
+    return int(os.environ.get("WORLD_SIZE", 1)) if launched else 1
 
 
 def leave_the_process_group():

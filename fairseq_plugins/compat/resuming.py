@@ -14,6 +14,7 @@ from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 
 from fairseq_plugins.compat.patch import replace, temporarily
+from fairseq_plugins.errors import UserError
 from fairseq_plugins.streams.iterator import check_facts
 
 
@@ -21,19 +22,28 @@ def batches_do_not_depend_on_the_start():
     """fairseq composes batches with --seed plus the epoch in which the process began, and keeps them. So a training
     that was resumed in a later epoch has other batches, and within that epoch some sentences come twice and others
     never. The patch composes them as in epoch 1, as a training does that never stopped. Where batches are composed anew
-    for each epoch (shards of data, --update-epoch-batch-itr) they depend on the epoch only, and stay as they are."""
+    for each epoch (shards of data, --update-epoch-batch-itr) they depend on the epoch only, and stay as they are. Some
+    tasks shuffle the data when they are loaded, by the epoch: the patch loads them as in epoch 1, too."""
 
     grows = argparse.Namespace(seed=False)  # with each epoch: --update-ordered-indices-seed
 
     @replace(Trainer, "get_train_iterator")
     def get_train_iterator(original, self, *args, **kwargs):
-        with temporarily(grows, seed=self.cfg.dataset.update_ordered_indices_seed):
+        load = self.task.load_dataset
+        if not self.task.has_sharded_data("train"):
+
+            def load(split, original=load, **options):
+                return original(split, **{**options, "epoch": 1})
+
+        seed = self.cfg.dataset.update_ordered_indices_seed
+        with temporarily(grows, seed=seed), temporarily(self.task, load_dataset=load):
             return original(self, *args, **kwargs)
 
     @replace(FairseqTask, "get_batch_iterator")
     def get_batch_iterator(original, self, dataset, *args, epoch=1, seed=1, **kwargs):
         anew = kwargs.get("disable_iterator_cache") or kwargs.get("update_epoch_batch_itr")
         anew = anew or not self.can_reuse_epoch_itr(dataset) or getattr(self.cfg, "rebuild_batches", False)
+        anew = anew and getattr(getattr(self, "args", None), "sampling_method", "") != "RoundRobin"  # which keeps them
         if epoch == 1 or anew or dataset in self.dataset_to_epoch_iter:
             return original(self, dataset, *args, epoch=epoch, seed=seed, **kwargs)
         batches = original(self, dataset, *args, epoch=1, seed=seed - grows.seed * (epoch - 1), **kwargs)
@@ -56,23 +66,33 @@ def an_epoch_goes_on_with_its_batches():
     @replace(iterators.EpochBatchIterator, "load_state_dict")
     def load_state_dict(original, self, state_dict):
         if type(self) is iterators.EpochBatchIterator and state_dict.get("iterations_in_epoch"):
-            check_facts(state_dict.get("facts", {}), facts_of(self), "begin the data anew")
+            now = facts_of(self)
+            before = {"batches": now["batches"], **state_dict.get("facts", {})}  # earlier versions saved none
+            batches = before.pop("batches")
+            check_facts(before, now, "begin the data anew")
+            if batches != now["batches"]:
+                raise UserError(
+                    "the checkpoint is from the middle of an epoch with other batches: give the same data,"
+                    " --max-tokens, --batch-size and limits of length, or begin the data anew with --reset-dataloader."
+                )
         return original(self, state_dict)
 
 
 def facts_of(batches: iterators.EpochBatchIterator) -> dict[str, Any]:
-    """Everything that decides which sentences batch i of an epoch holds, by the flag that sets it."""
+    """Everything that decides which sentences batch i of an epoch holds, but the shuffling, which fairseq saves: by the
+    flag that sets it, and a checksum of the batches."""
     frozen = batches.frozen_batches
     if getattr(batches, "summed", (None,))[0] is not frozen:
         checksum = 0
         for batch in frozen:
-            checksum = zlib.crc32(np.asarray([len(batch), *batch], dtype=np.int64).tobytes(), checksum)
+            checksum = zlib.crc32(len(batch).to_bytes(8, "little"), checksum)
+            checksum = zlib.crc32(np.asarray(batch, np.int64).tobytes(), checksum)
         batches.summed = frozen, checksum
     return {
         "--distributed-world-size": batches.num_shards,
         "--seed": batches.seed,
         "--grouped-shuffling": batches.grouped_shuffling,
-        "batches (of the data by --max-tokens and --batch-size) whose checksum is": batches.summed[1],
+        "batches": batches.summed[1],
     }
 
 

@@ -34,6 +34,8 @@ def test_translation(try_stops):
     "translation, --lr-scheduler reduce_lr_on_plateau --store-ema --ema-update-freq 4",
     "language_modeling over lines",
     "masked_lm, --num-workers 1",
+    "multilingual_masked_lm",
+    "translation_multi_simple_epoch, --sampling-method RoundRobin",
     "sentence_prediction",
     "streams, --stream-offset random and blocks of two lengths",
     "streams, two ranks",

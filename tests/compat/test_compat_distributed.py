@@ -7,7 +7,7 @@ import types
 import pytest
 import torch
 import torch.distributed as dist
-from fairseq import checkpoint_utils
+from fairseq import checkpoint_utils, options
 from fairseq.distributed import utils as distributed_utils
 from fairseq.models import distributed_fairseq_model
 
@@ -56,18 +56,23 @@ def test_several_processes_do_not_translate_the_same(monkeypatch):
     for name, value in {"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(UserError, match="each of 2 processes would translate everything: .* --num-shards"):
-        launch_of("fairseq_cli.generate")
-    launch_of("fairseq_cli.generate", shards=2)
+        parse("data", "--path", "a.pt")
+    assert parse("data", "--path", "a.pt", "--num-shards", "2").num_shards == 2
+    monkeypatch.undo()
+    assert parse("data", "--path", "a.pt").num_shards == 1
 
 
-def launch_of(module, common={}, shards=1, **settings):
+def parse(*words):
+    return options.parse_args_and_arch(options.get_generation_parser(), list(words))
+
+
+def launch_of(module, common={}, **settings):
     """What fairseq's call_main would be asked to start."""
     join = dict(distributed_world_size=1, distributed_init_method=None, distributed_no_spawn=False, distributed_rank=0)
     join = types.SimpleNamespace(**{**join, "distributed_backend": "nccl", "device_id": 0, **settings})
     numbers = dict(fp16=False, memory_efficient_fp16=False, fp16_no_flatten_grads=False)
     common = types.SimpleNamespace(**{"cpu": True, "tpu": False, **numbers, **common})
-    dataset = types.SimpleNamespace(num_shards=shards)
-    cfg = types.SimpleNamespace(distributed_training=join, common=common, dataset=dataset)
+    cfg = types.SimpleNamespace(distributed_training=join, common=common)
     main = importlib.import_module(module).main
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(distributed_utils, "call_main", lambda cfg, main: None)
