@@ -55,8 +55,9 @@ ERROR_MESSAGES = {
     r"loaded state dict (?:contains a parameter group that doesn't match|has a different number of parameter)":
         "the optimiser state of the checkpoint is for another model; give the flags of its training, or pass "
         "--reset-optimizer.",
-    r"Connection (?:closed|reset) by peer":
-        "another process of this training has ended, and says why; start all of them again when that is mended.",
+    r"gloo/transport.*Connection (?:closed|reset) by peer":
+        "another process of this training has ended: its own message, if any, says why; start all of them again when "
+        "that is mended.",
     # flags
     r"Cannot use a fixed learning rate schedule with (\S+?)[. ]":
         "--lr-scheduler {0} takes one --lr; several, one for each epoch, are for --lr-scheduler fixed.",

@@ -148,8 +148,9 @@ def end(status: int) -> NoReturn:
     """End as Python ends, but free nothing: that would copy pages shared with the server, in 0.4 seconds."""
     threading._shutdown()
     atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for file in (sys.stdout, sys.stderr):
+        if file and not file.closed:
+            file.flush()
     os._exit(status)
 
 

@@ -329,7 +329,7 @@ ELSEWHERE = [
     "size mismatch for (",  # checkpoints of earlier versions, which have no record of their symbols
     "does not support flat params",  # --fp16, which needs a GPU
     "gradients are inconsistent",  # several ranks
-    "Connection ",
+    "gloo/transport",
     "Minimum loss scale",  # --fp16
     "CUDA out of memory",
 ]
