@@ -88,9 +88,8 @@ def _places(tokens: Sequence[str]) -> list[tuple[str, str]]:
     shapes = _shapes(tokens)
     kinds = ["", *map(_kind, tokens, shapes), ""]
     names = []
-    for before, left, right, behind, token in zip(kinds, kinds[1:], kinds[2:], kinds[3:], tokens):
-        is_word = WORD.fullmatch(token)
-        names.append(f"{left}  {right} {behind}" if is_word else f"{before} {left}  {right}")
+    for before, left, right, behind, shape in zip(kinds, kinds[1:], kinds[2:], kinds[3:], shapes):
+        names.append(f"{left}  {right} {behind}" if shape == "a" else f"{before} {left}  {right}")
     return list(zip(names, map(" ".join, zip(shapes, shapes[1:]))))
 
 
